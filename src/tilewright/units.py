@@ -51,3 +51,9 @@ def _plain(value: float, digits: int) -> str:
         return f"{value:.{digits}g}"
     text = f"{value:.{max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def as_fast(ratio: float) -> str:
+    """A ratio of speeds in words: ``1.3 times as fast``, or ``as fast`` where the digits that are shown say so."""
+    text = f"{ratio:.3g}"
+    return "as fast" if text == "1" else f"{text} times as fast"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -266,6 +267,15 @@ def test_commands_are_for_what_a_name_says() -> None:
 
 
 # --------------------------------------------------------------------------- all of it
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(1e-3, "1.5 times as fast as the default"), (1.4999e-3, "That is as fast as the default")]
+)
+def test_how_fast_the_winner_is_in_words(seconds: float, said: str) -> None:
+    winner = explained(matmul(64), drawn(matmul(64), falling(60, 10)), peaks=PEAKS).winner
+    assert winner is not None
+    assert said in dataclasses.replace(winner, seconds=seconds, default=1.5e-3, paired=None).text(0)
 
 
 def test_the_winner_is_the_finals_and_compared_with_the_default() -> None:

@@ -19,7 +19,7 @@ from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress, progress_of
 from tilewright.insight.result import ratios_of
 from tilewright.serialization import Json
-from tilewright.units import with_unit
+from tilewright.units import as_fast, with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
@@ -60,13 +60,13 @@ class Winner(Json):
         what = "fastest trial" if self.final is None else "winner"
         parts = [f"The {what} is number {self.trial}: {with_unit(self.time, 's')} a call{rate}."]
         if self.paired is not None:
-            parts.append(f"That is {self.paired:.3g} times as fast as the default schedule, timed in turn.")
+            parts.append(f"That is {as_fast(self.paired)} as the default schedule, timed in turn.")
         elif self.default is None:
             parts.append("The default schedule was not measured.")
         elif self.default == self.seconds:
             parts.append("That is the default schedule: nothing faster was found.")
         else:
-            parts.append(f"That is {self.default / self.seconds:.3g} times as fast as the default schedule.")
+            parts.append(f"That is {as_fast(self.default / self.seconds)} as the default schedule.")
         if self.kept:
             parts.append("In the final the kernel of an earlier run stayed the best.")
         knobs = " ".join(f"{k}={value_text(v)}" for k, v in self.schedule.items())

@@ -55,6 +55,11 @@ class SearchSpace:
         """This one, as a union has several."""
         return (self,)
 
+    @cached_property
+    def options(self) -> dict[str, tuple[Any, ...]]:
+        """The values of each knob."""
+        return {k.name: k.values for k in self.knobs}
+
     def schedule(self, values: Mapping[str, Value]) -> Schedule:
         """The schedule with these values. Raises ``IllegalSchedule`` naming the knob or the rule."""
         for name in values:

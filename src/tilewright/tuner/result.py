@@ -12,7 +12,7 @@ from tilewright.backends import NO_PEAKS, Peaks, backend_for
 from tilewright.core import IMPLICIT, Failure, Schedule, Task, TrialRecord, UsageError, cached_property
 from tilewright.kernels.speed import is_arithmetic, speed
 from tilewright.runtime import Library
-from tilewright.units import with_unit
+from tilewright.units import as_fast, with_unit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -124,7 +124,7 @@ class TuneResult:
     def _repr_html_(self) -> str:
         facts = [(k or "task", html.escape(v)) for k, v in self._facts()]
         if self.gain is not None:
-            facts.insert(2, ("gain", f"{self.gain:.3g} times as fast as the default schedule, in the search"))
+            facts.insert(2, ("gain", f"{as_fast(self.gain)} as the default schedule, in the search"))
         if self.best is not None:
             facts.append(("call", f"<code>{html.escape(self._call())}</code>"))
         return html_table(facts)

@@ -106,7 +106,7 @@ def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Valu
     close = [t for t in good if good[t] <= 1.03 * min(good.values())]
     wanted = 0.55 * target.registers
     v, r, e = min(close, key=lambda t: (abs(t[0] * t[1] - wanted) + abs(t[0] * t[2] - wanted), t))
-    options = {k.name: k.values for k in within.knobs}
+    options = within.options
     strip = v * (target.vector_bytes // ITEM) * ITEM
     # The scores of a block stay in L1 beside the keys or values that stream past.
     room = max(1, target.l1_bytes // 2 // strip)

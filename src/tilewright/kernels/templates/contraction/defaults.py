@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -170,7 +169,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     if in_place:
         vectors = max(v for _, _, v in tiles if v <= STRIP)
     printed = longest(rows * lines, vectors, target.registers) if m > 2 else 2 if in_place else 1
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    options = within.options
     low = _low(target) and rows * lines * DEPTH * item <= target.l1_bytes // 2
     values: dict[str, Value] = {
         **way,
@@ -215,7 +214,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
 
 
 def _threads(c: Contraction, threads: int, within: SearchSpace, divide_k: bool) -> dict[str, Value]:
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    options = within.options
     rule = next(r for r in within.constraints if r.reads == ("TM", "TN", "TK"))
     legal = [
         t

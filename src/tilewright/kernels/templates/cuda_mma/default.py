@@ -101,12 +101,7 @@ def _packing(source: Source, bandwidth: float) -> float:
 
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The best of some hundred schedules by :func:`seconds`; among equals the first."""
-    return cheapest(within, lambda v: seconds(p, target, v), _candidates(p, target, options(within)))
-
-
-def options(within: SearchSpace) -> dict[str, tuple[Any, ...]]:
-    """The values of each knob."""
-    return {x.name: x.values for x in within.knobs}
+    return cheapest(within, lambda v: seconds(p, target, v), _candidates(p, target, within.options))
 
 
 def cheapest(

@@ -58,7 +58,7 @@ def _fits(p: WindowTiling, target: Target) -> bool:
 
 def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]:
     """Neighbouring threads along the innermost axis; a few outputs a thread along another one."""
-    options = {k.name: k.values for k in within.knobs}
+    options = within.options
     axes = [str(a) for a in options["axis"]]
     axis = next((a for a in reversed(axes) if a != s.inner), axes[-1])
     busy = limit(target, "sms") * limit(target, "threads_per_sm") // 2

@@ -85,7 +85,7 @@ def _fits(p: RowTiling, target: Target, per_block: int) -> bool:
 
 def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, Value]:
     """Whole warps along a row; few values a thread; kept where there is room."""
-    options = {k.name: k.values for k in within.knobs}
+    options = within.options
     sms = limit(target, "sms")
     if down(r) and "rows" in options["order"]:
         # Rows are neighbours in memory: a warp takes 32 of them, and columns are shared where rows are few.

@@ -51,7 +51,7 @@ class Tile:
 
 def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A schedule by arithmetic on the sizes and the target's limits."""
-    options: dict[str, tuple[Any, ...]] = {k.name: k.values for k in within.knobs}
+    options = within.options
     t = min(_candidates(c, target, options), key=lambda t: (cycles(c, target, t), -t.bm * t.bn))
     sides, pack = {s: operand(c, s) for s in ("a", "b")}, word_steps(c)
     steps = ceildiv(ceildiv(c.k.size, t.bk), t.split)

@@ -16,7 +16,7 @@ from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
-from tilewright.kernels.templates.cuda_mma.default import cheapest, options
+from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, walkers
 from tilewright.kernels.templates.cuda_wgmma.match import views
@@ -124,7 +124,7 @@ def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) ->
 
 
 def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpace) -> Iterator[dict[str, Value]]:
-    has, sms = options(within), limit(target, "sms")
+    has, sms = within.options, limit(target, "sms")
     walk = False not in has["persistent"]
     for swap, bm, bn, (groups, ping_pong) in itertools.product(has["SWAP"], has["BM"], reversed(has["BN"]), WAYS):
         tile = {"SWAP": swap, "BM": bm, "BN": bn, "GROUPS": groups, "ping_pong": ping_pong}

@@ -159,7 +159,7 @@ def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
 
 def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A schedule by arithmetic on the sizes and the caches."""
-    options = {k.name: k.values for k in within.knobs}
+    options = within.options
     tile = tile_lanes(m, target)
     big = m.bytes > target.l3_bytes // 2
     values: dict[str, Value] = {

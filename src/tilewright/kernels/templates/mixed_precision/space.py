@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -205,7 +204,7 @@ def default(c: Dot, target: Target, within: SearchSpace) -> dict[str, Value]:
     kind = kind_of(c, target)
     m, n, k = c.m.size, c.n.size, c.k.size
     good = _tiles(c, kind, target)
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    options = within.options
     units = ceildiv(k, kind.group)
 
     def cost(tile: tuple[int, int]) -> float:
@@ -267,7 +266,7 @@ def _default_pack(options: tuple[str, ...], m: int, kind: Kind) -> str:
 
 def _default_threads(c: Dot, threads: int, within: SearchSpace) -> dict[str, Value]:
     """As few tasks as fill the threads, columns divided first: tasks then share no part of B."""
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    options = within.options
     rule = next(r for r in within.constraints if r.reads == SPLITS)
     every = itertools.product(*(options[n] for n in SPLITS))
     legal = [t for t in every if rule.holds(dict(zip(SPLITS, t, strict=True)))]

@@ -157,7 +157,7 @@ def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Val
         return r.bytes > target.l2_bytes // 4, idle, r.work / _least(n), r.bytes
 
     tile = min(_tiles(n, target), key=cost)
-    options = {k.name: k.values for k in within.knobs}
+    options = within.options
     values: dict[str, Value] = {knob(d): t for d, t in enumerate(tile)}
     values["vectors"] = 1
     values["rows"] = rows(tile) if _legal(n, target, tile, rows(tile)) else 1

@@ -194,7 +194,7 @@ def _whole(r: Recurrence, target: Target) -> str:
 
 def default(r: Recurrence, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A schedule by arithmetic on the sizes and the caches."""
-    options = {k.name: k.values for k in within.knobs}
+    options = within.options
     lanes, extents, length = lane_count(r, target), r.extents, r.sequence[1]
 
     def cost(name: str) -> tuple[int, bool]:

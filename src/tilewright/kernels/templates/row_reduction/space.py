@@ -182,7 +182,7 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
     """A good schedule without tuning."""
     lanes = lane_count(p, target)
     across = _row_vectors(p, lanes)
-    by_name = {k.name: k.values for k in within.knobs}
+    by_name = within.options
     short = REGISTERS in by_name["keep"] and across <= 4
     keep = REGISTERS if short else MEMORY if p.kept else RECOMPUTE
     size = p.width * max((ITEMSIZE[x.dtype] for x in p.streams), default=4)

@@ -116,7 +116,7 @@ def space(s: Scatter, target: Target, template: str, version: int) -> SearchSpac
 
 def default(s: Scatter, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A schedule by arithmetic on the sizes and the caches."""
-    options = {k.name: k.values for k in within.knobs}
+    options = within.options
     values: dict[str, Value] = {
         "copies": 1, "ways": 1, "ranges": 1, "vectors": options["vectors"][-1], "piece": options["piece"][-1]
     }  # fmt: skip

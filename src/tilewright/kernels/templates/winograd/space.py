@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from functools import lru_cache
-from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.contraction.space import core, fits, longest, step_cycles
@@ -148,7 +147,7 @@ def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value
     points = transforms(m).points ** 2
     rows, vectors = best[m]
     values: dict[str, Value] = {"outputs": m, "MR": rows, "NV": vectors, "unroll": 1, "prefetch": 0}
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    options = within.options
     tests = {r.reads: r for r in within.constraints}
 
     def legal(**more: Value) -> bool:
