@@ -13,6 +13,10 @@ from hypothesis import HealthCheck, settings
 
 from harness.shared import session_folder
 
+# For this process and all that tests start: NumPy's library makes a thread for each core, which costs as much as all the
+# rest of its import. What compares with more threads asks for them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # What passes must pass again, on a machine that is busy too: the same examples each time, however long one takes.
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
