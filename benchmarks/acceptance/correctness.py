@@ -101,7 +101,7 @@ def _by_engine(built: Artifact) -> bool:
     """Whether the copy engine stores what later launches read: initcheck does not see its stores, and would report each
     of these reads."""
     maps = (x for launch in built.program.launches for kind, x in launch.parameters if kind == "tensor_map")
-    return any(dict(m)["of"][0] == "workspace" for m in maps)  # type: ignore[arg-type]
+    return any(m["of"][0] == "workspace" for m in maps)
 
 
 def sanitize(world: World, tell: Teller, tool: str) -> None:

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Framework:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=stream):
                 call()
-            return graph.replay  # type: ignore[no-any-return]
+            return cast(Callable[[], None], graph.replay)
         stream = self.module.cuda.Stream(non_blocking=True)
         self.synchronize()
         with stream:
@@ -87,12 +87,14 @@ def serve(world: World, tell: Teller, what: str, folder: Path) -> None:
         tell.row(name, "skipped", message=missing)
         return
     with tell.trusted():
-        _range(world, tell, folder) if what == "range" else _framework(world, tell, Framework(what), folder)
+        if what == "range":
+            _range(world, tell, folder)
+        else:
+            _framework(world, tell, Framework(what), folder)
 
 
 def _tuned(world: World, folder: Path, what: str, *every: dict[str, int]) -> tilewright.Library:
     db = folder / f"serving-{what}.db"
-    folder.mkdir(parents=True, exist_ok=True)
     for sizes in every:
         tilewright.tune(
             "matmul", params={**sizes, "dtype": DTYPE}, target=world.target.name, device=world.place.device.name,
@@ -168,7 +170,6 @@ def _host(tell: Teller, name: str, framework: Framework, library: tilewright.Lib
 def _range(world: World, tell: Teller, folder: Path) -> None:
     framework, db = Framework("torch"), folder / "serving-range.db"
     tell.at("serving/range")
-    folder.mkdir(parents=True, exist_ok=True)
     tilewright.tune_range(
         "matmul", params={"m": RANGE, **LAYER, "dtype": DTYPE}, kernels=2, trials=3 * TRIALS, target=world.target.name,
         device=world.place.device.name, db=db, observer=lambda place: Observer(),

@@ -100,25 +100,25 @@ def _primitive(rows: Sequence[Row], name: str) -> tuple[int, int] | None:
     return (right, bad) if bad or whole else None
 
 
-def _best(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def best(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """By shape the ratios of the best kernel there is: tuned, else the fastest prepared one, else the default; beside
     libraries first."""
     by: dict[str, list[Row]] = defaultdict(list)
     for r in rows:
         if "ratio" in r:
             by[r["shape"]].append(r)
-    best = {}
+    chosen = {}
     for shape, found in by.items():
         libraries = [r for r in found if r["rival"] != TRITON]
         choice = next(c for c in CHOICES for r in libraries or found if r["choice"] == c)
-        best[shape] = [r for r in libraries if r["choice"] == choice] + [r for r in found if r["rival"] == TRITON]
-    return best
+        chosen[shape] = [r for r in libraries if r["choice"] == choice] + [r for r in found if r["rival"] == TRITON]
+    return chosen
 
 
 def _ratio(rows: Sequence[Row], template: str, device: str) -> str | None:
     """Against the fastest library on each shape; Triton is none."""
     values = []
-    for found in _best(rows).values():
+    for found in best(rows).values():
         mine = [r["ratio"] for r in found if r["template"] == template and r["rival"] != TRITON]
         values += [min(mine)] if mine else []
     if not values:
@@ -131,7 +131,7 @@ def _ratio(rows: Sequence[Row], template: str, device: str) -> str | None:
 def _shapes(rows: Sequence[Row]) -> list[str]:
     """A line a shape: what was reached, and the ratio to each rival."""
     lines = []
-    for shape, found in _best(rows).items():
+    for shape, found in best(rows).items():
         first = found[0]
         rivals = "; ".join(f"{r['rival']} {r['ratio']:.3f} ({r['low']:.3f} to {r['high']:.3f})" for r in found)
         unit = {"operations/s": "TFLOP", "bytes/s": "TB"}[first["unit"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import Any
 
 import figures
 from figures import Row
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from acceptance.rows import read
+from acceptance.status import TRITON, best
 
 TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "products": ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
@@ -106,7 +112,7 @@ def _load(results: Path, name: str) -> list[dict[str, Any]]:
     """The machine's record, then the rows; of a folder the rows of all its files."""
     path = results / f"{name}.json"
     if (folder := results / name).is_dir():
-        return [json.loads(line) for p in sorted(folder.iterdir()) for line in p.read_text("utf-8").splitlines()]
+        return [r for p in sorted(folder.iterdir()) for r in read(p)]
     if not path.exists():
         return [json.loads(line) for line in (results / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -161,19 +167,14 @@ def _tvm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 def _gpu(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     """By shape the fastest library beside the best kernel that was timed beside libraries, and Triton."""
-    shapes: dict[str, dict[str, tuple[float, float, float]]] = defaultdict(dict)
-    for choice in ("default", "best", "tuned"):  # a later one replaces an earlier one
-        libraries: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        for r in data:
-            if "ratio" in r and r["choice"] == choice:
-                if r["rival"] == "triton":
-                    shapes[r["shape"]]["Triton"] = r["ratio"], r["low"], r["high"]
-                else:
-                    libraries[r["shape"]].append(r)
-        for shape, rows in libraries.items():
-            least = min(rows, key=lambda r: float(r["ratio"]))
-            shapes[shape]["the fastest library"] = least["ratio"], least["low"], least["high"]
-    return [Row(re.sub(r"\w+=", "", shape), values) for shape, values in shapes.items()]
+    found = []
+    for shape, rivals in best(data).items():
+        libraries = [r for r in rivals if r["rival"] != TRITON]
+        shown = [("the fastest library", min(libraries, key=lambda r: float(r["ratio"])))]
+        shown += [("Triton", r) for r in rivals if r["rival"] == TRITON]
+        values = {name: (r["ratio"], r["low"], r["high"]) for name, r in shown}
+        found.append(Row(re.sub(r"\w+=", "", shape), values))
+    return found
 
 
 def _farm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
