@@ -201,7 +201,8 @@ def test_a_class_whose_every_runner_is_in_quarantine_is_told(tmp_path: Path, tas
 def test_clients_get_equal_shares(tmp_path: Path, task: Task, make_items: MakeItems, clients: int) -> None:
     """The first may bring twice the work: it is done at the pace of the others.
 
-    A client that this machine lets wait is waited for: no job begins while one of them has not been heard of lately.
+    A client that this machine lets wait is waited for: no job begins while one of them has not been heard of lately,
+    has yet to be told of more results than runners are at, or has not queued all that it may.
     """
     done: list[int] = []
     each, seconds = 48, 0.05
@@ -212,9 +213,14 @@ def test_clients_get_equal_shares(tmp_path: Path, task: Task, make_items: MakeIt
     def note(candidate: Candidate) -> None:
         ready.wait(LIMIT)
         until = time.monotonic() + LIMIT
-        while not heard(f, within=2 * SHARE_SECONDS) and time.monotonic() < until:
+        while not (heard(f, within=2 * SHARE_SECONDS) and abreast()) and time.monotonic() < until:
             time.sleep(seconds / 5)
         done.append(owner[candidate.key])
+
+    def abreast() -> bool:
+        queues = [farm._queues[CLASS] for farm in farms]
+        told = all(done.count(n) - queue.done <= len(f.runners) for n, queue in enumerate(queues))
+        return told and all(not queue.held or len(queue.sent) >= queue.window for queue in queues)
 
     with SimulatedFarm(tmp_path, [SleepingMeasurer(seconds, note)] * 4) as f, contextlib.ExitStack() as stack:
         for r in f.runners:
