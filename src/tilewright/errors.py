@@ -68,7 +68,7 @@ class NoFunction(OperatorError, AttributeError):
 
     def __init__(self, module: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
-        near = nearest(name, names)
+        near = "" if name.startswith("_") else nearest(name, names)  # which tools ask every module for
         hint = near.replace("Did you mean ", f"Did you mean {module}.").strip() or f"It has {', '.join(names)}"
         super().__init__(f"{module} has no function {name!r}", hint)
 

@@ -29,6 +29,8 @@ from tilewright.backends.driver import Context
 from tilewright.core import Device, LaunchProgram, Target, Task, TilewrightError, UsageError
 
 ARCHS = ("x86_64", "aarch64")
+PEAK_SECONDS = 0.1
+"""For which the peak is sampled, at least; bandwidths for parts of it."""
 
 
 class CpuBackend:
@@ -104,7 +106,11 @@ class CpuBackend:
         sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
         item = sizes.get(task.workload.output.dtype, 1 if "8" in task.workload.output.dtype else 4)
         with PeakProbe(task.target, self._cores(device)[: task.target.threads]) as probe:
-            return Peaks(probe.sample() * 4 / item, probe.bandwidth(task.target.l3_bytes), probe.caches(task.target))
+            return Peaks(
+                probe.sample(PEAK_SECONDS) * 4 / item,
+                probe.bandwidth(task.target.l3_bytes, PEAK_SECONDS / 2),
+                probe.caches(task.target, PEAK_SECONDS / 5),
+            )
 
     def ceilings(self, task: Task) -> Peaks:
         return NO_PEAKS

@@ -34,7 +34,7 @@ class PeakProbe(Closing):
     def close(self) -> None:
         self._library.close()
 
-    def sample(self, seconds: float = 0.1) -> float:
+    def sample(self, seconds: float) -> float:
         """FLOP/s of all cores at once: the mean over at least ``seconds``, as a kernel would see it."""
 
         def measure() -> float:
@@ -46,19 +46,19 @@ class PeakProbe(Closing):
 
         return sum(self._on_each(measure))
 
-    def bandwidth(self, last_level_bytes: int, seconds: float = 0.05) -> float:
+    def bandwidth(self, last_level_bytes: int, seconds: float) -> float:
         """Bytes read from memory a second by all cores at once, past a last-level cache of this size."""
         return self._read(max(SMALLEST, 3 * last_level_bytes) // len(self.cores), seconds)
 
-    def caches(self, target: Target) -> dict[str, float]:
+    def caches(self, target: Target, seconds: float) -> dict[str, float]:
         """Bytes read from each cache a second by all cores at once, each on half of the cache, or of its part of it."""
         sizes = {
             "l1": target.l1_bytes // 2, "l2": target.l2_bytes // 2, "l3": target.l3_bytes // 2 // len(self.cores),
         }  # fmt: skip
         below = dict(zip(sizes, (0, target.l1_bytes, target.l2_bytes), strict=True))
-        return {level: self._read(size) for level, size in sizes.items() if size > below[level]}
+        return {level: self._read(size, seconds) for level, size in sizes.items() if size > below[level]}
 
-    def _read(self, size: int, seconds: float = 0.02) -> float:
+    def _read(self, size: int, seconds: float) -> float:
         return sum(self._on_each(lambda: float(self._library.handle.tw_bandwidth(size, seconds))))
 
     def _on_each(self, measure: Callable[[], float]) -> list[float]:
