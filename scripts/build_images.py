@@ -2,13 +2,13 @@
 """Runs the Dockerfile's steps without a builder of images, and what the images are to run: a farm.
 
 Images need a base from a registry, and their builders privileges; neither is there in every network and sandbox. This
-takes Debian's packages instead: a tree made with debootstrap, with Python in /usr/local as the base image has it (but
+takes Debian's packages instead: a tree made with mmdebstrap, with Python in /usr/local as the base image has it (but
 Debian's version), and each stage an overlay of the one before it. All of it is on a tmpfs in a mount namespace of its
 own and gone afterwards. Then a server, a builder and a runner are started as their images start them, and asked.
 
     sudo .venv/bin/python scripts/build_images.py
 
-Needs root, mounts, debootstrap and a mirror of Debian. Where one is missing it says so and exits with 0: nothing was
+Needs root, mounts, mmdebstrap and a mirror of Debian. Where one is missing it says so and exits with 0: nothing was
 tried.
 """
 
@@ -64,7 +64,7 @@ def main() -> int:
 def missing() -> str:
     if os.geteuid() != 0:
         return "since only root can change the root directory"
-    for program in ("debootstrap", "unshare", "chroot", "mount"):
+    for program in ("mmdebstrap", "unshare", "chroot", "mount"):
         if shutil.which(program) is None:
             return f"since there is no {program}"
     allowed = subprocess.run(
@@ -114,7 +114,7 @@ class Images:
             self.trees[name] = self._debian()
             self.layers[name] = [self.trees[name]]
             self.settings[name] = {"PATH": BASE_PATH, "USER": "0:0", "WORKDIR": "/"}
-            print(f"images: {name} by debootstrap, {time.monotonic() - began:.0f} s", flush=True)
+            print(f"images: {name} by mmdebstrap, {time.monotonic() - began:.0f} s", flush=True)
             return
         stage = self.stages[name]
         self.build(stage.base)
@@ -133,10 +133,10 @@ class Images:
 
     def _debian(self) -> Path:
         tree = self.folder / "debian"
-        words = ["debootstrap", "--variant=minbase", "--include=python3-venv,ca-certificates", SUITE, str(tree)]
+        words = ["mmdebstrap", "--variant=minbase", "--include=python3-venv,ca-certificates", SUITE, str(tree)]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode:
-            raise NotHere(f"since debootstrap failed: {done.stdout.strip().splitlines()[-1:]}")
+            raise NotHere(f"since mmdebstrap failed: {done.stdout.strip().splitlines()[-1:]}")
         with self.borrowed(tree):
             run("chroot", str(tree), "python3", "-m", "venv", "--copies", "/usr/local")
         return tree
