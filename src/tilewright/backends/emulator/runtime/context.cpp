@@ -98,9 +98,16 @@ static size_t scheduler_size;
 static void *scheduler_fiber;
 #endif
 
+// A page that cannot be touched: a mark in the page table, where the system has those (Linux 6.13), or a mapping of its own,
+// of which a block would have as many as threads, and each costs more than all that a small kernel computes.
+static void guard(unsigned char *page) {
+    constexpr int INSTALL = 102;  // MADV_GUARD_INSTALL
+    if (madvise(page, page_size(), INSTALL) != 0) mprotect(page, page_size(), PROT_NONE);
+}
+
 unsigned char *map_stacks(unsigned count) {
     unsigned char *p = map_pages((size_t)count * STACK);
-    for (unsigned i = 0; i < count; i++) mprotect(p + i * STACK, page_size(), PROT_NONE);
+    for (unsigned i = 0; i < count; i++) guard(p + i * STACK);
     return p;
 }
 

@@ -71,11 +71,13 @@ void issue_arrival(unsigned at, unsigned bytes, int line) {
 
 // ---- boxes ------------------------------------------------------------------------------------------
 
-static unsigned box_bytes(const TensorMap &m) {
-    unsigned n = m.item;
-    for (unsigned d = 0; d < (m.walks ? 2u : m.rank); d++) n *= m.box[d];
+static unsigned box_rows(const TensorMap &m) {
+    unsigned n = 1;
+    for (unsigned d = 1; d < (m.walks ? 2u : m.rank); d++) n *= m.box[d];
     return n;
 }
+
+static unsigned box_bytes(const TensorMap &m) { return m.item * m.box[0] * box_rows(m); }
 
 // Where row `number` of a box begins, but for the innermost dimension.
 static void row_of(const TensorMap &m, const int *place, const unsigned short *offsets, unsigned number, long long *at) {
@@ -102,21 +104,24 @@ template <class F>
 static void each_element(Block *b, const TensorMap &m, unsigned shared, const int *place, const unsigned short *offsets,
                          F take) {
     unsigned char *base = memory_at(b, shared);
-    const unsigned bytes = box_bytes(m), row = m.box[0] * m.item;
+    // The pattern hangs on the address: within 8, 4 or 2 rows of 128 bytes, pieces of 16 change places.
+    const unsigned pattern = m.swizzle ? m.swizzle / 16 - 1 : 0;
     long long at[5];
-    for (unsigned n = 0; n < bytes; n += m.item) {
-        if (n % row == 0) row_of(m, place, offsets, n / row, at);
-        at[0] = (long long)place[0] + (n % row) / m.item;
+    unsigned address = shared;
+    for (unsigned number = 0; number < box_rows(m); number++) {
+        row_of(m, place, offsets, number, at);
         bool inside = true;
-        unsigned char *global = reinterpret_cast<unsigned char *>((uintptr_t)m.address) + at[0] * m.item;
-        for (unsigned d = 0; d < m.rank; d++) {
+        unsigned char *row = reinterpret_cast<unsigned char *>((uintptr_t)m.address);
+        for (unsigned d = 1; d < m.rank; d++) {
             inside = inside && at[d] >= 0 && at[d] < (long long)m.size[d];
-            if (d) global += at[d] * (long long)m.stride[d - 1];
+            row += at[d] * (long long)m.stride[d - 1];
         }
-        // The pattern hangs on the address: within 8, 4 or 2 rows of 128 bytes, pieces of 16 change places.
-        const unsigned address = shared + n;
-        const unsigned moved = address ^ ((address >> 7 & (m.swizzle / 16 - (m.swizzle ? 1 : 0))) << 4);
-        take(inside ? global : nullptr, base + (moved - shared));
+        for (unsigned i = 0; i < m.box[0]; i++, address += m.item) {
+            const long long column = (long long)place[0] + i;
+            const bool there = inside && column >= 0 && column < (long long)m.size[0];
+            const unsigned moved = address ^ ((address >> 7 & pattern) << 4);
+            take(there ? row + column * m.item : nullptr, base + (moved - shared));
+        }
     }
 }
 

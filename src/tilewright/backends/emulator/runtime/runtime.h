@@ -21,6 +21,7 @@ void unmap_pages(void *p, size_t bytes);
 void *take_memory(size_t &bytes);
 void give_memory(void *p, size_t bytes);
 void fill_words(unsigned char *p, size_t bytes, unsigned pattern);  // a 16-bit pattern, over and over
+void copy_words(unsigned char *to, const unsigned char *from, size_t bytes);  // a memcpy that no sanitizer sees
 
 // A growing array of plain values.
 template <class T> struct Vec {
@@ -40,6 +41,10 @@ template <class T> struct Vec {
     void push(const T &v) {
         reserve(size + 1);
         data[size++] = v;
+    }
+    void extend(size_t n) {  // by `n` values, which the caller writes
+        reserve(size + n);
+        size += n;
     }
     void release() {
         if (data) give_memory(data, held);

@@ -221,7 +221,7 @@ void meet(Meeting &m, void **lanes, Fiber *first, unsigned size, const char *who
           void *mine, Operation op, bool orders) {
     Fiber *f = self();
     Block *b = f->owner;
-    if (m.arrived && (m.line != line || strcmp(m.name, name) != 0)) {
+    if (m.arrived && (m.line != line || (m.name != name && strcmp(m.name, name) != 0))) {
         arrive_as(State::in_collective, name, line);
         fail_here(b, whose);
     }

@@ -40,11 +40,10 @@ void issue_product(const char *name, int line, const void *mine, unsigned bytes,
         PendingProduct p = {op, bytes, g.groups, g.kept.size, {}, count, line};
         for (unsigned i = 0; i < count; i++) p.pieces[i] = pieces[i];
         g.products.push(p);
-        for (size_t i = 0; i < (size_t)bytes * GROUP; i++) g.kept.push(0);
+        g.kept.extend((size_t)bytes * GROUP);
     }
     const PendingProduct &p = g.products[g.products.size - 1];
-    unsigned char *to = g.kept.data + p.mine + (size_t)(f->number % GROUP) * bytes;
-    for (unsigned i = 0; i < bytes; i++) to[i] = static_cast<const unsigned char *>(mine)[i];
+    copy_words(g.kept.data + p.mine + (size_t)(f->number % GROUP) * bytes, static_cast<const unsigned char *>(mine), bytes);
     if (is_last(g) && options.lazy) run_product(g, p);
     come(name, line);
 }
