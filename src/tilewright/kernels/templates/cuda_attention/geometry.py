@@ -220,13 +220,13 @@ class AttentionTiling:
     def weight_bytes(self) -> int:
         return 0 if self.cores else self.block_q * self.weight_pitch * 4
 
-    @property
+    @cached_property
     def shared(self) -> int:
         tiles = self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
         barriers = 1 + 4 * self.stages + (self.f.v.limit is not None)
         return tiles + (EIGHT + BARRIER * barriers if self.groups else 0)
 
-    @property
+    @cached_property
     def registers(self) -> int:
         """A thread's, estimated."""
         if not self.cores:

@@ -86,7 +86,13 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
     if len(parts) > 1:
         knobs.append(Choice("KP", parts))
     names = tuple(k.name for k in knobs)
-    rules = [Constraint(names, lambda v: fits(plan(f, v), target), "a block takes more registers or shared memory")]
+    # After cheaper rules, and once for all numbers of parts, on which it does not hang.
+    room = Constraint(
+        tuple(n for n in names if n != "KP"),
+        lambda v: fits(plan(f, v), target),
+        "a block takes more registers or shared memory",
+    )
+    rules: list[Constraint] = []
     if not f.tensor_cores:
         rules = [
             rule("threads have no key to score", lambda lanes, BK: lanes <= BK),
@@ -94,7 +100,6 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
                 "the unrolled loop bodies are too long",
                 lambda lanes, rows, BK: _code(plan(f, {"lanes": lanes, "rows": rows, "BK": BK})) <= CODE_LIMIT,
             ),
-            *rules,
         ]
     if "groups" in names:
         rules += [
@@ -110,6 +115,7 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
         rules.append(
             rule("no tensor map describes the operands", lambda groups, pack: not groups or fetched(form[pack]))
         )
+    rules.append(room)
     if len(parts) > 1:
         rules += [
             rule("a part of the keys has a single block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
