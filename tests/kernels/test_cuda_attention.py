@@ -10,17 +10,16 @@ from attention_programs import PROGRAMS, attention, causal, soft_cap
 from cuda_attention_programs import HALVES
 
 from tilewright.backends.cuda.archs import target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import run
 from tilewright.core import Candidate, IllegalSchedule, Task, Value
 from tilewright.kernels import te
-from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.cuda_attention.match import match
 from tilewright.testing import programs
-from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
+from tilewright.testing.cuda_template import CudaTemplateContract, empty_output, emulated
 from tilewright.testing.kernels import Array, launch_values, random_arrays, task_of
 
 TEMPLATE = get_template("cuda_attention")
@@ -140,7 +139,7 @@ def computed(program: Program, inputs: list[Array], groups: int = 0, **changes: 
         changes = {"warps": 4, "BK": 16, "q_registers": False, "groups": groups, **changes}
     candidate = Candidate(task, TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **changes}))
     lowered = TEMPLATE.lower(candidate)
-    kernel = build(prelude(on, emulated=True) + lowered.source, [x.symbol for x in lowered.program.launches])
+    kernel = emulated([lowered], on)
     got = empty_output(program.output.shape, program.output.dtype)
     report = run(kernel, lowered.program, launch_values(candidate), inputs, got)
     assert report.ok, report.bugs
@@ -251,12 +250,11 @@ def test_slots_and_copies_are_in_time(copies: str, q_registers: bool) -> None:
     """One slot, two or three, whenever copies land: the same to the bit."""
     program = attention(h=1, lq=70, lk=90, d=32, dv=24, dtype="bfloat16", modify=causal, rounded=True)
     task, inputs = task_of(program, SM80), random_arrays(program)
-    results = []
-    for stages in (1, 2, 3):
-        values = {"warps": 2, "tiles": 1, "BK": 16, "stages": stages, "q_registers": q_registers, "min_blocks": 1}
-        candidate = Candidate(task, TEMPLATE.space(task).schedule(values))
-        lowered = TEMPLATE.lower(candidate)
-        kernel = build(prelude(SM80, emulated=True) + lowered.source, [x.symbol for x in lowered.program.launches])
+    values = {"warps": 2, "tiles": 1, "BK": 16, "q_registers": q_registers, "min_blocks": 1}
+    schedules = [TEMPLATE.space(task).schedule({**values, "stages": stages}) for stages in (1, 2, 3)]
+    made = {c: TEMPLATE.lower(c) for c in (Candidate(task, s) for s in schedules)}
+    kernel, results = emulated(list(made.values()), SM80), []
+    for candidate, lowered in made.items():
         got = empty_output(program.output.shape, program.output.dtype)
         launch = launch_values(candidate)
         report = run(kernel, lowered.program, launch, inputs, got, order="random:3", copies=copies)

@@ -11,10 +11,9 @@ from attention_programs import attention, causal
 from cuda_attention_programs import GROUPS, HALVES
 
 from tilewright.backends.cuda.archs import VARIANTS, target
-from tilewright.backends.emulator import EmulatedKernel, build, run
+from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
 from tilewright.kernels import te
-from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
@@ -22,7 +21,7 @@ from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda_attention.boxes import fetched, matrices
 from tilewright.kernels.templates.cuda_attention.match import match
-from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
+from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output, emulated
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
 TEMPLATE = get_template("cuda_attention")
@@ -59,10 +58,7 @@ def lowered(program: Program, schedules: list[Schedule]) -> Made:
 
 def built(*several: Made, sanitize: tuple[str, ...] = ()) -> EmulatedKernel:
     """One unit of them all."""
-    kernels = [k for made in several for k in made.values()]
-    symbols = dict.fromkeys(x.symbol for k in kernels for x in k.program.launches)
-    source = prelude(HOPPER, emulated=True) + "".join(k.source for k in kernels)
-    return build(source, list(symbols), sanitize=sanitize)
+    return emulated([k for made in several for k in made.values()], HOPPER, sanitize)
 
 
 def computes(program: Program, made: Made, kernel: EmulatedKernel) -> None:

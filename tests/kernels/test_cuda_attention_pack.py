@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import islice
 
 import pytest
@@ -11,16 +12,16 @@ from attention_programs import attention, cached, causal, soft_cap
 from cuda_attention_programs import real_bias
 
 from tilewright.backends.cuda.archs import target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
-from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
+from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda_attention.match import match
-from tilewright.testing.cuda_template import ORDERS, empty_output
+from tilewright.testing.cuda_template import ORDERS, empty_output, emulated
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
 TEMPLATE = get_template("cuda_attention")
@@ -51,19 +52,29 @@ GROUPS = ("one head of keys", "residual", "cached")
 """Those that have rows enough for warp groups."""
 
 
-def computes(name: str, variant: str, groups: bool, count: int = 1) -> None:
-    """Random schedules in every order, compared with the reference."""
-    program = PROGRAMS[name]()
-    task, inputs, rng = task_of(program, target(variant)), random_arrays(program, 1), random.Random(name)
+@cache
+def drawn(name: str, variant: str, groups: bool, count: int = 1) -> dict[Candidate, LoweredKernel]:
+    """Random packed schedules of one program."""
+    task, rng = task_of(PROGRAMS[name](), target(variant)), random.Random(name)
     sampled = (TEMPLATE.space(task).sample(rng) for _ in range(1000))
     found = (s for s in sampled if s.values["pack"] and bool(s.values.get("groups", 0)) == groups)
     candidates = [Candidate(task, s) for s in islice(found, count)]
     assert len(candidates) == count
+    return {c: TEMPLATE.lower(c) for c in candidates}
+
+
+@cache
+def together(names: Iterable[str], variant: str, groups: bool) -> EmulatedKernel:
+    """One schedule of each, compiled as one unit."""
+    return emulated([k for name in names for k in drawn(name, variant, groups).values()], target(variant))
+
+
+def computes(name: str, made: dict[Candidate, LoweredKernel], kernel: EmulatedKernel) -> None:
+    """Schedules in every order, compared with the reference."""
+    program = PROGRAMS[name]()
+    inputs = random_arrays(program, 1)
     right = evaluate(program, inputs)
-    for candidate in candidates:
-        lowered = TEMPLATE.lower(candidate)
-        symbols = [x.symbol for x in lowered.program.launches]
-        kernel = build(prelude(task.target, emulated=True) + lowered.source, symbols)
+    for candidate, lowered in made.items():
         for order, copies in ORDERS:
             got = empty_output(program.output.shape, program.output.dtype)
             report = run(kernel, lowered.program, launch_values(candidate), inputs, got, order=order, copies=copies)
@@ -73,20 +84,20 @@ def computes(name: str, variant: str, groups: bool, count: int = 1) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_packed_queries_compute_the_reference(name: str) -> None:
-    computes(name, "sm_80", groups=False)
+    computes(name, drawn(name, "sm_80", False), together(tuple(PROGRAMS), "sm_80", False))
 
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_packed_queries_of_warp_groups_compute_the_reference(name: str) -> None:
-    computes(name, "sm_90a", groups=True)
+    computes(name, drawn(name, "sm_90a", True), together(GROUPS, "sm_90a", True))
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_many_schedules_compute_the_reference(name: str) -> None:
-    computes(name, "sm_80", groups=False, count=8)
-    if name in GROUPS:
-        computes(name, "sm_90a", groups=True, count=8)
+    for variant, groups in [("sm_80", False), ("sm_90a", True)][: 1 + (name in GROUPS)]:
+        made = drawn(name, variant, groups, count=8)
+        computes(name, made, emulated(list(made.values()), target(variant)))
 
 
 def test_rows_are_heads_and_queries() -> None:

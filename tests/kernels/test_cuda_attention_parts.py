@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,15 @@ from attention_programs import attention, bias, causal
 from cuda_attention_programs import real_bias
 
 from tilewright.backends.cuda.archs import target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
-from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.testing.cuda_template import ORDERS, empty_output
+from tilewright.testing.cuda_template import ORDERS, empty_output, emulated
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
 TEMPLATE = get_template("cuda_attention")
@@ -40,11 +40,12 @@ def candidate(program: Program, parts: int, stages: int = 2) -> Candidate:
     return Candidate(task, TEMPLATE.space(task).schedule(values))
 
 
-def computed(made: Candidate, inputs: list[Array], orders: list[tuple[str, str]] = COPIED) -> Array:
+def computed(
+    made: Candidate, inputs: list[Array], orders: list[tuple[str, str]] = COPIED, built: EmulatedKernel | None = None
+) -> Array:
     """The result, which is the same in all these orders."""
     lowered = TEMPLATE.lower(made)
-    symbols = [x.symbol for x in lowered.program.launches]
-    kernel = build(prelude(SM80, emulated=True) + lowered.source, symbols)
+    kernel = built or emulated([lowered], SM80)
     (out,) = made.task.workload.outputs
     results = []
     for order, copies in orders:
@@ -75,14 +76,23 @@ def cases(dtype: str, rounded: bool) -> dict[str, Program]:
     }  # fmt: skip
 
 
+@cache
+def merged() -> tuple[dict[tuple[str, bool, str], Candidate], EmulatedKernel]:
+    """Every case of every kind, in two parts or four: each has both. Compiled together."""
+    made: dict[tuple[str, bool, str], Candidate] = {}
+    for kind, (dtype, rounded) in enumerate(EACH):
+        for number, (name, program) in enumerate(cases(dtype, rounded).items()):
+            made[dtype, rounded, name] = candidate(program, *((2, 1), (4, 2))[(kind + number) % 2])
+    return made, emulated([TEMPLATE.lower(c) for c in made.values()], SM80)
+
+
 @KINDS
 @pytest.mark.parametrize("name", cases("float32", False))
 def test_parts_are_merged(dtype: str, rounded: bool, name: str) -> None:
-    """In two parts or four: every case has both, and every kind."""
     program = cases(dtype, rounded)[name]
     inputs = random_arrays(program)
-    several = (EACH.index((dtype, rounded)) + list(cases(dtype, rounded)).index(name)) % 2
-    got = computed(candidate(program, *((2, 1), (4, 2))[several]), inputs, list(ORDERS))
+    made, kernel = merged()
+    got = computed(made[dtype, rounded, name], inputs, list(ORDERS), kernel)
     check(program, inputs, got, evaluate(program, inputs))
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 from harness import gpu_programs
 from tilewright.backends.cuda.archs import target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.core import Candidate, IllegalSchedule, LaunchProgram, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates import FALLBACKS, full_source, templates_for
+from tilewright.kernels.templates import FALLBACKS, templates_for
 from tilewright.kernels.templates.cuda_generic.template import CUDA_GENERIC
 from tilewright.testing import contractions, programs
-from tilewright.testing.cuda_template import CudaTemplateContract
+from tilewright.testing.cuda_template import CudaTemplateContract, emulated
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
 TEMPLATE = CUDA_GENERIC
@@ -79,23 +81,35 @@ def test_intermediates_lie_in_the_workspace() -> None:
     assert LaunchProgram.from_json(kernel.program.to_json()) == kernel.program
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 32, 0])
+LANES = (1, 4, 32, 0)
+
+
+@cache
+def shared_by_lanes() -> tuple[dict[tuple[str, int], Candidate], EmulatedKernel]:
+    """Reductions by so many lanes, where a space has them, compiled together."""
+    found: dict[tuple[str, int], Candidate] = {}
+    for name in ("row_argmax", "variances", "any_true", "column_sums", "whole_sum"):
+        program = gpu_programs.ROWS[name]()
+        task = task_of(program, SM80)
+        space, (stage,) = TEMPLATE.space(task), program.stages
+        for lanes in (n for n in LANES if n in space.options[f"{stage.name}_lanes"]):
+            wanted = {f"{stage.name}_lanes": lanes, f"{stage.name}_threads": 64, f"{stage.name}_each": 1}
+            found[name, lanes] = Candidate(task, space.schedule({**TEMPLATE.default(task).values, **wanted}))
+    return found, emulated([TEMPLATE.lower(c) for c in found.values()], SM80)
+
+
+@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("name", ["row_argmax", "variances", "any_true", "column_sums", "whole_sum"])
 def test_reductions_shared_by_lanes(name: str, lanes: int) -> None:
+    candidates, kernel = shared_by_lanes()
+    candidate = candidates.get((name, lanes))
+    if candidate is None:
+        pytest.skip("the elements are too few")
     program = gpu_programs.ROWS[name]()
-    task = task_of(program, SM80)
-    space = TEMPLATE.space(task)
-    (stage,) = program.stages
-    if lanes not in next(k.values for k in space.knobs if k.name == f"{stage.name}_lanes"):
-        pytest.skip(f"{stage.reduce} elements are too few")
-    wanted = {f"{stage.name}_lanes": lanes, f"{stage.name}_threads": 64, f"{stage.name}_each": 1}
-    candidate = Candidate(task, space.schedule({**TEMPLATE.default(task).values, **wanted}))
-    lowered = TEMPLATE.lower(candidate)
-    kernel = build(full_source(candidate, emulated=True), [x.symbol for x in lowered.program.launches])
     inputs = random_arrays(program, 6)
     output = np.empty(program.output.shape, program.output.dtype)
     for order in ("fifo", "random:3"):
-        report = run(kernel, lowered.program, launch_values(candidate), inputs, output, order=order)
+        report = run(kernel, TEMPLATE.lower(candidate).program, launch_values(candidate), inputs, output, order=order)
         assert report.ok, report.bugs
         check(program, inputs, output)
 

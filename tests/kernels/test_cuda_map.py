@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from harness import gpu_programs
-from harness.gpu_profile import excess_sectors, profile
+from harness.gpu_profile import excess_sectors, profile, profiles
 from harness.gpu_programs import MAPS
 from tilewright.backends.cuda.archs import VARIANTS, target
 from tilewright.core import Candidate, IllegalSchedule, Target
@@ -173,11 +173,13 @@ def test_defaults_have_no_conflicts(name: str) -> None:
 def test_conflicts_are_what_the_emulator_counts() -> None:
     program = gpu_programs.transposed(64, 64)
     task = task_of(program, SM80)
-    for tile, vector, read in itertools.product((16, 32), (1, 2, 4), (1, 4)):
-        values = {"threads": 64, "each": 1, "tile": tile, "vector": vector, "read": read}
-        schedule = TEMPLATE.space(task).schedule(values)
+    schedules = [
+        TEMPLATE.space(task).schedule({"threads": 64, "each": 1, "tile": tile, "vector": vector, "read": read})
+        for tile, vector, read in itertools.product((16, 32), (1, 2, 4), (1, 4))
+    ]
+    for schedule, counts in zip(schedules, profiles(task, schedules), strict=True):
         (t,) = plan(matched(program), schedule.values).turned.values()
-        assert (profile(task, schedule)["bank_conflicts"] > 0) == (t.conflicts > 0), values
+        assert (counts["bank_conflicts"] > 0) == (t.conflicts > 0), schedule.values
 
 
 # ------------------------------------------------------------------ traffic

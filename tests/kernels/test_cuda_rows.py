@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+from functools import cache
 
 import numpy as np
 import pytest
 from row_programs import kept_dims, masked_softmax
 
 from harness import gpu_programs
-from harness.gpu_profile import excess_sectors, profile
+from harness.gpu_profile import excess_sectors, profile, profiles
 from harness.gpu_programs import ROWS
 from tilewright.backends.cuda.archs import VARIANTS, target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.row_reduction import RowReduction, row_reduction
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.templates import default_schedule, full_source, templates_for
+from tilewright.kernels.templates import default_schedule, templates_for
 from tilewright.kernels.templates.cuda_row_reduction.plan import Analysis, plan
 from tilewright.kernels.templates.cuda_row_reduction.template import CUDA_ROWS
 from tilewright.testing import contractions, programs
-from tilewright.testing.cuda_template import CudaTemplateContract
+from tilewright.testing.cuda_template import CudaTemplateContract, emulated
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
 TEMPLATE = CUDA_ROWS
@@ -67,11 +69,17 @@ def matched(program: Program) -> RowReduction:
 
 def values_of(program: Program, inputs: list[Array], **knobs: int | str) -> Array:
     """The output of the default schedule with some knobs changed, on the emulator."""
+    candidate = changed(program, **knobs)
+    return computed(candidate, emulated([TEMPLATE.lower(candidate)], SM80), program, inputs)
+
+
+def changed(program: Program, **knobs: int | str) -> Candidate:
     task = task_of(program, SM80)
-    space = TEMPLATE.space(task)
-    candidate = Candidate(task, space.schedule({**TEMPLATE.default(task).values, **knobs}))
+    return Candidate(task, TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **knobs}))
+
+
+def computed(candidate: Candidate, kernel: EmulatedKernel, program: Program, inputs: list[Array]) -> Array:
     lowered = TEMPLATE.lower(candidate)
-    kernel = build(full_source(candidate, emulated=True), [x.symbol for x in lowered.program.launches])
     output = np.empty(program.output.shape, program.output.dtype)
     report = run(kernel, lowered.program, launch_values(candidate), inputs, output)
     assert report.ok, report.bugs
@@ -125,16 +133,27 @@ def test_shared_memory_is_used_again() -> None:
     assert p.shared_bytes < 4096 * 4 + 512
 
 
-@pytest.mark.parametrize("keep", ["registers", "shared", "none"])
-@pytest.mark.parametrize(("lanes", "threads"), [(1, 64), (8, 64), (32, 64), (64, 128)])
-def test_every_way_to_keep(keep: str, lanes: int, threads: int) -> None:
-    program = gpu_programs.softmax(35, 44)
-    inputs = random_arrays(program, 2)
-    order, vector = ("rows", 1) if lanes == 1 else ("columns", 1 if lanes == 64 else 4)
-    if (lanes * vector >= 88) or (keep == "registers" and lanes == 1):
-        vector, keep = 1, "none"
-    got = values_of(program, inputs, keep=keep, lanes=lanes, threads=threads, order=order, vector=vector, pieces=1)
-    check(program, inputs, got)
+KEPT = gpu_programs.softmax(35, 44)
+WAYS = list(itertools.product(("registers", "shared", "none"), ((1, 64), (8, 64), (32, 64), (64, 128))))
+
+
+@cache
+def ways() -> tuple[list[Candidate], EmulatedKernel]:
+    """All ways, compiled together."""
+    found = []
+    for keep, (lanes, threads) in WAYS:
+        order, vector = ("rows", 1) if lanes == 1 else ("columns", 1 if lanes == 64 else 4)
+        if (lanes * vector >= 88) or (keep == "registers" and lanes == 1):
+            vector, keep = 1, "none"
+        found.append(changed(KEPT, keep=keep, lanes=lanes, threads=threads, order=order, vector=vector, pieces=1))
+    return found, emulated([TEMPLATE.lower(c) for c in found], SM80)
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)), ids=[f"{keep}-{lanes}" for keep, (lanes, _) in WAYS])
+def test_every_way_to_keep(way: int) -> None:
+    inputs = random_arrays(KEPT, 2)
+    candidates, kernel = ways()
+    check(KEPT, inputs, computed(candidates[way], kernel, KEPT, inputs))
 
 
 @pytest.mark.parametrize("program", [gpu_programs.whole_sum(6000), gpu_programs.row_argmax(3, 1600, "float32")])
@@ -229,5 +248,5 @@ def test_kept_rows_meet_no_bank_conflicts() -> None:
     for program in (gpu_programs.softmax(64, 256), gpu_programs.softmax_channels(1, 8, 16, 16)):
         task = task_of(program, SM80)
         shared = [s for s in (TEMPLATE.space(task).sample(rng) for _ in range(200)) if s.values["keep"] == "shared"]
-        for schedule in shared[:4]:
-            assert profile(task, schedule)["bank_conflicts"] == 0, dict(schedule.values)
+        for schedule, counts in zip(shared[:4], profiles(task, shared[:4]), strict=True):
+            assert counts["bank_conflicts"] == 0, dict(schedule.values)

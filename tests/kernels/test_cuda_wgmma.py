@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from tilewright.kernels.templates.cuda_wgmma.default import walked
 from tilewright.kernels.templates.cuda_wgmma.geometry import walkers
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
-from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
+from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output, emulated
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
 
@@ -113,9 +113,10 @@ def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str
     check(program, inputs, got, reference(program, inputs))
 
 
-@pytest.mark.parametrize("name", ["wide", "dense", "batched", "bfloat16_km_kn"])
-def test_blocks_that_walk_over_many_tiles(name: str) -> None:
-    """Two multiprocessors: the ring, its phases and the boxes of results go on from tile to tile."""
+WALKED = ("wide", "dense", "batched", "bfloat16_km_kn")
+
+
+def walking(name: str) -> list[Candidate]:
     program = WGMMA[name]()
     task, rng = few(task_of(program, cuda_target("sm_90a"))), random.Random(name)
     space = CUDA_WGMMA.space(task)
@@ -129,7 +130,13 @@ def test_blocks_that_walk_over_many_tiles(name: str) -> None:
         and int(s.values["STAGES"]) <= 4
     ]
     chosen = [s for way in (True, False) for s in [x for x in small if x.values["store_boxes"] == way][:2]]
-    computes([Candidate(task, s) for s in chosen])
+    return [Candidate(task, s) for s in chosen]
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_blocks_that_walk_over_many_tiles(name: str) -> None:
+    """Two multiprocessors: the ring, its phases and the boxes of results go on from tile to tile."""
+    computes(walking(name), together(walking, WALKED))
 
 
 # --------------------------------------------------------------------------- sides exchanged
@@ -148,12 +155,16 @@ def small(
     return Candidate(task, space.schedule(values))
 
 
-def computes(candidates: Sequence[Candidate]) -> None:
+@cache
+def together(of: Callable[[str], list[Candidate]], names: tuple[str, ...]) -> EmulatedKernel:
+    """The candidates of all names, compiled as one unit."""
+    return emulated([CUDA_WGMMA.lower(c) for name in names for c in of(name)], cuda_target("sm_90a"))
+
+
+def computes(candidates: Sequence[Candidate], kernel: EmulatedKernel | None = None) -> None:
     """Runs schedules of one program in several orders, and compares."""
     made = [CUDA_WGMMA.lower(c) for c in candidates]
-    symbols = dict.fromkeys(x.symbol for k in made for x in k.program.launches)
-    unit = prelude(candidates[0].task.target, emulated=True) + "".join({k.symbol: k.source for k in made}.values())
-    kernel = build(unit, list(symbols))
+    kernel = kernel or emulated(made, candidates[0].task.target)
     program = Program.loads(candidates[0].task.workload.program)
     inputs = random_arrays(program, 1)
     expected = reference(program, inputs)
@@ -174,10 +185,14 @@ EXCHANGED: Mapping[str, tuple[dict[str, object], ...]] = {
 }
 
 
+def exchanged(name: str) -> list[Candidate]:
+    return [small(name, {"SWAP": True, **more}) for more in EXCHANGED[name]]
+
+
 @pytest.mark.parametrize("name", EXCHANGED)
 def test_exchanged_sides_compute_the_reference(name: str) -> None:
-    candidates = [small(name, {"SWAP": True, **more}) for more in EXCHANGED[name]]
-    computes(candidates)
+    candidates = exchanged(name)
+    computes(candidates, together(exchanged, tuple(EXCHANGED)))
     assert all(CUDA_WGMMA.nests(c.task, c.schedule)[0].axes["m"] == CUDA_WGMMA.found(c.task.workload.program).n
                for c in candidates)  # fmt: skip
 
@@ -201,11 +216,15 @@ CLUSTERED: Mapping[str, tuple[dict[str, object], ...]] = {
 }
 
 
+def clustered(name: str) -> list[Candidate]:
+    return [small(name, more) for more in CLUSTERED[name]]
+
+
 @pytest.mark.parametrize("name", CLUSTERED)
 def test_clusters_compute_the_reference(name: str) -> None:
-    candidates = [small(name, more) for more in CLUSTERED[name]]
+    candidates = clustered(name)
     assert all("TW_CLUSTER(2)" in CUDA_WGMMA.lower(c).source for c in candidates)
-    computes(candidates)
+    computes(candidates, together(clustered, tuple(CLUSTERED)))
 
 
 FOUR: Mapping[str, Callable[[], Program]] = {
@@ -258,9 +277,13 @@ TURNS: Mapping[str, tuple[dict[str, object], ...]] = {
 }
 
 
+def turning(name: str) -> list[Candidate]:
+    return [small(name, {"persistent": True, "ping_pong": True, "GROUPS": 2, **more}) for more in TURNS[name]]
+
+
 @pytest.mark.parametrize("name", TURNS)
 def test_groups_that_take_turns_compute_the_reference(name: str) -> None:
-    computes([small(name, {"persistent": True, "ping_pong": True, "GROUPS": 2, **more}) for more in TURNS[name]])
+    computes(turning(name), together(turning, tuple(TURNS)))
 
 
 # --------------------------------------------------------------------------- the last round
@@ -276,15 +299,19 @@ TAILS: Mapping[str, tuple[dict[str, object], ...]] = {
 }
 
 
+def divided(name: str) -> list[Candidate]:
+    return [small(name, {"persistent": True, "tail": True, **more}, 8) for more in TAILS[name]]
+
+
 @pytest.mark.parametrize("name", TAILS)
 def test_tiles_of_the_last_round_are_divided(name: str) -> None:
-    candidates = [small(name, {"persistent": True, "tail": True, **more}, 8) for more in TAILS[name]]
+    candidates = divided(name)
     for candidate in candidates:
         main, merge = CUDA_WGMMA.lower(candidate).program.launches
         assert evaluate(main.grid[0], launch_values(candidate)) == 8
         assert merge.symbol == f"{main.symbol}_merge"
         assert CUDA_WGMMA.static(candidate.task, candidate.schedule)["tail_split"] == candidate.schedule.values["SPLIT"]
-    computes(candidates)
+    computes(candidates, together(divided, tuple(TAILS)))
 
 
 # --------------------------------------------------------------------------- scales of blocks of k

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -21,7 +22,7 @@ import pytest
 
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import EmulatedKernel, build, run
-from tilewright.core import Candidate, Schedule, TilewrightError, evaluate
+from tilewright.core import Candidate, Schedule, Target, TilewrightError, evaluate
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.numerics import storage_dtype
 from tilewright.kernels.reference import evaluate as reference
@@ -101,10 +102,7 @@ class CudaTemplateContract(ScheduleContract):
     @cache
     def _unit(cls, pairs: tuple[tuple[str, str], ...], target_name: str) -> EmulatedKernel:
         kernels = [k for pair in pairs for k in cls._lowered(pair, target_name).values()]
-        sources = {k.symbol: k.source for k in kernels}
-        symbols = dict.fromkeys(x.symbol for k in kernels for x in k.program.launches)
-        unit = prelude(cuda_target(target_name), emulated=True) + "".join(sources.values())
-        return build(unit, list(symbols), sanitize=cls.sanitize)
+        return emulated(kernels, cuda_target(target_name), cls.sanitize)
 
     def test_sources_use_the_prelude_only(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
@@ -130,6 +128,16 @@ class CudaTemplateContract(ScheduleContract):
             assert 0 < numbers["occupancy"] <= 1
             assert 0 < numbers["wave_efficiency"] <= 1
             assert numbers["registers"] <= 255
+
+
+def emulated(
+    kernels: Sequence[LoweredKernel], target: Target, sanitize: tuple[str, ...] = (), profile: bool = False
+) -> EmulatedKernel:
+    """Kernels as one unit for the emulator: they share the compiler's start, the prelude and the linker's work."""
+    sources = {k.symbol: k.source for k in kernels}
+    symbols = dict.fromkeys(x.symbol for k in kernels for x in k.program.launches)
+    unit = prelude(target, emulated=True) + "".join(sources.values())
+    return build(unit, list(symbols), sanitize=sanitize, profile=profile)
 
 
 def check_launches(kernel: LoweredKernel, schedule: Schedule, limits: object) -> None:
