@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,16 @@ from tilewright.kernels.primitives.primitive import Conformance, Primitive, word
 GOLDEN = Path(__file__).parent.parent / "golden" / "conformance"
 CASES = {c.name: c for c in cases()}
 TOGETHER = 15  # cases of up to four tensors, of which a process takes 64
+AS_LARGE = ("wgmma_bf16", "wgmma_e4m3", "wgmma_e5m2")
+"""Products of elements as large as those of wgmma_f16 and wgmma_s8: of all that the thread sanitizer sees of them, which
+memory is read and when, they are the same text."""
 PRELUDE = prelude(archs.target("sm_90a"), emulated=True)  # the one that has them all
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """The recordings by case: dozens of files, read once."""
+    return dict(load(GOLDEN)["cases"])
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +63,11 @@ def run(kernel: emulator.EmulatedKernel, case: Case) -> Array:
     return output
 
 
-def run_all(kernel: emulator.EmulatedKernel, order: str = "fifo", copies: str = "lazy") -> dict[str, Any]:
+def run_all(
+    kernel: emulator.EmulatedKernel, order: str = "fifo", copies: str = "lazy", suite: Sequence[Case] = cases()
+) -> dict[str, Any]:
     """A recording of the suite, whose kernels run after each other, as many in a process as it has room for tensors."""
-    suite, got = list(CASES.values()), dict[str, Array]()
+    got = dict[str, Array]()
     for some in (suite[n : n + TOGETHER] for n in range(0, len(suite), TOGETHER)):
         inputs, outputs = [x for c in some for x in c.inputs], [c.output() for c in some]
         launches, first = list[Launch](), 0
@@ -70,7 +83,7 @@ def run_all(kernel: emulator.EmulatedKernel, order: str = "fifo", copies: str = 
             pytest.skip(report.unchecked)
         assert report.ok, report.bugs
         got |= {c.name: out for c, out in zip(some, outputs, strict=True)}
-    return record(lambda case: got[case.name])
+    return record(lambda case: got[case.name], suite)
 
 
 def moved(parameter: tuple[str, Any], places: list[int]) -> tuple[str, Any]:
@@ -91,8 +104,7 @@ def test_meaning_agrees_with_numpy_and_the_recording(
     if right is not None:
         assert not (difference := compare(case, got, right)), difference
     if not update_golden:
-        golden = load(GOLDEN)
-        lines = check_against({**golden, "cases": {name: golden["cases"].get(name)}}, record(lambda _: got, [case]))
+        lines = check_against({"cases": {name: recorded().get(name)}}, record(lambda _: got, [case]))
         assert not lines, lines[0]
 
 
@@ -100,10 +112,13 @@ def test_meaning_agrees_with_numpy_and_the_recording(
     "sanitize", [pytest.param(("address", "undefined"), marks=pytest.mark.nightly), ("thread",)], ids="-".join
 )
 def test_the_suite_is_clean_under_sanitizers(sanitize: tuple[str, ...]) -> None:
-    built = emulator.build(PRELUDE + unit(cases()), [c.symbol for c in cases()], sanitize=sanitize)
+    thread = "thread" in sanitize
+    suite = [c for c in cases() if not (thread and c.primitive.name in AS_LARGE)]
+    built = emulator.build(PRELUDE + unit(suite), [c.symbol for c in suite], sanitize=sanitize)
     if built.unchecked:
         pytest.skip(built.unchecked)
-    assert check_against(load(GOLDEN), run_all(built)) == ()
+    golden = {name: right for name, right in recorded().items() if name in {c.name for c in suite}}
+    assert check_against({"cases": golden}, run_all(built, suite=suite)) == ()
 
 
 @pytest.mark.parametrize(("order", "copies"), [("lifo", "eager"), ("random:7", "lazy"), ("random:8", "eager")])
