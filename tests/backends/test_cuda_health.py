@@ -106,7 +106,13 @@ def test_processes() -> None:
     assert parse_processes("[N/A], GPU-x\n\nNo running processes found\n") == frozenset()
 
 
-@given(st.text() | st.lists(st.text(max_size=12), min_size=16, max_size=16).map(", ".join))
+FIELDS = (
+    "", "N/A", "[N/A]", "0", "-1", "1e999", "nan", "0x10", "1,5", "\u0663", "9" * 40, "P0", "Enabled", "\n", "\0", GPU,
+)  # fmt: skip
+"""Words, good and bad, that a row may be made of."""
+
+
+@given(st.text() | st.lists(st.sampled_from(FIELDS), min_size=len(NEWEST), max_size=len(NEWEST)).map(", ".join))
 def test_nothing_that_is_printed_is_an_error(text: str) -> None:
     for g in parse_facts(text):
         assert g.uuid
