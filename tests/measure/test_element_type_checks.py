@@ -17,7 +17,7 @@ from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import find_numpy, get_operator
 from tilewright.kernels.templates import get_template
-from tilewright.measure.runner import LocalRunner
+from tilewright.measure.runner import Item, LocalRunner
 from tilewright.verifying.exact import full_range, whole_reach
 from tilewright.verifying.inputs import RECIPES, Array, Recipe, make_inputs, numpy_dtype
 from tilewright.verifying.projection import project
@@ -194,9 +194,15 @@ def test_bfloat16_keeps_nan_and_rounds_to_even() -> None:
 
 
 @pytest.fixture(scope="module")
-def builder(target: Target, cache: ArtifactCache) -> Iterator[Builder]:
+def built(target: Target, cache: ArtifactCache) -> list[Item]:
+    """The defaults of all types and layers, several to a library."""
+    tasks = [Task(workload_of(m=17, n=37, k=65, **params), target) for params in (*TYPES, *LAYERS)]
+    templates = [get_template(name) for name in ("cpu_contraction", "cpu_generic")]
+    candidates = [Candidate(task, t.default(task)) for task in tasks for t in templates if t.matches(task)]
     with Builder(target, cache=cache) as b:
-        yield b
+        artifacts = b.build(candidates)
+    assert all(isinstance(a, Artifact) for a in artifacts), artifacts
+    return [(c, a) for c, a in zip(candidates, artifacts, strict=True) if isinstance(a, Artifact)]
 
 
 @pytest.fixture(scope="module")
@@ -206,12 +212,10 @@ def runner(device: Device, target: Target) -> Iterator[LocalRunner]:
 
 
 @pytest.mark.parametrize("params", [*TYPES, *LAYERS], ids=name)
-def test_templates_compute_them(params: dict[str, Any], target: Target, builder: Builder, runner: LocalRunner) -> None:
+def test_templates_compute_them(params: dict[str, Any], target: Target, built: list[Item], runner: LocalRunner) -> None:
     task = Task(workload_of(m=17, n=37, k=65, **params), target)
-    templates = map(get_template, ("cpu_contraction", "cpu_generic"))
-    candidates = [Candidate(task, t.default(task)) for t in templates if t.matches(task)]
-    assert candidates
-    for candidate, artifact in zip(candidates, builder.build(candidates), strict=True):
-        assert isinstance(artifact, Artifact), artifact
-        problem = runner.verify(task, (candidate, artifact))
-        assert problem is None, f"{problem} of {candidate.schedule.to_json()}"
+    items = [item for item in built if item[0].task == task]
+    assert items
+    for item in items:
+        problem = runner.verify(task, item)
+        assert problem is None, f"{problem} of {item[0].schedule.to_json()}"
