@@ -94,11 +94,10 @@ def test_main_loops_are_as_they_were(case: str, nvrtc: str, update_golden: bool)
 
 def test_products_may_come_close_to_the_peak(nvrtc: str) -> None:
     """By what their machine code asks for: with matrix instructions of a warp, and of a warp group."""
-    large = {"m": 8192, "n": 8192, "k": 8192, "dtype": "bfloat16"}
-    for arch in ("sm_80", "sm_90a"):
-        for cost in (of_case(f"bfloat16 {arch}"), compiled("matmul", arch, large)):
-            assert cost.bound is not None
-            assert cost.bound.share > 0.85
+    large = {"m": 8192, "n": 8192, "k": 8192, "dtype": "bfloat16"}  # for which Hopper has another default
+    for cost in (of_case("bfloat16 sm_80"), of_case("bfloat16 sm_90a"), compiled("matmul", "sm_90a", large)):
+        assert cost.bound is not None
+        assert cost.bound.share > 0.85
 
 
 def test_only_cuda_has_machine_code_to_read() -> None:
