@@ -6,6 +6,7 @@ import dataclasses
 import random
 import re
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,16 +14,16 @@ from mma_programs import EIGHT_BITS, OUT, PRODUCTS, QUICK, factor
 
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.core import EXACT, Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates import default_schedule, full_source, templates_for
+from tilewright.kernels.templates import default_schedule, templates_for
 from tilewright.kernels.templates.cuda_mma.match import match
 from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 from tilewright.testing.contractions import CONTRACTIONS
-from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
+from tilewright.testing.cuda_template import CudaTemplateContract, empty_output, emulated
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
 MMA = CUDA_MMA
@@ -241,16 +242,24 @@ def test_alignment_is_that_of_the_widest_access() -> None:
 # --------------------------------------------------------------------------- memory
 
 
+LAID = ((False, False), (True, True))
+
+
+@cache
+def aligned() -> tuple[dict[tuple[str, tuple[bool, bool]], Candidate], EmulatedKernel]:
+    """Aligned products of all types in both layouts, compiled together."""
+    tasks = {(d, t): _matmul(128, 128, 128, "sm_90a", d, trans_a=t[0], trans_b=t[1]) for d in OUT for t in LAID}
+    made = {key: Candidate(task, MMA.default(task)) for key, task in tasks.items()}
+    return made, emulated([MMA.lower(c) for c in made.values()], cuda_target("sm_90a"), profile=True)
+
+
 @pytest.mark.parametrize("dtype", OUT)
-@pytest.mark.parametrize("layout", [(False, False), (True, True)])
+@pytest.mark.parametrize("layout", LAID)
 def test_default_schedules_waste_no_shared_or_global_memory_cycles(dtype: str, layout: tuple[bool, bool]) -> None:
-    """Aligned shapes: ``ldmatrix`` without bank conflicts, whole sectors in every global access."""
-    task = _matmul(128, 128, 128, "sm_90a", dtype, trans_a=layout[0], trans_b=layout[1])
-    program = Program.loads(task.workload.program)
-    candidate = Candidate(task, MMA.default(task))
-    made = MMA.lower(candidate)
-    symbols = [x.symbol for x in made.program.launches]
-    kernel = build(full_source(candidate, emulated=True), symbols, profile=True)
+    """``ldmatrix`` without bank conflicts, whole sectors in every global access."""
+    candidates, kernel = aligned()
+    candidate = candidates[dtype, layout]
+    program, made = Program.loads(candidate.task.workload.program), MMA.lower(candidate)
     inputs = random_arrays(program, 3)
     got = empty_output(program.output.shape, program.output.dtype)
     report = run(kernel, made.program, launch_values(candidate), inputs, got)

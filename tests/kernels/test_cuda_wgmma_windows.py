@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import pytest
 from convolution_programs import convolution, transposed
 from mma_programs import conv_nhwc
-from test_cuda_wgmma import computes, small
+from test_cuda_wgmma import computes, small, together
 
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.core import Task, Walk
+from tilewright.core import Candidate, Task, Walk
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -124,13 +124,17 @@ CHOSEN: Mapping[str, tuple[dict[str, object], ...]] = {
 }
 
 
+def chosen(name: str) -> list[Candidate]:
+    return [small(name, more, programs=MORE) for more in CHOSEN[name]]
+
+
 @pytest.mark.parametrize("name", CHOSEN)
 def test_parts_of_windows_compute_the_reference(name: str) -> None:
     """Pixels that blocks of a cluster copy for each other, that walks go on to, or that pieces of k begin at."""
-    candidates = [small(name, more, programs=MORE) for more in CHOSEN[name]]
+    candidates = chosen(name)
     sources = [CUDA_WGMMA.lower(c).source for c in candidates]
     assert any("tma_im2col_multicast" in x for x in sources) == any("CLUSTER" in x for x in CHOSEN[name])
-    computes(candidates)
+    computes(candidates, together(chosen, tuple(CHOSEN)))
 
 
 # --------------------------------------------------------------------------- what matches
