@@ -19,8 +19,9 @@ from unittest.mock import patch
 
 import pytest
 
+from harness.caches import with_runtime
 from spoilt_kernels import spoil
-from tilewright.building.prepared import read
+from tilewright.building.prepared import CACHE, read
 from tilewright.cli.app import run as tilewright
 from tilewright.kernels.primitives.conformance import cases
 from tilewright.kernels.templates import TEMPLATES, default_schedule
@@ -70,6 +71,7 @@ def states(folder: Path, command: str) -> dict[str, str]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small product's default and the three best, for the emulator."""
     folder = tmp_path_factory.mktemp("prepared")
+    with_runtime(folder / "m" / CACHE, shared_library=True)
     words = ["prepare", "matmul", *SIZES, "--device", "emulator", "--out", str(folder / "m"), "--keep", "3"]
     assert tilewright([*words, "--pool", "6", "--verify", "0"]) == 0
     return folder
@@ -207,6 +209,7 @@ def test_another_architecture_is_told_and_prepared_here(tmp_path: Path, alone: d
         "--pool",
         "1",
     ]
+    with_runtime(tmp_path / "old" / "m" / CACHE, shared_library=True)
     assert tilewright([*words, "--verify", "0", "--out", str(tmp_path / "old" / "m")]) == 0
     words = ["--prepared", str(tmp_path / "old"), "--only", MATMUL, "--schedules", "1"]
     run("first-light", tmp_path, *words, env=alone)
