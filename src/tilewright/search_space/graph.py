@@ -2,19 +2,20 @@
 
 Knobs that share no constraint are independent, so a space is a product of :class:`Component`s.
 Within one, legal assignments are the root-to-leaf paths of a layered graph, one layer a knob; a
-node stands for all prefixes that agree on the knobs which later constraints still read. Every node
-counts the assignments below it, so sampling is uniform, nothing is a dead end, and the graph stays
-small where the assignments are many.
+node stands for all prefixes that agree on the knobs which later constraints still read, or that the
+same assignments complete. Every node counts the assignments below it, so sampling is uniform, nothing
+is a dead end, and the graph stays small where the assignments are many.
 """
 
 from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Protocol
+from operator import itemgetter
+from typing import Any, Protocol
 
 from tilewright.core import IllegalSchedule
 
@@ -259,42 +260,69 @@ def _build(widths: Sequence[int], checks: Sequence[Check], limit: int | None) ->
     """The graph's root (``count`` 0 if nothing is legal). Raises :class:`TooWide` over ``limit`` edges."""
     depth = len(widths)
     ending: list[list[Callable[[Sequence[int]], bool]]] = [[] for _ in range(depth)]
-    kept: list[set[int]] = [set() for _ in range(depth)]
+    kept: list[set[int]] = [set() for _ in range(depth + 1)]
+    read: list[set[int]] = [set() for _ in range(depth)]
     for reads, rule in checks:
         last = max(reads)
         ending[last].append(rule)
+        read[last] |= {r for r in reads if r < last}
         for layer in range(depth):
             kept[layer] |= {r for r in reads if r < layer <= last}
-    frontier = [tuple(sorted(k)) for k in kept]
-    seen: list[dict[tuple[int, ...], Node]] = [{} for _ in range(depth)]
+    state_of, asked_of = ([_picked(positions) for positions in sets] for sets in (kept[:depth], read))
+    seen: list[dict[Any, Node]] = [{} for _ in range(depth)]
+    legal: list[dict[Any, list[int]]] = [{} for _ in range(depth)]
+    nodes: dict[tuple[Any, ...], Node] = {}
     current = [0] * depth
     edges = 0
 
+    def allowed(layer: int) -> list[int]:
+        """This knob's values that all rules allow which end here, after the current values of the earlier knobs."""
+        asked = asked_of[layer](current)
+        known = legal[layer].get(asked)
+        if known is None:
+            rules, known = ending[layer], []
+            for choice in range(widths[layer]):
+                current[layer] = choice
+                for rule in rules:
+                    if not rule(current):
+                        break
+                else:
+                    known.append(choice)
+            legal[layer][asked] = known
+        return known
+
     def visit(layer: int) -> Node:
         nonlocal edges
-        if layer == depth:
-            return LEAF
-        state = tuple([current[p] for p in frontier[layer]])
+        state = state_of[layer](current)
         known = seen[layer].get(state)
         if known is not None:
             return known
         edges += widths[layer]
         if limit is not None and edges > limit:
             raise TooWide
-        rules, branches = ending[layer], {}
-        for choice in range(widths[layer]):
-            current[layer] = choice
-            for rule in rules:
-                if not rule(current):
-                    break
-            else:
-                child = visit(layer + 1)
+        choices, after = allowed(layer), layer + 1
+        if layer in kept[after]:
+            branches = {}
+            for choice in choices:
+                current[layer] = choice
+                child = visit(after)
                 if child.count:
                     branches[choice] = child
-        node = seen[layer][state] = Node(branches)
+        else:  # nothing later reads it: all lead to one node
+            child = visit(after) if choices and after < depth else LEAF
+            branches = dict.fromkeys(choices, child) if child.count else {}
+        alike = (*branches, *branches.values())
+        if alike not in nodes:
+            nodes[alike] = Node(branches)
+        node = seen[layer][state] = nodes[alike]
         return node
 
     return visit(0)
+
+
+def _picked(positions: Iterable[int]) -> Callable[[Sequence[int]], Any]:
+    """What tells vectors apart that differ at these positions."""
+    return itemgetter(*sorted(positions)) if positions else lambda vector: ()
 
 
 def paths(order: Sequence[tuple[Component, int]]) -> Iterator[list[int]]:
