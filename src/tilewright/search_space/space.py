@@ -80,8 +80,8 @@ class SearchSpace:
                     f"Use one of {', '.join(repr(v) for v in knob.values)}",
                 )
             vector.append(at)
-        for rule in self.constraints:
-            if not rule.holds({n: values[n] for n in rule.reads}):
+        for rule, holds in self._rules:
+            if not holds(vector):
                 shown = ", ".join(f"{n}={values[n]}" for n in rule.reads)
                 raise IllegalSchedule(
                     f"illegal schedule of {self.template!r} ({shown}): {rule.reason}", "Change one of these knobs"
@@ -272,6 +272,14 @@ class SearchSpace:
         return [self._component(members) for members in self._members]
 
     @cached_property
+    def _rules(self) -> list[tuple[Constraint, Callable[[Sequence[int]], bool]]]:
+        """The constraints, over value indices in knob order."""
+        values = [k.values for k in self.knobs]
+        return [
+            (rule, self._rule(rule, tuple(self._position[n] for n in rule.reads), values)) for rule in self.constraints
+        ]
+
+    @cached_property
     def _possible(self) -> bool:
         """Whether the rules that read no knob hold."""
         return all(rule.holds({}) for rule in self.constraints if not rule.reads)
@@ -316,7 +324,7 @@ class SearchSpace:
         def asked(vector: Sequence[int]) -> bool:
             return bool(holds({name: table[vector[p]] for name, p, table in spots}))
 
-        if math.prod(len(table) for _, _, table in spots) > REMEMBERED:
+        if not spots or math.prod(len(table) for _, _, table in spots) > REMEMBERED:
             return asked
         read, known = itemgetter(*local), dict[Any, bool]()
 
