@@ -63,6 +63,8 @@ class EvolutionaryStrategy(SpaceStrategy):
         out = self._proposals(first, "default", rng)
         seen.update(first)
         left = n - len(first)
+        if not left:
+            return out
         blind = min(left, int(EPSILON * n + rng.random()))
         old = [s for s in seen if s not in first]
         draw = self._draw(history)
