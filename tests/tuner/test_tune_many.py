@@ -149,6 +149,7 @@ def test_a_time_budget_ends_it(tmp_path: Path) -> None:
     tuned = tune_many([TuneTask("matmul", SMALL), TuneTask("matmul", OTHER)], time_budget=0.01, db=tmp_path / "t.db")
     assert [t.result.ended for t in tuned] == ["time", "time"]
     assert all(0 < t.result.trials <= 8 and t.result.best for t in tuned)
+    assert tuned[0].result.peaks is tuned[1].result.peaks, "the machine's limits are measured once"
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])

@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
+from tilewright.backends import Peaks
 from tilewright.building.builder import Builder
 from tilewright.core import Schedule, Task
 from tilewright.cost_model import CostModel, CostModelError, FeatureExtractor, get_cost_model
@@ -45,6 +46,15 @@ class Tools:
     place: Site
     builder: Builder
     runner: Runner
+    _peaks: dict[tuple[str, ...], Peaks] = field(default_factory=dict)
+
+    def peaks(self, task: Task) -> Peaks:
+        """What the device reaches at most on a task's elements: measured once, as finals of runs follow each other."""
+        w = task.workload
+        kind = (*(s.dtype for s in (*w.inputs, w.output)), w.precision)
+        if kind not in self._peaks:
+            self._peaks[kind] = self.place.peaks(task)
+        return self._peaks[kind]
 
 
 class Tuning:
@@ -124,7 +134,7 @@ class Tuning:
         # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
         self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
         with session.clock.running(), session.clock.on("final"):
-            peaks = place.peaks(self.task)
+            peaks = self.tools.peaks(self.task)
             untried = () if self.run.trials_wanted else (choice(self.model, self.space, self.initial, self.run.seed),)
             final = Final(
                 self.task, self.run.id, place.device.model, self.database, self.tools.builder, self.tools.runner,
