@@ -76,8 +76,8 @@ class Machine:
 
 @pytest.mark.parametrize("op", TASKS)
 def test_search_beats_random_search(op: str) -> None:
-    ours, random = Machine(op).compare(seeds=5, trials=64)
-    assert (ours < random).sum() >= 3
+    ours, random = Machine(op).compare(seeds=3, trials=64)
+    assert (ours < random).sum() >= 2
     assert np.median(random - ours) > 0.03
 
 
