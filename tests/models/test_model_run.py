@@ -56,7 +56,7 @@ def test_a_model_is_tuned_and_runs_in_one_part(files: Path, capsys: Any) -> None
     code, listed = run(capsys, "extract", model, "-o", tasks)
     assert code == 0
     assert sum(t["calls"] for t in listed["tasks"]) == 19
-    assert app.run(["tune", "--tasks", tasks, "--trials", "1", "--db", db, "--json"]) == 0
+    assert app.run(["tune", "--tasks", tasks, "--trials", "1", "--cost-model", "random", "--db", db, "--json"]) == 0
     capsys.readouterr()
     code, found = run(capsys, "run", model, "--db", db, "--benchmark", "2")
     assert code == 0
@@ -70,7 +70,7 @@ def test_some_tuned_tasks_run_between_parts_of_onnxruntime(files: Path) -> None:
     found = extract(files / "resnet50.onnx")
     some = [t for t in found.tasks if t.choice and t.workload.op == t.choice][:3]
     write_tasks(some, files / "some.toml")
-    tune_many(read_tasks(files / "some.toml"), trials=1, db=files / "some.db")
+    tune_many(read_tasks(files / "some.toml"), trials=1, cost_model="random", db=files / "some.db")
     inputs = random_inputs(found)
     with Library(files / "some.db", threads=1) as library:
         network = Network(found, library)
