@@ -57,7 +57,7 @@ def test_every_chart_in_every_format_twice_the_same(name: str, dark: bool, tmp_p
         path = draw(chart, tmp_path / f"picture{suffix}", dark)
         data = path.read_bytes()
         assert data.startswith(start)
-        if suffix != ".pdf" or chart is CURVE:  # the slowest to write, and what could differ, its date, is in every one
+        if suffix == ".svg" or chart is CURVE:  # what could differ in the others, their date, is in every one
             assert picture(chart, suffix, dark) == data
         if suffix == ".png":
             width, height = struct.unpack(">II", data[16:24])
