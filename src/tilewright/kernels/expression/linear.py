@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import INDEX, Expr, axis, const
 
 
@@ -32,8 +33,8 @@ class Linear:
         """How much the form grows per step of an axis; ``None`` where that varies."""
         return None if any(name in e.axes() for e in self.atoms.values()) else self.of(name)
 
-    @property
-    def axes(self) -> dict[str, int]:
+    @cached_property
+    def axes(self) -> Mapping[str, int]:
         """Factors of the axes."""
         return {n: c for n, c in self.coef.items() if n not in self.atoms}
 

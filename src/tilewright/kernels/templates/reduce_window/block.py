@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
+from tilewright.core import cached_property
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
 from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.bounds import Interval
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, same
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read
@@ -58,9 +60,14 @@ class Block:
         s = self.p.s
         return MemoryPrinter(
             axis=at, var=var, lanes=self.p.lanes, vector=s.inner, varying=frozenset(var),
-            ranges={a: (0, n - 1) for a, n in s.ranges.items()}, names=dict(names), memo=self.memo,
+            ranges=self.intervals, names=dict(names), memo=self.memo,
             tensors=s.tensors, count=count,
         )  # fmt: skip
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """Where each axis runs."""
+        return {a: (0, n - 1) for a, n in self.p.s.ranges.items()}
 
     def taps(self) -> Iterator[dict[str, int]]:
         s, names = self.p.s, self.p.unrolled
@@ -101,9 +108,9 @@ class Block:
                 known += c * start
             else:
                 parts.append(start if c == 1 else f"{start} * {c}L")
-        printer = self.printer({a: a for a in self.p.s.ranges}, {}, {}, None)
-        for term, c in r.at.rest:
-            parts.append(f"{printer.scalar(term)} * {c}L")
+        if r.at.rest:
+            printer = self.printer({a: a for a in self.p.s.ranges}, {}, {}, None)
+            parts += (f"{printer.scalar(term)} * {c}L" for term, c in r.at.rest)
         if r.repeat > 1:
             start = place.first[self.p.s.inner]
             if isinstance(start, int):
@@ -164,12 +171,12 @@ class Block:
             return names[key]
         at = f"{r.tensor} + ({text} + {known}L)" if text else f"{r.tensor} + {known}L"
         name = self.emitter.fresh("q")
-        printer = self.printer({}, {}, {}, None)
         lane = VECTOR_TYPE[r.value.dtype]
         vector = f"tw::vec<{lane}, {self.p.lanes}>"
         if r.at.of(self.p.s.inner) == 0 and r.repeat == 1:
             item = f"{r.tensor}[{text} + {known}L]" if text else f"{r.tensor}[{known}L]"
             element = self.p.s.tensors[r.tensor].dtype
+            printer = self.printer({}, {}, {}, None)
             printer.var = {"read": f"tw::widen({item})" if "float16" in element else item}
             value = f"tw::splat<{vector}>({printer.scalar(r.value)})"
         else:
@@ -279,13 +286,12 @@ class Block:
         steps = place.steps
         todo = [(self._position(self.p.s.reads[main], t, k, place)[1], n, t) for t in taps for n, k in enumerate(steps)]
         for _, k, tap in sorted(todo, key=lambda x: (x[0], x[1])):
-            values = {}
-            for n, r in enumerate(self.p.s.reads):
-                if self._fails(r, tap, steps[k], place):
-                    values[f"a{n}"] = self._constant(w, n, reads)
-                else:
-                    values[f"a{n}"] = self._load(w, n, tap, steps[k], place, reads)
-            self._combine(w, acc[k], values, all(self._fails(r, tap, steps[k], place) for r in self.p.s.reads))
+            fails = [self._fails(r, tap, steps[k], place) for r in self.p.s.reads]
+            values = {
+                f"a{n}": self._constant(w, n, reads) if outside else self._load(w, n, tap, steps[k], place, reads)
+                for n, outside in enumerate(fails)
+            }
+            self._combine(w, acc[k], values, all(fails))
 
     def _outside(
         self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
