@@ -26,8 +26,9 @@ PORTABLE = Target("cpu", "portable", "x86_64", (), 16, 16)
 
 
 class TestContract(TemplateContract):
-    # test_contraction_run, test_dot and test_rows have products, convolutions and rows of these forms, run alike.
-    elsewhere = ("cpu_contraction", "cpu_dot", "cpu_rows")
+    # test_contraction_run, test_dot and test_rows have products, convolutions and rows of these forms, run alike;
+    # test_recurrence and test_scatter_kernels run these very scans and scatters.
+    elsewhere = ("cpu_contraction", "cpu_dot", "cpu_rows", "cpu_scan", "cpu_scatter")
 
 
 @pytest.mark.nightly
@@ -90,3 +91,4 @@ def test_few_schedules_are_those_that_show_most() -> None:
     assert covering([first, first, same, other, last], 2) == [first, other]
     assert covering([first, same, other, last], 3) == [first, other, same]
     assert covering([first, first], 3) == [first]
+    assert covering([first, same, other, last], 1, beside=[first]) == [other]

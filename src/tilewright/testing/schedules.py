@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from tilewright.core import Schedule, Value
 
 
-def covering(schedules: Iterable[Schedule], count: int) -> list[Schedule]:
-    """So many of ``schedules``, each the one that adds the most values of knobs to those before it."""
+def covering(schedules: Iterable[Schedule], count: int, beside: Iterable[Schedule] = ()) -> list[Schedule]:
+    """So many of ``schedules``, each the one that adds the most values of knobs to those before it and ``beside``."""
     left, chosen = list(dict.fromkeys(schedules)), list[Schedule]()
-    shown: set[tuple[str, Value]] = set()
+    shown: set[tuple[str, Value]] = {v for s in beside for v in s.values.items()}
     while left and len(chosen) < count:
         best = max(left, key=lambda s: len(set(s.values.items()) - shown))
         left.remove(best)

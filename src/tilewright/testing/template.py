@@ -8,12 +8,14 @@
 
 Templates for GPUs have :class:`~tilewright.testing.cuda_template.CudaTemplateContract`.
 
-The default schedules for one thread and for three (one of them where both print one text), and sampled ones for three,
-are compiled and run between guard zones, with a poisoned output and workspace, and compared with the float64 reference.
+The default schedule for one thread or for three (programs take turns, and one that is alone has both), and sampled ones
+for three, are compiled and run between guard zones, with a poisoned output and workspace, and compared with the
+float64 reference.
 """
 
 from __future__ import annotations
 
+import ctypes
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +26,7 @@ import pytest
 
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, TilewrightError
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate as reference
@@ -38,6 +40,8 @@ SAMPLES = 5
 """Schedules of which knobs are moved, beside as many as are run."""
 MOVED = 16
 """Knobs of a schedule that are moved, at most."""
+TOGETHER = 16
+"""Kernels that are compiled as one unit, where pairs have no more of their own."""
 PREFIX = re.compile(r"(p\d+\.)?(s\d+_)?")
 """What names of knobs that every segment or stage has begin with."""
 
@@ -106,13 +110,12 @@ class ScheduleContract(PairContract):
 
     def test_the_launch_half_does_not_change_the_source(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
-        kernels: dict[Schedule, LoweredKernel] = {}
-        for schedule, knob, moved in _moves(template.space(task), "launch", 2):
-            for s in (schedule, moved):
-                kernels[s] = kernels.get(s) or template.lower(Candidate(task, s))
-            assert kernels[schedule] == kernels[moved], (
-                f"another {knob} than in {dict(schedule.values)} prints another kernel"
-            )
+        for schedule, moves in _moves(template.space(task), "launch", 2):
+            kernel = template.lower(Candidate(task, schedule))
+            for knob, moved in moves:
+                assert kernel == template.lower(Candidate(task, moved)), (
+                    f"another {knob} than in {dict(schedule.values)} prints another kernel"
+                )
 
     def test_lowering_is_deterministic_and_uses_its_own_names(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
@@ -140,13 +143,15 @@ class ScheduleContract(PairContract):
     def test_knobs_are_described(self, pair: tuple[str, str]) -> None:
         """What changes the source changes the nests or the static numbers, too."""
         template, _, task = self.portable(pair, threads=3)
-        for schedule, knob, moved in _moves(template.space(task), "structure", SAMPLES + self.schedules):
-            if _described(template, task, schedule) == _described(template, task, moved):
-                texts = {_anonymous(template.lower(Candidate(task, s))) for s in (schedule, moved)}
-                assert len(texts) == 1, (
-                    f"{knob} {schedule.values[knob]} -> {moved.values[knob]} changes the source, and neither the nests "
-                    f"nor the static numbers of {dict(schedule.values)}"
-                )
+        for schedule, moves in _moves(template.space(task), "structure", SAMPLES + self.schedules):
+            described = _described(template, task, schedule)
+            for knob, moved in moves:
+                if described == _described(template, task, moved):
+                    texts = {_anonymous(template.lower(Candidate(task, s))) for s in (schedule, moved)}
+                    assert len(texts) == 1, (
+                        f"{knob} {schedule.values[knob]} -> {moved.values[knob]} changes the source, and neither the "
+                        f"nests nor the static numbers of {dict(schedule.values)}"
+                    )
 
     def test_launch_knobs_are_described(self, template_name: str) -> None:
         """The same of what the kernel is given when it is called.
@@ -158,9 +163,11 @@ class ScheduleContract(PairContract):
         for label in self.programs:
             template, _, task = self.portable((template_name, label), threads=3)
             if template.matches(task):
-                for schedule, knob, moved in _moves(template.space(task), "launch", SAMPLES + self.schedules):
-                    same = _described(template, task, schedule) == _described(template, task, moved)
-                    (hidden if same else shown).add(PREFIX.sub("", knob))
+                for schedule, moves in _moves(template.space(task), "launch", SAMPLES + self.schedules):
+                    described = _described(template, task, schedule)
+                    for knob, moved in moves:
+                        same = described == _described(template, task, moved)
+                        (hidden if same else shown).add(PREFIX.sub("", knob))
         assert not hidden - shown, f"moving these knobs never changed nests or static numbers: {hidden - shown}"
 
 
@@ -174,38 +181,70 @@ class TemplateContract(ScheduleContract):
     # ------------------------------------------------------------------ results
 
     def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
-        template, program = get_template(pair[0]), self.programs[pair[1]]()
-        alone, three = (task_of(program, self._target(template, target_name, n), pair[1]) for n in (1, 3))
-        candidates = self._candidates(template, alone, three, str(pair))
-        # Kernels that are equal but for their names are compiled once.
-        distinct: dict[str, LoweredKernel] = {}
-        lowered = [distinct.setdefault(_anonymous(k), k) for k in map(template.lower, candidates)]
-        library = compile_kernels(lowered, three.target)
+        made, library = self._lowered(pair, target_name), self._built(pair, target_name)
+        program = self.programs[pair[1]]()
         for seed in (0, 1):
             inputs = random_arrays(program, seed)
             expected = [(part, reference(part, inputs)) for part in program.of_each()]
-            for candidate, kernel in zip(candidates, lowered, strict=True):
+            for candidate, kernel in made.items():
                 threads, values = candidate.task.target.threads, launch_values(candidate)
                 try:
-                    got = run_outputs(library, kernel, values, inputs, alone.workload.outputs, threads, seed)
+                    got = run_outputs(library, kernel, values, inputs, candidate.task.workload.outputs, threads, seed)
                     for result, (part, right) in zip(got, expected, strict=True):
                         check(part, inputs, result, right)
                 except AssertionError as error:
                     told = f"{pair} with {dict(candidate.schedule.values)}, threads={threads}"
                     raise AssertionError(f"{told}:\n{error}") from error
 
-    def _candidates(self, template: Template, alone: Task, three: Task, seed: str) -> list[Candidate]:
-        space, rng = template.space(three), random.Random(seed)
-        sampled = [Candidate(three, space.sample(rng)) for _ in range(self.schedules)]
+    @classmethod
+    @cache
+    def _lowered(cls, pair: tuple[str, str], target_name: str) -> dict[Candidate, LoweredKernel]:
+        """The schedules of a pair that are run; those whose kernels are equal but for their names have one."""
+        template, program = get_template(pair[0]), cls.programs[pair[1]]()
+        alone, three = (task_of(program, cls._target(template, target_name, n), pair[1]) for n in (1, 3))
+        distinct: dict[str, LoweredKernel] = {}
+        candidates = cls._candidates(template, alone, three, pair)
+        return {
+            c: distinct.setdefault(_anonymous(k), k)
+            for c, k in zip(candidates, map(template.lower, candidates), strict=True)
+        }
+
+    @classmethod
+    def _built(cls, pair: tuple[str, str], target_name: str) -> ctypes.CDLL:
+        """Kernels of a pair and of its neighbours, which share the compiler's start and the prelude."""
+        pairs = [p for p in cls._pairs() if p[0] not in cls.elsewhere]
+        several = max(1, TOGETHER // (1 + cls.schedules))
+        first = pairs.index(pair) // several * several
+        try:
+            return cls._unit(tuple(pairs[first : first + several]), target_name)
+        except TilewrightError:  # of one of them
+            return cls._unit((pair,), target_name)
+
+    @classmethod
+    @cache
+    def _unit(cls, pairs: tuple[tuple[str, str], ...], target_name: str) -> ctypes.CDLL:
+        made = [cls._lowered(pair, target_name) for pair in pairs]
+        target = next(iter(made[0])).task.target
+        return compile_kernels([k for kernels in made for k in kernels.values()], target)
+
+    @classmethod
+    def _candidates(cls, template: Template, alone: Task, three: Task, pair: tuple[str, str]) -> list[Candidate]:
+        space, rng = template.space(three), random.Random(str(pair))
+        sampled = [Candidate(three, space.sample(rng)) for _ in range(cls.schedules)]
         one, shared = template.default(alone), template.default(three)
         defaults = [Candidate(alone, one), Candidate(three, shared)]
         if sampled and _extends(shared, one):
             # They print one text, in which the tasks are a number or an argument, as in the sampled ones.
             several = any(one.values.get(k, 1) != v for k, v in shared.values.items())
             defaults = defaults[1:] if several else defaults[:1]
+        elif sampled:
+            # Sampled ones show what else several threads have.
+            mates = [p for p in cls._pairs() if p[0] == pair[0]]
+            defaults = defaults[mates.index(pair) % 2 :][:1] if len(mates) > 1 else defaults
         return list(dict.fromkeys([*defaults, *sampled]))
 
-    def _target(self, template: Template, name: str, threads: int) -> Target:
+    @staticmethod
+    def _target(template: Template, name: str, threads: int) -> Target:
         backend = get_backend(template.kinds[0])
         if name == "auto":
             return backend.targets(threads)[0]
@@ -222,11 +261,12 @@ def _portable(make: Callable[[], Program], target: Target, label: str) -> tuple[
     return program, task_of(program, target, label)
 
 
-def _moves(space: SearchSpace, half: str, samples: int) -> Iterator[tuple[Schedule, str, Schedule]]:
-    """Sampled schedules, and each with one knob moved to another legal value."""
+def _moves(space: SearchSpace, half: str, samples: int) -> Iterator[tuple[Schedule, list[tuple[str, Schedule]]]]:
+    """Sampled schedules, and each with one knob, which is named, moved to another legal value."""
     rng = random.Random(11)
-    for schedule in dict.fromkeys(space.sample(rng) for _ in range(samples)):
-        knobs = [k for k in space.knobs if k.half == half]
+    knobs = [k for k in space.knobs if k.half == half]
+    for schedule in dict.fromkeys(space.sample(rng) for _ in range(samples if knobs else 0)):
+        moves = []
         for knob in rng.sample(knobs, min(MOVED, len(knobs))):
             others = [v for v in knob.values if v != schedule.values[knob.name]]
             rng.shuffle(others)
@@ -235,8 +275,9 @@ def _moves(space: SearchSpace, half: str, samples: int) -> Iterator[tuple[Schedu
                     moved = space.schedule({**schedule.values, knob.name: value})
                 except IllegalSchedule:
                     continue
-                yield schedule, knob.name, moved
+                moves.append((knob.name, moved))
                 break
+        yield schedule, moves
 
 
 def _extends(shared: Schedule, alone: Schedule) -> bool:
