@@ -62,10 +62,10 @@ def blur(m: int = 33, n: int = 77, taps: int = 5) -> Program:
     return _program(te.compute((m, n), lambda i, j: te.sum(taps, lambda r: w[r] * _zero(rows, i + r - half, j))))
 
 
-def pooled(h: int = 22, w: int = 41, c: int = 3, o: int = 5) -> Program:
+def pooled(h: int = 22, w: int = 41, c: int = 3, o: int = 5, k: int = 3) -> Program:
     """Overlapping pooling of a small convolution."""
-    x, f = te.input("x", (c, h + 2, w + 2)), te.input("f", (o, c, 3, 3))
-    y = te.compute((o, h, w), lambda p, i, j: te.sum((c, 3, 3), lambda q, r, s: x[q, i + r, j + s] * f[p, q, r, s]))
+    x, f = te.input("x", (c, h + k - 1, w + k - 1)), te.input("f", (o, c, k, k))
+    y = te.compute((o, h, w), lambda p, i, j: te.sum((c, k, k), lambda q, r, s: x[q, i + r, j + s] * f[p, q, r, s]))
     return _program(
         te.compute(
             (o, (h - 3) // 2 + 1, (w - 3) // 2 + 1),
@@ -110,12 +110,13 @@ def unsharp(m: int = 18, n: int = 90) -> Program:
     return _program(te.compute((m, n), lambda i, j: te.cast(2.0 * y[i, j] - both[i, j] / 9.0, "bfloat16")))
 
 
-def shrinking(m: int = 30, n: int = 75) -> Program:
+def shrinking(m: int = 30, n: int = 75, wide: int = 3) -> Program:
     """No border at all: every stage is smaller than what it reads."""
     x = te.input("x", (m, n))
     for _ in range(3):
         x = te.compute(
-            (x.shape[0] - 2, x.shape[1] - 2), lambda i, j, x=x: te.sum((3, 3), lambda r, s: 0.125 * x[i + r, j + s])
+            (x.shape[0] - 2, x.shape[1] - wide + 1),
+            lambda i, j, x=x: te.sum((3, wide), lambda r, s: 0.125 * x[i + r, j + s]),
         )
     return _program(x)
 

@@ -145,7 +145,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "nhwc_stride": partial(window, "NHWC", 1, 17, (9, 10), (3, 3), 2, 1),
     "nhwc_dilated": partial(window, "NHWC", 1, 19, (9, 12), (3, 3), 1, 2, 2),
     "nhwc_multiplier": partial(window, "NHWC", 1, 12, (6, 9), (3, 3), 1, 1, multiplier=2),
-    "nhwc_multiplier3": partial(window, "NHWC", 1, 7, (6, 9), (3, 3), 1, 1, multiplier=3),
+    "nhwc_multiplier3": partial(window, "NHWC", 1, 7, (6, 9), (2, 2), 1, 1, multiplier=3),
     "nhwc_halves": partial(
         window, "NHWC", 1, 20, (6, 9), (3, 3), 1, 1, dtype="float16", epilogue="norm", out="float16"
     ),
@@ -165,7 +165,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "nchw_small": partial(window, "NCHW", 1, 6, (7, 7), (3, 3), 1, 1, dtype="float16", out="float16"),
     "line_last": partial(window, "NHWC", 2, 18, (23,), (5,), 1, 2),
     "line_first": partial(window, "NCHW", 2, 3, (53,), (5,), 2, 2),
-    "volume_last": partial(window, "NHWC", 1, 18, (5, 6, 7), (3, 3, 3), 1, 1),
+    "volume_last": partial(window, "NHWC", 1, 18, (5, 6, 7), (2, 2, 2), 1, 1),
     "volume_first": partial(window, "NCHW", 1, 3, (5, 6, 19), (3, 3, 3), 1, 1, kind="max"),
     "residual_last": partial(residual, "NHWC"),
     "residual_first": partial(residual, "NCHW"),

@@ -28,8 +28,8 @@ class TestNeighbours(TemplateContract):
     templates = ("cpu_neighbours",)
     # The same forms with fewer stages and terms: more of them are only more text.
     programs = {  # noqa: RUF012
-        **PROGRAMS, "heat": partial(heat, steps=3), "clamped": partial(clamped, steps=2, wide=2),
-        "blur": partial(blur, taps=3), "pooled": partial(pooled, c=2),
+        **PROGRAMS, "heat": partial(heat, steps=2), "clamped": partial(clamped, steps=2, wide=2),
+        "blur": partial(blur, taps=3), "pooled": partial(pooled, c=2, k=2), "shrinking": partial(shrinking, wide=2),
     }  # fmt: skip
     schedules = 1
 

@@ -214,8 +214,8 @@ def test_large_outputs_may_be_stored_past_the_caches(name: str) -> None:
     assert "stream" not in STENCIL.default(task_of(program, PORTABLE, name)).values
     space, rng = STENCIL.space(task), random.Random(name)
     chosen = [space.sample(rng) for _ in range(40)]
-    streamed = covering((s for s in chosen if s.values["stream"] and small(s)), 3)
-    assert len(streamed) == 3
+    streamed = covering((s for s in chosen if s.values["stream"] and small(s)), 2)
+    assert len(streamed) == 2
     kernels = [STENCIL.lower(Candidate(task, s)) for s in streamed]
     library = compile_kernels(kernels, few)
     inputs = random_arrays(program, 3)
@@ -232,8 +232,11 @@ def test_a_block_of_two_axes_is_right_at_every_edge_and_in_every_order(name: str
     task = task_of(program, get_backend("cpu").targets(1)[0], name)
     space, rng = STENCIL.space(task), random.Random(name)
     drawn = [s for s in (space.sample(rng) for _ in range(200)) if int(s.values["rows"]) > 1]
-    # Of each order the smallest block of several outputs along both axes, if there is one.
-    drawn.sort(key=lambda s: (s.values["size"] == 1, int(s.values["size"]) * int(s.values["rows"])), reverse=True)
+    # Of each order the smallest block of several outputs along both axes, if there is one: in loops over the window.
+    drawn.sort(
+        key=lambda s: (s.values["size"] == 1, int(s.values["size"]) * int(s.values["rows"]), not s.values["rolled"]),
+        reverse=True,
+    )
     chosen = {s.values["order"]: s for s in drawn}
     assert len(chosen) == len({c for k in space.knobs if k.name == "order" for c in k.values})
     inputs = random_arrays(program, 3)
