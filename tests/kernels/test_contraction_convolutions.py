@@ -22,7 +22,6 @@ from tilewright.kernels.templates.contraction.match import Contraction, match
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
-from tilewright.testing.schedules import covering
 from tilewright.testing.template import TemplateContract
 
 TEMPLATE = CPU_CONTRACTION
@@ -298,7 +297,7 @@ def test_the_default_on_three_threads(case: str) -> None:
     verify(t, [TEMPLATE.default(t)], random_arrays(Program.loads(t.workload.program), 3))
 
 
-@pytest.mark.parametrize("case", ["line", "grouped", "capsule"])
+@pytest.mark.parametrize("case", ["image", "transposed", "capsule"])
 def test_every_way_gives_the_same(case: str) -> None:
     t = task(PROGRAMS[case](), threads=3)
     verify(t, list(ways(t).values()), random_arrays(Program.loads(t.workload.program), 3))
@@ -308,15 +307,13 @@ def test_every_way_gives_the_same(case: str) -> None:
 def test_weights_that_are_not_finite_reach_the_edges_too(case: str) -> None:
     """A padding element is a zero, and zero times an infinite weight is NaN: also where such steps are skipped."""
     p = PROGRAMS[case]()
-    t = task(p)
+    t = task(p, threads=3)  # the kernels of test_every_way_gives_the_same
     inputs = random_arrays(p, 5)
     inputs[1].reshape(-1)[5] = np.inf
     inputs[1].reshape(-1)[-3] = np.nan
     inputs[0].reshape(-1)[3] = np.nan
-    chosen = covering(ways(t).values(), 6)
-    assert {s.values["a"] for s in chosen} == {way[1] for way in ways(t)}
     with np.errstate(invalid="ignore"):
-        verify(t, chosen, inputs)
+        verify(t, list(ways(t).values()), inputs)
 
 
 @pytest.mark.nightly
