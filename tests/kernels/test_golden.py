@@ -23,18 +23,24 @@ from golden_sources import (
     cpu_target,
     difference,
 )
+from grouped_programs import experts
 from neighbour_programs import heat
 from stencil_programs import window
+from triangle_programs import CONDITIONS, masked
 
 from tilewright.backends import get_backend
 from tilewright.core import TilewrightError
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.codegen.sources import check_source
 from tilewright.kernels.templates import TEMPLATES
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_sources_change_with_the_version_only(name: str, update_golden: bool) -> None:
-    check(GOLDENS[name], GOLDENS[name].source(), FOLDER, update_golden)
+def test_sources_change_with_the_version_only_and_builders_take_them(name: str, update_golden: bool) -> None:
+    golden = GOLDENS[name]
+    source = golden.source()
+    check(golden, source, FOLDER, update_golden)
+    check_source(source, [SYMBOL], golden.target.kind)
 
 
 def test_nothing_committed_is_left_over() -> None:
@@ -80,10 +86,13 @@ def test_a_failure_shows_the_difference() -> None:
 
 SHORT = {
     "depthwise": partial(window, "NHWC", 1, 21, (3, 4), (3, 3), 1, 1, epilogue="norm"),
-    "heat": partial(heat, steps=2),
+    "depthwise_whole": partial(window, "NHWC", 1, 32, (3, 4), (3, 2), 1, 1, epilogue="norm"),
+    "experts": partial(experts, m=7, n=9, k=5, groups=3),
+    "heat": partial(heat, m=20, n=32, steps=2),
+    "lower": partial(masked, 9, 9, 21, CONDITIONS["lower"]),
 }
 """Programs whose sources print less of the same than those of golden ones."""
-AGAIN = (("cpu_generic", "conv2d"), ("cpu_winograd", "tiled"))
+AGAIN = (("cpu_generic", "conv2d"), ("cpu_winograd", "tiled"), ("cpu_partition", "mlp"))
 """Long sources that call nothing that others do not."""
 
 
