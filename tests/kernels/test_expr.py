@@ -58,7 +58,7 @@ def expressions(draw: st.DrawFn, dtype: str | None = None, depth: int = 4) -> Ex
     return ex.binary(op, again(dtype), again(dtype))
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(expressions())
 def test_json_round_trip(e):
     text = json.dumps(e.to_json(), allow_nan=False)
@@ -68,14 +68,14 @@ def test_json_round_trip(e):
     assert repr(again) == repr(e)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(expressions(), expressions())
 def test_same_is_equality_of_json(a, b):
     assert same(a, b) == (json.dumps(a.to_json()) == json.dumps(b.to_json()))
     assert same(a, a)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(expressions())
 def test_map_keeps_and_replaces(e):
     assert e.map(lambda n: None) is e

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from row_programs import ROWS, argmax, backwards, layer_norm, norm, program_of, run_rows, softmax, welford
+from row_programs import ROWS, argmax, backwards, layer_norm, norm, program_of, run_each, run_rows, softmax, welford
 
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule
@@ -55,8 +55,7 @@ def test_special_values_pass_as_in_numpy(n: int, reciprocal: bool) -> None:
     x[6] = 3e38
     with np.errstate(invalid="ignore"):
         expected = evaluate(program, [x])
-    for keep in ("memory", "recompute"):
-        got = run_rows(program, [x], keep=keep, reciprocal=reciprocal)
+    for got in run_each(program, [x], [{"keep": k, "reciprocal": reciprocal} for k in ("memory", "recompute")]):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-7)
 
 
