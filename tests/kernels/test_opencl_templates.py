@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import grouped_programs
@@ -14,16 +16,17 @@ from tilewright.backends.launches import DeviceKernel
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.build import OpenClToolchain
 from tilewright.backends.opencl.driver import OpenClContext
-from tilewright.core import Candidate, Task, Value
+from tilewright.core import Candidate, Target, Task, TilewrightError, Value
 from tilewright.kernels.codegen.sources import GPUS, check_source
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import at
 from tilewright.kernels.templates import TEMPLATES, get_template, templates_for
+from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import check_launches, empty_output
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
-from tilewright.testing.template import PairContract
+from tilewright.testing.template import TOGETHER, PairContract
 
 pytestmark = pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
 
@@ -49,19 +52,13 @@ class OpenClContract(PairContract):
     templates = NAMES
 
     def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], context: OpenClContext) -> None:
-        template, program, _ = self.portable(pair)
-        task = task_of(program, devices.target(context.device), pair[1])
-        rng = random.Random(str(pair))
-        space = template.space(task)
-        drawn = dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(self.schedules))])
+        program = self.portable(pair)[1]
         inputs = random_arrays(program, 1)
-        lowered = [(Candidate(task, s), template.lower(Candidate(task, s))) for s in drawn]
-        unit = "\n".join({k.symbol: k.source for _, k in lowered}.values())
-        symbols = list(dict.fromkeys(x.symbol for _, k in lowered for x in k.program.launches))
-        check_source(unit, symbols, "opencl")
-        module = context.load(Path(OpenClToolchain(task.target).compile(unit, symbols, 120).path).read_bytes())
-        for candidate, made in lowered:
-            check_launches(made, candidate.schedule, dict(task.target.limits))
+        lowered = self._lowered(pair, devices.target(context.device))
+        check_source(*unit(lowered.values()), "opencl")
+        module = context.load(self._built(pair, devices.target(context.device)))
+        for candidate, made in lowered.items():
+            check_launches(made, candidate.schedule, dict(candidate.task.target.limits))
             kernel = DeviceKernel(context, module, made.program, launch_values(candidate))
             got = run(kernel, inputs, *(empty_output(t.shape, t.dtype) for t in program.outputs))
             try:
@@ -69,6 +66,41 @@ class OpenClContract(PairContract):
                     check(one, inputs, result)
             except AssertionError as error:
                 raise AssertionError(f"{pair} with {dict(candidate.schedule.values)}:\n{error}") from error
+
+    @classmethod
+    @cache
+    def _lowered(cls, pair: tuple[str, str], target: Target) -> dict[Candidate, LoweredKernel]:
+        """The schedules of a pair that are run."""
+        template, program, _ = cls().portable(pair)
+        task = task_of(program, target, pair[1])
+        rng, space = random.Random(str(pair)), template.space(task)
+        drawn = dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(cls.schedules))])
+        return {c: template.lower(c) for c in (Candidate(task, s) for s in drawn)}
+
+    @classmethod
+    def _built(cls, pair: tuple[str, str], target: Target) -> bytes:
+        """Kernels of a pair and of its neighbours, for which the compiler starts once."""
+        pairs, several = cls._pairs(), max(1, TOGETHER // (1 + cls.schedules))
+        first = pairs.index(pair) // several * several
+        try:
+            return cls._unit(tuple(pairs[first : first + several]), target)
+        except TilewrightError:  # of one of them
+            return cls._unit((pair,), target)
+
+    @classmethod
+    @cache
+    def _unit(cls, pairs: tuple[tuple[str, str], ...], target: Target) -> bytes:
+        return compiled([k for pair in pairs for k in cls._lowered(pair, target).values()], target)
+
+
+def unit(kernels: Iterable[LoweredKernel]) -> tuple[str, list[str]]:
+    """The text of some kernels and the symbols in it."""
+    sources = {k.symbol: (k.source, [x.symbol for x in k.program.launches]) for k in kernels}
+    return "\n".join(text for text, _ in sources.values()), [s for _, symbols in sources.values() for s in symbols]
+
+
+def compiled(kernels: Iterable[LoweredKernel], target: Target) -> bytes:
+    return Path(OpenClToolchain(target).compile(*unit(kernels), 120).path).read_bytes()
 
 
 def run(kernel: DeviceKernel, inputs: list[Array], *outs: Array) -> tuple[Array, ...]:
@@ -94,13 +126,21 @@ def run(kernel: DeviceKernel, inputs: list[Array], *outs: Array) -> tuple[Array,
 
 
 class TestContract(OpenClContract):
-    """A program of each class; each is the generic template's, too."""
+    """A program of each class."""
 
+    templates = tuple(n for n in NAMES if n != "cuda_generic")
     programs = {  # noqa: RUF012
         "matmul_epilogue": programs.matmul_epilogue, "softmax": programs.softmax, "standardised": programs.standardised,
         "padded": gpu_programs.MAPS["padded"], "average_pool_last": gpu_programs.WINDOWS["average_pool_last"],
         "experts": grouped_programs.experts,
     }  # fmt: skip
+
+
+class TestGeneric(OpenClContract):
+    """What the generic template prints of its own: an epilogue, stages of several results, rows that are chosen."""
+
+    templates = ("cuda_generic",)
+    programs = {k: TestContract.programs[k] for k in ("matmul_epilogue", "standardised", "experts")}  # noqa: RUF012
 
 
 @pytest.mark.nightly
@@ -121,28 +161,36 @@ def test_no_asynchronous_copies_and_no_tensor_cores() -> None:
     assert {dict(space.sample(rng).values)["copy"] for _ in range(50)} == {"direct"}
 
 
-@pytest.mark.parametrize(
-    ("template", "name", "params"),
-    [
-        ("cuda_map", "elementwise", {"shape": "1..700", "fn": "x*2+1"}),
-        ("cuda_rows", "softmax", {"shape": "1..70,37"}),
-        ("cuda_simt", "matmul", {"m": "1..150", "n": 37, "k": 24, "bias": True}),
-    ],
-)
-def test_a_kernel_takes_its_size_when_it_is_called(
-    template: str, name: str, params: dict[str, Value], context: OpenClContext
-) -> None:
-    workload, target = get_operator(name).workload(**params), devices.target(context.device)
+SIZED: dict[str, tuple[str, dict[str, Value]]] = {
+    "cuda_map": ("elementwise", {"shape": "1..700", "fn": "x*2+1"}),
+    "cuda_rows": ("softmax", {"shape": "1..70,37"}),
+    "cuda_simt": ("matmul", {"m": "1..150", "n": 37, "k": 24, "bias": True}),
+}
+
+
+@cache
+def sized(target: Target) -> tuple[dict[str, tuple[Candidate, LoweredKernel]], bytes]:
+    """A kernel of each of them for its range, by the default schedule for the greatest size; their code."""
+    made = {}
+    for name, (op, params) in SIZED.items():
+        workload, template = get_operator(op).workload(**params), get_template(name)
+        (extent,) = workload.ranges.values()
+        schedule = template.default(Task(at(workload, extent.high), target)).at(extent, extent.high)
+        candidate = Candidate(Task(workload, target), schedule)
+        made[name] = candidate, template.lower(candidate)
+    return made, compiled([kernel for _, kernel in made.values()], target)
+
+
+@pytest.mark.parametrize("template", SIZED)
+def test_a_kernel_takes_its_size_when_it_is_called(template: str, context: OpenClContext) -> None:
+    kernels, code = sized(devices.target(context.device))
+    candidate, made = kernels[template]
+    workload = candidate.task.workload
     (extent,) = workload.ranges.values()
-    chosen, found_at = get_template(template), extent.high
-    schedule = chosen.default(Task(at(workload, found_at), target))
-    made = chosen.lower(Candidate(Task(workload, target), schedule.at(extent, found_at)))
-    symbols = [x.symbol for x in made.program.launches]
-    code = Path(OpenClToolchain(target).compile(made.source, symbols, 120).path).read_bytes()
     module = context.load(code)
-    for size in (1, 2, 65, found_at):
+    for size in (1, 2, 65, extent.high):
         program = Program.loads(at(workload, size).program)
-        values = {k: int(v) for k, v in schedule.at(extent, size).launch}
+        values = {k: int(v) for k, v in candidate.schedule.at(extent, size).launch}
         inputs = random_arrays(program, size)
         out = empty_output(program.output.shape, program.output.dtype)
         check(program, inputs, *run(DeviceKernel(context, module, made.program, values), inputs, out))
