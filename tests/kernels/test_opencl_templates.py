@@ -126,21 +126,13 @@ def run(kernel: DeviceKernel, inputs: list[Array], *outs: Array) -> tuple[Array,
 
 
 class TestContract(OpenClContract):
-    """A program of each class."""
+    """A program of each class; each is the generic template's, too."""
 
-    templates = tuple(n for n in NAMES if n != "cuda_generic")
     programs = {  # noqa: RUF012
         "matmul_epilogue": programs.matmul_epilogue, "softmax": programs.softmax, "standardised": programs.standardised,
         "padded": gpu_programs.MAPS["padded"], "average_pool_last": gpu_programs.WINDOWS["average_pool_last"],
         "experts": grouped_programs.experts,
     }  # fmt: skip
-
-
-class TestGeneric(OpenClContract):
-    """What the generic template prints of its own: an epilogue, stages of several results, rows that are chosen."""
-
-    templates = ("cuda_generic",)
-    programs = {k: TestContract.programs[k] for k in ("matmul_epilogue", "standardised", "experts")}  # noqa: RUF012
 
 
 @pytest.mark.nightly

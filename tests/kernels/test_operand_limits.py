@@ -29,7 +29,7 @@ from tilewright.testing.schedules import covering
 BATCH, K = 3, 48
 LIMITS = [0, 17, 64]
 """Of each of the batch: no step, steps that end within a block, all."""
-DRAWN = 20
+SAMPLES, DRAWN = 2, 20
 TARGET = replace(get_backend("cpu").targets(1)[0], threads=3)
 
 
@@ -114,9 +114,8 @@ def test_what_lies_beyond_is_not_read_and_what_it_meets_counts(name: str) -> Non
     program = make()
     task, rng = task_of(program, TARGET), random.Random(2)
     space = template.space(task)
-    default = template.default(task)
-    other = covering((space.sample(rng) for _ in range(DRAWN)), 1, beside=[default])
-    candidates = [Candidate(task, s) for s in (default, *other)]
+    schedules = [template.default(task), *covering((space.sample(rng) for _ in range(DRAWN)), SAMPLES)]
+    candidates = [Candidate(task, s) for s in schedules]
     kernels = [template.lower(c) for c in candidates]
     library = compile_kernels(kernels, TARGET)
     for weight in (0.5, np.inf):

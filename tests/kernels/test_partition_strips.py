@@ -57,10 +57,6 @@ INDEPENDENT: dict[str, Callable[[], Program]] = {
 }  # fmt: skip
 
 
-SHARED = ("gated", "normalised", "projections", "several_results")
-"""Those whose strips are shared out among threads too: weights that are rearranged, rows, one result and several."""
-
-
 def small(threads: int = 1) -> Target:
     """This machine with a second cache so small that what is handed on does not fit."""
     (target, *_) = get_backend("cpu").targets(threads)
@@ -72,7 +68,8 @@ def in_strips(task: Task) -> list[str]:
     return [str(v) for v in cut.values if "/" in str(v)]
 
 
-@pytest.mark.parametrize(("name", "threads"), [*((n, 1) for n in INDEPENDENT), *((n, 3) for n in SHARED)])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", INDEPENDENT)
 def test_every_strip_is_right(name: str, threads: int) -> None:
     program = INDEPENDENT[name]()
     task = task_of(program, small(threads), name)

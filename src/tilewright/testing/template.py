@@ -8,9 +8,8 @@
 
 Templates for GPUs have :class:`~tilewright.testing.cuda_template.CudaTemplateContract`.
 
-The default schedule for one thread or for three (programs take turns, and one that is alone has both), and sampled ones
-for three, are compiled and run between guard zones, with a poisoned output and workspace, and compared with the
-float64 reference.
+The default schedules for one thread and for three (one of them where both print one text), and sampled ones for three,
+are compiled and run between guard zones, with a poisoned output and workspace, and compared with the float64 reference.
 """
 
 from __future__ import annotations
@@ -237,10 +236,6 @@ class TemplateContract(ScheduleContract):
             # They print one text, in which the tasks are a number or an argument, as in the sampled ones.
             several = any(one.values.get(k, 1) != v for k, v in shared.values.items())
             defaults = defaults[1:] if several else defaults[:1]
-        elif sampled:
-            # Sampled ones show what else several threads have.
-            mates = [p for p in cls._pairs() if p[0] == pair[0]]
-            defaults = defaults[mates.index(pair) % 2 :][:1] if len(mates) > 1 else defaults
         return list(dict.fromkeys([*defaults, *sampled]))
 
     @staticmethod
