@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.backends.arguments import TENSOR_MAP_BYTES, Arguments
 from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, UsageError, Walk, evaluate
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Size = tuple[int, int, int]
 """Blocks of a grid, or threads of a block, in x, y and z."""

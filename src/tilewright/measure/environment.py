@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from tilewright.core import Device, Pairs
 from tilewright.installed import installed_version
 from tilewright.paths import text_of
@@ -39,5 +37,5 @@ def _versions(device: Device, compiler: str) -> tuple[tuple[str, str], ...]:
         ("device", device.model),
         ("compiler", compiler),
         ("tilewright", tilewright_version()),
-        ("numpy", np.__version__),
+        ("numpy", installed_version("numpy") or ""),
     )

@@ -6,9 +6,7 @@ CuPy 13 or later, for CUDA 12 or 13. Memory is CUDA's own, not CuPy's pool: what
 from __future__ import annotations
 
 import weakref
-from typing import Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import status
@@ -16,6 +14,9 @@ from tilewright.backends.cuda.archs import limits_of
 from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunction, import_problem, release
 from tilewright.backends.driver import NoDriver, NotInstalled, Size, contiguous
 from tilewright.installed import installed_version
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 _OLDEST = 13  # major version of CuPy

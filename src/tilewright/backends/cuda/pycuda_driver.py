@@ -7,9 +7,7 @@ cannot queue on another library's stream.
 from __future__ import annotations
 
 import atexit
-from typing import Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import status
@@ -18,6 +16,9 @@ from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunctio
 from tilewright.backends.driver import LoadError, NotInstalled, Size, contiguous
 from tilewright.core import UsageError
 from tilewright.installed import installed_version
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _RECIPE = "PATH=/usr/local/cuda/bin:$PATH pip install 'tilewright[pycuda]', see docs/cuda.md"
 
