@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import sqlite3
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, Executable, Row, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, Executable, Row, create_engine, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.pool import NullPool, Pool, QueuePool
+from sqlalchemy.util import LRUCache
 
 from tilewright.core import DatabaseError
 from tilewright.database.errors import is_busy
@@ -77,6 +79,19 @@ def _follow(engine: Engine, path: Path) -> None:
             raise DisconnectionError(f"{path} is another file now")
 
 
+_COMPILED = LRUCache[Any, Any](500)
+"""Statements of all SQLite files, which each engine would compile for itself: that costs more than to run them."""
+
+
+@functools.cache
+def _dialect() -> Dialect:
+    """The one that they were compiled for, which has seen the driver."""
+    engine = create_engine("sqlite://")
+    engine.connect().close()
+    engine.dispose()
+    return engine.dialect
+
+
 def sqlite_engine(
     path: Path, timeout: float, *, readonly: bool = False, foreign_keys: bool = True, keep: bool = True
 ) -> Engine:
@@ -95,6 +110,8 @@ def sqlite_engine(
 
     pool: type[Pool] = QueuePool if keep else NullPool
     engine = create_engine("sqlite://", creator=connect, poolclass=pool)
+    engine.dialect = _dialect()
+    engine.update_execution_options(compiled_cache=_COMPILED)
 
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, _record: Any) -> None:
