@@ -313,8 +313,9 @@ def _against_numpy(result: TuneResult) -> Comparison | None:
     """A short paired comparison with NumPy, where it has the operator."""
     from tilewright.backends.cpu.device import parse_device
     from tilewright.baselines.compare import compare
+    from tilewright.baselines.libraries import BASELINES
 
-    if result.best is None:
+    if result.best is None or BASELINES["numpy"].missing(result.task.workload):
         return None
     threads = result.task.target.threads
     try:
