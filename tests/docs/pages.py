@@ -33,6 +33,21 @@ SERVICES = (("farm", "up"), ("farm", "server"), ("farm", "runner"), ("farm", "bu
 """Commands that go on until they are stopped: they run beside the rest of their page."""
 
 
+def _once(compare: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``compare`` the first time, and nothing later."""
+    compared: list[Any] = []
+
+    def against_numpy(result: Any) -> Any:
+        compared.append(result)
+        return compare(result) if len(compared) == 1 else None
+
+    return against_numpy
+
+
+AGAINST_NUMPY = _once(tune._against_numpy)
+"""NumPy is timed, by a process of its own, after the first run of all pages alone."""
+
+
 class Page:
     """``folder``: where the page's commands and code run. Use it as a context manager, which ends what goes on."""
 
@@ -49,7 +64,7 @@ class Page:
         patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         patch.syspath_prepend(str(folder))
         patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-        patch.setattr(tune, "_against_numpy", _once(tune._against_numpy))
+        patch.setattr(tune, "_against_numpy", AGAINST_NUMPY)
         shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("benchmarks", "deploy"):
             (folder / name).symlink_to(ROOT / name)
@@ -138,17 +153,6 @@ class Page:
             if process.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"{name} did not start:\n{log.read_text()}")
             time.sleep(0.02)
-
-
-def _once(compare: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """NumPy is timed, by a process of its own, after a page's first run alone."""
-    compared: list[Any] = []
-
-    def against_numpy(result: Any) -> Any:
-        compared.append(result)
-        return compare(result) if len(compared) == 1 else None
-
-    return against_numpy
 
 
 def _named(block: Block) -> str:
