@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from harness.caches import with_support
 from harness.farm import FarmProcesses
 from tilewright import Library
+from tilewright.backends.cpu.targets import detect
 from tilewright.cli.app import run
 from tilewright.database import Database
 from tilewright.farm.pki.certificates import create_authority
@@ -73,6 +75,8 @@ class Reply(NamedTuple):
 def tool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
     folder = tmp_path_factory.mktemp("farm")
     create_authority(folder / "certs", ["localhost"], 30)
+    for name in ("builder", "one", "both"):
+        with_support(folder / name, detect())
     with FarmProcesses(folder, folder / "certs") as farm:
         farm.server()
         farm.builder()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -12,13 +13,17 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.caches import with_support
 from tilewright.backends.cpu.device import affinity, available_cores, format_cores
+from tilewright.backends.cpu.targets import detect
 from tilewright.cli.app import run
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.workers.slurm import visible_gpus
@@ -131,7 +136,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A cache for the farms that tune, who all compile the same."""
-    return str(tmp_path_factory.mktemp("farms") / "cache")
+    cache = tmp_path_factory.mktemp("farms") / "cache"
+    with_support(cache, detect())
+    return str(cache)
 
 
 def test_it_says_its_address_tunes_and_drains(start: Start, compiled: str) -> None:
@@ -233,22 +240,39 @@ def test_a_crew_that_joins_a_farm_leaves_with_its_holder(start: Start, tmp_path:
         (("--host", "0.0.0.0"), {}, 2, "without certificates"),
         (("--certs", "/nonexistent"), {}, 1, "/nonexistent"),
         (("--state", "/proc/nowhere"), {}, 1, "/proc/nowhere"),
-        ((), {"TILEWRIGHT_NATS_SERVER": "/nonexistent"}, 1, "/nonexistent does not start"),
-        ((), {"TILEWRIGHT_TARGET": "cpu:sve"}, 1, "no runner is left"),
         (("--join", "tcp://127.0.0.1:1", "--port", "2"), {}, 2, "--join starts no server"),
         (("--slurm",), {}, 2, "inside of a Slurm allocation"),
         (("--slurm",), {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}, 2, "a farm on 2 nodes needs certificates"),
         (("--slurm",), {"SLURM_JOB_ID": "7", "PATH": "/nonexistent"}, 1, "srun is not on the path"),
     ],
 )  # fmt: skip
-def test_what_cannot_work(
-    words: tuple[str, ...], environment: Mapping[str, str], code: int, said: str, start: Start,
+def test_what_cannot_work_is_said_before_anything_starts(
+    cli: Any, words: tuple[str, ...], environment: Mapping[str, str], code: int, said: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     for name in [n for n in os.environ if n.startswith("SLURM_")]:
         monkeypatch.delenv(name)
-    farm = start(*words, **environment) if "--join" in words else start("--port", "0", *words, **environment)
-    assert farm.ended() == code, farm.said()
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    reply = cli("farm", "up", *(() if "--join" in words else ("--port", "0")), *words)
+    assert reply.code == code, reply.err
+    assert said in reply.err
+    assert "Traceback" not in reply.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"TILEWRIGHT_NATS_SERVER": "/nonexistent"}, "/nonexistent does not start"),
+        ({"TILEWRIGHT_TARGET": "cpu:sve"}, "no runner is left"),
+    ],
+)
+def test_what_does_not_start(environment: Mapping[str, str], said: str, start: Start) -> None:
+    farm = start(**environment)
+    assert farm.ended() == 1, farm.said()
     assert said in farm.said()
     assert "Traceback" not in farm.said()
     nothing_left(farm)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tilewright.cli.app import run
-from tilewright.tuner import many
+from tilewright.tuner import many, session
 
 FILE = """
 [[task]]
@@ -34,6 +34,7 @@ def test_tasks_under_one_budget(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(many, "FIRST", 4)
+    monkeypatch.setattr(session, "FIRST", 1)
     assert run(["tune", *tasks, "--trials", "8", "--json"]) == 0
     out, said = capsys.readouterr()
     found = json.loads(out)["tasks"]
