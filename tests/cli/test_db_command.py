@@ -237,14 +237,10 @@ def test_what_is_no_database_is_told_in_one_line(
     assert "Traceback" not in reply.err
 
 
-def test_ctrl_c_leaves_whole_runs_and_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_whole_runs_and_says_so(cli: Any, tmp_path: Path) -> None:
     synthetic(tmp_path / "a.db")
     command = [sys.executable, "-m", "tilewright", "db", "import", "-", "--db", str(tmp_path / "b.db")]
-    source = subprocess.run(
-        [sys.executable, "-m", "tilewright", "db", "export", "-", "--db", str(tmp_path / "a.db")],
-        stdout=subprocess.PIPE, check=True,
-    ).stdout  # fmt: skip
-    header = source.splitlines(keepends=True)[0]
+    header = cli("db", "export", "-", "--db", tmp_path / "a.db").out.splitlines(keepends=True)[0].encode()
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert child.stdin is not None
     child.stdin.write(header)

@@ -134,7 +134,7 @@ def test_one_run_a_device_class(tool: Tool) -> None:
 
 
 def test_questions(tool: Tool) -> None:
-    assert json.loads(tool.start("farm", "ping", "--json").stdout)["answers"]
+    assert tool.json("farm", "ping")["answers"]
     assert tool.json("farm", "ready", "--runners", "1")["ready"]
     late = tool.run("farm", "ready", "--runners", "5", code=1)
     assert "1 of 5 runner(s)" in late.stderr
