@@ -11,10 +11,11 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, event, inspect, select
+from sqlalchemy import Column, Connection, Dialect, MetaData, String, Table, create_mock_engine, event, inspect, select
 
 from tilewright.core import DatabaseError
 from tilewright.database.copies import copy_file, replacing
@@ -159,11 +160,21 @@ def _file(location: Location, dry_run: bool, timeout: float) -> list[str]:
     return [*_report(revision, "would be"), *_rehearse(location, timeout)]
 
 
+@cache
+def _tables(dialect: Dialect) -> tuple[str, ...]:
+    """What creates a file's tables, in the database's words: the same for every file."""
+    made: list[str] = []
+    words = create_mock_engine("sqlite://", lambda said, *_, **__: made.append(str(said.compile(dialect=dialect))))
+    metadata.create_all(words, checkfirst=False)
+    _version.create(words, checkfirst=False)
+    return tuple(made)
+
+
 def _create(connection: Connection, location: Location) -> None:
     # Another process may have been faster.
     if read_revision(connection, location) is None:
-        metadata.create_all(connection, checkfirst=False)
-        _version.create(connection)
+        for statement in _tables(connection.dialect):
+            connection.exec_driver_sql(statement)
         connection.execute(_version.insert().values(version_num=SCHEMA))
         connection.execute(compatibility.insert().values(oldest_reader=OLDEST_READER))
 
