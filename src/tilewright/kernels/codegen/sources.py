@@ -55,9 +55,17 @@ _REFUSED = {
 """What the allowed forms leave of directives, names and literals: by the rule that it breaks, with a reason."""
 
 
+_PLAIN = (
+    r"(?![ \n])(?:(?!(?:asm|import|export|module|extern)\b)[A-Za-z]\w*|[0-9][0-9A-Za-z.]*"
+    r"|[^\w\n()\[\]{}#\"'/]+|/(?!/)|\n(?! *#))++"
+)
+"""What no rule is about: most of a text, read in long runs. One ends before a line with a directive."""
+
+
 def _pieces(kind: str) -> re.Pattern[str]:
     """What a text is read in: at each place the first of these that fits there."""
     forms = {
+        "plain": _PLAIN,
         "comment": r"//.*",
         # Whole lines. ``#line`` names no file that exists: it moves the numbers in diagnostics.
         "line": r'^#line [0-9]{1,6} "kernel" *(?=//|$)',
@@ -124,7 +132,7 @@ def check_source(text: str, symbols: Iterable[str], kind: str) -> None:
             raise refused(at, name, f"{_shown(words)} {_REFUSED[name][1]}")
         if name in ("comment", "line"):
             continue
-        if name == "word":
+        if name in ("plain", "word"):
             before = words
             continue
         word = words.split(" ")[0]
