@@ -1,6 +1,6 @@
 """A real browser for tests of pages: headless Chromium, what its console said, what it asked for, and axe-core.
 
-Fixtures (``conftest.py`` of this folder offers them): ``browser``, ``page``, ``record``.
+Fixtures (``conftest.py`` of this folder offers them): ``browser``, ``watched``, ``page``, ``record``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 
 @dataclass
@@ -55,18 +56,32 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def record(browser: Browser) -> Iterator[Record]:
-    """A fresh page (no cookies, nothing stored) of 1280 by 900 pixels, watched from its start."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    page = context.new_page()
+@pytest.fixture(scope="module")
+def watched(browser: Browser) -> Record:
+    """The one page of a module, watched from its start: to make another takes longer than most tests have it open."""
+    page = browser.new_context(viewport=SIZE, reduced_motion="reduce").new_page()
     page.set_default_timeout(60_000)
     record = Record(page)
     page.on("console", lambda m: record.problems.append(m.text) if m.type in {"error", "warning"} else None)
     page.on("pageerror", lambda error: record.problems.append(str(error)))
     page.on("request", lambda request: record.requests.append(request.url))
-    yield record
-    context.close()
+    return record
+
+
+@pytest.fixture
+def record(watched: Record) -> Iterator[Record]:
+    """A page as if it were new (no cookies, nothing stored or permitted) of 1280 by 900 pixels."""
+    page = watched.page
+    yield watched
+    page.evaluate("localStorage.clear()")
+    page.goto("about:blank")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(SIZE)
+    page.mouse.move(0, 0)
+    page.context.clear_cookies()
+    page.context.clear_permissions()
+    watched.problems.clear()
+    watched.requests.clear()
 
 
 @pytest.fixture

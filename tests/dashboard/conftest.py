@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from browser import browser, page, record
+from browser import browser, page, record, watched
 
-__all__ = ["browser", "page", "record"]
+__all__ = ["browser", "page", "record", "watched"]
