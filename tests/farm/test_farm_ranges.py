@@ -34,7 +34,8 @@ def farm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SimulatedFa
 
         async def join() -> None:
             made._run(Runner(Endpoint(made.address, None, "runner"), "measures", bench, ArtifactCache(tmp_path / "r")))
-            made._run(Builder(Endpoint(made.address, None, "builder"), "builds", ArtifactCache(tmp_path / "b")))
+            # The session's cache: what all kernels of a target are linked with is not compiled for each farm.
+            made._run(Builder(Endpoint(made.address, None, "builder"), "builds", ArtifactCache()))
             for service in made.services:
                 await service.connected.wait()
 
