@@ -265,7 +265,6 @@ class Resolver:
         from tilewright.backends.cpu.targets import runs_here
         from tilewright.core import ABI_VERSION
 
-        limit = self.threads
         if not entries:
             return Found(None, "nothing was tuned for it")
         here = [e for e in entries if runs_here(e.target)]
@@ -274,6 +273,7 @@ class Resolver:
         sound = [e for e in here if e.state == "verified" and e.program.abi == ABI_VERSION]
         if not sound:
             return Found(None, "its kernel is stale: run `tilewright verify`")
+        limit = self.threads
         fitting = [e for e in sound if e.target.threads <= limit]
         if not fitting:
             counts = _each(str(e.target.threads) for e in sound)
