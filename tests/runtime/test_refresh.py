@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from runtime_kernels import Maker, random
 from tilewright.core import UsageError
 from tilewright.database import Database
 from tilewright.runtime import Library
+from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.watching import EVERY, Watcher
 
 A, B = random(4, 4), random(4, 4, seed=1)
@@ -107,28 +111,56 @@ def test_a_kernel_that_cannot_be_loaded_replaces_nothing(maker: Maker, caplog: p
     assert answers(library) == 2
 
 
+@pytest.fixture
+def many_switches() -> Iterator[None]:
+    """Threads take turns fifty times as often as else: more happens between two of their steps, and nobody waits long."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 50)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("many_switches")
 def test_every_call_is_answered_by_one_kernel(maker: Maker) -> None:
     maker.matmul(4, 4, 4)
     library = Library(maker.path, watch=False)
     over = threading.Event()
-    seen: list[set[int]] = []
+    seen: list[int] = []
 
     def call() -> None:
-        found = set()
         while not over.is_set():
-            found.add(answers(library))
-        seen.append(found)
+            seen.append(answers(library))
 
     threads = [threading.Thread(target=call) for _ in range(3)]
     for t in threads:
         t.start()
-    for n in range(20):
-        maker.matmul(4, 4, 4, ("tw_t_mm_twice", "tw_t_mm")[n % 2])
-        library.refresh()
-    over.set()
-    for t in threads:
-        t.join()
-    assert set.union(*seen) == {1, 2}
+    try:
+        for name, times in 5 * [("tw_t_mm_twice", 2), ("tw_t_mm", 1)]:
+            maker.matmul(4, 4, 4, name)
+            library.refresh()
+            before = len(seen)
+            assert wait_for(lambda before=before, times=times: times in seen[before:])
+    finally:
+        over.set()
+        for t in threads:
+            t.join()
+    assert set(seen) == {1, 2}
+
+
+def test_threads_that_ask_first_at_once_get_one_method(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refresh renews the method that the library has: another thread's own would answer with the old kernel for ever."""
+    maker.matmul(4, 4, 4)
+    library = Library(maker.path, watch=False)
+    makes = Resolver.builtins
+
+    def slowly(self: Resolver, op: str) -> Any:
+        time.sleep(0.1)
+        return makes(self, op)
+
+    monkeypatch.setattr(Resolver, "builtins", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        methods = [f.result() for f in [pool.submit(lambda: library.matmul) for _ in range(3)]]
+    assert all(m is library.matmul for m in methods)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -15,6 +15,7 @@ from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.errors import nearest
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
+from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.kernels import open_kernels
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.resolve import Miss, Resolver
@@ -87,6 +88,7 @@ class Library(Closing):
         self._counters = Counters()
         self._misses = Misses(self._store, self._counters, count_misses)
         self._resolver = Resolver(self._store, threads, compile, check, self._counters, self._misses)
+        self._lock = ForkLock()  # held while an operator gets its method
         self._dispatches: dict[str, Dispatch] = {}
         self._watch = watch
         self._seen: tuple[object, ...] = ()
@@ -228,6 +230,12 @@ class Library(Closing):
         if self._watch:
             self.look()
             watcher.add(self)
+        with self._lock:
+            # Of threads that come at once, all get the first one's: a refresh reaches no other.
+            return self.__dict__.get(name) or self._method(name, built_in)
+
+    def _method(self, name: str, built_in: bool) -> Callable[..., Any]:
+        """What answers an operator, as an attribute of that name."""
         dispatch = self._dispatches[name] = Dispatch(name, self._resolver, built_in)
         builtins = self._resolver.builtins(name)
         if builtins is None:
