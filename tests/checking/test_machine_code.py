@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.shared import made_once
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
 from tilewright.backends.cuda.sass import NoDisassembler, find_disassembler
 from tilewright.checking.check import subject_of
-from tilewright.checking.machine_code import KernelCost, costs
-from tilewright.core import Candidate, Task, UsageError
+from tilewright.checking.machine_code import KernelCost, costs, costs_together
+from tilewright.core import Candidate, Task, UsageError, Value
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, get_template
 
@@ -43,6 +46,20 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "conv NCHW sm_80": ("conv2d", "sm_80", _CONV),
     "conv NHWC sm_90a": ("conv2d", "sm_90a", {**_CONV, "layout": "NHWC"}),
 }
+# For which Hopper has another default than for the smaller one.
+LARGE = {"large": ("matmul", "sm_90a", {"m": 8192, "n": 8192, "k": 8192, "dtype": "bfloat16"})}
+_WINDOWS = {"n": 32, "ci": 96, "d": 9, "h": 28, "w": 28, "co": 512, "kd": 3, "kh": 3, "kw": 3, "padding": 1}
+_QUERIES = {"b": 2, "h": 8, "hk": 2, "lq": 1000, "lk": 1000, "d": 128}
+# On Hopper, of bfloat16. The last has masks and parts by a block's row and column, beside the most that copying takes:
+# a window's places.
+COPYING: dict[str, tuple[str, dict[str, Any], dict[str, Value]]] = {
+    "matmul": ("matmul", {"m": 4000, "n": 4104, "k": 4096, "bias": True}, {}),
+    "experts": ("grouped_matmul", {"m": 4000, "n": 4104, "k": 4096, "groups": 8}, {}),
+    "attention": ("attention", {**_QUERIES, "is_causal": True}, {}),
+    "attention of pages": ("attention", {**_QUERIES, "lengths": True, "page": 40}, {}),
+    "windows": ("conv3d", {**_WINDOWS, "layout": "NDHWC"}, {}),
+    "windows for four blocks": ("conv3d", {**_WINDOWS, "layout": "NDHWC"}, {"CLUSTER": "2x2"}),
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,21 +71,59 @@ def nvrtc() -> str:
         pytest.skip(e.message)
 
 
-def compiled(operator: str, arch: str, params: dict[str, Any]) -> KernelCost:
-    """The kernel that does the work, by its default schedule."""
+def untuned(operator: str, arch: str, params: dict[str, Any]) -> Candidate:
     task = Task(get_operator(operator).workload(**params), archs.target(arch))
-    [cost] = [c for c in costs(subject_of(Candidate(task, default_schedule(task)))) if c.bound is not None]
-    return cost
+    return Candidate(task, default_schedule(task))
 
 
-@cache
-def of_case(case: str) -> KernelCost:
-    return compiled(*CASES[case])
+def copying(operator: str, params: dict[str, Any], changed: dict[str, Value]) -> Candidate:
+    """The default schedule with some knobs changed."""
+    c = untuned(operator, "sm_90a", {**params, "dtype": "bfloat16"})
+    values = {**c.schedule.values, **changed}
+    return Candidate(c.task, get_template(c.schedule.template).space(c.task).schedule(values))
 
 
-def measured(case: str) -> dict[str, Any]:
+UNITS: dict[str, Callable[[], dict[str, Candidate]]] = {
+    "sm_80": lambda: {c: untuned(*given) for c, given in CASES.items() if given[1] == "sm_80"},
+    "sm_90a": lambda: {c: untuned(*given) for c, given in {**CASES, **LARGE}.items() if given[1] == "sm_90a"},
+    "copying": lambda: {c: copying(*given) for c, given in COPYING.items()},
+}
+"""Cases that are compiled and disassembled at once."""
+
+
+def works(candidates: dict[str, Candidate]) -> dict[str, KernelCost]:
+    """Of each candidate the kernel that does the work."""
+    found = costs_together([subject_of(c) for c in candidates.values()])
+    return {
+        case: cost
+        for case, kernels in zip(candidates, found, strict=True)
+        for cost in kernels
+        if cost.bound is not None
+    }
+
+
+Read = Callable[[str], dict[str, KernelCost]]
+
+
+@pytest.fixture(scope="module")
+def read(nvrtc: str, tmp_path_factory: pytest.TempPathFactory) -> Read:
+    """The kernels of a unit, by case."""
+
+    @cache
+    def of_unit(unit: str) -> dict[str, KernelCost]:
+        def make(folder: Path) -> None:
+            (folder / "costs").write_bytes(pickle.dumps(works(UNITS[unit]())))
+
+        made = made_once(tmp_path_factory, f"machine code of {unit}", make)
+        found: dict[str, KernelCost] = pickle.loads((made / "costs").read_bytes())
+        return found
+
+    return of_unit
+
+
+def measured(cost: KernelCost) -> dict[str, Any]:
     """What the table has of a case."""
-    found = of_case(case).to_json()
+    found = cost.to_json()
     loop, bound = found["loop"], found["bound"]
     return {
         "template": found["template"], "registers": found["registers"], "spills": found["spills"],
@@ -78,9 +133,9 @@ def measured(case: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_main_loops_are_as_they_were(case: str, nvrtc: str, update_golden: bool) -> None:
+def test_main_loops_are_as_they_were(case: str, read: Read, nvrtc: str, update_golden: bool) -> None:
     table = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {"compiler": nvrtc, "kernels": {}}
-    found = measured(case)
+    found = measured(read(CASES[case][1])[case])
     assert found["spills"] == 0
     if update_golden:
         table["compiler"], table["kernels"][case] = nvrtc, found
@@ -92,10 +147,10 @@ def test_main_loops_are_as_they_were(case: str, nvrtc: str, update_golden: bool)
     assert found == table["kernels"][case], "better: pytest --update-golden; worse: find out why"
 
 
-def test_products_may_come_close_to_the_peak(nvrtc: str) -> None:
+def test_products_may_come_close_to_the_peak(read: Read) -> None:
     """By what their machine code asks for: with matrix instructions of a warp, and of a warp group."""
-    large = {"m": 8192, "n": 8192, "k": 8192, "dtype": "bfloat16"}  # for which Hopper has another default
-    for cost in (of_case("bfloat16 sm_80"), of_case("bfloat16 sm_90a"), compiled("matmul", "sm_90a", large)):
+    hopper = read("sm_90a")
+    for cost in (read("sm_80")["bfloat16 sm_80"], hopper["bfloat16 sm_90a"], hopper["large"]):
         assert cost.bound is not None
         assert cost.bound.share > 0.85
 
@@ -108,52 +163,13 @@ def test_only_cuda_has_machine_code_to_read() -> None:
         costs(subject_of(Candidate(task, default_schedule(task))))
 
 
-@pytest.mark.parametrize(
-    ("operator", "params"),
-    [
-        ("matmul", {"m": 4000, "n": 4104, "k": 4096, "bias": True}),
-        ("grouped_matmul", {"m": 4000, "n": 4104, "k": 4096, "groups": 8}),
-        ("attention", {"b": 2, "h": 8, "hk": 2, "lq": 1000, "lk": 1000, "d": 128, "is_causal": True}),
-        (
-            "conv3d",
-            {
-                "n": 32,
-                "ci": 96,
-                "d": 9,
-                "h": 28,
-                "w": 28,
-                "co": 512,
-                "kd": 3,
-                "kh": 3,
-                "kw": 3,
-                "padding": 1,
-                "layout": "NDHWC",
-            },
-        ),
-        ("attention", {"b": 2, "h": 8, "hk": 2, "lq": 1000, "lk": 1000, "d": 128, "lengths": True, "page": 40}),
-    ],
-)
-def test_the_group_that_copies_keeps_to_the_registers_left_to_it(
-    operator: str, params: dict[str, Any], nvrtc: str
-) -> None:
-    """What ``setmaxnreg`` gave away must not be used: the compiler says nothing of it."""
-    task = Task(get_operator(operator).workload(**params, dtype="bfloat16"), archs.target("sm_90a"))
-    copies_in_its_registers(Candidate(task, default_schedule(task)))
+@pytest.mark.parametrize("case", COPYING)
+def test_the_group_that_copies_keeps_to_the_registers_left_to_it(case: str, read: Read) -> None:
+    """What ``setmaxnreg`` gave away must not be used: the compiler says nothing of it.
 
-
-def test_the_group_that_copies_for_four_blocks_keeps_to_them_too(nvrtc: str) -> None:
-    """Masks and parts by a block's row and column, beside the most that copying takes: a window's places."""
-    params = {"n": 32, "ci": 96, "d": 9, "h": 28, "w": 28, "co": 512, "kd": 3, "kh": 3, "kw": 3, "padding": 1}
-    task = Task(
-        get_operator("conv3d").workload(**params, layout="NDHWC", dtype="bfloat16"), archs.target("sm_90a")
-    )  # fmt: skip
-    values = {**default_schedule(task).values, "CLUSTER": "2x2"}
-    copies_in_its_registers(Candidate(task, get_template("cuda_wgmma").space(task).schedule(values)))
-
-
-def copies_in_its_registers(candidate: Candidate) -> None:
-    """Asserts that the code behind the hand-over copies, and names no register that was given away."""
-    [cost] = [c for c in costs(subject_of(candidate)) if c.bound is not None]
+    The code behind the hand-over copies, and names no register that was given away.
+    """
+    cost = read("copying")[case]
     code = cost.code.instructions
     [given] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.DEALLOC")]
     [taken] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.TRY_ALLOC")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -64,11 +64,18 @@ def costs(subject: Subject) -> tuple[KernelCost, ...]:
 
     Raises ``NoNvrtc``, ``NoDisassembler``, ``CompileError``, and ``UsageError`` for a target that is not CUDA's.
     """
-    target = subject.target
+    [found] = costs_together([subject])
+    return found
+
+
+def costs_together(subjects: Sequence[Subject]) -> list[tuple[KernelCost, ...]]:
+    """The same of each of several subjects of one target, as one unit: to start, the disassembler takes a quarter of a
+    second."""
+    target = subjects[0].target
     if target.kind != "cuda":
         raise UsageError(f"machine code is read of CUDA kernels, not of {target.name}", "Name cuda:sm_90a")
-    data, log = find_nvrtc(target.variant).compile(prelude(target) + subject.source, flags(target))
-    return compiled_costs(subject, data, log)
+    source = prelude(target) + "".join(s.source for s in subjects)
+    return compiled_costs(subjects, *find_nvrtc(target.variant).compile(source, flags(target)))
 
 
 def bound_of(candidate: Candidate, data: bytes) -> Bound | None:
@@ -78,17 +85,23 @@ def bound_of(candidate: Candidate, data: bytes) -> Bound | None:
     if subject.target.kind != "cuda":
         return None
     try:
-        return next((c.bound for c in compiled_costs(subject, data) if c.bound is not None), None)
+        [found] = compiled_costs([subject], data)
     except TilewrightError:
         return None
+    return next((c.bound for c in found if c.bound is not None), None)
 
 
-def compiled_costs(subject: Subject, data: bytes, log: str = "") -> tuple[KernelCost, ...]:
-    """The same of a subject that is compiled, ``data`` its cubin and ``log`` the assembler's, which alone tells of
+def compiled_costs(subjects: Sequence[Subject], data: bytes, log: str = "") -> list[tuple[KernelCost, ...]]:
+    """The same of subjects that are compiled, ``data`` their cubin and ``log`` the assembler's, which alone tells of
     spills. Raises ``NoDisassembler``, and ``TilewrightError`` where it fails."""
-    target = subject.target
     codes = disassemble(data)
     resources = {name: dict(pairs) for name, pairs in resources_of(data, ptxas.parse_log(log)).items()}
+    return [_of_subject(s, codes, resources) for s in subjects]
+
+
+def _of_subject(
+    subject: Subject, codes: Mapping[str, Code], resources: Mapping[str, Mapping[str, Any]]
+) -> tuple[KernelCost, ...]:
     main = max(subject.symbols, key=lambda s: _arithmetic(codes[s], subject))
     return tuple(
         KernelCost(
@@ -97,7 +110,7 @@ def compiled_costs(subject: Subject, data: bytes, log: str = "") -> tuple[Kernel
             registers=int(resources[s]["registers"]),
             spills=int(resources[s]["spill_bytes"]),
             code=codes[s],
-            bound=bound(codes[s], _work(subject, s, resources[s]), target) if s == main else None,
+            bound=bound(codes[s], _work(subject, s, resources[s]), subject.target) if s == main else None,
         )
         for s in subject.symbols
     )
