@@ -6,6 +6,7 @@ every step what it is about to do, so that whoever finds it dead or silent knows
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -93,4 +94,6 @@ def _serve(session: Any, request: dict[str, Any], send: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    code = main(sys.argv)
+    gc.freeze()  # the last look for garbage would go over all that was imported
+    sys.exit(code)
