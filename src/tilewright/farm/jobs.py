@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.core import (
     Artifact,
@@ -20,8 +20,10 @@ from tilewright.core import (
     TilewrightError,
 )
 from tilewright.farm.errors import FarmError
-from tilewright.measure.measuring import Item
 from tilewright.serialization import decode
+
+if TYPE_CHECKING:
+    from tilewright.measure.measuring import Item
 
 LONGEST = 2000  # characters of a failure's message
 

@@ -19,7 +19,6 @@ from tilewright import backends
 from tilewright.backends.cores import affinity, available_cores, format_cores
 from tilewright.core import Pairs, Target, TilewrightError, UsageError
 from tilewright.measure.places import Place, find_place
-from tilewright.measure.runner import memory_limit
 from tilewright.serialization import Json
 
 _LONGEST = 300  # characters of a text
@@ -88,6 +87,8 @@ def parts(count: int) -> list[str]:
 
 def describe_place(place: Place) -> DeviceDescription:
     """The device of a place, as its backend describes it."""
+    from tilewright.measure.runner import memory_limit
+
     target, device = place.target, place.device
     said = place.backend.describe(target, device)
     own = tuple((k, v[:_LONGEST] if isinstance(v, str) else v) for k, v in said.labels)

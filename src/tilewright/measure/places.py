@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from tilewright.backends import EMULATOR, Backend, Peaks, choose_backend
 from tilewright.building.lock import BuildLock
 from tilewright.core import Device, Target, Task
-from tilewright.measure.measuring import OnWait
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
+    from tilewright.measure.measuring import OnWait
     from tilewright.measure.runner import LocalRunner
 
 __all__ = ["EMULATOR", "Place", "find_place"]
