@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ F: Any = torch.nn.functional
 
 import tilewright.torch as tt  # noqa: E402
 from tilewright.torch import backend, placed  # noqa: E402
+from tilewright.torch.layouts import dense  # noqa: E402
 
 nn = torch.nn
 pytestmark = [
@@ -164,3 +166,15 @@ def test_weights_in_another_order_are_copied_once(tmp_path: Path, monkeypatch: p
             for _ in range(3):
                 torch.testing.assert_close(run(x), module(x), rtol=1e-4, atol=1e-4)
     assert len(made) == 3
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4), (1, 3, 1), (0, 3, 2), (2, 1, 5, 1)], ids=str)
+def test_dense_in_an_order_of_axes_is_what_pytorch_calls_contiguous(shape: tuple[int, ...]) -> None:
+    orders = list(itertools.permutations(range(len(shape))))
+    tensor = torch.empty(shape)
+    cut = torch.empty([n + 1 for n in shape])[tuple(slice(n) for n in shape)]
+    repeated = torch.empty([1] * len(shape)).expand(shape)
+    for value in (tensor, cut, repeated):
+        for stored, axes in itertools.product(orders, orders):
+            moved = value.permute(stored)
+            assert dense(moved, axes) == moved.permute(axes).is_contiguous()

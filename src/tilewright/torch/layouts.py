@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,7 +22,23 @@ def order(node: Node) -> tuple[int, ...] | None:
     """The axes of a node's tensor in the order in which they lie in memory; ``None`` where that is not dense."""
     value = node.meta["val"]
     axes = sorted(range(value.dim()), key=lambda d: (-value.stride(d), d))
-    return tuple(axes) if value.permute(axes).is_contiguous() else None
+    return tuple(axes) if dense(value, axes) else None
+
+
+def dense(value: torch.Tensor, axes: Sequence[int]) -> bool:
+    """Whether a tensor lies row-major and without gaps, its axes taken in this order.
+
+    PyTorch is asked only where sizes are symbols: to move the axes of a tensor without data takes it long.
+    """
+    sizes, strides = value.shape, value.stride()
+    if not all(isinstance(n, int) for n in (*sizes, *strides)):
+        return value.permute(list(axes)).is_contiguous()
+    step = 1
+    for axis in reversed(axes):
+        if sizes[axis] != 1 and strides[axis] != step:
+            return 0 in sizes
+        step *= sizes[axis]
+    return True
 
 
 def plain(node: Node) -> bool:
@@ -44,7 +61,7 @@ def permuted(graph: GraphModule, node: Node, axes: tuple[int, ...]) -> Node:
 
 def ordered(graph: GraphModule, made: Node, axes: tuple[int, ...]) -> Node:
     """A node that gives the same as the dense ``made``, its axes lying in this order."""
-    if made.meta["val"].permute(axes).is_contiguous():
+    if dense(made.meta["val"], axes):
         return made
     back = [axes.index(d) for d in range(len(axes))]
     return permuted(graph, row_major(graph, permuted(graph, made, axes)), tuple(back))

@@ -21,7 +21,7 @@ from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.expression.program import Program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported
-from tilewright.torch.layouts import WORTH, order, ordered, permuted, plain, row_major
+from tilewright.torch.layouts import WORTH, dense, order, ordered, permuted, plain, row_major
 from tilewright.torch.placed import Placed, add
 from tilewright.torch.sizes import Sized, add_sized, changes, cut_out, shape_of, symbols
 
@@ -91,7 +91,7 @@ class Placing:
                 return False  # of changing sizes there is one layout
             moved = name != value and not spec.constant  # by a kernel of its own
             kept = self.keep and spec.constant
-            if not (moved or kept or node.meta["val"].permute(axes).is_contiguous()):
+            if not (moved or kept or dense(node.meta["val"], axes)):
                 copied += math.prod(spec.shape)
         return bool(group.workload.flops >= WORTH * copied)
 
@@ -105,7 +105,7 @@ class Placing:
         """Whether a value lies with its channels last already, as PyTorch has it."""
         value, axes = self._moved(move)
         node = self._first.get(value)
-        return node is not None and plain(node) and bool(node.meta["val"].permute(axes).is_contiguous())
+        return node is not None and plain(node) and dense(node.meta["val"], axes)
 
     def _moved(self, move: Group) -> tuple[str, tuple[int, ...]]:
         """The value that a move moves, and the order of its axes with channels last."""
@@ -180,7 +180,7 @@ class Placing:
             own, axes = original(name, len(spec.shape))
             if spec.constant and self.keep:
                 inputs.append(self.nodes[own])
-                if not self.nodes[own].meta["val"].permute(axes).is_contiguous() or own != name:
+                if not dense(self.nodes[own].meta["val"], axes) or own != name:
                     orders[number] = axes
             elif spec.constant:
                 inputs.append(row_major(self.module, permuted(self.module, self.nodes[own], axes)))
