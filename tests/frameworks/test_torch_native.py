@@ -18,7 +18,7 @@ import tilewright
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
 import tilewright.torch as tt  # noqa: E402
-from tilewright.torch import backend, operators, placed  # noqa: E402
+from tilewright.torch import backend, native, operators, placed  # noqa: E402
 from tilewright.torch.serving import serving  # noqa: E402
 
 M, N, K = 8, 16, 12
@@ -29,6 +29,14 @@ pytestmark = pytest.mark.skipif(serving.native is None, reason="no compiler for 
 def operands(dtype: Any = None) -> tuple[Any, Any]:
     made = torch.Generator().manual_seed(0)
     return tuple(torch.randn(s, generator=made).to(dtype or torch.float32) for s in ((M, K), (K, N)))  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """What answers here lies in the cache of processes that tests start too; it takes seconds to compile."""
+    here = serving.native
+    assert here is not None
+    native.cached(lambda *_: Path(here.path).read_bytes())
 
 
 @pytest.fixture
@@ -183,9 +191,11 @@ def test_threads_call_while_answers_are_forgotten(library: tilewright.Library) -
     assert not native._kept  # nobody uses what was dropped
 
 
-def test_a_forked_child_goes_on(tuned: Path) -> None:
+def test_a_forked_child_goes_on(tuned: Path, compiled: None) -> None:
     program = (
         "import os, torch, tilewright.torch as tt\n"
+        "from tilewright.torch.serving import serving\n"
+        "assert serving.native is not None\n"
         f"tt.use({str(tuned)!r})\n"
         f"a, b = torch.randn({M}, {K}), torch.randn({K}, {N})\n"
         "mm = torch.ops.tilewright.mm\n"

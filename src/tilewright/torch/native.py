@@ -10,7 +10,7 @@ import ctypes
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -74,6 +74,7 @@ class Native:
     """The loaded library. Safe from any number of threads."""
 
     def __init__(self, path: str) -> None:
+        self.path = path
         self._library = library = ctypes.CDLL(path)
         library.tw_torch_insert.restype, library.tw_torch_insert.argtypes = _P, [_P]
         library.tw_torch_retired.restype = _P
@@ -137,18 +138,23 @@ def _address(function: Any) -> int:
 def load() -> Native | None:
     """The library for this PyTorch, compiled where it was not yet; ``None`` where it cannot be."""
     try:
-        compiler = find_compiler()
-        command = [*compiler.command, "-x", "c++", *_flags(), "-"]
-        cache = ArtifactCache()
-        key = digest(["torch", compiler.key, torch.__version__, str(torch.version.git_version), support_hash(),
-                      _flags(), sha256(_SOURCE.read_bytes()).hexdigest()])  # fmt: skip
-        path, _ = cache.made(key, lambda: _compiled(compiler, command))
+        path = cached(_compiled)
         if os.path.getsize(path) == 0:  # did not compile when it was tried
             return None
         return Native(path)
     except (TilewrightError, OSError, AttributeError) as e:
         _log.info("calls of torch.ops.tilewright go through Python: %s", e)
         return None
+
+
+def cached(make: Callable[[Compiler, Sequence[str]], bytes]) -> str:
+    """Where the library for this PyTorch lies, made from a compiler and its command where it does not yet."""
+    compiler = find_compiler()
+    command = [*compiler.command, "-x", "c++", *_flags(), "-"]
+    key = digest(["torch", compiler.key, torch.__version__, str(torch.version.git_version), support_hash(),
+                  _flags(), sha256(_SOURCE.read_bytes()).hexdigest()])  # fmt: skip
+    path, _ = ArtifactCache().made(key, lambda: make(compiler, command))
+    return path
 
 
 def _flags() -> list[str]:
