@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from harness.caches import with_runtime
 from spoilt_kernels import spoil
+from tilewright.building.prepared import CACHE
 from tilewright.cli.app import run as tilewright
 
 pytest.importorskip("torch")
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+from acceptance.first_light import slug  # noqa: E402
 from acceptance.rows import read  # noqa: E402
 
 SHAPES = {
@@ -40,6 +43,8 @@ def first_light(folder: Path, *words: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 def test_every_kind_of_shape_is_checked_and_compared(tmp_path: Path) -> None:
+    for label in SHAPES:
+        with_runtime(tmp_path / "prepared" / slug(label) / CACHE, shared_library=True)
     code, rows = first_light(tmp_path, "--schedules", "1", "--only", "light/")
     assert code == 0
     for label, rivals in SHAPES.items():
@@ -58,6 +63,7 @@ def test_every_kind_of_shape_is_checked_and_compared(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_ends_the_process_costs_its_own_row(tmp_path: Path) -> None:
+    with_runtime(tmp_path / "right" / "m" / CACHE, shared_library=True)
     words = ["prepare", "matmul", "m=64", "n=48", "k=40", "--dtype", "bfloat16", "--device", "emulator", "--keep", "3"]
     assert tilewright([*words, "--pool", "6", "--verify", "0", "--out", str(tmp_path / "right" / "m")]) == 0
     spoilt = spoil(tmp_path / "right", tmp_path / "spoilt")
