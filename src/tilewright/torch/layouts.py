@@ -32,7 +32,7 @@ def dense(value: torch.Tensor, axes: Sequence[int]) -> bool:
     """
     sizes, strides = value.shape, value.stride()
     if not all(isinstance(n, int) for n in (*sizes, *strides)):
-        return value.permute(list(axes)).is_contiguous()
+        return bool(value.permute(list(axes)).is_contiguous())
     step = 1
     for axis in reversed(axes):
         if sizes[axis] != 1 and strides[axis] != step:
