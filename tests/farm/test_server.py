@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -643,3 +644,30 @@ def test_a_server_needs_no_more_than_its_own_folder(certs: Path, tmp_path: Path)
         await server.stop()
 
     asyncio.run(asyncio.wait_for(work(), LIMIT))
+
+
+def test_who_is_hung_up_on_asks_once_more_why() -> None:
+    """A server that turns somebody down hangs up at once: its words may be lost where the other side still speaks."""
+    met: list[int] = []
+
+    async def turn_down(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.append(len(met))
+        writer.write(b'INFO {"server_id":"x","version":"2.9.10","proto":1,"max_payload":1048576}\r\n')
+        await writer.drain()
+        await reader.readline()
+        if len(met) == 1:  # a reset, after which nothing is heard
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            writer.write(b"-ERR 'Authorization Violation'\r\n")
+            await writer.drain()
+        writer.close()
+
+    async def ask() -> None:
+        server = await asyncio.start_server(turn_down, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            await Endpoint(f"tcp://127.0.0.1:{port}", None, "client").connect()
+
+    with pytest.raises(Refused, match="does not let in"):
+        asyncio.run(ask())
+    assert len(met) == 2

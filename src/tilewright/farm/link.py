@@ -84,7 +84,7 @@ class Endpoint:
                     raise
         raise AssertionError
 
-    async def _connect(self, host: str, port: int) -> Link:
+    async def _connect(self, host: str, port: int, again: bool = True) -> Link:
         from nats.aio.client import Client
         from nats.errors import Error
 
@@ -108,7 +108,10 @@ class Endpoint:
             if isinstance(e, TimeoutError):
                 raise Unreachable(f"{self.scheme}://{where} does not answer", IS_IT_THERE) from None
             if isinstance(e, Error | OSError):
-                raise self._explained(where, link.error or e) from None
+                error = link.error or e
+                if again and isinstance(error, BrokenPipeError | ConnectionResetError):
+                    return await self._connect(host, port, again=False)  # it hung up before this side had heard why
+                raise self._explained(where, error) from None
             raise
         if tls and link.nats._transport._io_writer.get_extra_info("ssl_object") is None:  # nats-py goes on in the clear
             await link.close()
