@@ -119,6 +119,7 @@ class Keeper:
             for what, handler, queue in (("ask", self._asked, ""), ("tell", self._told, "keepers")):
                 await link.subscribe(f"{what}.*.*", handler, queue)
             await link.subscribe("cancel.*.*", self._cancelled)
+            await link.settle()
             self._since = time.monotonic()
             self.trouble = ""
             self.ready.set()

@@ -192,6 +192,15 @@ class Link:
         """Have ``handler`` called with every message of a subject, one after the other."""
         await self.nats.subscribe(subject, queue, cb=handler, pending_msgs_limit=-1, pending_bytes_limit=-1)
 
+    async def settle(self) -> None:
+        """Until the server has taken in what was sent: whoever asks from then on is heard. Raises ``LinkClosed``."""
+        from nats.errors import Error
+
+        try:
+            await self.nats.flush(int(ANSWER_SECONDS))
+        except (Error, TimeoutError):
+            raise LinkClosed(f"{self.endpoint.address} does not answer") from None
+
     async def publish(self, subject: str, data: bytes = b"", reply: str = "") -> None:
         """Send without an answer. What is lost with the connection is lost."""
         from nats.errors import Error
