@@ -16,7 +16,7 @@ from tilewright.backends.launches import DeviceKernel
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.build import OpenClToolchain
 from tilewright.backends.opencl.driver import OpenClContext
-from tilewright.core import Candidate, Target, Task, TilewrightError, Value
+from tilewright.core import Candidate, Target, Task, Value
 from tilewright.kernels.codegen.sources import GPUS, check_source
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -26,7 +26,7 @@ from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import check_launches, empty_output
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
-from tilewright.testing.template import TOGETHER, PairContract
+from tilewright.testing.template import PairContract
 
 pytestmark = pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
 
@@ -56,7 +56,7 @@ class OpenClContract(PairContract):
         inputs = random_arrays(program, 1)
         lowered = self._lowered(pair, devices.target(context.device))
         check_source(*unit(lowered.values()), "opencl")
-        module = context.load(self._built(pair, devices.target(context.device)))
+        module = context.load(self._together(pair, lambda pairs: self._unit(pairs, devices.target(context.device))))
         for candidate, made in lowered.items():
             check_launches(made, candidate.schedule, dict(candidate.task.target.limits))
             kernel = DeviceKernel(context, module, made.program, launch_values(candidate))
@@ -76,16 +76,6 @@ class OpenClContract(PairContract):
         rng, space = random.Random(str(pair)), template.space(task)
         drawn = dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(cls.schedules))])
         return {c: template.lower(c) for c in (Candidate(task, s) for s in drawn)}
-
-    @classmethod
-    def _built(cls, pair: tuple[str, str], target: Target) -> bytes:
-        """Kernels of a pair and of its neighbours, for which the compiler starts once."""
-        pairs, several = cls._pairs(), max(1, TOGETHER // (1 + cls.schedules))
-        first = pairs.index(pair) // several * several
-        try:
-            return cls._unit(tuple(pairs[first : first + several]), target)
-        except TilewrightError:  # of one of them
-            return cls._unit((pair,), target)
 
     @classmethod
     @cache

@@ -22,7 +22,7 @@ import pytest
 
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import EmulatedKernel, build, run
-from tilewright.core import Candidate, Schedule, Target, TilewrightError, evaluate
+from tilewright.core import Candidate, Schedule, Target, evaluate
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.numerics import storage_dtype
 from tilewright.kernels.reference import evaluate as reference
@@ -35,9 +35,6 @@ from tilewright.testing.template import ScheduleContract
 
 ORDERS = (("fifo", "lazy"), ("lifo", "eager"), ("random:7", "lazy"))
 """Order of threads and blocks, and when asynchronous copies happen."""
-
-TOGETHER = 16
-"""Kernels that are compiled as one unit, where pairs have no more of their own."""
 
 RAW = re.compile(r"\b(asm|__\w+sync\w*|__syncthreads\w*|__shfl\w*|__ld\w+|__builtin_ia32\w*|atomic[A-Z]\w*)\b")
 """What only the prelude may use."""
@@ -56,7 +53,7 @@ class CudaTemplateContract(ScheduleContract):
         made = self._lowered(pair, target_name)
         if not made:
             pytest.skip(f"{pair[0]} generates nothing for {target_name}")
-        kernel, program = self._built(pair, target_name), self.portable(pair)[1]
+        kernel, program = self._together(pair, lambda pairs: self._unit(pairs, target_name)), self.portable(pair)[1]
         if kernel.unchecked:
             pytest.skip(kernel.unchecked)
         inputs = random_arrays(program, 1)
@@ -88,15 +85,6 @@ class CudaTemplateContract(ScheduleContract):
         rng, space = random.Random(f"{pair} {target_name}"), template.space(task)
         drawn = dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(cls.schedules))])
         return {c: template.lower(c) for c in (Candidate(task, s) for s in drawn)}
-
-    def _built(self, pair: tuple[str, str], target_name: str) -> EmulatedKernel:
-        """Kernels of a pair and of its neighbours, which share the compiler's start and what primitives mean."""
-        pairs, several = self._pairs(), max(1, TOGETHER // (1 + self.schedules))
-        first = pairs.index(pair) // several * several
-        try:
-            return self._unit(tuple(pairs[first : first + several]), target_name)
-        except TilewrightError:  # of one of them
-            return self._unit((pair,), target_name)
 
     @classmethod
     @cache

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
+from typing import TypeVar
 
 import pytest
 
@@ -41,6 +42,7 @@ MOVED = 16
 """Knobs of a schedule that are moved, at most."""
 TOGETHER = 16
 """Kernels that are compiled as one unit, where pairs have no more of their own."""
+T = TypeVar("T")
 PREFIX = re.compile(r"(p\d+\.)?(s\d+_)?")
 """What names of knobs that every segment or stage has begin with."""
 
@@ -76,6 +78,20 @@ class PairContract:
         """The pairs that match, found once for all tests of a class."""
         pairs = [(name, label) for name in cls.templates for label in cls.programs]
         return [pair for pair in pairs if get_template(pair[0]).matches(cls().portable(pair)[2])]
+
+    @classmethod
+    def _together(cls, pair: tuple[str, str], build: Callable[[tuple[tuple[str, str], ...]], T]) -> T:
+        """What ``build`` makes of a pair and its neighbours, which share the compiler's start and the prelude.
+
+        Of the pair alone where one of them cannot be built.
+        """
+        pairs = [p for p in cls._pairs() if p[0] not in cls.elsewhere]
+        several = max(1, TOGETHER // (1 + cls.schedules))
+        first = pairs.index(pair) // several * several
+        try:
+            return build(tuple(pairs[first : first + several]))
+        except TilewrightError:
+            return build((pair,))
 
     def portable(self, pair: tuple[str, str], threads: int = 1) -> tuple[Template, Program, Task]:
         """Template, program and task of a pair, on a target that needs no particular machine."""
@@ -180,7 +196,8 @@ class TemplateContract(ScheduleContract):
     # ------------------------------------------------------------------ results
 
     def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
-        made, library = self._lowered(pair, target_name), self._built(pair, target_name)
+        made = self._lowered(pair, target_name)
+        library = self._together(pair, lambda pairs: self._unit(pairs, target_name))
         program = self.programs[pair[1]]()
         for seed in (0, 1):
             inputs = random_arrays(program, seed)
@@ -207,17 +224,6 @@ class TemplateContract(ScheduleContract):
             c: distinct.setdefault(_anonymous(k), k)
             for c, k in zip(candidates, map(template.lower, candidates), strict=True)
         }
-
-    @classmethod
-    def _built(cls, pair: tuple[str, str], target_name: str) -> ctypes.CDLL:
-        """Kernels of a pair and of its neighbours, which share the compiler's start and the prelude."""
-        pairs = [p for p in cls._pairs() if p[0] not in cls.elsewhere]
-        several = max(1, TOGETHER // (1 + cls.schedules))
-        first = pairs.index(pair) // several * several
-        try:
-            return cls._unit(tuple(pairs[first : first + several]), target_name)
-        except TilewrightError:  # of one of them
-            return cls._unit((pair,), target_name)
 
     @classmethod
     @cache
