@@ -34,7 +34,7 @@ TF32 = 2.0**-8
 SAMPLE = 2e-3
 """Seconds that a sample takes at least, about."""
 SAMPLES = 9
-PRODUCTS = ("matmul", "batch_matmul", "attention", "capsule_conv2d")
+PRODUCTS = ("matmul", "batch_matmul", "scaled_mm", "attention", "capsule_conv2d")
 """Beside convolutions: what is measured against the arithmetic peak."""
 
 
@@ -49,6 +49,11 @@ def torch_problem(world: World) -> str | None:
     import torch
 
     return None if torch.cuda.is_available() else f"PyTorch {torch.__version__} sees no GPU"
+
+
+def has_rival(workload: Workload) -> bool:
+    """Whether a library computes this operator."""
+    return workload.op == "scaled_mm" or compared(workload)
 
 
 def operations(workload: Workload) -> float:
@@ -90,8 +95,8 @@ class Bench:
     def __init__(self, world: World, task: Task) -> None:
         import torch
 
-        torch.backends.cuda.matmul.allow_tf32 = task.workload.precision == "tf32"
-        torch.backends.cudnn.allow_tf32 = task.workload.precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = task.workload.precision.startswith("tf32")
+        torch.backends.cudnn.allow_tf32 = task.workload.precision.startswith("tf32")
         torch.backends.cudnn.benchmark = True
         if world.emulated:
             torch.set_num_threads(1)
@@ -171,7 +176,7 @@ class Bench:
 
     @property
     def _tolerance(self) -> float:
-        return TF32 if self.workload.precision == "tf32" else TOLERANCE.get(self.workload.output.dtype, 0.0)
+        return TF32 if self.workload.precision.startswith("tf32") else TOLERANCE.get(self.workload.output.dtype, 0.0)
 
     @cached_property
     def _cases(self) -> list[Checked]:
@@ -186,16 +191,28 @@ class Bench:
 
     def _wanted(self, inputs: Sequence[Any]) -> Any:
         wide = [x.double() if x.is_floating_point() else x for x in inputs]
+        if self.workload.op == "scaled_mm":
+            return self._scaled(wide)
         variant = next(iter(variants_of(self.workload, wide).values()))
         return variant.result(variant.run(*variant.tensors)).double()
+
+    def _scaled(self, wide: Sequence[Any]) -> Any:
+        """A product of blocks with scales, of ``b`` turned, in float64."""
+        params = dict(self.workload.params)
+        (a, b, scale_a, scale_b), block = wide, int(params["block"])
+        of_a, of_b = (x.repeat_interleave(block, 1) for x in (scale_a, scale_b))
+        of_b = of_b if params.get("by_column") else of_b.repeat_interleave(block, 0)
+        return (a * of_a) @ (b * of_b).T
 
     # ------------------------------------------------------------------ the libraries
 
     def libraries(self) -> dict[str, Call]:
         """PyTorch's libraries by name, each way in which a user would call them; none where it has no such call."""
         torch, workload = self.torch, self.workload
-        if not compared(workload):
+        if not has_rival(workload):
             return {}
+        if workload.op == "scaled_mm":
+            return {"cublaslt": self._block_scaled()}
         if workload.op == "matmul" and len(workload.inputs) == 2 and workload.inputs[0].dtype != "int8":
             return {name: self._product(name) for name in ("cublas", "cublaslt")}
         every = [variants_of(workload, x) for x in self.inputs]
@@ -216,6 +233,19 @@ class Bench:
             if self.where == "cuda":
                 torch.backends.cuda.preferred_blas_library(library)
             torch.matmul(*sides[i], out=self.outputs[i])
+
+        return call
+
+    def _block_scaled(self) -> Call:
+        """PyTorch wants scales of rows with m contiguous, those of blocks as they lie turned."""
+        torch, rows = self.torch, bool(dict(self.workload.params).get("by_column"))
+        sides = [
+            (a, b.t(), x.t().contiguous().t(), y.t().contiguous() if rows else y.t()) for a, b, x, y in self.inputs
+        ]  # fmt: skip
+
+        def call(i: int) -> None:
+            a, b, x, y = sides[i]
+            torch._scaled_mm(a, b, scale_a=x, scale_b=y, out_dtype=self.outputs[i].dtype, use_fast_accum=False)
 
         return call
 

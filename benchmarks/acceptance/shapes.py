@@ -26,6 +26,11 @@ matmul m=1 n=1000 k=300
 matmul m=300 n=200 k=100 dtype=float64
 matmul m=96 n=80 k=64 dtype=bfloat16 bias=true activation=gelu residual=true
 matmul m=100 n=90 k=80 bias=true activation=relu
+matmul m=70 n=40 k=100 trans_b=true precision=tf32_truncated
+matmul m=129 n=65 k=68 trans_a=true precision=tf32_truncated
+scaled_mm m=70 n=256 k=272 trans_b=true
+scaled_mm m=13 n=136 k=272 trans_b=true by_column=true bias=true
+scaled_mm m=72 n=136 k=640 block=64 dtype=float8_e5m2
 batch_matmul b=3 m=65 n=72 k=40 dtype=bfloat16
 grouped_matmul m=130 n=72 k=104 groups=5 dtype=bfloat16
 grouped_matmul m=97 n=61 k=45 groups=7
@@ -53,6 +58,10 @@ attention b=2 h=4 lq=129 lk=200 d=64 dtype=bfloat16
 attention b=1 h=6 hk=2 lq=97 lk=97 d=128 is_causal=true dtype=float16
 attention b=1 h=2 lq=70 lk=130 d=80 mask=bool dtype=bfloat16
 attention b=1 h=3 lq=90 lk=90 d=64 is_causal=true
+attention b=2 h=2 hk=1 lq=40 lk=72 d=16 page=24 lengths=true dtype=float16
+attention b=3 h=8 hk=2 lq=200 lk=320 d=64 page=64 lengths=true is_causal=true dtype=bfloat16
+attention b=1 h=4 lq=3 lk=2048 d=128 dtype=float16
+cumsum shape=37,1000 dim=1
 """)
 """What must be right: tile edges, sizes that are no multiple of 8, single rows, every layout, one of every operator."""
 
@@ -64,6 +73,9 @@ matmul m=16 n=4096 k=4096 dtype=bfloat16
 softmax shape=8192,4096
 attention b=2 h=16 lq=2048 lk=2048 d=128 dtype=bfloat16
 matmul m=8192 n=8192 k=8192 dtype=bfloat16
+attention b=2 h=16 lq=4096 lk=4096 d=128 is_causal=true dtype=bfloat16
+scaled_mm m=4096 n=4096 k=4096 trans_b=true
+matmul m=4096 n=4096 k=4096 trans_b=true precision=tf32_truncated
 matmul m=4096 n=4096 k=4096
 matmul m=1000 n=37 k=513 dtype=bfloat16
 matmul m=49 n=512 k=4608 dtype=bfloat16
@@ -81,6 +93,7 @@ matmul m=64 n=48 k=40 dtype=bfloat16
 conv2d n=1 ci=16 h=8 w=8 co=16 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
 attention b=1 h=2 lq=48 lk=48 d=32 is_causal=true dtype=bfloat16
 softmax shape=12,40
+scaled_mm m=24 n=256 k=256 trans_b=true
 """)
 """The emulator's."""
 

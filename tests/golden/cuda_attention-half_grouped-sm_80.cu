@@ -1,4 +1,4 @@
-// cuda_attention version 9, cuda:sm_80
+// cuda_attention version 10, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -18,8 +18,9 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     TW_SHARED(smem);
     using namespace tw_golden_;
     const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
-    const int block = (int)blockIdx.x / 1;
-    const int i0 = (0 - (int)blockIdx.x % 1) * 16;
+    const unsigned inside = blockIdx.x % 1u;
+    const int block = int(blockIdx.x / 1u * 1u + inside % 1u);
+    const int i0 = int(0u - inside / 1u) * 16;
     (void)ws; (void)lane; (void)warp; (void)block; (void)i0;
     const int o_i0 = int(unsigned(block) / 4u);
     const int o_i1 = int(unsigned(block) % 4u);

@@ -17,10 +17,11 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
+from tilewright.kernels.templates.cuda_attention import text
 from tilewright.kernels.templates.cuda_attention.match import match
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract, empty_output, emulated
-from tilewright.testing.kernels import Array, launch_values, random_arrays, task_of
+from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
 TEMPLATE = get_template("cuda_attention")
 SM80, HOPPER = target("sm_80"), target("sm_90a")
@@ -136,7 +137,7 @@ def computed(program: Program, inputs: list[Array], groups: int = 0, **changes: 
     on = HOPPER if groups else SM80
     task = task_of(program, on)
     if groups:
-        changes = {"warps": 4, "BK": 16, "q_registers": False, "groups": groups, **changes}
+        changes = {"warps": 4, "BK": 16, "q_registers": False, "groups": groups, "ping_pong": False, **changes}
     candidate = Candidate(task, TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **changes}))
     lowered = TEMPLATE.lower(candidate)
     kernel = emulated([lowered], on)
@@ -144,6 +145,9 @@ def computed(program: Program, inputs: list[Array], groups: int = 0, **changes: 
     report = run(kernel, lowered.program, launch_values(candidate), inputs, got)
     assert report.ok, report.bugs
     return got
+
+
+SMALL = {"warps": 1, "tiles": 1, "BK": 16, "stages": 2, "q_registers": False, "min_blocks": 1}
 
 
 def plain(dtype: str, rounded: bool) -> Program:
@@ -281,6 +285,32 @@ def test_a_constant_scale_is_part_of_the_powers() -> None:
     assert "const float x = s[m][n][c]" in kept
     masked = attention(lq=16, lk=64, d=16, dv=16, dtype="bfloat16", rounded=True, modify=causal)
     assert "? x : -__builtin_inff()" in TEMPLATE.lower(_default(masked)).source
+
+
+@pytest.mark.parametrize("together", [1, 2, 6])
+def test_the_longest_blocks_come_first(monkeypatch: pytest.MonkeyPatch, together: int) -> None:
+    """Of as many heads as a cache holds keys of; all blocks are computed."""
+    program = attention(b=2, h=3, lq=70, lk=70, d=16, dv=16, dtype="float16", rounded=True, modify=causal)
+    monkeypatch.setattr(text, "HELD", together * 70 * 2 * 32)
+    candidate = Candidate(task_of(program, SM80), TEMPLATE.space(task_of(program, SM80)).schedule(SMALL))
+    lowered = TEMPLATE.lower(candidate)
+    got = empty_output(program.output.shape, program.output.dtype)
+    inputs = random_arrays(program)
+    assert run(emulated([lowered], SM80), lowered.program, launch_values(candidate), inputs, got).ok
+    check(program, inputs, got, evaluate(program, inputs))
+    places = [x for x in lowered.source.split("\n") if "blockIdx.x" in x or "int i0" in x]
+    made = " ".join(places).replace("const int ", "").replace("(int)blockIdx.x", "n").replace("/", "//")
+    found = []
+    for n in range(6 * 5):
+        names = {"n": n}
+        exec(made.replace("    ", ""), names)
+        found.append((names["block"], names["i0"]))
+    heads = [range(at, at + together) for at in range(0, 6, together)]
+    assert found == [(head, i0) for some in heads for i0 in (64, 48, 32, 16, 0) for head in some]
+
+
+def test_without_masks_heads_come_one_after_the_other() -> None:
+    assert "inside % 1;" in TEMPLATE.lower(_default(plain("float16", True))).source
 
 
 def test_scores_that_cannot_be_masked_skip_nothing() -> None:

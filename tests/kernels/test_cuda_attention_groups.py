@@ -97,11 +97,25 @@ def test_schedules_compute_the_reference(name: str) -> None:
     computes(GROUPS[name](), drawn(name), unit(list(GROUPS).index(name) // TOGETHER))
 
 
+ONE_GROUP = {
+    "warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1,
+    "ping_pong": False,
+}  # fmt: skip
+
+
 def test_parts_of_the_keys_are_merged() -> None:
     """Of four parts the last ones have no key that a query sees."""
     program = attention(h=1, lq=40, lk=300, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
-    values = {"warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1}
-    made = lowered(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule({**values, "KP": 4})])
+    made = lowered(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule({**ONE_GROUP, "KP": 4})])
+    computes(program, made, built(made))
+
+
+def test_groups_take_turns() -> None:
+    program = attention(b=1, h=2, lq=200, lk=210, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
+    space = TEMPLATE.space(task_of(program, HOPPER))
+    own = {k: v for k, v in {**ONE_GROUP, "KP": 1}.items() if k in {c.name for c in space.knobs}}
+    several = [space.schedule({**own, "groups": n, "BK": k, "ping_pong": True}) for n, k in ((2, 96), (3, 32))]
+    made = lowered(program, several)
     computes(program, made, built(made))
 
 
@@ -210,17 +224,15 @@ def test_pages_are_matrices(
     assert keys is not None
     assert (keys.paged, keys.rows) == (page > 0, page or lk)
     assert [keys.piece(n) for n in (16, 32, 64)] == ([8, 8, 8] if page else [16, 32, 64])
-    values = {"warps": 4, "tiles": 1, "BK": 16, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1}
     if page != 24:
-        made = lowered(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule(values)])
+        made = lowered(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule({**ONE_GROUP, "BK": 16})])
         computes(program, made, built(made))
 
 
 def test_rules_say_why() -> None:
     task = task_of(attention(lq=512, lk=512, d=128, dv=128, dtype="float16", rounded=True), HOPPER)
-    good = {"warps": 4, "tiles": 1, "BK": 64, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 2}
+    good = {**ONE_GROUP, "BK": 64, "groups": 2, "KP": 1, "ping_pong": True}
     space = TEMPLATE.space(task)
-    good |= {"KP": 1}
     assert space.allows(good)
     for change, reason in (
         ({"warps": 8}, "four warps"),
@@ -228,6 +240,8 @@ def test_rules_say_why() -> None:
         ({"min_blocks": 2}, "all registers"),
         ({"tiles": 2}, "more registers"),
         ({"BK": 128, "stages": 3, "groups": 3}, "shared memory"),
+        ({"groups": 1}, "to take turns with"),
+        ({"groups": 0, "BK": 96, "ping_pong": False}, "are for groups"),
     ):
         with pytest.raises(IllegalSchedule, match=reason):
             space.schedule({**good, **change})

@@ -129,7 +129,7 @@ def test_rules_say_why() -> None:
     assert space.allows({**one, "pack": False})
     program = attention(h=8, hk=1, lq=12, lk=64, d=16, dv=16, dtype="float16")
     space = TEMPLATE.space(task_of(program, target("sm_90a")))
-    four = {**one, "warps": 4, "q_registers": False, "groups": 1}
+    four = {**one, "warps": 4, "q_registers": False, "groups": 1, "ping_pong": False}
     assert space.allows({**four, "pack": True})
     with pytest.raises(IllegalSchedule, match="half of a block"):
         space.schedule({**four, "pack": False})

@@ -45,7 +45,7 @@ class AttentionTiling:
     shared memory. On Tensor Cores ``warps`` warps have ``tiles`` tiles of 16 queries each. On ordinary units
     ``lanes`` threads share ``rows`` queries. ``q_registers``: fragments of the queries are kept in registers.
     ``parts`` of the keys have a block each. ``groups``: warp groups that multiply, each with ``tiles`` of 64 queries (a
-    further one copies); 0: warps multiply on their own.
+    further one copies); 0: warps multiply on their own. ``ping_pong``: groups take turns to start their products.
     """
 
     f: Form
@@ -59,6 +59,7 @@ class AttentionTiling:
     min_blocks: int
     parts: int
     groups: int
+    ping_pong: bool
 
     @property
     def a(self) -> Attention:
@@ -223,7 +224,7 @@ class AttentionTiling:
     @cached_property
     def shared(self) -> int:
         tiles = self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
-        barriers = 1 + 4 * self.stages + (self.f.v.limit is not None)
+        barriers = 1 + 4 * self.stages + (self.f.v.limit is not None) + self.groups * self.ping_pong
         return tiles + (EIGHT + BARRIER * barriers if self.groups else 0)
 
     @cached_property
@@ -238,7 +239,7 @@ class AttentionTiling:
         ahead = max(0, self.depth + self.width - 256) // 6
         if self.groups:  # weights of one block are multiplied while the next one's scores are made
             each = result + scores * (2 + self.words) // 2 + 8
-            return GROUP_OVERHEAD + (ahead if self.groups == 1 else 0) + self.tiles * each
+            return GROUP_OVERHEAD + (ahead if self.groups == 1 or self.ping_pong else 0) + self.tiles * each
         words = 4 if self.one_rounding else 5
         queries = self.depth // DEPTH * 4 if self.q_registers else 4
         # The second of two words that a weight becomes lives beside its score for a while.
@@ -304,5 +305,5 @@ def plan(f: Form, values: Mapping[str, Value]) -> AttentionTiling:
     return AttentionTiling(
         f, get("BK", 0), get("warps", 0) * max(1, groups), get("stages", 1), get("tiles", 1),
         bool(values.get("q_registers", False)), get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),
-        groups,
+        groups, bool(values.get("ping_pong", False)),
     )  # fmt: skip

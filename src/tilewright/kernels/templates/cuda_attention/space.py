@@ -3,9 +3,11 @@
 Knobs of all kernels: ``warps`` of a block, ``BK`` keys at a time, ``stages`` blocks of keys in shared memory,
 ``min_blocks`` that a multiprocessor must hold. On Tensor Cores: ``tiles`` of 16 queries a warp, ``q_registers``
 keeps their fragments in registers. On Hopper: ``groups`` of four warps multiply as such, where the copy engine can
-fetch all operands; 0: each warp on its own. On ordinary units: ``rows`` queries that ``lanes`` threads share. Where
-there may be fewer blocks than multiprocessors, ``KP`` of them share the keys of their queries, and a second kernel
-merges the parts. ``pack``: where heads share keys, rows of a tile are queries of all of these.
+fetch all operands; 0: each warp on its own. With ``ping_pong`` they take turns to start products, so that one makes
+weights while another multiplies (Shah and others, "FlashAttention-3", 2024). On ordinary units: ``rows`` queries that
+``lanes`` threads share. Where there may be fewer blocks than multiprocessors, ``KP`` of them share the keys of their
+queries, and a second kernel merges the parts. ``pack``: where heads share keys, rows of a tile are queries of all of
+these.
 """
 
 from __future__ import annotations
@@ -19,9 +21,13 @@ from tilewright.kernels.templates.cuda.warpgroups import REGISTERS, WARPS, avail
 from tilewright.kernels.templates.cuda_attention.boxes import fetched
 from tilewright.kernels.templates.cuda_attention.geometry import DEPTH, ITEM, ROWS, AttentionTiling, fits, plan
 from tilewright.kernels.templates.cuda_attention.match import Form
+from tilewright.kernels.templates.cuda_attention.text import skips
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
+POWERS = (16, 32, 64, 128)
+KEYS = (16, 32, 64, 96, 128, 192)
+"""What warp groups can take at a time."""
 CODE_LIMIT = 4096
 """Multiply-adds in one unrolled loop body."""
 L2_BYTES = 64
@@ -33,6 +39,8 @@ MERGE = 4000
 """Cycles that a second launch takes, guessed."""
 GAIN = 1.25
 """By how much parts must be estimated to be faster for the default to have them."""
+TURNS = {2: 1.02, 3: 0.96}
+"""What a block of keys costs where so many groups take turns, of what it costs without, on an H200."""
 SAFE = 252
 """Estimated registers up to which nothing was seen to be spilled."""
 
@@ -45,11 +53,11 @@ def _knobs(f: Form, target: Target) -> list[Choice]:
         return [
             Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * rows)),
             Choice("tiles", tuple(t for t in (1, 2) if t == 1 or rows > 16)),
-            Choice("BK", tuple(b for b in (16, 32, 64, 128) if b == 16 or b < 2 * a.keys)),
+            Choice("BK", tuple(b for b in (KEYS if groups else POWERS) if b == 16 or b < 2 * a.keys)),
             Choice("stages", (1, 2, 3)),
             Choice("q_registers", (False, True)),
             Choice("min_blocks", (1, 2)),
-            *([Choice("groups", (0, *REGISTERS))] if groups else []),
+            *([Choice("groups", (0, *REGISTERS)), Choice("ping_pong", (False, True))] if groups else []),
             *pack,
         ]
     copied = plan(f, {}).async_copies
@@ -106,6 +114,8 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("a group has four warps", lambda warps, groups: not groups or warps == WARPS),
             rule("groups read queries in shared memory", lambda q_registers, groups: not (q_registers and groups)),
             rule("groups share out all registers", lambda min_blocks, groups: groups < 2 or min_blocks == 1),
+            rule("other numbers of keys are for groups", lambda BK, groups: groups or BK in POWERS),
+            rule("a group has no other to take turns with", lambda groups, ping_pong: groups > 1 or not ping_pong),
         ]
     sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "pack"))
     if "pack" in names and f.tensor_cores:
@@ -163,8 +173,9 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     held = launched(p.groups) if p.groups > 1 else p.registers
     resident = max(1, blocks_per_sm(target, p.threads, held, p.shared))
     sms = limit(target, "sms")
-    here = ceildiv(p.blocks, sms)
-    warps = min(resident, here) * p.warps
+    # The last blocks fill up what is left where they are short.
+    here = p.blocks / sms if skips(p) and p.blocks > sms else ceildiv(p.blocks, sms)
+    warps = min(resident, math.ceil(here)) * p.warps
     # Every block of queries reads the keys and values of its heads again.
     again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
     step = _grouped(p, target, warps, again, resident) if p.groups else _alone(p, warps, again, resident)
@@ -193,7 +204,8 @@ def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float
 
 
 def _grouped(p: AttentionTiling, target: Target, warps: int, again: float, resident: int) -> float:
-    """The same where warp groups multiply, none of which ran yet: nothing here is measured."""
+    """The same where warp groups multiply: what gets into each other's way, and by how much, is an H200's."""
+    groups = warps // WARPS
     rate, tiles = peak(target, "fp16_tensor_flops") / 2, p.block_q // p.unit_rows
     # Products of 64 x columns x 16, or as long as their operands take to come from shared memory.
     first = p.steps * max(64 * p.block_k * DEPTH / rate, (64 + p.block_k) * DEPTH * 2 / 128)
@@ -202,5 +214,9 @@ def _grouped(p: AttentionTiling, target: Target, warps: int, again: float, resid
     # Weights, and what a warp does for a block of keys whatever its size.
     others = p.block_q * p.block_k * 10 / 128 + 20 * p.warps
     # One group's weights are made while another multiplies, or while its own second product is under way.
-    together = math.hypot(products, others) if warps > WARPS else tiles * first + math.hypot(tiles * second, others)
-    return math.hypot(together, again) + (100 + 300 / p.stages) / max(1, resident)
+    if warps > WARPS:
+        together = (products**groups + others**groups) ** (1 / groups)
+    else:
+        together = tiles * first + math.hypot(tiles * second, others)
+    together *= TURNS[p.groups] if p.ping_pong else 1
+    return math.hypot(together, again) + (250 if p.stages > 1 else 400) / max(1, resident)

@@ -27,6 +27,8 @@ from tilewright.kernels.templates.cuda_attention.match import Side
 from tilewright.kernels.templates.cuda_attention.pack import joined
 
 LINE = '#line 1 "kernel"\n'
+HELD = 16 << 20
+"""Bytes of keys and values that stay in a second-level cache while blocks read them."""
 FAR = "-0x1p30f"
 """Scores below, but for minus infinity, are this: its powers are exact, where a type's least number has none."""
 
@@ -48,11 +50,13 @@ def _printer(p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str]
 
 def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str], maps: tuple[str, ...] = ()) -> str:
     """The whole source: a block's place, then ``body``; ``maps``: names of the tensor maps that it takes."""
+    heads = _together(p)
     head = [
         "const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;",
-        f"const int block = (int)blockIdx.x / {p.query_blocks};",
         # With a causal mask the last queries have the most keys: they start first.
-        f"const int i0 = ({p.query_blocks - 1} - (int)blockIdx.x % {p.query_blocks}) * {p.block_q};",
+        f"const unsigned inside = blockIdx.x % {heads * p.query_blocks}u;",
+        f"const int block = int(blockIdx.x / {heads * p.query_blocks}u * {heads}u + inside % {heads}u);",
+        f"const int i0 = int({p.query_blocks - 1}u - inside / {heads}u) * {p.block_q};",
         "(void)ws; (void)lane; (void)warp; (void)block; (void)i0;",
     ]
     if p.parts > 1:
@@ -161,9 +165,27 @@ def _blocks(p: AttentionTiling, key: str) -> Blocks:
     return Blocks(axes, lambda e: _printer(p, {}, {}, e).scalar(e))
 
 
+def _masked(p: AttentionTiling) -> str:
+    """C condition under which block ``t`` of keys is masked as a whole."""
+    return _blocks(p, f"t * {p.block_k}").masked(p.score)
+
+
+def skips(p: AttentionTiling) -> bool:
+    """Whether masks leave some blocks of queries fewer keys than others."""
+    return _masked(p) != FALSE
+
+
+def _together(p: AttentionTiling) -> int:
+    """Heads whose blocks of queries start in turn: one, or where masks leave some blocks fewer keys those that a
+    second-level cache holds keys and values of, so that the longest blocks come first and the shortest fill up the end.
+    """
+    most = 1 if not skips(p) else HELD // (p.a.keys * (p.depth + p.width) * p.item)
+    return next(n for n in range(max(1, min(most, p.a.outer_size)), 0, -1) if p.a.outer_size % n == 0)
+
+
 def next_block(p: AttentionTiling) -> list[str]:
     """A lambda that gives the first block of keys, from ``t`` on, that is not masked as a whole."""
-    test = _blocks(p, f"t * {p.block_k}").masked(p.score)
+    test = _masked(p)
     if test == FALSE:
         return ["const auto next = [&](int t) { return t; };"]
     return [

@@ -42,6 +42,7 @@ const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ri
 // Barriers: of the queries, then of each slot: keys have come, values have come, keys and values are done with.
 const tw::u32 queries = ring + $ring_bytes, bars = queries + $barrier;
 $if ends:const tw::u32 cut = bars + $stages * $slot_bars;  // values have come that need zeros
+$if turns:const tw::u32 may = bars + $stages * $slot_bars + $cuts_bytes;  // of each group: it may multiply
 if (tid == 0) {
     tw::mbarrier_init(queries, 1);
 $if ends:    tw::mbarrier_init(cut, 1);
@@ -51,6 +52,7 @@ $if ends:    tw::mbarrier_init(cut, 1);
         tw::mbarrier_init(bars + $slot_bars * s + 2 * $barrier, $warps);
         tw::mbarrier_init(bars + $slot_bars * s + 3 * $barrier, $warps);
     }
+$if turns:    for (int g = 0; g < $groups; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
     tw::mbarrier_fence();
 }
 tw::sync();
@@ -106,6 +108,8 @@ if (now < $end) {
     tw::u32 high[$tiles][$key_steps][4];
 $if kept:    tw::u32 low[$tiles][$key_steps][4];
     bool above = false;
+$if turns:    const int group = tw::shuffle(warp / $group_warps, 0);
+$if turns:    tw::u32 mine = group == 0;  // parity: the first group has the first turn
     const auto release = [&](tw::u32 bar) {
         if (lane == 0) tw::mbarrier_arrive(bar);
     };
@@ -199,10 +203,13 @@ $if kept:                    parts(high[m][k][w], low[m][k][w], s[m][n][c], s[m]
         hold_scores();
         hold_sums();
         hold_weights();
+$if turns:        tw::mbarrier_wait(may + $barrier * group, mine);
         tw::wgmma_fence();
         multiply(slot);
         tw::mbarrier_wait(bars + before * $slot_bars + $barrier, turn_before);
         mix(before);
+$if turns:        release(may + $barrier * (group + 1 == $groups ? 0 : group + 1));
+$if turns:        mine ^= 1;
         tw::wgmma_wait<1>();
         hold_scores();
         release(bars + slot * $slot_bars + 2 * $barrier);
@@ -256,7 +263,9 @@ def _body(p: AttentionTiling) -> list[str]:
         "kept": not p.one_rounding, "t": softmax.short(p), "less": EIGHT - 1, "eight": EIGHT, "barrier": BARRIER,
         "slot_bars": 4 * BARRIER, "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "v_bytes": p.bytes("v"),
         "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "ring_bytes": p.stages * p.stage_bytes,
-        "stages": p.stages, "groups": p.groups, "warps": WARPS * p.groups, "fewer": fewer, "more": more,
+        "stages": p.stages, "groups": p.groups, "turns": p.ping_pong, "group_warps": WARPS,
+        "cuts_bytes": BARRIER if p.f.v.limit is not None else 0, "warps": WARPS * p.groups, "fewer": fewer,
+        "more": more,
         "copier": f"warp == {p.warps}" if p.warp_copies else f"tid == {32 * p.warps}",
         "one": "if (lane == 0) " if p.warp_copies else "", "ends": p.f.v.limit is not None, "next": next_block(p),
         "start": "start" if p.parts > 1 else "0", "end": p.end,
