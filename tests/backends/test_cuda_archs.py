@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.backends import parse_target
+from tilewright.backends import backend_for, parse_target
 from tilewright.backends.cuda import archs, targets
 from tilewright.backends.cuda.targets import Gpu, gpus_or_none, target_of
-from tilewright.core import Target, TargetUnavailable, UsageError
+from tilewright.core import Target, TargetUnavailable, Task, UsageError
+from tilewright.kernels.operators import get_operator
 
 NAMES = (
     "cc", "sms", "shared_per_block", "shared_per_sm", "shared_reserved", "registers_per_sm", "registers_per_thread",
@@ -115,3 +116,22 @@ def test_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TargetUnavailable, match="runs no code for sm_120"):
         parse_target("cuda:sm_120")
     assert parse_target("cuda:sm_120", allow_foreign=True) == archs.target("sm_120")
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "peak"),
+    [
+        ("matmul", {}, "fp32_flops"),
+        ("matmul", {"precision": "tf32"}, "tf32_tensor_flops"),
+        ("matmul", {"dtype": "float64"}, "fp64_flops"),
+        ("matmul", {"dtype": "bfloat16"}, "fp16_tensor_flops"),
+        ("matmul", {"dtype": "int8"}, "int8_tensor_ops"),
+        ("scaled_mm", {}, "int8_tensor_ops"),
+        ("scaled_mm", {"dtype": "float8_e5m2"}, "int8_tensor_ops"),
+    ],
+)
+def test_peaks_are_those_of_the_operands(op: str, params: dict[str, str], peak: str) -> None:
+    target = archs.target("sm_90a")
+    task = Task(get_operator(op).workload(m=256, n=256, k=256, **params), target)
+    peaks = backend_for(target).ceilings(task)
+    assert (peaks.flops, peaks.bandwidth) == (target.limit[peak], target.limit["bandwidth"])

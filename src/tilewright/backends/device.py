@@ -19,10 +19,11 @@ from tilewright.backends.limits import Refusal, refusal
 from tilewright.backends.locks import DeviceLock, Lockable
 from tilewright.core import Device, LaunchProgram, Target, Task, UsageError
 
-_MATRIX = {
+MATRIX_PEAKS = {
     "float16": "fp16_tensor_flops", "bfloat16": "fp16_tensor_flops", "int8": "int8_tensor_ops",
-    "float64": "fp64_flops",
+    "float8_e4m3fn": "int8_tensor_ops", "float8_e5m2": "int8_tensor_ops", "float64": "fp64_flops",
 }  # fmt: skip
+"""By operands' type: the target's limit that is the peak of products; 8-bit reals are as fast as whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class DeviceBackend(Backend):
         for TF32."""
         limit = task.target.limit
         dtype = task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
-        name = _MATRIX.get(dtype, "fp32_flops")
+        name = MATRIX_PEAKS.get(dtype, "fp32_flops")
         if dtype == "float32" and task.workload.precision == "tf32":
             name = "tf32_tensor_flops"
         flops, bandwidth = limit.get(name), limit.get("bandwidth")
