@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -298,19 +300,19 @@ def test_the_longest_blocks_come_first(monkeypatch: pytest.MonkeyPatch, together
     inputs = random_arrays(program)
     assert run(emulated([lowered], SM80), lowered.program, launch_values(candidate), inputs, got).ok
     check(program, inputs, got, evaluate(program, inputs))
-    places = [x for x in lowered.source.split("\n") if "blockIdx.x" in x or "int i0" in x]
-    made = " ".join(places).replace("const int ", "").replace("(int)blockIdx.x", "n").replace("/", "//")
+    names = r"const (?:unsigned|int) (inside|block|i0) = (?:int)?(.*?);"
+    said = dict(re.findall(names, re.sub(r"(\d)u\b", r"\1", lowered.source).replace("/", "//")))
     found = []
     for n in range(6 * 5):
-        names = {"n": n}
-        exec(made.replace("    ", ""), names)
-        found.append((names["block"], names["i0"]))
+        known = {"blockIdx": SimpleNamespace(x=n)}
+        inside = eval(said["inside"], known)
+        found.append(tuple(eval(said[name], known | {"inside": inside}) for name in ("block", "i0")))
     heads = [range(at, at + together) for at in range(0, 6, together)]
     assert found == [(head, i0) for some in heads for i0 in (64, 48, 32, 16, 0) for head in some]
 
 
 def test_without_masks_heads_come_one_after_the_other() -> None:
-    assert "inside % 1;" in TEMPLATE.lower(_default(plain("float16", True))).source
+    assert "inside % 1u)" in TEMPLATE.lower(_default(plain("float16", True))).source
 
 
 def test_scores_that_cannot_be_masked_skip_nothing() -> None:
