@@ -30,7 +30,10 @@ SHAPES = {
         "sdpa flash", "sdpa cudnn", "sdpa efficient", "sdpa math"
     },
     "softmax shape=12,40": {"torch eager"},
+    "scaled_mm m=24 n=256 k=256 trans_b=True": {"cublaslt"},
 }  # fmt: skip
+RANKED_FIRST = "scaled_mm m=24 n=256 k=256 trans_b=True"
+"""Whose default is also the best ranked schedule, the only one that was asked for."""
 
 
 def first_light(folder: Path, *words: str) -> tuple[int, list[dict[str, Any]]]:
@@ -50,7 +53,7 @@ def test_every_kind_of_shape_is_checked_and_compared(tmp_path: Path) -> None:
     for label, rivals in SHAPES.items():
         mine = [r for r in rows if r["id"].startswith(f"light/{label}/")]
         kernels = [r for r in mine if "us" in r]
-        assert len(kernels) == 2, label
+        assert len(kernels) == (1 if label == RANKED_FIRST else 2), label
         assert all(r["checked"] == "PyTorch" and r["error"] < 0.01 for r in kernels)
         beside = [r for r in mine if "rival" in r]
         assert {r["rival"] for r in beside} == rivals
@@ -59,7 +62,8 @@ def test_every_kind_of_shape_is_checked_and_compared(tmp_path: Path) -> None:
         assert {r["choice"] for r in beside} <= {"default", "best"}
         assert all(0 < r["low"] <= r["ratio"] <= r["high"] for r in beside if r["state"] == "measured")
     # What a library does not compute on this device is no failure.
-    assert {r["rival"] for r in rows if r["state"] == "refused"} <= {"sdpa cudnn", "sdpa efficient"}
+    refused = {r["rival"] for r in rows if r["state"] == "refused" and r["op"] != "scaled_mm"}
+    assert refused <= {"sdpa cudnn", "sdpa efficient"}
 
 
 def test_a_kernel_that_ends_the_process_costs_its_own_row(tmp_path: Path) -> None:

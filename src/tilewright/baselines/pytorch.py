@@ -60,13 +60,14 @@ def as_tensor(a: Array, dtype: str) -> Tensor:
 
 
 def as_array(y: Tensor) -> Array:
-    """A result as an array; bfloat16 as its bits."""
+    """A result as an array; reals that NumPy lacks as their bits."""
     import torch
 
     y = y.contiguous()
-    bits = y.view(torch.int16) if y.dtype == torch.bfloat16 else y
-    out: Array = bits.numpy()
-    return out.view(np.uint16) if y.dtype == torch.bfloat16 else out
+    if y.dtype == torch.bfloat16 or (y.is_floating_point() and y.itemsize == 1):
+        y = y.view(torch.uint16 if y.itemsize == 2 else torch.uint8)
+    out: Array = y.numpy()
+    return out
 
 
 def _each(value: Value, axes: int) -> list[int]:
