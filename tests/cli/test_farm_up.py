@@ -168,6 +168,7 @@ def test_with_certificates_and_json(start: Start, compiled: str, tmp_path: Path)
     farm.process.send_signal(signal.SIGTERM)
     assert farm.ended() == 0, farm.said()
     nothing_left(farm)
+    assert farm.said().count("draining, at most") == 3  # the builder got in too
 
 
 def test_a_farm_that_is_killed_leaves_nothing(start: Start) -> None:

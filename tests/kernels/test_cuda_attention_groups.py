@@ -117,6 +117,11 @@ def test_groups_take_turns() -> None:
     several = [space.schedule({**own, "groups": n, "BK": k, "ping_pong": True}) for n, k in ((2, 96), (3, 32))]
     made = lowered(program, several)
     computes(program, made, built(made))
+    alone = [space.schedule({**s.values, "ping_pong": False}) for s in several]
+    with_turns, without = (
+        [k.program.launches[0].shared for k in lowered(program, x).values()] for x in (several, alone)
+    )
+    assert [a - b for a, b in zip(with_turns, without, strict=True)] == [2 * 8, 3 * 8]  # a barrier a group
 
 
 @pytest.mark.nightly

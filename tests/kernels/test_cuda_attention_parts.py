@@ -97,6 +97,21 @@ def test_parts_are_merged(dtype: str, rounded: bool, name: str) -> None:
 
 
 @KINDS
+def test_any_part_may_have_the_greatest_scores(dtype: str, rounded: bool) -> None:
+    """So far ahead that the others weigh nothing, and that no power of 2 of the distance is finite."""
+    program = attention(h=1, lq=3, lk=256, d=16, dv=4, dtype=dtype, rounded=rounded)
+    made = candidate(program, 4)
+    built = emulated([TEMPLATE.lower(made)], SM80)
+    q, k, v = random_arrays(program)
+    q[...] = 4
+    for part in range(4):
+        k[...] = 0
+        k[:, :, 64 * part : 64 * (part + 1)] = 8  # 128 above the others
+        got = computed(made, [q, k, v], built=built)
+        check(program, [q, k, v], got, evaluate(program, [q, k, v]))
+
+
+@KINDS
 def test_queries_without_keys(dtype: str, rounded: bool) -> None:
     """In a part they weigh nothing there, in all they are NaN, as in one pass."""
     program = attention(

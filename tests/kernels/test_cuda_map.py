@@ -145,6 +145,7 @@ def test_wavefronts() -> None:
     assert wavefronts([2 * n for n in range(32)], 2) == 1
     assert wavefronts([16 * n for n in range(32)], 16) == 1
     assert wavefronts([32 * n for n in range(32)], 16) == 5
+    assert wavefronts([64 * n for n in range(32)], 16) == 13
 
 
 @pytest.mark.parametrize("item", [1, 2, 4, 8])

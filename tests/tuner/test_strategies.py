@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tilewright.core import Schedule, UsageError
+from tilewright.core import Failure, FailureKind, Measurement, Schedule, UsageError
 from tilewright.cost_model import FeatureExtractor
 from tilewright.cost_model.xgb import XGBoostCostModel
 from tilewright.search_space import Space
@@ -94,6 +94,27 @@ def test_evolution_starts_with_the_default_and_tells_where_proposals_come_from()
     origins = Counter(p.origin for p in later)
     assert {"mutation", "crossover"} & set(origins)
     assert 1 <= origins["random"] <= 3
+
+
+@pytest.mark.parametrize("right", [0, 1])
+def test_evolution_breeds_from_few_parents(right: int) -> None:
+    """From one, near which it looks, and from random schedules where nothing ran."""
+    space = small_space()
+    drawn = RandomStrategy(space, seed=3).suggest(12, [], [])
+    failed = Failure(FailureKind.CRASH, "made up")
+    history = [
+        record(n, p.schedule, Measurement(1e-3, 0.01, 5) if n < right else failed) for n, p in enumerate(drawn)
+    ]  # fmt: skip
+    strategy = EvolutionaryStrategy(space, seed=1)
+    proposals = strategy.suggest(16, history, [])
+    bred = [p.schedule for p in proposals if p.origin in ("mutation", "crossover")]
+    assert len(proposals) == 16
+    assert len(bred) >= 4
+    if right:
+        parent = history[0].schedule
+        shared = [sum(s.values.get(k) == v for k, v in parent.values.items()) for s in bred]
+        assert max(shared) == len(parent.values) - 1
+        assert sum(shared) / len(shared) > len(parent.values) / 2
 
 
 def test_evolution_spreads_over_structures_and_shares_them() -> None:

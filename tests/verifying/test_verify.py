@@ -53,6 +53,15 @@ def test_right_and_wrong() -> None:
     assert "of 63 wrong (normal inputs, seed 0)" in problem
 
 
+def test_whole_numbers_leave_no_room() -> None:
+    """What passes for rounding elsewhere is found where there is none."""
+    problem = Verifier(matmul(7, 9, 33)).check(
+        as_kernel(matmul(7, 9, 33), lambda a, b: np.nextafter(product(a, b), F(np.inf)))
+    )
+    assert problem
+    assert "of 63 wrong (whole inputs" in problem
+
+
 def test_nothing_written_is_found() -> None:
     p = matmul(7, 9, 33)
     problem = Verifier(p).check(as_kernel(p, lambda a, b: None))  # type: ignore[arg-type, return-value]

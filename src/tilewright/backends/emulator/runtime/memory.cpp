@@ -84,10 +84,8 @@ void fill_words(unsigned char *p, size_t bytes, unsigned pattern) {
 }
 
 void copy_words(unsigned char *to, const unsigned char *from, size_t bytes) {
-    size_t i = 0;
-    for (; i + 8 <= bytes && ((uintptr_t)to | (uintptr_t)from) % 8 == 0; i += 8)
+    for (size_t i = 0; i < bytes; i += 8)
         *reinterpret_cast<volatile uint64_t *>(to + i) = *reinterpret_cast<const uint64_t *>(from + i);
-    for (; i < bytes; i++) static_cast<volatile unsigned char *>(to)[i] = from[i];
 }
 
 Range &allocate(const char *name, size_t size, size_t align, Place place) {

@@ -21,7 +21,7 @@ void unmap_pages(void *p, size_t bytes);
 void *take_memory(size_t &bytes);
 void give_memory(void *p, size_t bytes);
 void fill_words(unsigned char *p, size_t bytes, unsigned pattern);  // a 16-bit pattern, over and over
-void copy_words(unsigned char *to, const unsigned char *from, size_t bytes);  // a memcpy that no sanitizer sees
+void copy_words(unsigned char *to, const unsigned char *from, size_t bytes);  // of whole 8 bytes; no sanitizer sees it
 
 // A growing array of plain values.
 template <class T> struct Vec {
