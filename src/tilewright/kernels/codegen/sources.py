@@ -57,9 +57,10 @@ _REFUSED = {
 
 _PLAIN = (
     r"(?![ \n])(?:(?!(?:asm|import|export|module|extern)\b)[A-Za-z]\w*|[0-9][0-9A-Za-z.]*"
-    r"|[^\w\n()\[\]{}#\"'/]+|/(?!/)|\n(?! *#))++"
+    r"|[^\w\n()\[\]{}#\"'/]+|/(?!/)|\n(?! *#))+"
 )
-"""What no rule is about: most of a text, read in long runs. One ends before a line with a directive."""
+"""What no rule is about: most of a text, read in long runs. One ends before a line with a directive. Not possessive
+(``++``): before 3.11.5 Python lets such a group run past what its lookaheads forbid (CPython issue 106052)."""
 
 
 def _pieces(kind: str) -> re.Pattern[str]:
