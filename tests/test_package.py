@@ -33,7 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str],
         name = hatchling.build_sdist(str(folder))
     with tarfile.open(folder / name) as archive:
         source = {name.partition("/")[2] for name in archive.getnames()}
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     [unpacked] = (p for p in folder.iterdir() if p.is_dir())
     with contextlib.chdir(unpacked), zipfile.ZipFile(folder / hatchling.build_wheel(str(folder))) as wheel:
         names = set(wheel.namelist())

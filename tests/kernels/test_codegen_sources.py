@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, Target, Task, UsageError
 from tilewright.kernels import te
-from tilewright.kernels.codegen.sources import LONGEST, SourceRefused, check_source
+from tilewright.kernels.codegen.sources import _DEVICE, _HOST, LONGEST, SourceRefused, check_source
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, lower
@@ -33,6 +34,12 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 }  # fmt: skip
 SAMPLE = ("matmul (CPU)", "int8_dot (CPU)", "conv2d (CPU)", "gather (CPU)", "softmax", "transposed_half", "halves")
 CPU = "cpu"
+
+
+@pytest.mark.parametrize("pattern", [_HOST.pattern, _DEVICE.pattern], ids=["host", "device"])
+def test_the_pattern_means_the_same_with_every_python(pattern: str) -> None:
+    """Before 3.11.5 possessive groups run past their lookaheads (CPython issue 106052), and directives went unseen."""
+    assert not re.search(r"[+*?}]\+|\(\?>", re.sub(r"\[[^]]*\]|\\.", "", pattern))
 
 
 def kind_of(path: Path) -> str:
