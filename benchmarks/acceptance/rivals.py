@@ -95,8 +95,8 @@ class Bench:
     def __init__(self, world: World, task: Task) -> None:
         import torch
 
-        torch.backends.cuda.matmul.allow_tf32 = task.workload.precision.startswith("tf32")
-        torch.backends.cudnn.allow_tf32 = task.workload.precision.startswith("tf32")
+        torch.backends.cuda.matmul.allow_tf32 = task.workload.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = task.workload.precision == "tf32"
         torch.backends.cudnn.benchmark = True
         if world.emulated:
             torch.set_num_threads(1)
@@ -176,7 +176,7 @@ class Bench:
 
     @property
     def _tolerance(self) -> float:
-        return TF32 if self.workload.precision.startswith("tf32") else TOLERANCE.get(self.workload.output.dtype, 0.0)
+        return TF32 if self.workload.precision == "tf32" else TOLERANCE.get(self.workload.output.dtype, 0.0)
 
     @cached_property
     def _cases(self) -> list[Checked]:
@@ -198,11 +198,9 @@ class Bench:
 
     def _scaled(self, wide: Sequence[Any]) -> Any:
         """A product of blocks with scales, of ``b`` turned, in float64."""
-        params = dict(self.workload.params)
-        (a, b, scale_a, scale_b), block = wide, int(params["block"])
+        (a, b, scale_a, scale_b), block = wide, int(dict(self.workload.params)["block"])
         of_a, of_b = (x.repeat_interleave(block, 1) for x in (scale_a, scale_b))
-        of_b = of_b if params.get("by_column") else of_b.repeat_interleave(block, 0)
-        return (a * of_a) @ (b * of_b).T
+        return (a * of_a) @ (b * of_b.repeat_interleave(block, 0)).T
 
     # ------------------------------------------------------------------ the libraries
 
@@ -238,10 +236,8 @@ class Bench:
 
     def _block_scaled(self) -> Call:
         """PyTorch wants scales of rows with m contiguous, those of blocks as they lie turned."""
-        torch, rows = self.torch, bool(dict(self.workload.params).get("by_column"))
-        sides = [
-            (a, b.t(), x.t().contiguous().t(), y.t().contiguous() if rows else y.t()) for a, b, x, y in self.inputs
-        ]  # fmt: skip
+        torch = self.torch
+        sides = [(a, b.t(), x.t().contiguous().t(), y.t()) for a, b, x, y in self.inputs]
 
         def call(i: int) -> None:
             a, b, x, y = sides[i]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attention_programs import attention, cached, causal, documents, keep, of_operator, short, soft_cap, window
 
+from tilewright.core import Value
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 
@@ -82,3 +83,9 @@ GROUPS: dict[str, Callable[[], Program]] = {
     ),
 }  # fmt: skip
 """Those that warp groups multiply too: more queries than two warps have, rows of whole 16 bytes."""
+
+ONE_GROUP: dict[str, Value] = {
+    "warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1,
+    "ping_pong": False,
+}  # fmt: skip
+"""Knobs of a small kernel of one warp group."""

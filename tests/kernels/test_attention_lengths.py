@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_attention_programs import ONE_GROUP
 
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda.archs import target as cuda_target
@@ -37,10 +38,6 @@ LENGTHS = [40, 77]
 """Keys that each of two sequences has: blocks of keys end before, at and behind them."""
 HALF = {"dtype": "float16"}
 PAGES = {"page": 24, "pages": 9}
-ONE_GROUP = {
-    "warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1,
-    "ping_pong": False,
-}  # fmt: skip
 
 CASES: dict[str, tuple[str, str, dict[str, Value], dict[str, Value]]] = {
     "cpu": ("cpu_attention", "cpu:portable", {"mask": "float"}, {"KB": 32}),

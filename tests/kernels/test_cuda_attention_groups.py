@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 from attention_programs import attention, causal
-from cuda_attention_programs import GROUPS, HALVES
+from cuda_attention_programs import GROUPS, HALVES, ONE_GROUP
 
 from tilewright.backends.cuda.archs import VARIANTS, target
 from tilewright.backends.emulator import EmulatedKernel, run
@@ -97,12 +97,6 @@ def test_schedules_compute_the_reference(name: str) -> None:
     computes(GROUPS[name](), drawn(name), unit(list(GROUPS).index(name) // TOGETHER))
 
 
-ONE_GROUP = {
-    "warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1,
-    "ping_pong": False,
-}  # fmt: skip
-
-
 def test_parts_of_the_keys_are_merged() -> None:
     """Of four parts the last ones have no key that a query sees."""
     program = attention(h=1, lq=40, lk=300, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
@@ -113,8 +107,9 @@ def test_parts_of_the_keys_are_merged() -> None:
 def test_groups_take_turns() -> None:
     program = attention(b=1, h=2, lq=200, lk=210, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
     space = TEMPLATE.space(task_of(program, HOPPER))
-    own = {k: v for k, v in {**ONE_GROUP, "KP": 1}.items() if k in {c.name for c in space.knobs}}
-    several = [space.schedule({**own, "groups": n, "BK": k, "ping_pong": True}) for n, k in ((2, 96), (3, 32))]
+    several = [
+        space.schedule({**ONE_GROUP, "KP": 1, "groups": n, "BK": k, "ping_pong": True}) for n, k in ((2, 96), (3, 32))
+    ]
     made = lowered(program, several)
     computes(program, made, built(made))
     alone = [space.schedule({**s.values, "ping_pong": False}) for s in several]
