@@ -1,4 +1,4 @@
-// cpu_dot version 3, cpu:avx512
+// cpu_dot version 4, cpu:avx512
 namespace tw_golden_ {
 typedef tw::i32v V; typedef tw::i32v W; typedef int S; typedef short E;
 enum { L=16, G=2 };

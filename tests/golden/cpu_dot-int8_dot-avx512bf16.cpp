@@ -1,4 +1,4 @@
-// cpu_dot version 3, cpu:avx512bf16
+// cpu_dot version 4, cpu:avx512bf16
 namespace tw_golden_ {
 typedef tw::i32v V; typedef tw::i32v W; typedef int S; typedef unsigned char E;
 enum { L=16, G=4 };

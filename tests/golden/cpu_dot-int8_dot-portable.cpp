@@ -1,4 +1,4 @@
-// cpu_dot version 3, cpu:portable
+// cpu_dot version 4, cpu:portable
 namespace tw_golden_ {
 typedef tw::i32v V; typedef tw::i32v W; typedef int S; typedef short E;
 enum { L=4, G=2 };

@@ -72,6 +72,34 @@ def test_one_kernel_is_right_at_every_size(case: str, threads: int) -> None:
             assert problem is None, (size, schedule.values, problem)
 
 
+ROWS: dict[str, dict[str, Value]] = {
+    "float32": {"n": 24, "k": 8},
+    "bfloat16": {"n": 24, "k": 8, "dtype": "bfloat16"},
+    "int8": {"n": 24, "k": 8, "dtype": "int8"},
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", ROWS)
+def test_kernels_of_a_range_far_from_one_write_every_row_at_every_size(case: str, threads: int) -> None:
+    """Whole blocks divide both ends, so that only sizes between have blocks one row less high."""
+    workload = get_operator("matmul").workload(m="64..72", **ROWS[case])
+    extent = varying(workload)
+    assert extent is not None
+    target = replace(parse_target("cpu"), threads=threads)
+    task = Task(workload, target)
+    (template,) = templates.templates_for(task)
+    space, rng = template.space(Task(at(workload, 72), target)), random.Random(0)
+    sampled = (space.sample(rng) for _ in range(500))
+    schedule = next(s for s in sampled if s.values["MR"] in (4, 8)).at(extent, 72)
+    with Builder(target) as builder:
+        (built,) = builder.build([Candidate(task, schedule)])
+    for size in range(64, 73):
+        kernel = kernel_of(built, schedule.at(extent, size), threads)
+        verifier = Verifier(Program.loads(at(workload, size).program))
+        assert verifier.check(kernel.run, [size % 3], align=kernel.program.align) is None, size
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_for_one_size_it_is_that_size_s_workload(case: str) -> None:
     name, params = CASES[case]

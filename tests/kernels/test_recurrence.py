@@ -14,7 +14,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.recurrence import recurrence
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template, templates_for
-from tilewright.testing.kernels import task_of
+from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
 
 TARGETS = [get_backend("cpu").targets(n)[0] for n in (1, 3)]
@@ -129,6 +129,23 @@ def test_blocks_of_one_sequence_are_walked_by_several_threads() -> None:
     short = template.space(task_of(long_average(150), TARGETS[1]))
     assert short.note.endswith("its 150 elements are fewer than 64 for each of 3 threads")
     assert not template.space(task_of(long_average(150), TARGETS[0])).note, "there is one thread"
+
+
+def test_vectors_along_an_axis_outside_of_the_sequence_end_with_it() -> None:
+    """Its last block has one element more than whole vectors, and each lane writes a row of the result."""
+    x = te.input("x", (5, 33))
+    program = _program(te.compute((33, 5, 2), lambda i, t, c: te.scan("sum", t, x[t, i])))
+    template, task = get_template("cpu_scan"), task_of(program, TARGETS[0])
+    space = template.space(task)
+    counts = [n for n in space.options["vectors"] if int(n) > 1]
+    assert counts
+    values = template.default(task).values
+    candidates = [Candidate(task, space.schedule({**values, "vector": "i0", "vectors": n})) for n in counts]
+    kernels = [template.lower(c) for c in candidates]
+    library = compile_kernels(kernels, TARGETS[0])
+    inputs = random_arrays(program)
+    for candidate, kernel in zip(candidates, kernels, strict=True):
+        check(program, inputs, run_kernel(library, kernel, launch_values(candidate), inputs, task.workload.output))
 
 
 def test_sums_that_depend_on_each_other_are_not_cut() -> None:

@@ -186,14 +186,12 @@ class ScheduleContract(PairContract):
         assert not hidden - shown, f"moving these knobs never changed nests or static numbers: {hidden - shown}"
 
 
-class TemplateContract(ScheduleContract):
-    """Tests of CPU templates on small programs."""
+class ResultContract(PairContract):
+    """What kernels of CPU templates compute."""
 
     templates: tuple[str, ...] = tuple(n for n, t in TEMPLATES.items() if "cpu" in t.kinds)
     targets: tuple[str, ...] = ("auto",)
     """Targets to generate for; those that this machine lacks are skipped."""
-
-    # ------------------------------------------------------------------ results
 
     def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
         made = self._lowered(pair, target_name)
@@ -253,6 +251,10 @@ class TemplateContract(ScheduleContract):
         if not backend.runs_here(found):
             pytest.skip(f"this machine cannot run {name}")
         return found
+
+
+class TemplateContract(ScheduleContract, ResultContract):
+    """Tests of CPU templates on small programs."""
 
 
 @cache

@@ -111,8 +111,9 @@ class ChosenBlocks(Blocks):
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes that occur for some extent, the largest first."""
-        some = range(self.least, min(self.extent, max(self.least, self.size * self.size)) + 1)
-        found = [Blocks(n, ceildiv(n, ceildiv(n, self.size))) for n in (*some, self.extent)]
+        # From size * size on, blocks have the two greatest sizes, in one way for each remainder.
+        some = range(self.least, min(self.extent, max(self.least, self.size * self.size) + self.size) + 1)
+        found = [Blocks(n, ceildiv(n, ceildiv(n, self.size))) for n in some]
         return tuple(sorted({s for b in found for s in b.sizes}, reverse=True))
 
     def start(self, block: str) -> str:

@@ -72,9 +72,14 @@ class Dot(Contraction):
         return self.m.stride(Linear(0, self.out_strides)) or 0
 
     @property
+    def n_step(self) -> int:
+        """Elements between neighbouring N columns of the output: more than 1 where a batch axis is inside of N."""
+        return self.n.stride(Linear(0, self.out_strides)) or 1
+
+    @property
     def in_place(self) -> bool:
         """Whether unfinished sums can live in the output."""
-        return self.output.dtype == self.acc
+        return self.output.dtype == self.acc and self.n_step == 1
 
     @property
     def b_outer(self) -> Group:

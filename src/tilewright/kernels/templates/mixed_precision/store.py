@@ -64,14 +64,19 @@ class Epilogue:
     def out_type(self) -> str:
         return STORED[self.p.c.output.dtype]
 
+    def _column(self, n: str) -> str:
+        """C text of the elements before column ``n`` of a row of the output."""
+        return n if self.p.c.n_step == 1 else f"{n}*{self.p.c.n_step}L"
+
     def pointers(self) -> str:
         """Declarations of the addresses at row ``m``, column ``n`` of outer position ``o``."""
         c = self.p.c
         names = axis_names(c)
         out = linear(Linear(0, {a: c.out_strides[a] for a in c.batch.axes}), names)
+        at = f"{out}+m*{c.ldc}L+{self._column('n')}"
         texts = [
             declare(c.batch, "o"),
-            f"{self.out_type} *const out=({self.out_type}*)x->t[{len(c.program.inputs)}]+{out}+m*{c.ldc}L+n; ",
+            f"{self.out_type} *const out=({self.out_type}*)x->t[{len(c.program.inputs)}]+{at}; ",
         ]
         for r in self.reads:
             if r.where is not None:
@@ -86,7 +91,8 @@ class Epilogue:
         reads = "".join(f",{r.name}+{r.m}L*({i}){f'+({j})' if r.n else ''}" for r in self.reads if r.where is not None)
         name = "finish_n" if count else "finish"
         tail = f",{count}" if count else ""
-        return f"{name}(x,o,m+{i},n+{j},{value},out+({i})*{self.p.c.ldc}L+({j}){reads}{tail});"
+        at = f"({i})*{self.p.c.ldc}L+{self._column(f'({j})')}"
+        return f"{name}(x,o,m+{i},n+{j},{value},out+{at}{reads}{tail});"
 
     # ------------------------------------------------------------------ values
 
@@ -141,7 +147,10 @@ class Epilogue:
     def _store(self, value: str, some: bool) -> str:
         if self.p.kind == BF16 and self.p.c.output.dtype == "bfloat16":
             # The instruction rounds as tw::narrow does, but for results below the smallest normal float.
-            target = f"(unsigned short*)d,rounded({value})"
+            target, value = "(unsigned short*)d", f"rounded({value})"
         else:
-            target = f"d,{value}"
-        return f"tw::store_n({target},count);" if some else f"tw::store({target});"
+            target = "d"
+        count = ",count" if some else ""
+        if self.p.c.n_step != 1:
+            return f"tw::store_step({target},{self.p.c.n_step}L,{value}{count});"
+        return f"tw::store{'_n' if some else ''}({target},{value}{count});"

@@ -13,7 +13,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CPU_DOT = PlannedTemplate(
     name="cpu_dot",
     family="contraction",
-    version=3,
+    version=4,
     kinds=("cpu",),
     refusal="is no product that this template computes",
     find=match,

@@ -61,9 +61,9 @@ def _loops(p: ScanTiling, length: int, totals: bool) -> list[Loop]:
         length = min(length, p.chunk)
     loops += [Loop(a, n, 1, level="l1") for a, n in sizes.items() if a != p.vector]
     span = r.extents.get(str(p.vector), 1)
-    if p.vector in sizes:
-        span = sizes[str(p.vector)]
-        loops.append(Loop(str(p.vector), span, block, level="register"))
+    if p.vector is not None and not p.along:
+        span = sizes.get(p.vector, min(span, block))
+        loops.append(Loop(p.vector, span, block, level="register"))
     loops.append(Loop(sequence, length, p.lanes if p.along else 1, level="register" if p.along else "l1"))
     if p.reduced:
         loops.append(Loop(p.reduced[0], p.states, p.unroll, level="l1"))
