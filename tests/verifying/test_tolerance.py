@@ -214,16 +214,6 @@ def test_logs_of_normal_values_and_their_nans() -> None:
         assert all(check(p, lambda v: np.log(v) * F(1.0001), RECIPES[:2]))
 
 
-def test_positions_that_rounding_decides_are_marked() -> None:
-    x = te.input("x", (40, 7))
-    rounded = te.compute((40,), lambda i: te.argmax(7, lambda r: x[i, r] * 0.3))
-    plain = te.compute((40,), lambda i: te.argmax(7, lambda r: x[i, r]))
-    condition = te.compute((40, 7), lambda i, j: x[i, j] * 0.3 > 0.5)
-    assert error_program(te.program(rounded)[0]).stepwise
-    assert error_program(te.program(condition)[0]).stepwise
-    assert not error_program(te.program(plain)[0]).stepwise
-
-
 def test_products_that_never_round_need_no_tolerance() -> None:
     x = te.input("x", (40,))
     p, _ = te.program(te.compute((40,), lambda i: te.maximum(-x[i], 0.5)))

@@ -18,7 +18,7 @@ PAGE = mmap.PAGESIZE
 LINE = 64  # bytes of a cache line
 GUARD = 1 << 20  # bytes of inaccessible address space on either side; strides of a stray access are long
 CANARY = 0xA5
-POISON = 0xFF  # as a float of any width: a quiet NaN
+POISON = 0xFF  # as a real of any width: a quiet NaN
 PLACES = ("end", "start", "odd", "heap")
 
 _PROT_NONE = 0
@@ -74,9 +74,9 @@ class GuardedArray:
         self.array: npt.NDArray[np.generic] = self.data.view(kind).reshape(tuple(shape))
         self.address = base + GUARD + lead
 
-    def poison(self) -> None:
-        """Fill with NaN (floats; uint16 holds bfloat16) or with a pattern that no small result equals."""
-        self.data.fill(POISON if self.array.dtype.kind == "f" or self.array.dtype == np.uint16 else CANARY)
+    def poison(self, byte: int) -> None:
+        """Fill with a byte, such as :data:`POISON`."""
+        self.data.fill(byte)
 
     def trespassed(self) -> bool:
         """Whether bytes just outside the array have changed."""

@@ -1,8 +1,9 @@
 """The input sets on which kernels are checked and timed.
 
-Three sets, each in buffers placed differently (docs/measurement.md): two of random normal values,
-and one of small whole numbers whose sums and products are exact, so that a single dropped term
-shows. Values depend on the recipe and on the tensor's position alone.
+Three sets, each in buffers placed differently (docs/measurement.md): one of random normal values; one of few large
+values among small ones along long reductions, on which one of many terms shows, and of normal values where there are
+none; and one of small whole numbers whose sums and products are exact, so that a single dropped term shows. Values
+depend on the recipe and on the tensor's position alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.expression.value_range import draw
 from tilewright.verifying.exact import full_range, whole_values
+from tilewright.verifying.long import Long, near_one, peaked
 
 Array = npt.NDArray[Any]
 EVERYTHING = (-(2**63), 2**63 - 1)
@@ -28,15 +30,17 @@ EVERYTHING = (-(2**63), 2**63 - 1)
 class Recipe:
     """How one input set is drawn and where its buffers lie.
 
-    ``kind``: ``normal``, ``positive`` (uniform in [0.5, 1.5), where normal values leave the domain of
-    a log or a root) or ``whole`` (whole numbers from ``-reach`` to ``reach``). An input with a range of values
-    (``low``, ``high``) is drawn from it, whatever the kind.
+    ``kind``: ``normal``, ``peaked`` (few large values in ``long`` inputs), ``positive`` (uniform in
+    [0.5, 1.5), where normal values leave the domain of a log or a root) or ``whole`` (whole numbers from ``-reach`` to
+    ``reach``). An input with a range of values (``low``, ``high``) is drawn from it, whatever the kind. ``long``: the
+    inputs that long reductions read; those of products are near 1, whatever the kind.
     """
 
     kind: str
     seed: int
     place: str
     reach: int = 1
+    long: tuple[Long, ...] = ()
 
     @property
     def name(self) -> str:
@@ -46,7 +50,7 @@ class Recipe:
         return replace(self, kind="positive")
 
 
-RECIPES = (Recipe("normal", 0, "end"), Recipe("normal", 1, "start"), Recipe("whole", 2, "odd"))
+RECIPES = (Recipe("normal", 0, "end"), Recipe("peaked", 1, "start"), Recipe("whole", 2, "odd"))
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
@@ -59,6 +63,10 @@ def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, 
     rng = np.random.default_rng([recipe.seed, index])
     real = tensor.dtype in FLOATS
     ranged = tensor.low is not None or tensor.high is not None
+    long = next((x for x in recipe.long if x.tensor == tensor.name), None)
+    if long is not None and (not long.few or recipe.kind == "peaked"):
+        drawn = peaked(long, tensor.shape, rng) if long.few else near_one(long, tensor.shape, rng)
+        return encode(drawn, tensor.dtype)
     whole = whole_values(tensor, recipe.reach) if tensor.dtype != "bool" else None
     if real and recipe.kind == "whole" and whole is not None:
         first, last, step = whole

@@ -13,7 +13,7 @@ import io
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,8 @@ class References:
         ``rounding``: as :func:`~.tolerance.error_program` takes it.
         """
         places = [[[s.start, s.stop] for s in b] for b in blocks]
-        what = [self.program.dumps(), recipe.kind, recipe.seed, recipe.reach, sorted(stages), rounding, _code()]
+        drawn = [recipe.kind, recipe.seed, recipe.reach, list(map(astuple, recipe.long))]
+        what = [self.program.dumps(), *drawn, sorted(stages), rounding, _code()]
         names = [digest([*what, place]) for place in places]
         found = [self._read(name, b) for name, b in zip(names, blocks, strict=True)]
         absent = [n for n, f in enumerate(found) if f is None]
@@ -127,8 +128,6 @@ def compute(
         found = [np.asarray(evaluate_block(source, wide, b, memory)) for b in blocks]
         if source.output.dtype in expr.BITS:
             kind = np.dtype(np.float32)
-        if source.output.dtype == "bool":
-            return [Interval(b, v, v) for b, v in zip(blocks, found, strict=True)]
         if source.output.dtype not in expr.FLOATS:
             return _whole_intervals(source, stages, wide, blocks, found, memory)
         if source.output.name in stages:  # known to the bit, once rounded to the output's dtype
@@ -145,8 +144,9 @@ def _whole_intervals(
     source: Program, stages: frozenset[str], wide: tuple[Array, ...], blocks: Sequence[Block], found: list[Array],
     memory: int,
 ) -> list[Interval]:  # fmt: skip
-    """Intervals of a whole-number output: wider than a point where rounding before a step may decide."""
-    kind = np.dtype(source.output.dtype)
+    """Intervals of whole numbers or conditions: wider than a point where rounding before a step may decide."""
+    kind = np.dtype(np.uint8 if source.output.dtype == "bool" else source.output.dtype)
+    limits = (0, 1) if source.output.dtype == "bool" else (np.iinfo(kind).min, np.iinfo(kind).max)
     derived = tolerance.error_program(source, stages)
     given = tolerance_inputs(derived, source, wide)
     out = []
@@ -155,10 +155,27 @@ def _whole_intervals(
         if derived.program.inputs or len(derived.program.stages) > 1:
             error = np.asarray(evaluate_block(derived.program, given, block, memory))
             reach = np.floor(np.where(np.isfinite(error), error, 0.0)).astype(np.int64)
-            limits = np.iinfo(kind)
-            low, high = (np.clip(v, limits.min, limits.max) for v in (value - reach, value + reach))
+            low, high = (np.clip(v, *limits) for v in (value - reach, value + reach))
+            low, high = np.where(error == np.inf, limits[0], low), np.where(error == np.inf, limits[1], high)
         out.append(Interval(block, low.astype(kind), high.astype(kind)))
     return out
+
+
+class Positions:
+    """Positions that rounded values decide: whether one that a kernel chose is as good as the best, up to rounding."""
+
+    def __init__(self, source: Program, derived: tolerance.ErrorProgram, memory: int = 256 << 20) -> None:
+        self.source = source
+        self.derived = derived
+        self.memory = memory
+
+    def right(self, values: Sequence[Array], got: Array, block: Block) -> Array:
+        """For each element of a block of positions, whether rounding alone may have chosen it."""
+        given = tolerance_inputs(self.derived, self.source, widened(self.source, values))
+        found = np.full(self.source.output.shape, -1, np.int64)
+        found[block] = got
+        both = [evaluate_block(p, (*given, found), block, self.memory) == got for p in self.derived.chosen]
+        return np.asarray(np.logical_or(*both))
 
 
 def widened(source: Program, values: Sequence[Array]) -> tuple[Array, ...]:

@@ -16,13 +16,15 @@ get ``u (2 sqrt(K) + q) sum``. The result is doubled once at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, TF32, Expr, const
+from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, TF32, TRANSCENDENTAL, Expr, const
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, leading_to, left, right, simple_monoid
 from tilewright.verifying.exact import MANTISSA
+from tilewright.verifying.monoids import at_term, chosen_part, here, nudged, with_errors
+from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term
 
 UNIT = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
@@ -30,15 +32,12 @@ UNIT = {
 }  # fmt: skip
 SLACK = 2.0
 FUNCTION_UNITS = 5.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
+WIDE = 32.0  # in u: more than a term of a sum is off by unless it was rounded to a narrower type
 TINY = 1e-35  # results below this may be flushed to zero
 TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
 HALF_STEP = {"float16": 2.0**-25, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
 """Half the distance of a dtype's smallest values."""
 LARGEST = {"float32": float.fromhex("0x1.fffffep127"), "float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
-F64 = "float64"
-
-Terms = dict[tuple[str, ...], tuple[float, tuple[Expr, ...]]]
-"""A sum of products: coefficient and non-negative factors, by the factors' text."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,16 @@ class ErrorProgram:
     """``program`` computes the tolerance; its inputs are ``derive`` of the checked program's.
 
     ``derivations`` names, in order, each input's source and function (``same``, ``abs``, ``square``).
-    ``stepwise``: a rounded value decides a position (argmax) or a stored condition, so that a small share of
-    results may honestly be another, which the tolerance does not cover.
+    An error that is infinite means that any value is right, that of a condition that either is.
+
+    ``chosen``: where the result is a position that rounded values decide (argmax), two programs of the same inputs
+    and the positions that a kernel found (int64): what would be found if the values there were better, or worse, by
+    the errors of both. A position is right if either program finds it too.
     """
 
     program: Program
     derivations: tuple[tuple[str, str], ...]
-    stepwise: bool
+    chosen: tuple[Program, ...] = ()
 
 
 def error_program(program: Program, exact: frozenset[str] = frozenset(), rounding: float = 1.0) -> ErrorProgram:
@@ -61,50 +63,6 @@ def error_program(program: Program, exact: frozenset[str] = frozenset(), roundin
     ``rounding``: sums round as many times as far as the program's own (:class:`~tilewright.launch.LaunchProgram`).
     """
     return _Deriver(program, exact, rounding).run()
-
-
-def number(e: Expr) -> float:
-    """Value of a constant."""
-    assert isinstance(e.value, (bool, int, float))
-    return float(e.value)
-
-
-def f64(op: str, *args: Expr) -> Expr:
-    return Expr(op, F64, args)
-
-
-def _const(value: float) -> Expr:
-    return const(float(value), F64)
-
-
-def _product(factors: Iterable[Expr]) -> Expr:
-    fs = list(factors)
-    return reduce(lambda a, b: f64("mul", a, b), fs) if fs else _const(1.0)
-
-
-def _add(*parts: Terms) -> Terms:
-    out: Terms = {}
-    for p in parts:
-        for key, (c, factors) in p.items():
-            out[key] = (out[key][0] + c if key in out else c, factors)
-    return out
-
-
-def _times(terms: Terms, c: float, factors: tuple[Expr, ...] = ()) -> Terms:
-    out: Terms = {}
-    for k, fs in terms.values():
-        out = _add(out, _term(k * c, (*fs, *factors)))
-    return out
-
-
-def _term(c: float, factors: Iterable[Expr]) -> Terms:
-    ordered = sorted(((repr(f), f) for f in factors), key=lambda p: p[0])
-    return {tuple(t for t, _ in ordered): (c, tuple(f for _, f in ordered))} if c else {}
-
-
-def _expression(terms: Terms) -> Expr:
-    parts = [f64("mul", _const(c), _product(fs)) if fs else _const(c) for c, fs in terms.values()]
-    return reduce(lambda a, b: f64("add", a, b), parts) if parts else _const(0.0)
 
 
 @dataclass
@@ -117,7 +75,7 @@ class _Deriver:
     errors: dict[str, str] = field(default_factory=dict)  # stage -> the tensor of its error
     positive: set[str] = field(default_factory=set)
     infinite: set[str] = field(default_factory=set)  # stages that may hold infinities by definition (masks)
-    stepwise: bool = False
+    chosen: dict[str, tuple[Stage, ...]] = field(default_factory=dict)  # position -> what a nudged term would find
 
     def run(self) -> ErrorProgram:
         self.positive |= {t.name for t in self.source.inputs if t.low is not None and t.low >= 0}
@@ -125,20 +83,37 @@ class _Deriver:
             self._stage(s)
         out = self.source.output
         axes = tuple(Expr("axis", INDEX, (), f"i{d}") for d in range(len(out.shape)))
-        terms = self._rounding(out.name, axes)
+        position = self._position_stored(self.source.stages[-1])
+        terms = self._rounding(out.name, axes) if position is None else {}
         if not terms:
-            terms = _term(0.0, ()) or {(): (0.0, ())}
-        floor = _const(TINY if out.name not in self.exact else 0.0)
-        body = f64("add", f64("mul", _const(SLACK), _expression(terms)), floor)
+            terms = term(0.0, ()) or {(): (0.0, ())}
+        floor = constant(TINY if out.name not in self.exact else 0.0)
+        body = f64("add", f64("mul", constant(SLACK), expression(terms)), floor)
         last = Stage(f"s{len(self.source.stages) + len(self.stages)}e", out.shape, (), (body,), F64)
-        kept = leading_to([*self.stages, last], last.name)
-        used = {str(x.value) for s in kept for x in s.loads()}
+        found = self.chosen[position] if position is not None else ()
+        kept = [leading_to([*self.stages, *found, x], x.name) for x in (last, *found)]
+        used = {str(x.value) for stages in kept for s in stages for x in s.loads()}
         inputs = [t for t in self.inputs.values() if t[0].name in used]
+        tensors = tuple(t for t, _, _ in inputs)
         return ErrorProgram(
-            Program(tuple(t for t, _, _ in inputs), kept),
+            Program(tensors, kept[0]),
             tuple((source, how) for _, source, how in inputs),
-            self.stepwise,
+            tuple(Program((*tensors, self._found(out)), stages) for stages in kept[1:]),
         )
+
+    def _found(self, out: Tensor) -> Tensor:
+        """The input that holds the positions a kernel found."""
+        return Tensor(f"x{3 * len(self.source.inputs)}", out.shape, "int64")
+
+    def _position_stored(self, s: Stage) -> str | None:
+        """The stage of positions that is the result, as it is or cast to another whole type."""
+        if s.name in self.chosen:
+            return s.name
+        body = s.body[0]
+        while body.op == "cast":
+            body = body.args[0]
+        plain = s.monoid is None and body.op == "load" and [x.value for x in body.args] == list(s.axes)
+        return str(body.value) if plain and s.dtype not in FLOATS and str(body.value) in self.chosen else None
 
     # ------------------------------------------------------------------ stages
 
@@ -150,9 +125,8 @@ class _Deriver:
                 self.positive.add(s.name)
             if self._infinite(s.body[0]):
                 self.infinite.add(s.name)
-            if s.dtype == "bool" and s.name not in self.exact:
-                self.stepwise |= self._uncertain(s.body[0], {}) is not None
-            self._finish(s, self._error(s.body[0], {}) if s.name not in self.exact else {})
+            if s.name not in self.exact:
+                self._finish(s, self._whether(s.body[0]) if s.dtype == "bool" else self._error(s.body[0], {}))
             return
         ops = {n.op for e in s.monoid.combine for n in e.walk()} - {"var"}
         if len(s.body) == 1 and ops == {"add"}:
@@ -175,29 +149,31 @@ class _Deriver:
         u = UNIT.get(dt, 0.0)
         total = _load(acc, s)
         terms: Terms = {}
-        if s.name not in self.exact and u:
+        if s.name not in self.exact:
             c, size = self._magnitude(body)
-            size_key = _term(1.0, size)
+            size_key = term(1.0, size)
             own = 0.0
             other: Terms = {}
             for key, (coefficient, factors) in self._error(body, {}).items():
-                if key in size_key and c:
+                if u and key in size_key and c:
                     own += coefficient / c
                 else:
-                    other = _add(other, {key: (coefficient, factors)})
+                    other = added(other, {key: (coefficient, factors)})
             if nonnegative:
-                terms = _term(self.rounding * (2 * u * math.sqrt(k) + own), (total,))
-            else:
+                terms = term(self.rounding * (2 * u * math.sqrt(k) + own), (total,))
+            elif u:
                 square = self._reduce(s, f"{s.name}q", "add", self._squared(body))
                 self.positive.add(square)
                 spread = f64("sqrt", _load(square, s))
-                terms = _add(
-                    _term(self.rounding * 2 * u * math.sqrt(k), (f64("abs", total),)),
-                    _term(self.rounding * (8 * u + own) * math.sqrt(k), (spread,)),
+                wide = min(own, WIDE * u)
+                narrow = own - wide  # a cast to a narrower type: to nearest, either way
+                terms = added(
+                    term(self.rounding * (2 * u * math.sqrt(k) + narrow), (f64("abs", total),)),
+                    term(self.rounding * ((8 * u + wide) * math.sqrt(k) + 2 * narrow), (spread,)),
                 )
             for n, (coefficient, factors) in enumerate(other.values()):
-                carried = self._reduce(s, f"{s.name}p{n}", "add", _product(factors))
-                terms = _add(terms, _term(coefficient, (_load(carried, s),)))
+                carried = self._reduce(s, f"{s.name}p{n}", "add", product(factors))
+                terms = added(terms, term(coefficient, (_load(carried, s),)))
         self._apply_finish(s, acc, terms, nonnegative)
 
     def _extreme(self, s: Stage) -> None:
@@ -211,12 +187,12 @@ class _Deriver:
         terms: Terms = {}
         error = self._error(body, {}) if s.name not in self.exact else {}
         c, size = self._magnitude(body)
-        if error and nonnegative and op == "max" and error.keys() == _term(1.0, size).keys() and c:
+        if error and nonnegative and op == "max" and error.keys() == term(1.0, size).keys() and c:
             ((coefficient, _),) = error.values()
-            terms = _term(coefficient / c, (_load(acc, s),))
+            terms = term(coefficient / c, (_load(acc, s),))
         elif error:
-            worst = self._reduce(s, f"{s.name}p", "max", _expression(error))
-            terms = _term(1.0, (_load(worst, s),))
+            worst = self._reduce(s, f"{s.name}p", "max", expression(error))
+            terms = term(1.0, (_load(worst, s),))
         self._apply_finish(s, acc, terms, nonnegative)
 
     def _prod(self, s: Stage) -> None:
@@ -226,18 +202,23 @@ class _Deriver:
         size = f64("abs", _load(acc, s))
         u = UNIT.get(body.dtype, 0.0)
         terms: Terms = {}
-        if s.name not in self.exact and u:
-            terms = _term(2 * u * math.sqrt(s.terms), (size,))
-            error = self._error(body, {})
+        error = self._error(body, {}) if s.name not in self.exact else {}
+        if error and not u:  # a factor may be a step off
+            worst = self._reduce(s, f"{s.name}p", "max", expression(error))
+            terms = _everything(_positive(term(1.0, (_load(worst, s),))))
+        elif s.name not in self.exact and u:
+            terms = term(2 * u * math.sqrt(s.terms), (size,))
             if error:
-                share = f64("div", _expression(error), f64("max", f64("abs", self._value(body)), _const(TINY)))
-                terms = _add(terms, _term(1.0, (size, _load(self._reduce(s, f"{s.name}p", "add", share), s))))
+                share = f64("div", expression(error), f64("max", f64("abs", self._value(body)), constant(TINY)))
+                terms = added(terms, term(1.0, (size, _load(self._reduce(s, f"{s.name}p", "add", share), s))))
         self._apply_finish(s, acc, terms, False)
 
     def _any_monoid(self, s: Stage) -> None:
-        """A monoid of several parts: bounded by the size of what went in, and its square."""
+        """A monoid of several parts, or of other operations: errors go through its ``combine``, as terms are paired.
+
+        In another order more partial results may be large, which rounds as many as sqrt(K) times as much.
+        """
         assert s.monoid is not None
-        components = tuple(self._value(e) for e in s.body)
         m = s.monoid
         widened = Monoid(
             m.name,
@@ -246,31 +227,48 @@ class _Deriver:
             self._value(m.finish),
         )
         dtype = F64 if s.dtype in FLOATS else s.dtype
-        self._emit(Stage(s.name, s.extents, s.reduce, components, dtype, widened, s.scan))
+        plain = Stage(s.name, s.extents, s.reduce, tuple(self._value(e) for e in s.body), dtype, widened, s.scan)
+        self._emit(plain)
+        if s.name in self.exact:
+            return
         errors = [self._error(e, {}) for e in s.body]
-        if s.dtype not in FLOATS:
-            # A position: honest rounding can only move it between near ties.
-            self.stepwise |= any(errors) and s.name not in self.exact
-            return
         ops = {n.op for e in m.combine for n in e.walk()}
-        rounds = bool(ops & {"add", "sub", "mul", "div", "exp", "log", "sqrt"})
-        if s.name in self.exact or not (rounds or any(errors)):
+        rounds = bool(ops & {"add", "sub", "mul", "div", "sqrt", "rsqrt", *TRANSCENDENTAL})
+        if not any(errors) and not (rounds and any(e.dtype in FLOATS for e in s.body)):
             return
-        largest: list[Expr] = []
-        for n, e in enumerate(s.body):
-            if e.dtype in FLOATS:
-                size = f64("abs", self._value(e))
-                largest.append(_load(self._reduce(s, f"{s.name}a{n}", "max", size), s))
-        u = UNIT.get(s.dtype, UNIT["float32"])
-        c = 8 * u * (2 + math.sqrt(s.terms))
-        terms = _term(c, (f64("abs", _load(s.name, s)),))
-        for x in largest:
-            terms = _add(terms, _term(c, (x,)), _term(c, (x, x)))
+        dtypes = [e.dtype for e in s.body]
+        known = {f"{a}{c}": (Expr("var", F64, (), f"{a}{c}"), Terms()) for a in "lr" for c in range(len(dtypes))}
+        growth = constant(math.sqrt(s.terms) if rounds else 1.0)
+        own = [f64("mul", growth, expression(self._error(x, known))) for x in m.combine]
+        carrying = with_errors(widened, dtypes, own, expression(self._error(m.finish, known)), SLACK)
+        given = [
+            expression(e if d in FLOATS else _everything(_positive(e))) for e, d in zip(errors, dtypes, strict=True)
+        ]
+        name = f"{s.name}m"
+        self._emit(Stage(name, s.extents, s.reduce, (*plain.body, *given), F64, carrying, s.scan))
+        self._finish(s, term(1.0, (_load(name, s),)))
+        part = chosen_part(widened)
+        if s.dtype not in FLOATS and s.scan is None and part is not None and not errors[part]:
+            self._position(s, plain, part, errors)
+
+    def _position(self, s: Stage, plain: Stage, part: int, errors: list[Terms]) -> None:
+        """What a kernel chose, were it better or worse by the errors of this and the best term."""
+        best = Expr("load", s.dtype, here(s), s.name)
+        is_best = at_term(plain, part, best)
+        reach: list[Expr | None] = []
         for n, error in enumerate(errors):
             if error:
-                worst = self._reduce(s, f"{s.name}p{n}", "max", _expression(error))
-                terms = _add(terms, _term(2.0 * s.terms, (_load(worst, s),)))
-        self._finish(s, terms)
+                its = expression(error)
+                same = self._reduce(s, f"{s.name}b{n}", "max", f64("select", is_best, its, constant(0.0)))
+                reach.append(f64("mul", constant(SLACK), f64("add", its, _load(same, s))))
+            else:
+                reach.append(None)
+        there = at_term(plain, part, Expr("load", "int64", here(s), self._found(s.tensor).name))
+        back = [None if e is None else f64("neg", e) for e in reach]
+        self.chosen[s.name] = (
+            nudged(plain, f"{s.name}c", there, reach),
+            nudged(plain, f"{s.name}d", there, back),
+        )
 
     def _reduce(self, s: Stage, name: str, op: str, body: Expr) -> str:
         identity = {"add": 0.0, "mul": 1.0, "max": -math.inf, "min": math.inf}[op]
@@ -300,7 +298,7 @@ class _Deriver:
         if not terms:
             return
         name = f"{s.name}e"
-        self._emit(Stage(name, s.extents, (), (_expression(terms),), F64))
+        self._emit(Stage(name, s.extents, (), (expression(terms),), F64))
         self.positive.add(name)
         self.errors[s.name] = name
 
@@ -309,7 +307,7 @@ class _Deriver:
 
     def _rounding(self, stage: str, indices: tuple[Expr, ...]) -> Terms:
         error = self.errors.get(stage)
-        return _term(1.0, (Expr("load", F64, indices, error),)) if error else {}
+        return term(1.0, (Expr("load", F64, indices, error),)) if error else {}
 
     # ------------------------------------------------------------------ inputs
 
@@ -378,7 +376,7 @@ class _Deriver:
     def _squared(self, e: Expr) -> Expr:
         """e squared, as products of squared inputs where it is one: those stay contractions."""
         if e.op == "const":
-            return _const(number(e) ** 2)
+            return constant(number(e) ** 2)
         if e.op == "mul":
             return f64("mul", self._squared(e.args[0]), self._squared(e.args[1]))
         if e.op in ("neg", "abs") or (e.op == "cast" and e.args[0].dtype in FLOATS):
@@ -435,53 +433,75 @@ class _Deriver:
         """Absolute error of ``e`` as computed in its own dtype."""
         u = UNIT.get(e.dtype, 0.0)
         if e.op == "load":
-            return self._rounding(str(e.value), self._value(e).args)
+            moved = added(*(self._error(a, variables) for a in e.args))
+            elsewhere = _everything(_positive(moved)) if moved else Terms()
+            return added(self._rounding(str(e.value), self._value(e).args), elsewhere)
         if e.op == "var":
             return variables[str(e.value)][1] if str(e.value) in variables else {}
         if e.op == "const":
             exact = not u or number(e) % 2.0**-8 == 0 or not math.isfinite(number(e))
-            return {} if exact else _term(u * abs(number(e)), ())
+            return {} if exact else term(u * abs(number(e)), ())
         if e.op == "axis":
             return {}
         parts = [self._error(a, variables) for a in e.args]
         if e.op in ("neg", "abs"):
             return parts[0]
         if e.op in ("min", "max"):
-            return _add(*parts)
+            return added(*parts)
         if e.op == "select":
             return self._select(e, parts, variables)
         if e.op == "cast":
             return self._cast(e, parts[0], variables)
         if e.dtype == "bool":  # what depends on it asks _uncertain
             return {}
-        if not u:  # whole arithmetic is exact, but may carry on a step
-            self.stepwise |= any(parts) and e.op not in ("add", "sub")
-            return _add(*parts)
+        if not u:
+            return self._whole_arithmetic(e, parts) if any(parts) else {}
         names = {k: v[0] for k, v in variables.items()}
         return self._operation(e, parts, u, names)
+
+    def _whole_arithmetic(self, e: Expr, parts: list[Terms]) -> Terms:
+        """Whole numbers are computed exactly; what is a step off carries the step on."""
+        if e.op in ("add", "sub"):
+            return added(*parts)
+        x, y = (self._value(a) for a in e.args)
+        if e.op == "mul":
+            a, b = (f64("mul", constant(SLACK), expression(p)) for p in parts)
+            ends = f64("add", f64("mul", f64("abs", x), b), f64("mul", a, f64("add", f64("abs", y), b)))
+            return term(1 / SLACK, (ends,))
+        if e.op == "floordiv" and not parts[1]:
+            return self._stepped(x, parts[0], lambda v: f64("floor", f64("div", v, y)))
+        return _everything(_positive(added(*parts)))
+
+    def _whether(self, e: Expr) -> Terms:
+        """The error of a condition: 1 where rounding may turn it over."""
+        uncertain = self._uncertain(e, {})
+        return {} if uncertain is None else term(1.0, (f64("select", uncertain, constant(1), constant(0)),))
 
     def _select(self, e: Expr, parts: list[Terms], variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         names = {k: v[0] for k, v in variables.items()}
         condition, a, b = (self._value(x, names) for x in e.args)
-        yes, no = _expression(parts[1]), _expression(parts[2])
+        yes, no = expression(parts[1]), expression(parts[2])
         uncertain = self._uncertain(e.args[0], variables)
         if uncertain is not None:  # either branch may be taken
-            apart = f64("mul", _const(1 / SLACK), f64("abs", f64("sub", a, b)))
+            apart = f64("mul", constant(1 / SLACK), f64("abs", f64("sub", a, b)))
             either = f64("add", apart, f64("max", yes, no))
-            return _term(1.0, (f64("select", uncertain, either, f64("select", condition, yes, no)),))
+            return term(1.0, (f64("select", uncertain, either, f64("select", condition, yes, no)),))
         if not parts[1] and not parts[2]:
             return {}
-        return _term(1.0, (f64("select", condition, yes, no),))
+        return term(1.0, (f64("select", condition, yes, no),))
 
     def _uncertain(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Expr | None:
         """Where rounding may turn a condition over; ``None`` where it cannot."""
+        if e.op == "load":
+            error = self._error(e, variables)
+            return _positive(error) if error else None
         if e.op in ("lt", "le", "gt", "ge", "eq", "ne") and e.args[0].dtype != "bool":
             names = {k: v[0] for k, v in variables.items()}
-            error = _add(*(self._error(a, variables) for a in e.args))
+            error = added(*(self._error(a, variables) for a in e.args))
             if not error:
                 return None
             apart = f64("abs", f64("sub", *(self._value(a, names) for a in e.args)))
-            return Expr("le", "bool", (apart, f64("mul", _const(SLACK), _expression(error))))
+            return Expr("le", "bool", (apart, f64("mul", constant(SLACK), expression(error))))
         if e.op == "cast" and e.args[0].dtype != "bool":
             return self._uncertain(Expr("ne", "bool", (e.args[0], const(0, e.args[0].dtype))), variables)
         parts = [x for a in e.args if a.dtype == "bool" and (x := self._uncertain(a, variables)) is not None]
@@ -491,9 +511,9 @@ class _Deriver:
         """How far a step function may be off when its argument is: exactly, once doubled."""
         if not error:
             return {}
-        reach = f64("mul", _const(SLACK), _expression(error))
+        reach = f64("mul", constant(SLACK), expression(error))
         high, low = step(f64("add", x, reach)), step(f64("sub", x, reach))
-        return _term(1 / SLACK, (f64("abs", f64("sub", high, low)),))
+        return term(1 / SLACK, (f64("abs", f64("sub", high, low)),))
 
     def _cast(self, e: Expr, error: Terms, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         source = e.args[0].dtype
@@ -502,10 +522,11 @@ class _Deriver:
         value = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
         if source == "bool":
             uncertain = self._uncertain(e.args[0], variables)
-            return {} if uncertain is None else _term(1 / SLACK, (f64("select", uncertain, _const(1), _const(0)),))
+            return {} if uncertain is None else term(1 / SLACK, (f64("select", uncertain, constant(1), constant(0)),))
         if e.dtype in FLOATS:
-            own = _term(UNIT[e.dtype], (f64("abs", value),))
-            return _add(error, own, _term(HALF_STEP.get(e.dtype, 0.0), ()))
+            c, size = (1.0, (f64("abs", value),)) if variables else self._magnitude(e.args[0])
+            own = term(UNIT[e.dtype] * c, size)
+            return added(error, own, term(HALF_STEP.get(e.dtype, 0.0), ()))
         if source in FLOATS and e.dtype != "bool":
             return self._stepped(value, error, lambda x: f64("cast", Expr("cast", "int64", (x,))))
         return error
@@ -516,72 +537,72 @@ class _Deriver:
         value = Expr(op, F64, tuple(args))
         size = value if self._nonnegative(e) else f64("abs", value)
         if self._infinite(e):  # infinities are exact
-            size = f64("select", Expr("lt", "bool", (f64("abs", value), _const(math.inf))), size, _const(0))
+            size = f64("select", Expr("lt", "bool", (f64("abs", value), constant(math.inf))), size, constant(0))
         if op == "mul" and not self._infinite(e):
             c, factors = self._magnitude(e) if not names else (1.0, (size,))
             (ca, fa), (cb, fb) = (
                 self._magnitude(a) if not names else (1.0, (f64("abs", v),)) for a, v in zip(e.args, args, strict=True)
             )
-            return _add(_times(parts[0], cb, fb), _times(parts[1], ca, fa), _term(u * c, factors))
-        own = _term(u, (size,))
+            return added(scaled(parts[0], cb, fb), scaled(parts[1], ca, fa), term(u * c, factors))
+        own = term(u, (size,))
         if op in ("add", "sub"):
-            return _add(*parts, own)
+            return added(*parts, own)
         if op == "div":
-            inverse = f64("div", _const(1.0), f64("abs", args[1]))
-            carried = _add(_times(parts[0], 1.0, (inverse,)), _times(parts[1], 1.0, (size, inverse)))
-            return _add(carried, _term(2 * u, (size,)), self._vanished(e, args[1], parts[1], size))
+            inverse = f64("div", constant(1.0), f64("abs", args[1]))
+            carried = added(scaled(parts[0], 1.0, (inverse,)), scaled(parts[1], 1.0, (size, inverse)))
+            return added(carried, term(2 * u, (size,)), self._vanished(e, args[1], parts[1], size))
         if op == "mul":
-            return _add(*(_times(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
+            return added(*(scaled(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
         if op == "floor":
             return self._stepped(args[0], parts[0], lambda x: f64("floor", x))
         if op in TF32:  # defined to the bit, but a value that is off may go to the neighbour
-            return _add(parts[0], _term(TF32_STEP, (size,))) if parts[0] else {}
-        near = _term(FUNCTION_UNITS * u, (size,))
+            return added(parts[0], term(TF32_STEP, (size,))) if parts[0] else {}
+        near = term(FUNCTION_UNITS * u, (size,))
         if op == "pow":
-            return _add(near, *self._power(args[0], args[1], size, parts))
-        return _add(near, self._carried(op, args[0], value, parts[0]), _term(u, ()) if op == "log" else {})
+            return added(near, *self._power(args[0], args[1], size, parts))
+        return added(near, self._carried(op, args[0], value, parts[0]), term(u, ()) if op == "log" else {})
 
     def _vanished(self, e: Expr, divisor: Expr, error: Terms, size: Expr) -> Terms:
         """The whole result where the divisor may overflow in its type, as ``1 + exp(-x)`` does."""
         if e.dtype not in LARGEST or not any(n.op in ("exp", "pow") for n in e.args[1].walk()):
             return {}
-        reach = f64("add", f64("abs", divisor), f64("mul", _const(SLACK), _expression(error)))
-        over = Expr("lt", "bool", (_const(LARGEST[e.dtype]), reach))
-        return _term(1 / SLACK, (f64("select", over, size, _const(0)),))
+        reach = f64("add", f64("abs", divisor), f64("mul", constant(SLACK), expression(error)))
+        over = Expr("lt", "bool", (constant(LARGEST[e.dtype]), reach))
+        return term(1 / SLACK, (f64("select", over, size, constant(0)),))
 
     def _carried(self, op: str, x: Expr, value: Expr, error: Terms) -> Terms:
         """An argument's error times the function's derivative."""
         if not error:
             return {}
         if op == "exp":
-            return _times(error, 1.0, (value,))
+            return scaled(error, 1.0, (value,))
         if op == "log":
-            return _times(error, 1.0, (f64("div", _const(1.0), f64("abs", x)),))
+            return scaled(error, 1.0, (f64("div", constant(1.0), f64("abs", x)),))
         if op == "sqrt":  # not the derivative, which is infinite at 0
-            e = _expression(error)
-            below = f64("add", f64("add", value, f64("sqrt", e)), _const(1e-300))
-            return _term(math.sqrt(2.0), (f64("div", e, below),))
+            e = expression(error)
+            below = f64("add", f64("add", value, f64("sqrt", e)), constant(1e-300))
+            return term(math.sqrt(2.0), (f64("div", e, below),))
         if op == "rsqrt":
-            return _times(error, 0.5, (value, value, value))
+            return scaled(error, 0.5, (value, value, value))
         if op == "log1p":
-            return _times(error, 1.0, (f64("div", _const(1.0), f64("abs", f64("add", _const(1.0), x))),))
+            return scaled(error, 1.0, (f64("div", constant(1.0), f64("abs", f64("add", constant(1.0), x))),))
         if op in ("sin", "cos"):  # the derivative's bound: it is 0 where the function turns
             return error
         if op == "tanh":
-            return _times(error, 1.0, (f64("sub", _const(1.0), f64("mul", value, value)),))
+            return scaled(error, 1.0, (f64("sub", constant(1.0), f64("mul", value, value)),))
         assert op == "erf", op
-        return _times(error, 2 / math.sqrt(math.pi), (f64("exp", f64("neg", f64("mul", x, x))),))
+        return scaled(error, 2 / math.sqrt(math.pi), (f64("exp", f64("neg", f64("mul", x, x))),))
 
     def _power(self, x: Expr, y: Expr, size: Expr, errors: list[Terms]) -> tuple[Terms, Terms]:
         """What errors of base and exponent carry on. The base's by a difference: the derivative is infinite at 0."""
-        base, exponent = f64("abs", x), _times(errors[1], 1.0, (size,))
-        log = f64("abs", f64("log", f64("max", base, _const(1e-300))))
+        base, exponent = f64("abs", x), scaled(errors[1], 1.0, (size,))
+        log = f64("abs", f64("log", f64("max", base, constant(1e-300))))
         if not errors[0]:
-            return {}, _times(exponent, 1.0, (log,))
-        reach = f64("mul", _const(SLACK), _expression(errors[0]))
-        low = f64("pow", f64("max", f64("sub", base, reach), _const(0.0)), y)
+            return {}, scaled(exponent, 1.0, (log,))
+        reach = f64("mul", constant(SLACK), expression(errors[0]))
+        low = f64("pow", f64("max", f64("sub", base, reach), constant(0.0)), y)
         apart = f64("abs", f64("sub", f64("pow", f64("add", base, reach), y), low))
-        return _term(1 / SLACK, (apart,)), _times(exponent, 1.0, (log,))
+        return term(1 / SLACK, (apart,)), scaled(exponent, 1.0, (log,))
 
 
 def _holds(dtype: str, source: str) -> bool:
@@ -593,4 +614,13 @@ def _holds(dtype: str, source: str) -> bool:
 
 
 def _load(name: str, s: Stage) -> Expr:
-    return Expr("load", F64, tuple(Expr("axis", INDEX, (), a) for a in s.axes), name)
+    return Expr("load", F64, here(s), name)
+
+
+def _positive(error: Terms) -> Expr:
+    return Expr("gt", "bool", (expression(error), constant(0.0)))
+
+
+def _everything(where: Expr) -> Terms:
+    """An error that allows any value where a condition holds."""
+    return term(1.0, (f64("select", where, constant(math.inf), constant(0.0)),))
