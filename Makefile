@@ -9,11 +9,11 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 4
 RUNS   ?= 5
 
-.PHONY: demo test test-torch test-all soak lint typecheck docs wheel bench update-golden check-tools clean help
+.PHONY: demo test test-needs test-torch test-all soak lint typecheck docs wheel bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: test-torch lint docs wheel test-all soak update-golden clean"
+	@echo "other targets: test-needs test-torch lint docs wheel test-all soak update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -28,7 +28,7 @@ $(VENV)/.tune: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing the development tools: about 330 MB to download, with all that tuning, farms, PostgreSQL, pages, plots and documentation need and NVIDIA's run-time compiler."
+	@echo "Installing the development tools: about 340 MB to download, with all that tuning, farms, PostgreSQL, pages, plots and documentation need and NVIDIA's run-time compiler."
 	@$(PIP) install -c constraints.txt -e '.[tune,dashboard,plot,optuna,dev]'
 	@touch $@ $(VENV)/.tune
 
@@ -38,6 +38,11 @@ demo: check-tools $(VENV)/.tune
 
 test: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly"
+
+# The tests that need what no package index has (tests/harness/needed.py), which `make test` skips where it is missing.
+test-needs: check-tools $(VENV)/.dev
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "needs and not nightly" \
+	  $$(grep -rlE --include='test_*.py' 'mark\.needs|^from browser' tests)
 
 # Arrays and models of PyTorch and JAX. Where there is a build of PyTorch for processors alone, it is taken: 4 GB less.
 $(VENV)/.torch: pyproject.toml | $(VENV)/.dev

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, find, settings, strategies
 
+from harness import needed
 from harness.shared import session_folder
 
 # For this process and all that tests start: NumPy's library makes a thread for each core, which costs as much as all the
@@ -63,6 +64,13 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     marks = getattr(obj, "pytestmark", ())
     left_out = isinstance(marks, list) and any(m.name == "nightly" for m in marks)
     return [] if left_out and collector.config.getoption("-m") == "not nightly" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What no package index has may be missing: the test is skipped, and says what to install."""
+    if why := needed.reason(*(program for mark in item.iter_markers("needs") for program in mark.args)):
+        pytest.skip(why)
 
 
 MEASURING = tuple(f"tests/{folder}/" for folder in ("cli", "dashboard", "docs", "farm", "runtime", "tuner"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import time
 from collections.abc import Callable
@@ -233,7 +232,7 @@ def test_libraries_need_libc_and_libm_only(compiler: Compiler, cache: ArtifactCa
             assert b"/tmp" not in elf.data
 
 
-@pytest.mark.skipif(shutil.which("clang++") is None, reason="no clang++ here")
+@pytest.mark.needs("clang++")
 def test_clang_builds_every_target(cache: ArtifactCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "clang++")
     clang = find_compiler()
@@ -247,7 +246,7 @@ def _sized(source: str, target: Target) -> str:
     return source.replace("VECTOR", str(target.vector_bytes))
 
 
-@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-g++") is None, reason="no cross compiler here")
+@pytest.mark.needs("aarch64-linux-gnu-g++")
 def test_cross_compiler_builds_neon(cache: ArtifactCache) -> None:
     target = parse_target("cpu:neon", allow_foreign=True)
     path, _, _ = build_library([_sized(MATMUL, target)], target, find_compiler("aarch64"), cache)

@@ -23,7 +23,7 @@ from tilewright.backends.toolchain import CompileError, CompileTimeout
 from tilewright.core import Launch, LaunchProgram, Target, TargetUnavailable, UsageError
 from tilewright.testing.backend import SYMBOL, BackendContract, Floats
 
-pytestmark = pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
+pytestmark = pytest.mark.needs("OpenCL")
 
 SAXPY = f"""
 __kernel void {SYMBOL}(__global const float *x, __global const float *y, __global float *out, __global uchar *ws,

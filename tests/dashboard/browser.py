@@ -5,7 +5,6 @@ Fixtures (``conftest.py`` of this folder offers them): ``browser``, ``watched``,
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+
+from harness.needed import find
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -46,12 +47,9 @@ class Record:
 # another module that calls asyncio.run would fail. A module with such tests has no others, for they run in any order.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("needs Chromium: none of chromium, chromium-browser, google-chrome is on the PATH")
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=find("chromium"), args=["--no-sandbox"])
         yield browser
         browser.close()
 

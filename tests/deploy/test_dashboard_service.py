@@ -115,7 +115,7 @@ def _prometheus(folder: Path, at: Path, port: int) -> Path:
     return at / "prometheus.yml"
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs Prometheus: apt-get install prometheus")
+@pytest.mark.needs("prometheus")
 def test_a_prometheus_scrapes_it_by_the_configuration_that_is_shipped(folder: Path, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

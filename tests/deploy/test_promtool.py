@@ -20,14 +20,13 @@ from tilewright.database.transfer.garbage import collect
 
 HERE = Path(__file__).parent
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
-PROMTOOL = shutil.which("promtool")
 
-pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="needs promtool: apt-get install prometheus")
+pytestmark = pytest.mark.needs("promtool")
 
 
 def promtool(*words: str | Path, given: bytes = b"") -> str:
     done = subprocess.run(
-        [str(PROMTOOL), *map(str, words)], input=given, capture_output=True, timeout=120, check=False
+        ["promtool", *map(str, words)], input=given, capture_output=True, timeout=120, check=False
     )  # fmt: skip
     said = (done.stdout + done.stderr).decode()
     assert done.returncode == 0, said

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from deploy_files import DEPLOY, refused
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.measure.lifetime import tied_to
 
-PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin"))
 SCRIPT = DEPLOY / "slurm" / "tilewright-farm.sbatch"
 NODES = ("n1", "n2")
 LIMIT = 90.0  # seconds, for what takes five on a machine that does nothing else
@@ -58,21 +56,13 @@ PartitionName=main Nodes=ALL Default=YES State=UP
 """
 
 
-def missing() -> str:
-    """Why there can be no cluster here; empty if there can."""
-    lacking = [p for p in ("slurmctld", "slurmd", "srun", "sbatch", "munged") if not shutil.which(p, path=PATH)]
-    if lacking:
-        return f"not installed: {', '.join(lacking)}"
-    return "" if os.geteuid() == 0 else "Slurm's daemons start jobs as root alone"
-
-
 class Cluster:
     """Two nodes of one machine. ``folder``: by whose name its processes are known."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = {
-            **{n: v for n, v in os.environ.items() if not n.startswith("SLURM_")}, "PATH": PATH,
+            **{n: v for n, v in os.environ.items() if not n.startswith("SLURM_")},
             "SLURM_CONF": str(folder / "slurm.conf"), "TILEWRIGHT": str(folder / "tilewright"),
             "TILEWRIGHT_CACHE": str(folder / "cache"), "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(folder / "tmp"),
         }  # fmt: skip
@@ -159,10 +149,13 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+SLURM = pytest.mark.needs("munged", "slurmctld", "slurmd", "srun")
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if why := missing():
-        pytest.skip(why)
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's daemons start jobs as root alone")
     found = Cluster(tmp_path_factory.mktemp("slurm"))
     try:
         found.start()
@@ -199,6 +192,7 @@ def test_the_script_starts_what_exists() -> None:
     assert not refused(words, {"TILEWRIGHT_CERTS": "/certs"})
 
 
+@SLURM
 def test_a_farm_on_two_nodes_tunes_and_is_cancelled(cluster: Cluster) -> None:
     certs = str(cluster.folder / "certs")
     number, address = submit(
@@ -219,6 +213,7 @@ def test_a_farm_on_two_nodes_tunes_and_is_cancelled(cluster: Cluster) -> None:
     cluster.wait_for(lambda: not cluster.processes())
 
 
+@SLURM
 def test_a_farm_on_one_node_drains(cluster: Cluster) -> None:
     number, address = submit(cluster, "--runners", "1", options=("--nodes=1",))
     assert address.startswith("tcp://127.0.0.1:")
@@ -229,6 +224,7 @@ def test_a_farm_on_one_node_drains(cluster: Cluster) -> None:
     assert not list((cluster.folder / "tmp").iterdir())
 
 
+@SLURM
 def test_a_farm_on_two_nodes_wants_certificates(cluster: Cluster) -> None:
     number = cluster.command("sbatch", "--parsable", "--nodes=2", str(SCRIPT))
     assert end(cluster, number) == "FAILED"

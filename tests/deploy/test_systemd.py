@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -218,7 +217,7 @@ def test_a_cluster_is_told_by_the_environment() -> None:
     assert len(values["routes"]) == 3
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
+@pytest.mark.needs("systemd-analyze")
 @pytest.mark.parametrize("name", UNITS)
 def test_systemd_understands_the_units(name: str, tmp_path: Path) -> None:
     """Without the program, which is not installed here, and the file of its environment."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import pytest
 
@@ -16,9 +15,6 @@ from tilewright.testing.assembly import InnermostLoop, assembly, innermost_loops
 from tilewright.testing.kernels import task_of
 
 X86 = pytest.mark.skipif(host_arch() != "x86_64", reason="no x86 compiler here")
-NEON = pytest.mark.skipif(
-    host_arch() != "aarch64" and shutil.which("aarch64-linux-gnu-g++") is None, reason="no cross compiler here"
-)
 
 
 def program(op: str, **params: int | bool | str) -> Program:
@@ -70,7 +66,7 @@ def test_avx512_tiles_leave_nothing_to_the_stack(rows: int, vectors: int, unroll
     check_lean(tile_loops(MATMUL, "cpu:avx512", MR=rows, NV=vectors, unroll=unroll, a="direct", b="pack"), unroll)
 
 
-@NEON
+@pytest.mark.needs("aarch64-linux-gnu-g++")
 @pytest.mark.parametrize(("rows", "vectors", "unroll"), [(6, 4, 2), (8, 3, 4), (5, 4, 4)])
 def test_neon_tiles_leave_nothing_to_the_stack(rows: int, vectors: int, unroll: int) -> None:
     check_lean(tile_loops(MATMUL, "cpu:neon", MR=rows, NV=vectors, unroll=unroll, a="direct", b="pack"), unroll)

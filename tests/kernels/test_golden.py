@@ -111,7 +111,7 @@ def called(sources: Iterable[str]) -> set[str]:
     "name",
     [
         "portable",
-        "neon",
+        pytest.param("neon", marks=pytest.mark.needs("aarch64-linux-gnu-g++")),
         pytest.param("avx2", marks=pytest.mark.nightly),
         pytest.param("avx512", marks=pytest.mark.nightly),
     ],

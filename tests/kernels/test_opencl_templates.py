@@ -28,7 +28,7 @@ from tilewright.testing.cuda_template import check_launches, empty_output
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 from tilewright.testing.template import PairContract
 
-pytestmark = pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
+pytestmark = pytest.mark.needs("OpenCL")
 
 NAMES = ("cuda_stencil", "cuda_rows", "cuda_map", "cuda_simt", "cuda_grouped", "cuda_generic", "cuda_partition")
 

@@ -23,7 +23,7 @@ from tilewright.measure.places import find_place
 from tilewright.tuner import TuneResult, tune
 from tilewright.tuner.verify import verify
 
-pytestmark = pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
+pytestmark = pytest.mark.needs("OpenCL")
 
 SHAPE = (9, 40)
 
