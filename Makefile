@@ -56,7 +56,7 @@ test-torch: check-tools $(VENV)/.torch
 	  tests/models/test_networks_benchmark.py tests/kernels/test_nn.py
 
 test-all: check-tools $(VENV)/.dev
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -o timeout=1800 -o faulthandler_timeout=2400
 
 # The suite again and again in random order on a busy machine: make soak RUNS=5, or scripts/soak_tests.py --help.
 soak: check-tools $(VENV)/.dev
