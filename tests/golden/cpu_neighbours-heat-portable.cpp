@@ -1,4 +1,4 @@
-// cpu_neighbours version 1, cpu:portable
+// cpu_neighbours version 2, cpu:portable
 namespace tw_golden_ {
 struct tw_golden_task0_ctx {
  const tw_env * env;

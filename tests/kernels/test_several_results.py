@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from tilewright.backends import parse_target
 from tilewright.backends.cuda.archs import target
+from tilewright.core import Candidate
 from tilewright.kernels import te
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.expression.program import Program
@@ -15,10 +17,10 @@ from tilewright.kernels.families.parts import inlinable, reductions
 from tilewright.kernels.operator import operator
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.templates import TEMPLATES, templates_for
+from tilewright.kernels.templates import TEMPLATES, get_template, templates_for
 from tilewright.kernels.templates.partition.segments import cuts
 from tilewright.kernels.templates.partition.template import EXCLUDED
-from tilewright.testing.kernels import random_arrays, task_of
+from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
 from tilewright.testing.programs import halves, standardised
 from tilewright.testing.template import portable_target
 
@@ -125,3 +127,36 @@ def test_one_output_leaves_no_trace_in_json(name: str) -> None:
     workload = op.workload(**op.example)
     assert len(json.loads(workload.program)) == (3 if workload.more else 2)
     assert ("more" in workload.to_json()) == bool(workload.more) == (name == "var_mean")
+
+
+def _beside_a_scan(kind: str) -> Program:
+    n, m = 9, 5
+    x = te.input("x", (n, m))
+    c = te.compute((n, m), lambda i, j: te.scan("sum", i, x[i, j]))
+    doubled = te.compute((n, m), lambda i, j: c[i, j] * 2.0)
+    rows = te.compute((n,), lambda i: te.sum(m, lambda k: c[i, k]))
+    along = te.compute((m,), lambda j: te.max(n, lambda k: c[k, j]))
+    back = te.compute((n, m), lambda i, j: te.scan("max", j, x[i, j]))
+    found = {
+        "map and rows": (doubled, rows), "scan and map": (c, doubled), "two scans": (c, back),
+        "scan, along it and a map of the input": (c, along, te.compute((m, n), lambda j, i: x[i, j] + 1.0)),
+        "reductions": (rows, along),
+    }  # fmt: skip
+    return te.program(found[kind])[0]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["map and rows", "scan and map", "two scans", "scan, along it and a map of the input", "reductions"],
+)
+def test_scans_stand_beside_other_results(kind: str) -> None:
+    p = _beside_a_scan(kind)
+    machine = parse_target("cpu:portable")
+    task = task_of(p, machine)
+    candidates = [Candidate(task, t.default(task)) for t in (*templates_for(task), get_template("cpu_generic"))]
+    kernels = [get_template(c.schedule.template).lower(c) for c in candidates]
+    library, inputs = compile_kernels(kernels, machine), random_arrays(p)
+    for candidate, kernel in zip(candidates, kernels, strict=True):
+        got = run_outputs(library, kernel, launch_values(candidate), inputs, task.workload.outputs)
+        for one, part in zip(got, p.of_each(), strict=True):
+            check(part, inputs, one)

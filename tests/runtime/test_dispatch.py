@@ -365,3 +365,15 @@ def test_workload_of_another_program_under_a_built_in_name(maker: Maker) -> None
     told = library.explain("matmul", m=4, n=4, k=4)
     assert "the last tuned of 2 programs" in told.reason
     np.testing.assert_allclose(library.matmul(A, B), ((A[:, None] - B[None]) ** 2).sum(-1), rtol=1e-4)
+
+
+def test_users_operators_copy_arrays_of_another_layout_beside_a_plain_number(library: Library) -> None:
+    x, out = random(128)[::2], np.zeros(128, np.float32)[::2]
+    want = x * np.float32(3)
+    for number in (3, 3.0, np.float32(3), np.array(3, np.float32)):
+        np.testing.assert_allclose(library.scale(x, number), want, rtol=1e-6)
+        assert library.scale(x, number, out=out) is out
+        np.testing.assert_allclose(out, want, rtol=1e-6)
+        with pytest.raises(UsageError, match="float64"):
+            library.scale(x.astype(np.float64), number)
+    assert library.stats().reasons == {"strides": 8}

@@ -85,6 +85,9 @@ class Operator:
 
     def params(self, **given: object) -> dict[str, Value]:
         """Every parameter, converted and checked, defaults filled in. Raises ``UsageError``."""
+        return self._params(given)
+
+    def _params(self, given: Mapping[str, object], least: int = 1) -> dict[str, Value]:
         self.check_names(given)
         missing = [s for s in self.sizes if s not in given]
         if missing:
@@ -95,7 +98,7 @@ class Operator:
         out: dict[str, Value] = {}
         for p in self.parameters:
             if p.name in given:
-                out[p.name] = p.coerce(self.name, given[p.name])
+                out[p.name] = p.coerce(self.name, given[p.name], least)
             elif p.default is not None:
                 out[p.name] = p.default
         return out
@@ -219,7 +222,8 @@ def operator(
 
     ``numpy(*inputs, **attributes)``: an independent implementation on NumPy arrays.
     ``infer(shapes, **attributes)``: sizes (and attributes that follow) from the inputs' shapes; it
-    raises ``ValueError`` for shapes that do not fit. ``example``: parameters of a small instance.
+    raises ``ValueError`` for shapes that do not fit. Arrays without elements, of which there are no kernels, have sizes
+    of 0. ``example``: parameters of a small instance.
     """
 
     def decorate(fn: Define) -> Operator:
@@ -256,13 +260,14 @@ def _make(
 
     def run_numpy(*inputs: Any, **params: Any) -> Any:
         assert numpy is not None
-        stored = {k: by_name[k].coerce(name, v) for k, v in params.items() if k in for_numpy}
+        stored = {k: by_name[k].coerce(name, v, least=0) for k, v in params.items() if k in for_numpy}
         return numpy(*inputs, **{k: by_name[k].argument(v) for k, v in stored.items()})
 
     def run_infer(shapes: Sequence[tuple[int, ...]], **given: Any) -> dict[str, Value]:
         assert infer is not None
         op.check_names(given)
-        attributes = {p.name: p.coerce(name, given[p.name]) for p in parameters if p.name in given}
+        least = 0 if any(0 in s for s in shapes) else 1
+        attributes = {p.name: p.coerce(name, given[p.name], least) for p in parameters if p.name in given}
         missing = [t for t in op.told if t not in attributes]
         if missing:
             raise UsageError(f"{name} needs {' and '.join(missing)}", f"Write {by_name[missing[0]].hint}")
@@ -274,7 +279,7 @@ def _make(
         except ValueError as error:  # a shape of another rank fails to unpack
             shown = " and ".join("x".join(map(str, s)) or "()" for s in shapes)
             raise UsageError(f"{name} cannot take inputs of shape {shown} ({error})", _shapes_of(op)) from error
-        return op.params(**{**attributes, **found})
+        return op._params({**attributes, **found}, least)
 
     return replace(op, numpy=run_numpy if numpy else None, infer=run_infer if infer else None)
 

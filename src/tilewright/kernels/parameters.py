@@ -61,14 +61,17 @@ class Parameter:
     default: Value | None = None
     choices: tuple[Value, ...] = ()
 
-    def coerce(self, op: str, given: object) -> Value:
-        """The stored value, from a value or a text; of a range its text, ``1..4096``. Raises ``UsageError``."""
+    def coerce(self, op: str, given: object, least: int = 1) -> Value:
+        """The stored value, from a value or a text; of a range its text, ``1..4096``. Raises ``UsageError``.
+
+        ``least``: the smallest size; 0 for sizes of arrays without elements, of which there are no kernels.
+        """
         if self._is_size and isinstance(given, str) and ".." in given:
             return self._range(op, given)
         value = convert(given, self.kind)
         if value is None:
             raise UsageError(f"{op}: {self.name}={given} is not {self.kind.value[0]}", f"Write {self._close(given)}")
-        if self._is_size and any(n < 1 for n in _stored(value)):
+        if self._is_size and any(n < least for n in _stored(value)):
             raise UsageError(f"{op}: {self.name}={value} is not positive", "Sizes are whole numbers of at least 1")
         if self.choices and value not in self.choices:
             names = [str(c) for c in self.choices]

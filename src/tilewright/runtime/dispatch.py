@@ -107,6 +107,12 @@ class Dispatch:
                     self._tell(answer, args, keywords)
         if not isinstance(answer, Served):
             return self._numpy(answer, args, attributes, out, keywords)
+        return self._by_kernel(answer, args, attributes, out, keywords)
+
+    def _by_kernel(
+        self, answer: Served, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
+    ) -> Any:
+        """A kernel's answer; where the arrays' layout is none that it takes, NumPy's, or that to dense copies."""
         arrays = list(args)
         if len(arrays) == len(answer.checked.inputs) + 1 and out is None:
             out = arrays.pop()
@@ -254,7 +260,7 @@ class Dispatch:
             if len(e.inputs) == len(args) and all(map(_stands_for, args, e.inputs)):
                 served = self._resolver.by_arrays(self.__name__, e.shapes, attributes)
                 if served is not None:
-                    return served.checked(*args, out=out)
+                    return self._by_kernel(served, args, attributes, out, keywords)
         raise self._unknown(args, attributes)
 
     def _ends_with_outs(self, args: tuple[Any, ...]) -> bool:
@@ -385,7 +391,7 @@ class Dispatch:
             np.copyto(a, r, casting="same_kind")
         return out
 
-    def _copied(self, checked: Checked, args: list[Array], out: Any, reason: str) -> Any:
+    def _copied(self, checked: Checked, args: list[Any], out: Any, reason: str) -> Any:
         """A user's operator on arrays whose layout no kernel takes."""
         arrays = [_dense(a, s, checked.align) for a, s in zip(args, checked.inputs, strict=True)]
         result = checked.answer(arrays, None)
@@ -444,7 +450,9 @@ def _stands_for(a: Any, spec: TensorSpec) -> bool:
     return bool(a.shape == spec.shape and (a.dtype.name == spec.dtype or a.dtype == storage(spec.dtype)))
 
 
-def _dense(a: Array, spec: TensorSpec, align: int) -> Array:
+def _dense(a: Any, spec: TensorSpec, align: int) -> Any:
+    if not isinstance(a, np.ndarray):
+        return a  # a number for a scalar input
     if a.flags.c_contiguous and a.flags.aligned and address(a) % align == 0:
         return a
     copy = empty(spec.shape, storage(spec.dtype), max(align, LINE))

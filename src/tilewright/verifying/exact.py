@@ -12,10 +12,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, TF32, TRANSCENDENTAL, Expr
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, MANTISSA, NARROW, TF32, TRANSCENDENTAL, Expr
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 
-MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 TF32_BITS = 11
 SMALLEST_STEP = 2.0**-10
 _LARGEST = {"int8": 128.0, "uint8": 255.0}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, ITEMSIZE, TF32, Expr, const
+from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, Expr, const, unwidened
 from tilewright.kernels.expression.program import Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.kernels.reference import evaluate
 from tilewright.verifying.exact import MANTISSA
@@ -156,27 +156,21 @@ def _projected(program: Program, stage: Stage, axis: int, held: Expr, others: Se
 def _factors(e: Expr) -> list[Expr]:
     if e.op == "mul":
         return [*_factors(e.args[0]), *_factors(e.args[1])]
-    if e.op in TF32 or _widens(e):
+    if e.op in TF32 or unwidened(e) is not e:
         return _factors(e.args[0])
     return [e]
 
 
-def _widens(e: Expr) -> bool:
-    """Whether ``e`` is a cast that changes no value here: to a real type, or to a wider whole one."""
-    if e.op != "cast":
-        return False
-    source = e.args[0].dtype
-    return e.dtype in FLOATS or (e.dtype in INTEGERS and source in INTEGERS and ITEMSIZE[source] < ITEMSIZE[e.dtype])
-
-
 def _bare(e: Expr) -> Expr:
-    return _bare(e.args[0]) if e.op == "cast" and e.dtype in FLOATS else e
+    return e if unwidened(e) is e else _bare(unwidened(e))
 
 
 def _widen(e: Expr) -> Expr:
     def convert(n: Expr) -> Expr | None:
         if n.dtype not in FLOATS or n.dtype == F64:
             return None
+        if n.op == "cast" and n.dtype in NARROW:
+            return Expr("cast", F64, (n,))  # which rounds
         return const(n.value, F64) if n.op == "const" else Expr(n.op, F64, n.args, n.value)  # type: ignore[arg-type]
 
     return e.map(convert)

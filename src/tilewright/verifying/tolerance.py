@@ -20,9 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, TF32, TRANSCENDENTAL, Expr, const
+from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, TRANSCENDENTAL, Expr, const, holds
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, leading_to, left, right, simple_monoid
-from tilewright.verifying.exact import MANTISSA
 from tilewright.verifying.monoids import at_term, chosen_part, here, nudged, with_errors
 from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term
 
@@ -343,6 +342,8 @@ class _Deriver:
             if n.op == "const" and n.dtype in FLOATS:
                 return const(n.value, F64)  # type: ignore[arg-type]
             if n.dtype in FLOATS and n.dtype != F64:
+                if n.op == "cast" and n.dtype in NARROW:
+                    return Expr("cast", F64, (n,))  # which rounds
                 if n.op == "cast" and n.args[0].dtype == F64:
                     return n.args[0]
                 return Expr(n.op, F64, n.args, n.value)
@@ -517,8 +518,8 @@ class _Deriver:
 
     def _cast(self, e: Expr, error: Terms, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         source = e.args[0].dtype
-        if e.dtype in FLOATS and _holds(e.dtype, source):
-            return error  # widening
+        if e.dtype in FLOATS and (holds(e.dtype, source) or (not error and source != "bool")):
+            return error  # what is exact rounds to the one value
         value = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
         if source == "bool":
             uncertain = self._uncertain(e.args[0], variables)
@@ -603,14 +604,6 @@ class _Deriver:
         low = f64("pow", f64("max", f64("sub", base, reach), constant(0.0)), y)
         apart = f64("abs", f64("sub", f64("pow", f64("add", base, reach), y), low))
         return term(1 / SLACK, (apart,)), scaled(exponent, 1.0, (log,))
-
-
-def _holds(dtype: str, source: str) -> bool:
-    """Whether a real dtype holds every value of another dtype."""
-    if source in FLOATS:
-        narrower = (dtype, source) in (("float16", "bfloat16"), ("float8_e4m3fn", "float8_e5m2"))
-        return UNIT[source] >= UNIT[dtype] and not narrower
-    return source == INDEX or 8 * ITEMSIZE[source] <= MANTISSA[dtype]
 
 
 def _load(name: str, s: Stage) -> Expr:

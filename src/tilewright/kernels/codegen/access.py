@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilewright.kernels.codegen.printer import CTYPE, Printer
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.codegen.printer import CTYPE, STORED, Printer
+from tilewright.kernels.expression.expr import FLOATS, Expr
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Tensor, strides_of
 
@@ -16,20 +16,31 @@ def storage(dtype: str) -> str:
     return STORED.get(dtype) or CTYPE[dtype]
 
 
-STORED = {"float16": "tw::f16", "bfloat16": "tw::bf16", "float8_e4m3fn": "tw::f8e4m3", "float8_e5m2": "tw::f8e5m2"}
-"""C types of the reals that are stored only."""
+def _strides(tensor: Tensor) -> tuple[int, ...]:
+    """Elements between neighbours along each axis, 0 along one of a single element: whatever is in use is that."""
+    return tuple(s if n > 1 else 0 for n, s in zip(tensor.shape, strides_of(tensor.shape), strict=True))
 
 
 def flat_index(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> str:
     """C text of the position of an element; in a vector, of the one in lane 0."""
     terms = []
-    for i, n, s in zip(indices, tensor.shape, strides_of(tensor.shape), strict=True):
-        if n == 1:
+    for i, s in zip(indices, _strides(tensor), strict=True):
+        if s == 0:
             continue
         text = printer.scalar(i)
         if text not in {"0L", "0"}:
             terms.append(text if s == 1 else f"{text}*{s}L")
     return " + ".join(terms) or "0"
+
+
+def positions(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> str:
+    """C text of the positions of a vector's elements, which follow no step."""
+    terms = []
+    for i, s in zip(indices, _strides(tensor), strict=True):
+        if s:
+            text = printer.vector_text(i, "long")
+            terms.append(text if s == 1 else f"{text}*{s}L")
+    return f"({' + '.join(terms)})" if terms else f"tw::splat<{printer.vec('long')}>(0)"
 
 
 @dataclass
@@ -53,9 +64,9 @@ class MemoryPrinter(Printer):
         lane = self.lane_type(e) if e.dtype != "bool" else "int"
         v = self.vec(lane)
         base = f"(const signed char *){tensor.name}" if e.dtype == "bool" else tensor.name
-        step = flat_step(e.args, strides_of(tensor.shape), str(self.vector))
+        step = flat_step(e.args, _strides(tensor), str(self.vector))
         if step is None:
-            return f"tw::load_at<{v}>({base}, {self._positions(e, tensor)}, {self._in_use(guard)})"
+            return f"tw::load_at<{v}>({base}, {positions(e.args, tensor, self)}, {self._in_use(guard)})"
         at = f"{base} + ({flat_index(e.args, tensor, self)})"
         if guard is None:
             if step == 1:
@@ -73,13 +84,6 @@ class MemoryPrinter(Printer):
             return lanes
         return guard if self.count is None else f"tw::both({lanes}, {guard})"
 
-    def _positions(self, e: Expr, tensor: Tensor) -> str:
-        terms = []
-        for i, s in zip(e.args, strides_of(tensor.shape), strict=True):
-            text = self.vector_text(i, "long")
-            terms.append(text if s == 1 else f"{text}*{s}L")
-        return "(" + " + ".join(terms) + ")"
-
 
 def stored(at: str, dtype: str, text: str, count: str | None, function: str = "tw::store") -> str:
     """C statement that stores a vector of values (of ``dtype``) from the address ``at`` on."""
@@ -88,23 +92,35 @@ def stored(at: str, dtype: str, text: str, count: str | None, function: str = "t
     return f"{function}({at}, {text});" if count is None else f"tw::store_n({at}, {text}, {count});"
 
 
+def unrounded(value: Expr, dtype: str) -> Expr:
+    """A value whose last conversion is left to storing it as ``dtype``: it is computed in its C type."""
+    if value.op != "cast" or value.dtype != dtype or dtype not in STORED or value.args[0].dtype not in FLOATS:
+        return value
+    (x,) = value.args
+    return x if x.dtype == "float64" else Expr("cast", "float32", (x,))
+
+
 def write(
     printer: Printer, tensor: Tensor, indices: tuple[Expr, ...], value: Expr, count: str | None,
     function: str = "tw::store",
 ) -> str:  # fmt: skip
     """C statement that stores a value (of the tensor's dtype) at ``indices``; vectors of neighbours by ``function``."""
     at = flat_index(indices, tensor, printer)
+    if not printer.named(value):
+        value = unrounded(value, tensor.dtype)
     if printer.lanes is None:
         text = printer.scalar(value)
         if tensor.dtype in STORED:
             return f"tw::narrow({tensor.name}[{at}], {text});"
         return f"{tensor.name}[{at}] = ({CTYPE[tensor.dtype]})({text});"
     text = printer.vector_text(value)
-    step = flat_step(indices, strides_of(tensor.shape), str(printer.vector))
+    step = flat_step(indices, _strides(tensor), str(printer.vector))
     if step == 1:
         return stored(f"{tensor.name} + ({at})", tensor.dtype, text, count, function)
     base = tensor.name
     if tensor.dtype == "bool":
         base, text = f"(signed char *){base}", f"({text} & 1)"
     tail = "" if count is None else f", {count}"
+    if step is None:
+        return f"tw::store_at({base}, {positions(indices, tensor, printer)}, {text}{tail});"
     return f"tw::store_step({base} + ({at}), {step}L, {text}{tail});"

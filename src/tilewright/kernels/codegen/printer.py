@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, whole
+from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, holds, whole
 
 CTYPE = {
     "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float",
@@ -21,7 +21,10 @@ CTYPE = {
     "int64": "long", "int32": "int", "int8": "signed char", "uint8": "unsigned char",
     "bool": "bool", INDEX: "long",
 }  # fmt: skip
-"""C type in which a dtype is stored; 16-bit floats have storage types of their own."""
+"""C type in which a dtype is stored, and computed where that is another; narrow reals have :data:`STORED`."""
+
+STORED = {"float16": "tw::f16", "bfloat16": "tw::bf16", "float8_e4m3fn": "tw::f8e4m3", "float8_e5m2": "tw::f8e5m2"}
+"""C types of the reals that are stored only."""
 
 VECTOR_TYPE = {
     "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "int64": "long",
@@ -43,7 +46,7 @@ def number(value: Any, dtype: str) -> str:
     if dtype == "bool":
         return "true" if value else "false"
     if dtype in FLOATS:
-        x = float(value)
+        x = float(value) if dtype == "float64" else _single(float(value))
         suffix = "" if dtype == "float64" else "f"
         if math.isnan(x):
             return f'__builtin_nan{suffix}("")'
@@ -58,6 +61,13 @@ def number(value: Any, dtype: str) -> str:
     if n == -(2**31) and dtype != "int64":
         return "(-2147483647-1)"
     return f"{n}L" if dtype in ("int64", INDEX) else f"{n}"
+
+
+def _single(x: float) -> float:
+    """The number where float32 has its like, else the end that it rounds to: compilers refuse literals beyond."""
+    if abs(x) >= 2.0**128 - 2.0**103:
+        return math.copysign(math.inf, x)
+    return math.copysign(0.0, x) if abs(x) <= 2.0**-150 else x
 
 
 def _no_load(e: Expr, guard: str | None) -> str:
@@ -120,7 +130,7 @@ class Printer:
         if op == "not":
             return f"(!{self.scalar(a[0])})"
         if op == "neg":
-            return f"(-{self.scalar(a[0])})"
+            return _negated(self.scalar(a[0]))
         if op in ("min", "max"):
             t = computed(e.dtype)
             return f"tw::{op}<{t}>({self.scalar(a[0])}, {self.scalar(a[1])})"
@@ -129,6 +139,8 @@ class Printer:
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:
         text = self.scalar(a)
+        if dtype in STORED and not holds(dtype, a.dtype):
+            return f"tw::rounded<{STORED[dtype]}>({text if a.dtype in FLOATS else f'(float)({text})'})"
         if dtype == "bool":
             return text if a.dtype == "bool" else f"({text} != 0)"
         if dtype in ("int8", "uint8"):
@@ -148,6 +160,10 @@ class Printer:
 
     def _name(self, e: Expr) -> str | None:
         return self.names.get(self.memo.numbers.of(e)) if self.names else None
+
+    def named(self, e: Expr) -> bool:
+        """Whether a temporary holds the value."""
+        return self._name(e) is not None
 
     # -- a vector of values
     def varies(self, e: Expr) -> bool:
@@ -272,7 +288,7 @@ class Printer:
                 return _by_bits(op, text, d)
             return f"tw::{op}<{v}>({text}, tw::splat<{v}>({number(a[1].value, e.dtype)}))"
         if op == "neg":
-            return f"(-{self.vector_text(a[0], lane)})"
+            return _negated(self.vector_text(a[0], lane))
         if op in ("min", "max"):
             return f"tw::{op}<{v}>({self.vector_text(a[0], lane)}, {self.vector_text(a[1], lane)})"
         if op in _INFIX:
@@ -290,6 +306,8 @@ class Printer:
         if a.dtype == "bool":
             return f"tw::select({self.mask(a)}, tw::splat<{v}>(1), {v}{{}})"
         text = f"tw::convert<{v}>({self.vector_text(a)})"
+        if dtype in STORED and not holds(dtype, a.dtype):
+            return f"tw::rounded_lanes<{STORED[dtype]}>({self.vector_text(a) if a.dtype == 'float64' else text})"
         if dtype in ("int8", "uint8"):
             return f"tw::convert<{v}>(tw::convert<{self.vec(CTYPE[dtype])}>({text}))"
         return text
@@ -349,6 +367,11 @@ def _all(conditions: list[Expr]) -> Expr:
     for c in conditions[1:]:
         result = Expr("and", "bool", (result, c))
     return result
+
+
+def _negated(text: str) -> str:
+    # Two signs in a row would be a decrement.
+    return f"(-({text}))" if text.startswith("-") else f"(-{text})"
 
 
 def _by_bits(op: str, text: str, d: int) -> str:

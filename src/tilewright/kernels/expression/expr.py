@@ -26,6 +26,8 @@ NARROW = ("bfloat16", "float16", *FLOAT8)
 SIXTEEN = ("float16", "bfloat16")
 """Reals of 16 bits."""
 FLOATS = ("float64", "float32", *NARROW)
+MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
+"""Significant bits of the reals."""
 INTEGERS = ("int64", "int32", "int8", "uint8")
 BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """Dtypes that NumPy lacks: their arrays hold bit patterns, in these dtypes."""
@@ -287,6 +289,9 @@ def const(value: Number, dtype: str) -> Expr:
         return Expr("const", dtype, (), bool(value))
     if not math.isfinite(value) or int(value) != value:
         raise TypeError(f"{value} is no {dtype}; write te.cast(x, 'float32') for real arithmetic")
+    bits = 8 * ITEMSIZE[dtype]
+    if bits >= 32 and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):  # shorter ones are computed in 32
+        raise TypeError(f"{value} is no {dtype}: it has {bits} bits")
     return Expr("const", dtype, (), int(value))
 
 
@@ -416,6 +421,23 @@ def cast(a: ExprLike, dtype: str) -> Expr:
     if x.op == "const" and dtype == INDEX and isinstance(x.value, (int, float)):
         return const(int(x.value), INDEX)
     return Expr("cast", dtype, (x,))
+
+
+def holds(dtype: str, source: str) -> bool:
+    """Whether a real dtype holds every value of another dtype, so that a conversion to it rounds nothing."""
+    if source in FLOATS:
+        narrower = (dtype, source) in (("float16", "bfloat16"), ("float8_e4m3fn", "float8_e5m2"))
+        return MANTISSA[source] <= MANTISSA[dtype] and not narrower
+    return source == "bool" or 8 * ITEMSIZE[source] <= MANTISSA[dtype]
+
+
+def unwidened(e: Expr) -> Expr:
+    """What a conversion converts that keeps every value, to a real or a wider whole dtype; others as they are."""
+    if e.op != "cast":
+        return e
+    source = e.args[0].dtype
+    wider = {e.dtype, source} <= set(INTEGERS) and ITEMSIZE[source] < ITEMSIZE[e.dtype]
+    return e.args[0] if wider or (e.dtype in FLOATS and holds(e.dtype, source)) else e
 
 
 _UFUNCS: dict[str, Callable[[ExprLike, ExprLike], Expr]] = {

@@ -60,6 +60,31 @@ def truncate_tf32(x: Array) -> Array:
     return result
 
 
+def rounded(x: Array, dtype: str) -> Array:
+    """float64 values rounded to a real ``dtype``, once, to nearest even, as a conversion does; NaN passes through.
+
+    What is too large becomes infinite, and NaN in float8_e4m3fn, which has no infinity.
+    """
+    if dtype == "float64":
+        return x
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype in ("float32", "float16"):
+            return x.astype(dtype).astype(np.float64)
+        digits, least, largest = _ROUNDED[dtype]
+        step = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, least) - digits)
+        near = np.rint(x / step) * step
+    beyond = np.nan if dtype == "float8_e4m3fn" else np.copysign(np.inf, x)
+    result: Array = np.where(np.abs(near) > largest, beyond, near)
+    return result
+
+
+_ROUNDED = {
+    "bfloat16": (7, -126, float.fromhex("0x1.fep127")), "float8_e4m3fn": (3, -6, 448.0),
+    "float8_e5m2": (2, -14, 57344.0),
+}  # fmt: skip
+"""Explicit bits of mantissa, exponent of the smallest normal value, largest value."""
+
+
 def from_bfloat16(bits: Array) -> Array:
     """float32 values of bfloat16 bit patterns (uint16)."""
     result: Array = (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)

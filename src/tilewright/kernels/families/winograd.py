@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import Expr, unwidened
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.contraction import Contraction, contractions
 from tilewright.kernels.families.index_forms import IndexForms, Window
@@ -83,7 +83,7 @@ def _converted(value: Expr) -> Expr:
     """A value without the conversion to the type of the sums."""
     if value.op == "select":
         return Expr("select", value.args[1].dtype, (value.args[0], _converted(value.args[1]), value.args[2]))
-    return value.args[0] if value.op == "cast" else value
+    return unwidened(value)
 
 
 def _matched(c: Contraction, image: Window | None, weight: Window | None) -> Convolution | None:

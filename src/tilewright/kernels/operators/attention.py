@@ -13,7 +13,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.nn.attention import SCORE_NAMES
 from tilewright.kernels.nn.formula import numpy_value
 from tilewright.kernels.operator import operator
-from tilewright.kernels.operators.numeric import REALS, Array, rounded
+from tilewright.kernels.operators.numeric import REALS, Array, below_top, rounded
 
 Mask = Literal["none", "bool", "float"]
 
@@ -34,10 +34,11 @@ def _numpy(
 ) -> Array:
     if page:
         table = rest[-1]
-        key, value = (x[table].reshape(len(table), -1, *x.shape[2:]).swapaxes(1, 2) for x in (key, value))
+        rows = len(table), table.shape[1] * page
+        key, value = (x[table].reshape(*rows, *x.shape[2:]).swapaxes(1, 2) for x in (key, value))
     (b, h, lq, d), (_, hk, lk, _) = query.shape, key.shape
-    key, value = np.repeat(key, h // hk, axis=1), np.repeat(value, h // hk, axis=1)
-    score = query @ key.swapaxes(2, 3) * query.dtype.type(scale or 1 / math.sqrt(d))
+    key, value = (np.repeat(x, h // hk if hk else 1, axis=1) for x in (key, value))
+    score = query @ key.swapaxes(2, 3) * query.dtype.type(scale or 1 / math.sqrt(max(d, 1)))
     if score_mod:
         places = np.ogrid[:b, :h, :lq, :lk]
         known = dict(zip(SCORE_NAMES, (score, *places), strict=True))
@@ -53,7 +54,7 @@ def _numpy(
         value = np.where(np.arange(lk)[:, None] < held, value, 0)  # what memory holds there may be NaN
     if is_causal or lengths:
         score = np.where(np.arange(lk) <= last, score, -np.inf)
-    weights = np.exp(score - score.max(axis=-1, keepdims=True))
+    weights = np.exp(below_top(score, -1))
     out = weights @ value / weights.sum(axis=-1, keepdims=True)
     return np.asarray(out, query.dtype)
 

@@ -19,7 +19,7 @@ def _numpy(x: Array, weight: Array, *, stride: te.Ints = 1, padding: te.Ints = 0
     image = np.pad(wide(x), ((0, 0), (top, top), (left, left), (0, 0), (0, 0), (0, 0)))
     n, h, width, cap_h, cap_k, ci = image.shape
     kh, kw, _, cap_w, _, co = w.shape
-    rows = np.moveaxis(image.reshape(n, h, width, -1), -1, 1)
+    rows = np.moveaxis(image.reshape(n, h, width, cap_h * cap_k * ci), -1, 1)
     out: Array | None = None
     for (r, s), window in shifted(rows, (kh, kw), tuples(stride, 2), (1, 1)):
         ho, wo = window.shape[2:]
@@ -27,7 +27,7 @@ def _numpy(x: Array, weight: Array, *, stride: te.Ints = 1, padding: te.Ints = 0
         right_side = w[r, s].transpose(0, 2, 1, 3).reshape(cap_k * ci, cap_w * co)
         product = (left_side @ right_side).reshape(n, ho, wo, cap_h, cap_w, co)
         out = product if out is None else out + product
-    assert out is not None
+    assert out is not None  # a window has elements
     return rounded_like(out, x)
 
 

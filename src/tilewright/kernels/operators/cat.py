@@ -21,7 +21,8 @@ def _numpy(*inputs: Array, dim: int = 0, **_: object) -> Array:
 def _infer(shapes: Sequence[tuple[int, ...]], dim: int = 0, **_: object) -> dict[str, Value]:
     if len(shapes) > len(NAMES):
         raise ValueError(f"it takes {len(NAMES)} tensors at most")
-    nn.cat([te.input(n, s) for n, s in zip(NAMES, shapes, strict=False)], dim)  # which refuses what does not fit
+    filled = [[max(k, 1) for k in s] for s in shapes]
+    nn.cat([te.input(n, s) for n, s in zip(NAMES, filled, strict=False)], dim)  # which refuses what does not fit
     return {name: ",".join(map(str, shape)) for name, shape in zip(NAMES, [*shapes, (), (), ()], strict=False)}
 
 

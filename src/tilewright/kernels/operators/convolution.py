@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -113,9 +114,10 @@ def numpy_convolution(
     out: Array | None = None
     for tap, window in shifted(image, kernel, step, tuples(dilation, axes)):
         taps = np.ascontiguousarray(spatially(w, tap)).reshape(groups, co // groups, cg)
-        product = np.matmul(taps, window.reshape(n, groups, cg, -1)).reshape(n, co, *window.shape[2:])
+        sizes = window.shape[2:]
+        product = np.matmul(taps, window.reshape(n, groups, cg, math.prod(sizes))).reshape(n, co, *sizes)
         out = product if out is None else out + product
-    assert out is not None
+    assert out is not None  # a window has elements
     return numpy_finished(out, x, rest, layout=layout, bias=bias, batch_norm=batch_norm, eps=eps, activation=activation)
 
 

@@ -26,7 +26,7 @@ def _numpy(
     activation: Activation = "none",
 ) -> Array:
     w = (weight.T if trans_b else weight).astype(x.dtype)
-    wide = np.repeat(scale, len(w) // len(scale), axis=0) if scale.ndim == 2 else scale
+    wide = np.repeat(scale, group_size, axis=0) if scale.ndim == 2 else scale
     return numpy_epilogue(x @ (w * wide), rest, bias, activation, False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from tilewright.kernels.operators.numeric import REALS, Array, expected, rounded
 
 @rounded
 def _numpy(x: Array, *rest: Array, num_groups: int, affine: bool = True, eps: float = 1e-5) -> Array:
-    groups = x.reshape(x.shape[0], num_groups, -1)
+    groups = x.reshape(x.shape[0], num_groups, x.shape[1] // num_groups * math.prod(x.shape[2:]))
     centred = groups - groups.mean(axis=2, keepdims=True)
     out = centred / np.sqrt((centred * centred).mean(axis=2, keepdims=True) + x.dtype.type(eps))
     out = out.reshape(x.shape)

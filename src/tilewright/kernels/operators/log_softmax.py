@@ -6,13 +6,13 @@ import numpy as np
 
 from tilewright.kernels import nn, te
 from tilewright.kernels.operator import operator
-from tilewright.kernels.operators.numeric import REALS, Array, rounded
+from tilewright.kernels.operators.numeric import REALS, Array, below_top, rounded
 from tilewright.kernels.operators.reduction import infer
 
 
 @rounded
 def _numpy(x: Array, dim: int = -1) -> Array:
-    less = x - x.max(axis=dim, keepdims=True)
+    less = below_top(x, dim)
     return np.asarray(less - np.log(np.exp(less).sum(axis=dim, keepdims=True)))
 
 

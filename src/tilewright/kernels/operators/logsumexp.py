@@ -13,7 +13,7 @@ from tilewright.kernels.operators.reduction import infer, reduced
 @rounded
 def _numpy(x: Array, dim: tuple[int, ...] | int = (), keepdim: bool = False) -> Array:
     axes = axes_of(dim)
-    top = x.max(axis=axes, keepdims=True)
+    top = x.max(axis=axes, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, x.dtype.type(0))
     total = np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
     return total if keepdim else np.asarray(total.squeeze(axes))

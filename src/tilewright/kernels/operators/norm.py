@@ -17,7 +17,7 @@ from tilewright.kernels.operators.reduction import infer
 def _numpy(x: Array, ord: NormOrder = "2", dim: tuple[int, ...] | int = (), keepdim: bool = False) -> Array:
     axes = tuple(sorted(d % x.ndim for d in axes_of(dim) or range(x.ndim)))
     kept = [d for d in range(x.ndim) if d not in axes]
-    rows = x.transpose([*kept, *axes]).reshape([*(x.shape[d] for d in kept), -1])
+    rows = x.transpose([*kept, *axes]).reshape([*(x.shape[d] for d in kept), math.prod(x.shape[d] for d in axes)])
     out = np.linalg.norm(rows, ord=math.inf if ord == "inf" else int(ord), axis=-1)
     return np.expand_dims(out, axes) if keepdim else np.asarray(out)
 

@@ -30,6 +30,12 @@ def rounded(fn: Callable[..., Array]) -> Callable[..., Array]:
     return run
 
 
+def below_top(x: Array, axes: int | tuple[int, ...] | None) -> Array:
+    """``x`` less its largest value along the axes: nothing overflows in an exponential of it. Rows may be empty."""
+    less: Array = x - x.max(axis=axes, keepdims=True, initial=-np.inf)
+    return less
+
+
 def axes_of(dim: int | tuple[int, ...]) -> tuple[int, ...] | None:
     """``dim`` as NumPy's ``axis``: ``None`` for all."""
     return numbers(dim) or None

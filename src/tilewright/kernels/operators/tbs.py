@@ -9,13 +9,13 @@ import numpy as np
 from tilewright.core import UsageError, Value
 from tilewright.kernels import nn, te
 from tilewright.kernels.operator import operator
-from tilewright.kernels.operators.numeric import REALS, Array, rounded
+from tilewright.kernels.operators.numeric import REALS, Array, below_top, rounded
 
 
 @rounded
 def _numpy(query: Array, key: Array) -> Array:
     score = query.transpose(0, 2, 1, 3) @ key.transpose(0, 2, 3, 1)
-    e = np.exp(score - score.max(axis=-1, keepdims=True))
+    e = np.exp(below_top(score, -1))
     return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 

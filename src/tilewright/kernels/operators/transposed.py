@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from tilewright.kernels.operators.windowed import (
     channels_first,
     check_ranks,
     check_rest,
+    check_window,
     numpy_finished,
     spatially,
     split_image,
@@ -76,7 +78,8 @@ def numpy_transposed(
     spans = [(h - 1) * s + d * (k - 1) + 1 for h, s, d, k in zip(sizes, steps, gaps, kernel, strict=True)]
     # Beyond what the taps reach, a larger output_padding than padding leaves places that nothing is added to.
     full = np.zeros((n, groups * og, *(a + e for a, e in zip(spans, extras, strict=True))), image.dtype)
-    flat = image.reshape(n, groups, ci // groups, -1)
+    check_window(kernel, sizes)
+    flat = image.reshape(n, groups, ci // groups, math.prod(sizes))
     for tap in itertools.product(*map(range, kernel)):
         taps = spatially(w, tap).reshape(groups, ci // groups, og)
         product = np.matmul(taps.swapaxes(1, 2), flat).reshape(n, groups * og, *sizes)

@@ -90,11 +90,20 @@ def padded(x: Array, padding: Sequence[int], fill: float = 0.0) -> Array:
     return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)], constant_values=fill)
 
 
+def check_window(kernel: Sequence[int], counts: Sequence[int]) -> None:
+    """Raise ``UsageError`` for a window without elements, or with no place: ``counts`` places along each axis."""
+    if 0 in kernel:
+        raise UsageError(f"a window of {tuple(kernel)} has no elements", "Its sizes are at least 1")
+    if min(counts) < 1:
+        raise UsageError(f"a window of {tuple(kernel)} fits nowhere", "Make the input or its padding larger")
+
+
 def shifted(
     x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], Array]]:
     """Every tap, and what it reads at all positions of the window: (n, c, *out)."""
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
+    check_window(kernel, counts)
     for tap in itertools.product(*map(range, kernel)):
         parts = zip(tap, counts, stride, dilation, strict=True)
         yield tap, spatially(x, [slice(r * d, r * d + s * (n - 1) + 1, s) for r, n, s, d in parts])

@@ -19,6 +19,10 @@ TW_DEVICE float to_float(f16 h) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) :
 TW_DEVICE float to_float(bf16 h) { return bits_float((u32)h.bits << 16); }
 TW_DEVICE f16 to_f16(float x) { f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x)); return h; }
 TW_DEVICE bf16 to_bf16(float x) { bf16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(x)); return h; }
+TW_DEVICE float to_odd(double x) {
+    float f; asm("cvt.rz.f32.f64 %0, %1;" : "=f"(f) : "d"(x));
+    return (double)f == x ? f : bits_float(float_bits(f) | 1u);
+}
 TW_DEVICE u32 pack_f16(float low, float high) {
     u32 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r;
 }
@@ -49,6 +53,11 @@ TW_DEVICE f16 to_f16(float x) {
 TW_DEVICE bf16 to_bf16(float x) {
     u32 b = float_bits(x);
     return {(u16)(x != x ? 0x7fffu : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16)};
+}
+TW_DEVICE float to_odd(double x) {
+    float f = (float)x;
+    if (x != x || (double)f == x) return f;
+    return bits_float((float_bits(f) - (__builtin_fabs((double)f) > __builtin_fabs(x))) | 1u);
 }
 TW_DEVICE u32 pack_f16(float low, float high) { return to_f16(low).bits | (u32)to_f16(high).bits << 16; }
 TW_DEVICE u32 pack_bf16(float low, float high) { return to_bf16(low).bits | (u32)to_bf16(high).bits << 16; }

@@ -1,7 +1,7 @@
 """The meaning of a program: a float64 interpreter on NumPy arrays.
 
 It shares nothing with the code generator. Real arithmetic is done in float64 whatever the dtypes
-say (inputs of low precision are read as their exact values, casts between reals do not round), whole
+say (inputs of low precision are read as their exact values; what rounds are casts, once each), whole
 numbers in int64. Any block of the output can be had within a memory budget: earlier stages are
 computed only where that block reads them, and every stage in chunks of its axes.
 """

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.kernels.expression.bounds import Bounds
-from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers
-from tilewright.kernels.expression.numerics import decode, erf, round_tf32, truncate_tf32
+from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, holds
+from tilewright.kernels.expression.numerics import decode, erf, round_tf32, rounded, truncate_tf32
 from tilewright.kernels.expression.program import Stage
 
 Array = np.ndarray[Any, Any]
@@ -55,9 +55,14 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 def convert(value: Array, dtype: str, source: str) -> Array:
-    """A cast: reals keep their value, reals become whole toward zero, whole numbers wrap."""
+    """A cast: to a real that holds fewer values it rounds, to nearest even; reals become whole toward zero, whole
+    numbers wrap. Whole numbers become reals of less than 32 bits by way of float32, as in NumPy and PyTorch.
+    """
     if dtype in FLOATS:
-        return value.astype(np.float64, copy=False)
+        if holds(dtype, source):
+            return value.astype(np.float64, copy=False)
+        single = source not in FLOATS and dtype != "float64"
+        return rounded((value.astype(np.float32) if single else value).astype(np.float64, copy=False), dtype)
     if dtype == "bool":
         return value.astype(np.bool_, copy=False)
     if source in FLOATS:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.kernels.expression.expr import FLOATS, Expr, const
+from tilewright.kernels.expression.expr import FLOATS, Expr, const, unwidened
 from tilewright.kernels.expression.program import Monoid, Stage
 from tilewright.kernels.reference.expressions import Array, Body, Box, Scope, chunks, points_within, weight
 
@@ -148,9 +148,8 @@ def factorise(stage: Stage) -> Factors | None:
 def _product(e: Expr) -> list[Expr]:
     if e.op == "mul":
         return [f for a in e.args for f in _product(a)]
-    if e.op == "cast" and e.dtype in FLOATS and e.args[0].dtype in FLOATS:
-        return _product(e.args[0])
-    return [e]
+    inner = unwidened(e)
+    return [e] if inner is e or inner.dtype not in FLOATS else _product(inner)
 
 
 def _pair(factors: list[Factor]) -> tuple[Factor, Factor] | None:

@@ -28,4 +28,6 @@ TW_INLINE void narrow(f8e5m2 &h, float x) {
     else r = (a + 0xfffffu + ((a >> 21) & 1u) - 0x38000000u) >> 21;
     h.bits = (unsigned char)(r | ((b >> 24) & 0x80u));
 }
+TW_INLINE void narrow(f8e4m3 &h, double x) { narrow(h, to_odd(x)); }
+TW_INLINE void narrow(f8e5m2 &h, double x) { narrow(h, to_odd(x)); }
 }  // namespace tw

@@ -23,6 +23,19 @@ TW_INLINE void narrow(bf16 &h, float x) {
     h.bits = (unsigned short)(x != x ? (b >> 16) | 0x40u : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
 }
 
+// To the nearest float of odd bits where it is not exact: what rounds it further then rounds the double once.
+TW_INLINE float to_odd(double x) {
+    float f = (float)x;
+    if (x != x || f == x) return f;
+    unsigned b = float_bits(f);
+    return bits_float((b - (__builtin_fabs((double)f) > __builtin_fabs(x))) | 1u);
+}
+TW_INLINE void narrow(f16 &h, double x) { narrow(h, to_odd(x)); }
+TW_INLINE void narrow(bf16 &h, double x) { narrow(h, to_odd(x)); }
+// A value rounded to a storage type.
+template <class H> TW_INLINE float rounded(float x) { H h; narrow(h, x); return widen(h); }
+template <class H> TW_INLINE float rounded(double x) { return rounded<H>(to_odd(x)); }
+
 // Vectors: 16-bit patterns to floats and back.
 template <int L> TW_INLINE vec<float, L> widen_bits(vec<unsigned short, L> h, const f16 *) {
     typedef vec<unsigned, L> U;
@@ -65,8 +78,20 @@ template <int L> TW_INLINE vec<unsigned short, L> narrow_bits(vec<float, L> x, c
 template <class V, class H> TW_INLINE V from_half(vec<unsigned short, lanes<V>> h, const H *p) {
     return convert<V>(widen_bits<lanes<V>>(h, p));
 }
+template <int L> TW_INLINE vec<float, L> to_odd(vec<double, L> x) {
+    typedef vec<long, L> I;
+    vec<float, L> f = __builtin_convertvector(x, vec<float, L>);
+    vec<double, L> d = __builtin_convertvector(f, vec<double, L>);
+    I inexact = (d != x) & (x == x), away = ((d < 0 ? -d : d) > (x < 0 ? -x : x)) & inexact;
+    vec<int, L> b = (vec<int, L>)f + __builtin_convertvector(away, vec<int, L>);
+    return (vec<float, L>)(b | (__builtin_convertvector(inexact, vec<int, L>) & 1));
+}
 template <class V, class H> TW_INLINE vec<unsigned short, lanes<V>> to_half(V v, const H *p) {
-    return narrow_bits<lanes<V>>(convert<vec<float, lanes<V>>>(v), p);
+    if constexpr (sizeof(V) == 8 * lanes<V>) return narrow_bits<lanes<V>>(to_odd<lanes<V>>(v), p);
+    else return narrow_bits<lanes<V>>(convert<vec<float, lanes<V>>>(v), p);
+}
+template <class H, class V> TW_INLINE vec<float, lanes<V>> rounded_lanes(V v) {
+    return from_half<vec<float, lanes<V>>>(to_half(v, (const H *)0), (const H *)0);
 }
 // Memory access of vector.h for both storage types: values are vectors of floats.
 template <class V> TW_INLINE V load(const f16 *p) {
@@ -92,6 +117,9 @@ template <class V> TW_INLINE void store_n(f16 *p, V v, long n) { store_n((unsign
 template <class V> TW_INLINE void store_step(f16 *p, long step, V v, long n = lanes<V>) {
     store_step((unsigned short *)p, step, to_half(v, p), n);
 }
+template <class I, class V> TW_INLINE void store_at(f16 *p, I i, V v, long n = lanes<V>) {
+    store_at((unsigned short *)p, i, to_half(v, p), n);
+}
 template <class V> TW_INLINE V load(const bf16 *p) {
     return from_half<V>(get<vec<unsigned short, lanes<V>>>((const unsigned short *)p), p);
 }
@@ -114,5 +142,8 @@ template <class V> TW_INLINE void store(bf16 *p, V v) { store((unsigned short *)
 template <class V> TW_INLINE void store_n(bf16 *p, V v, long n) { store_n((unsigned short *)p, to_half(v, p), n); }
 template <class V> TW_INLINE void store_step(bf16 *p, long step, V v, long n = lanes<V>) {
     store_step((unsigned short *)p, step, to_half(v, p), n);
+}
+template <class I, class V> TW_INLINE void store_at(bf16 *p, I i, V v, long n = lanes<V>) {
+    store_at((unsigned short *)p, i, to_half(v, p), n);
 }
 }  // namespace tw

@@ -254,6 +254,9 @@ template <class T, class V> TW_INLINE void store_n(T *p, V v, long n) { put_n(p,
 template <class T, class V> TW_INLINE void store_step(T *p, long step, V v, long n = lanes<V>) {
     for (int l = 0; l < lanes<V>; l++) if (l < n) p[l * step] = (T)v[l];
 }
+template <class T, class I, class V> TW_INLINE void store_at(T *p, I i, V v, long n = lanes<V>) {
+    for (int l = 0; l < lanes<V>; l++) if (l < n) p[i[l]] = (T)v[l];
+}
 
 // What keeps compilers to the registers of a loop whose accumulators leave few over. TW_HOLD: the vector is in one from
 // here on, and not read from memory again where it is used. TW_KEEP: it still is, so nothing was computed into its

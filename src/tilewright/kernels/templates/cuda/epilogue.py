@@ -21,6 +21,7 @@ from tilewright.kernels.templates.cuda.text import (
     computed,
     from_storage,
     printer,
+    stored,
     to_storage,
 )
 
@@ -68,8 +69,8 @@ class Epilogue:
         lines: list[str] = []
         for number, (stage, dtype, e) in enumerate(chain):
             last = number == len(chain) - 1
-            if last and e.op == "cast" and e.dtype == dtype == c.output.dtype and dtype in SIXTEEN:
-                e = e.args[0]  # the store rounds
+            if last:
+                e = stored(e, c.output.dtype)
             p = printer(c.program, c.stage.ranges, axes, {"l0": acc}, (e,), lambda x: held.get(str(x.value)))
 
             def fresh(_: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.core import Launch
 from tilewright.kernels.codegen.ranges import Range
-from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr, const
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor, strides_of
 from tilewright.kernels.families.parts import Part
@@ -135,11 +135,6 @@ def evaluated(p: DevicePrinter, exprs: Sequence[Expr], pad: str, prefix: str = "
     p.bind(exprs, lines.append, lambda _: f"{prefix}{len(lines)}")
     texts = [p.scalar(e) for e in exprs]
     return "".join(f"{pad}{line}\n" for line in lines), texts
-
-
-def stored(e: Expr, dtype: str) -> Expr:
-    """A value whose last conversion the store does."""
-    return e.args[0] if e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN else e
 
 
 def place(part: Part) -> Linear:

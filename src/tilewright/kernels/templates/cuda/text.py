@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import INDEX, Expr, whole
+from tilewright.kernels.expression.expr import INDEX, SIXTEEN, Expr, holds, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.group import Group
@@ -56,6 +56,12 @@ def to_storage(dtype: str, text: str) -> str:
     if dtype in ("float16", "bfloat16"):
         return f"tw::to_{'f16' if dtype == 'float16' else 'bf16'}((float)({text}))"
     return f"({STORAGE[dtype]})({text})"
+
+
+def stored(e: Expr, dtype: str) -> Expr:
+    """A value whose last conversion the store does, from float32."""
+    last = e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN and e.args[0].dtype != "float64"
+    return e.args[0] if last else e
 
 
 def digits(extents: Mapping[str, int], fused: str, wide: bool = False) -> dict[str, str]:
@@ -157,7 +163,8 @@ class DevicePrinter(Printer):
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:
         text = self.scalar(a)
-        if dtype in ("float16", "bfloat16") and a.dtype != dtype:
+        if dtype in ("float16", "bfloat16") and not holds(dtype, a.dtype):
+            text = f"tw::to_odd({text})" if a.dtype == "float64" else text
             return f"tw::to_float({to_storage(dtype, text)})"
         if self.narrow and dtype == INDEX:
             return f"(int)({text})"
@@ -242,5 +249,5 @@ def parameters(program: Program, arguments: tuple[str, ...] = ()) -> str:
 __all__ = [
     "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "computed", "declared",
     "digits", "from_storage", "load_text", "mentioned", "narrow", "parameters", "printer", "reach", "read_text",
-    "split", "to_storage",
+    "split", "stored", "to_storage",
 ]  # fmt: skip

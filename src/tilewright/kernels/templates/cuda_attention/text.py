@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, SIXTEEN, Expr, axis, const
+from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, Expr, axis, const
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
@@ -20,6 +20,7 @@ from tilewright.kernels.templates.cuda.text import (
     parameters,
     printer,
     split,
+    stored,
     to_storage,
 )
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
@@ -276,9 +277,8 @@ def position(p: AttentionTiling, query: str, e: str) -> str:
 @lru_cache(maxsize=256)
 def finish(p: AttentionTiling) -> Function:
     """``finish(inputs..., o, outer axes..., i, e)``: the value to be stored for a normalised result."""
-    e, dtype = p.a.finish, p.a.output.dtype
-    if e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN:
-        e = e.args[0]  # the store rounds
+    dtype = p.a.output.dtype
+    e = stored(p.a.finish, dtype)
     made = _printer(p, {p.a.query: "i", p.a.key: "e"}, {VALUE: "o"}, e)
     body: list[str] = []
     made.bind((e,), body.append, lambda _: f"t{len(body)}")

@@ -10,7 +10,7 @@ from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.grid import rounds
-from tilewright.kernels.templates.cuda.kernels import evaluated, kernel, stored
+from tilewright.kernels.templates.cuda.kernels import evaluated, kernel
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
@@ -19,6 +19,7 @@ from tilewright.kernels.templates.cuda.text import (
     from_storage,
     parameters,
     printer,
+    stored,
 )
 from tilewright.kernels.templates.cuda.vectors import Vector, pack
 from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, run

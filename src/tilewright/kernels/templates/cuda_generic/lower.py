@@ -12,9 +12,8 @@ from tilewright.kernels.templates.cuda.kernels import (
     part_printer,
     place_text,
     signature,
-    stored,
 )
-from tilewright.kernels.templates.cuda.text import declared, digits, to_storage
+from tilewright.kernels.templates.cuda.text import declared, digits, stored, to_storage
 from tilewright.kernels.templates.cuda_generic.space import PartTiling
 
 

@@ -14,10 +14,17 @@ from tilewright.kernels.templates.cuda.kernels import (
     kernel,
     place,
     place_text,
-    stored,
 )
 from tilewright.kernels.templates.cuda.reduction import Accumulators
-from tilewright.kernels.templates.cuda.text import DevicePrinter, computed, declared, digits, parameters, printer
+from tilewright.kernels.templates.cuda.text import (
+    DevicePrinter,
+    computed,
+    declared,
+    digits,
+    parameters,
+    printer,
+    stored,
+)
 from tilewright.kernels.templates.cuda.vectors import Vector
 from tilewright.kernels.templates.cuda_reduce_window.plan import WindowTiling
 

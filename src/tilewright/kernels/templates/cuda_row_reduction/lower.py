@@ -16,7 +16,7 @@ from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.grid import WARP, fused
-from tilewright.kernels.templates.cuda.kernels import evaluated, kernel, stored
+from tilewright.kernels.templates.cuda.kernels import evaluated, kernel
 from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.text import (
     DevicePrinter,
@@ -27,6 +27,7 @@ from tilewright.kernels.templates.cuda.text import (
     mentioned,
     parameters,
     printer,
+    stored,
     to_storage,
 )
 from tilewright.kernels.templates.cuda.vectors import Vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, stored
+from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, stored, unrounded
 from tilewright.kernels.codegen.emitter import Emitter, Scope
 from tilewright.kernels.codegen.printer import Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
@@ -110,6 +110,7 @@ class Text:
     ) -> None:
         """Compute a vector of the result and store it: at ``to``, or where it belongs."""
         m = self.p.m
+        value = unrounded(value, m.output.dtype)
         printer.bind((value,), w.line, self.emitter.fresh)
         at = to or f"{m.output.name} + ({flat_index((m.position,), m.output, printer)})"
         w.line(stored(at, m.output.dtype, printer.vector_text(value), count, "stream" if stream else "tw::store"))

@@ -215,7 +215,7 @@ def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
         elif rows and vector == NONE and len(stage.axes) > 1 and rows[-1] == stage.axes[-1]:
             # A transpose: columns in blocks, so that the lines they lie in are used up.
             values[p + "rows_axis"], values[p + "rows"] = rows[-1], 4
-            if stage.ranges[rows[-1]] > TILES[1]:
+            if stage.ranges[rows[-1]] > TILES[1] and True in within.options[p + "tiled"]:
                 values[p + "tiled"], values[p + "tile_rows"] = True, TILES[1]
         if vector != NONE and stage.monoid is not None:
             # Sums in flight hide the latency of an addition.

@@ -22,7 +22,7 @@ def _plans(text: str, target: Target, values: Mapping[str, Value]) -> Plans:
 CPU_GENERIC = PlannedTemplate[str, Plans](
     name="cpu_generic",
     family="generic",
-    version=3,
+    version=4,
     kinds=("cpu",),
     refusal="is none",
     find=str,

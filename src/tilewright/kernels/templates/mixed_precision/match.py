@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import Expr, unwidened
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.families.contraction import Contraction, contractions
@@ -146,7 +146,7 @@ def _operand(value: Expr, program: Program) -> Operand:
 
 def _raw(value: Expr, program: Program) -> Raw | None:
     """A value as a padded read: ``cast(x[...])`` or ``select(bounds, x[...], 0)`` with a cast in or around it."""
-    value = value.args[0] if value.op == "cast" else value
+    value = unwidened(value)
     bounds: tuple[Linear, ...] = ()
     if value.op == "select":
         condition, read, other = value.args
@@ -154,7 +154,7 @@ def _raw(value: Expr, program: Program) -> Raw | None:
         if found is None or other.op != "const" or other.value != 0:
             return None
         bounds = tuple(found)
-        value = read.args[0] if read.op == "cast" else read
+        value = unwidened(read)
     if value.op != "load":
         return None
     tensor = program.tensors[str(value.value)]

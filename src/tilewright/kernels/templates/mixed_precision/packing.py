@@ -7,7 +7,7 @@ buffer of single rows, filled run by run or element by element.
 
 from __future__ import annotations
 
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import Expr, unwidened
 from tilewright.kernels.expression.linear import Linear, flat_step
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.mixed_precision.geometry import DotTiling
@@ -28,7 +28,7 @@ def _gathered(p: DotTiling, operand: Operand) -> Expr | None:
     c, load = p.c, operand.value
     if operand.limit is None or operand.raw or len(c.n.axes) != 1:
         return None
-    load = load.args[0] if load.op == "cast" else load
+    load = unwidened(load)
     if load.op != "load" or load.dtype not in ("float32", *HALF):
         return None
     strides = c.program.tensors[str(load.value)].strides

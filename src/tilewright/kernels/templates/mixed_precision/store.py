@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.kernels.codegen.access import unrounded
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Printer
 from tilewright.kernels.expression.expr import LEAVES, TRANSCENDENTAL, Expr
 from tilewright.kernels.expression.linear import Linear
@@ -136,7 +137,8 @@ class Epilogue:
                 texts[repr(x)] = stages.get(str(x.value)) or known[repr(x)]
                 return Expr("var", x.dtype, (), repr(x))
 
-            value = e.map(as_variable)
+            final = number == len(self.chain) - 1
+            value = (unrounded(e, self.p.c.output.dtype) if final else e).map(as_variable)
             last = stages[stage] = f"s{number}"
             printer = Printer({}, var=texts, lanes=p.lanes, varying=frozenset(texts))
             printer.bind((value,), lambda s: lines.append(" " + s), lambda t: f"{t}{len(lines)}")

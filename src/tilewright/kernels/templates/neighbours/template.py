@@ -11,7 +11,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CPU_NEIGHBOURS = PlannedTemplate(
     name="cpu_neighbours",
     family="neighbours",
-    version=1,
+    version=2,
     kinds=("cpu",),
     refusal="is no chain of stages that read their neighbours",
     find=neighbours,

@@ -107,6 +107,8 @@ def _computed(form: ReduceWindow) -> Stencil:
         raise NoMatch
     ranges = part.ranges
     axes = tuple(a for a in part.axes if ranges[a] > 1)
+    if not axes:
+        raise NoMatch  # one element: there is nothing to block
     lin = Linearizer.below(ranges)
     body, reads = _reads(flattened(part.body[0], program.tensors, lin), lin, axes[-1])
     single = {a for a in part.axes if ranges[a] == 1}
