@@ -35,7 +35,8 @@ from tilewright.cli.options import Duration
 from tilewright.database import Database
 from tilewright.measure.places import find_place
 from tilewright.models.extract import Extracted, extract, write_tasks
-from tilewright.models.network import TOLERANCE, largest_error, random_inputs
+from tilewright.models.inputs import random_inputs
+from tilewright.models.truth import largest_error
 from tilewright.tuner.many import tune_many
 from tilewright.tuner.task_file import read_tasks
 
@@ -45,6 +46,8 @@ PEERS = {"onnxruntime": "onnxruntime", "PyTorch": "eager", "torch.compile": "com
 """Columns of the table, and how their ways are called."""
 TURN_SECONDS = 0.3
 """Timed runs of a turn take about so long together, one run at least."""
+TOLERANCE = 1e-3
+"""How far an output may lie from onnxruntime's, as a share of its largest magnitude."""
 QUIET_SECONDS = 0.1
 """Between turns: threads of the last one stop spinning."""
 
@@ -123,7 +126,7 @@ def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
     found = extract(work / "model.onnx")
     if not given.no_tune:
         tune(found, work, db, given.threads, None if given.trials else given.time_budget, given.trials)
-    np.savez(work / "inputs.npz", **random_inputs(found))
+    np.savez(work / "inputs.npz", **random_inputs(found.imported))
     place = find_place("auto", "auto", given.threads)
     cores = ",".join(map(str, place.device.cores))
     with ExitStack() as stack:

@@ -23,7 +23,7 @@ NUMBERS = {
     "a message of a farm": f"{round(messages.LIMIT / (1 << 20))} MiB",
     "a client's absence, until its jobs are dropped": f"{keeper.GRACE / 60:g} minutes",
     "a farm's absence, until a run ends": f"{client.PATIENCE / 60:g} minutes",
-    "ONNX operator sets": f"{OPSETS[0]} to {OPSETS[1]}; older ones are converted",
+    "ONNX operator sets": f"{OPSETS[0]} to {OPSETS[1]}; of older ones, operators that mean the same",
     "a dashboard's connections": f"{serve.CONNECTIONS}, by `--max-connections`",
     "the artifact cache": f"{cache.LIMIT >> 30} GiB, then the oldest goes",
     "misses that a program counts": f"{misses._KEPT:,} kinds",

@@ -13,7 +13,7 @@ from tilewright.kernels.nn.activation import activate
 from tilewright.kernels.nn.element import value
 
 Element = Union[te.Expr, float, int, bool]
-Operand = Union[te.TensorRef, float, int, bool]
+Operand = Union[te.TensorRef, te.Expr, float, int, bool]
 
 
 def broadcast_shape(op: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -86,10 +86,9 @@ def _power(x: Element, y: Element) -> Element:
         raise UsageError("pow: an operand is whole", "Give reals")
     if isinstance(y, te.Expr) or not isinstance(x, te.Expr):
         return te.pow(x, y)
-    if y == 0.5:
-        return te.sqrt(x)
-    if y == -0.5:
-        return te.rsqrt(x)
+    if y in (0.5, -0.5):  # of -inf and -0.0 these are not what roots are
+        root = te.sqrt(te.select(x == -math.inf, math.inf, x + 0.0))
+        return root if y > 0 else 1.0 / root
     if y in range(1, 9):
         return x ** int(y)
     if y in range(-8, 0):
@@ -117,7 +116,7 @@ def _logical(op: str) -> Callable[..., te.TensorRef]:
 def _where(condition: te.TensorRef, input: Operand, other: Operand) -> te.TensorRef:
     if not isinstance(condition, te.TensorRef) or condition.dtype != "bool":
         raise UsageError("where: the condition is no bool tensor", "Compare first")
-    branches = [o for o in (input, other) if isinstance(o, te.TensorRef)]
+    branches = [o for o in (input, other) if isinstance(o, te.TensorRef | te.Expr)]
     kind = branches[0].dtype if branches else "float32"
 
     def chosen(c: te.Expr, x: Element, y: Element) -> te.Expr:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -182,11 +183,8 @@ class GraphBuilder:
                 kept.append(node)
                 needed.update(node.reads)
         constants = {k: v for k, v in self._constants.items() if k in needed}
-        values = {
-            k: v
-            for k, v in self.values.items()
-            if k in needed or any(k == s.name for s in self._inputs) or any(k in n.outputs for n in kept)
-        }
+        kept_values = needed.union((s.name for s in self._inputs), (o for n in kept for o in n.outputs))
+        values = {k: v for k, v in self.values.items() if k in kept_values}
         return Graph(
             tuple(self._inputs),
             MappingProxyType(constants),
@@ -194,6 +192,19 @@ class GraphBuilder:
             tuple(outputs),
             MappingProxyType(values),
         )
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """What is added within is taken back where an error ends it."""
+        nodes, values = len(self._nodes), len(self.values)
+        try:
+            yield
+        except Exception:
+            self._names.difference_update(n.name for n in self._nodes[nodes:])
+            del self._nodes[nodes:]
+            while len(self.values) > values:
+                self._constants.pop(self.values.popitem()[0], None)
+            raise
 
     def _define(self, spec: TensorSpec) -> None:
         if not spec.name or spec.name in self.values:

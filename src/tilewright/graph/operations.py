@@ -9,16 +9,17 @@ from typing import Any, Literal, Union
 from tilewright.core import OperatorError, TensorSpec, UsageError
 from tilewright.graph import elementwise, layout
 from tilewright.kernels import nn, te
-from tilewright.kernels.expression.expr import INDEX, NARROW
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.expression.expr import INDEX, NARROW, const
+from tilewright.kernels.nn.element import computed, value
 
 Kind = Literal["elementwise", "move", "gather", "contraction", "window", "rows", "attention"]
 """``move``: elements in other places, none computed. ``rows``: reductions along axes, and what follows them."""
 
 Number = Union[float, int, bool]
 
-Operand = Union[te.TensorRef, Number, None]
-"""What a statement receives: a tensor, the number of a constant of one element, or ``None`` for an absent input."""
+Operand = Union[te.TensorRef, te.Expr, Number, None]
+"""What a statement receives: a tensor, the number of a constant of one element (with a type where no tensor beside it
+has one), or ``None`` for an absent input."""
 
 State = Callable[..., te.TensorRef]
 
@@ -68,13 +69,26 @@ def infer(
 
 def as_numbers(
     operation: Operation, inputs: Sequence[TensorSpec | None], scalars: Sequence[Number | None]
-) -> list[Number | None]:
-    """Which inputs are stated as numbers: constants of one element, beside a tensor of at least as many axes."""
-    if not operation.numbers:
+) -> list[Number | te.Expr | None]:
+    """Which inputs are stated as numbers: constants of one element, beside a tensor of at least as many axes.
+
+    A number takes the type of the tensor beside it; beside conditions alone it keeps its own.
+    """
+    beside = [s for s, n in zip(inputs, scalars, strict=True) if s is not None and n is None]
+    if not operation.numbers or not beside:
         return [None] * len(inputs)
-    ranks = [len(s.shape) for s, n in zip(inputs, scalars, strict=True) if s is not None and n is None]
-    most = max(ranks, default=-1)
-    return [n if s is not None and len(s.shape) <= most else None for s, n in zip(inputs, scalars, strict=True)]
+    most = max(len(s.shape) for s in beside)
+    conditions = all(s.dtype == "bool" for s in beside)
+
+    def number(spec: TensorSpec | None, given: Number | None) -> Number | te.Expr | None:
+        if spec is None or given is None or len(spec.shape) > most:
+            return None
+        if not conditions:
+            return given
+        own = spec.dtype == computed(spec.dtype) and spec.dtype != "bool"
+        return const(given, spec.dtype) if own else None
+
+    return [number(s, n) for s, n in zip(inputs, scalars, strict=True)]
 
 
 def state(operation: Operation, operands: Sequence[Operand], attributes: Mapping[str, Any]) -> te.TensorRef:

@@ -1,106 +1,170 @@
-"""Reading ONNX files: dynamic sizes given, shapes inferred, whatever is wrong said in one line."""
+"""Reading ONNX files: sizes of dynamic axes given, weights read when they are asked for, faults said in one line."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.errors import nearest
 
-OPSETS = (13, 28)
-"""Versions of ONNX's operator set that are read; older models are converted to the first."""
+Array = np.ndarray[Any, Any]
+
+OPSETS = (7, 28)
+"""Versions of ONNX's operator set whose operators kernels may compute. Models keep theirs: nothing is converted."""
+
+STANDARD = ("", "ai.onnx")
+"""Names of the domain of ONNX's own operators."""
 
 
 def onnx_module() -> Any:
     """The package ``onnx``. Raises ``UsageError`` where it is not installed."""
     try:
         import onnx
+        import onnx.inliner
         import onnx.reference
         import onnx.shape_inference
-        import onnx.version_converter
     except ImportError as e:
         raise UsageError(f"models need the package onnx ({e})", "pip install 'tilewright[onnx]'") from e
     return onnx
 
 
-def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Any:
-    """The ``ModelProto`` in a file, its inputs' shapes fixed and all shapes inferred that follow.
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A sound ``ModelProto`` in its own operator set.
 
-    ``sizes``: of dynamic axes, by name. Raises ``UsageError`` for a file that is missing or damaged, another operator
-    set, an axis without a size, and a size that no axis has.
+    ``path``: the file that it was read from, beside which its external data lies. ``shapes``: of its inputs, by name,
+    every axis with its size. ``sizes``: of dynamic axes, by name.
+    """
+
+    proto: Any
+    path: Path | None
+    shapes: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, int]
+
+    def opset(self, domain: str = "") -> int:
+        """The version of a domain's operator set; 0 where the model imports none."""
+        names = STANDARD if domain in STANDARD else (domain,)
+        return next((s.version for s in self.proto.opset_import if s.domain in names), 0)
+
+    def array(self, tensor: Any) -> Array:
+        """What a ``TensorProto`` holds; external data stays in its file until it is read. Raises ``UsageError``."""
+        onnx = onnx_module()
+        folder = Path() if self.path is None else self.path.parent
+        try:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                return self._external(onnx, tensor, folder)
+            made: Array = onnx.numpy_helper.to_array(tensor)
+        except (OSError, ValueError, TypeError, KeyError, onnx.checker.ValidationError) as e:
+            raise UsageError(
+                f"the weights {tensor.name} cannot be read: {e!s:.160}",
+                "Export the model again, with its data beside it",
+            ) from e
+        return made
+
+    def _external(self, onnx: Any, tensor: Any, folder: Path) -> Array:
+        where = {e.key: e.value for e in tensor.external_data}
+        file = folder / where.get("location", "")
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"{where['location']} lies outside of the model's folder")
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        shape = tuple(tensor.dims)
+        if dtype.name in ("int4", "uint4", "float4_e2m1fn", "int2", "uint2"):  # two or more an element's byte
+            made: Array = onnx.numpy_helper.to_array(tensor, str(folder))
+            return made
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        count = math.prod(shape) * dtype.itemsize
+        mapped: Array = np.memmap(file, np.uint8, "r", int(where.get("offset", 0)), (count,))
+        return mapped.view(dtype).reshape(shape)
+
+
+def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Model:
+    """The model in a file, the shapes of its inputs fixed.
+
+    ``sizes``: of dynamic axes, by name. Raises ``UsageError`` for a file that is missing or damaged, an operator set
+    that is too new, an axis without a size, and a size that no axis has.
     """
     onnx = onnx_module()
     file = Path(path)
     if not file.is_file():
         raise UsageError(f"there is no file {file}", "Name an ONNX model")
     try:
-        model = onnx.load(str(file))
-        onnx.checker.check_model(model)
+        proto = onnx.load(str(file), load_external_data=False)
+        onnx.checker.check_model(_skeleton(onnx, proto))
+        if proto.functions:
+            proto = onnx.inliner.inline_local_functions(proto)
     except OSError as e:
         raise UsageError(f"cannot read {file}: {e.strerror or e}", "Name an ONNX model with its data beside it") from e
     except Exception as e:  # protobuf's and the checker's errors have no common class
         line = next((x for x in str(e).splitlines() if x.strip()), type(e).__name__)
         raise UsageError(f"{file} is no sound ONNX model: {line:.200}", "Export it again") from e
-    return prepared(model, sizes, str(file))
+    return prepared(proto, sizes, file)
 
 
-def prepared(model: Any, sizes: Mapping[str, int] | None = None, file: str = "the model") -> Any:
-    """A sound ``ModelProto`` with its sizes fixed and shapes inferred, as :func:`read_model` gives it."""
-    onnx = onnx_module()
-    model = _converted(onnx, model, file)
-    _fix_sizes(model, dict(sizes or {}), file)
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as e:
-        raise UsageError(
-            f"{file}: shapes do not fit together: {e!s:.200}", "Give other sizes, or export it again"
-        ) from e
-
-
-def _converted(onnx: Any, model: Any, file: str) -> Any:
-    version = next((s.version for s in model.opset_import if s.domain in ("", "ai.onnx")), 0)
-    low, high = OPSETS
-    if version > high:
-        raise UsageError(f"{file} uses operator set {version}", f"Export it with {low} to {high}")
-    if version >= low or version == 0:
-        return model
-    try:
-        return onnx.version_converter.convert_version(model, low)
-    except Exception as e:
-        raise UsageError(
-            f"{file} uses operator set {version}, which cannot be converted", f"Export it with {low} to {high}"
-        ) from e
-
-
-def _fix_sizes(model: Any, sizes: dict[str, int], file: str) -> None:
-    initialized = {t.name for t in model.graph.initializer}
+def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | None = None) -> Model:
+    """A sound ``ModelProto`` with the sizes of its inputs, as :func:`read_model` gives it."""
+    given, file = dict(sizes or {}), "the model" if path is None else str(path)
+    version = Model(proto, path, {}, {}).opset()
+    if version > OPSETS[1]:
+        raise UsageError(f"{file} uses operator set {version}", f"Export it with {OPSETS[0]} to {OPSETS[1]}")
+    initialized = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
+    shapes: dict[str, tuple[int, ...]] = {}
     named: set[str] = set()
-    for value in model.graph.input:
-        if value.name in initialized or not value.type.HasField("tensor_type"):
+    for value in proto.graph.input:
+        if value.name in initialized:
             continue
+        if not value.type.HasField("tensor_type"):
+            raise UsageError(f"{file}: the input {value.name} is no tensor", "Export the model with tensors as inputs")
         if not value.type.tensor_type.HasField("shape"):
             raise UsageError(f"{file}: the input {value.name} has no shape", "Export the model with one")
-        for place, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.HasField("dim_value") and dim.dim_value > 0:
-                continue
-            name = dim.dim_param or f"{value.name}.{place}"
-            named.add(name)
-            if name not in sizes:
-                raise UsageError(
-                    f"{file}: axis {place} of the input {value.name} has no fixed size",
-                    f"Write --size {name}=1, or what it is",
-                )
-            if sizes[name] < 1:
-                raise UsageError(f"the size of {name} is {sizes[name]}", "Sizes are at least 1")
-            dim.dim_value = sizes[name]
-    strange = next((n for n in sizes if n not in named), None)
+        dims = enumerate(value.type.tensor_type.shape.dim)
+        shapes[value.name] = tuple(_size(value.name, place, dim, given, named, file) for place, dim in dims)
+    strange = next((n for n in given if n not in named), None)
     if strange is not None:
         known = f"It has {', '.join(sorted(named))}" if named else "All its sizes are fixed"
         raise UsageError(f"{file} has no axis called {strange!r}", f"{nearest(strange, named)}{known}")
-    del model.graph.value_info[:]
-    for value in model.graph.output:
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
+    return Model(proto, path, shapes, given)
+
+
+def _size(value: str, place: int, dim: Any, sizes: Mapping[str, int], named: set[str], file: str) -> int:
+    """The size of an axis: its own, or the one given. An axis of no elements may be given another size."""
+    own = int(dim.dim_value) if dim.HasField("dim_value") else -1
+    if own > 0:
+        return own
+    name = dim.dim_param or f"{value}.{place}"
+    named.add(name)
+    found = sizes.get(name, own)
+    if name not in sizes and own < 0:
+        raise UsageError(
+            f"{file}: axis {place} of the input {value} has no fixed size", f"Write --size {name}=1, or what it is"
+        )
+    if found < 0:
+        raise UsageError(f"the size of {name} is {found}", "Give the number of elements, 0 or more")
+    return found
+
+
+def _skeleton(onnx: Any, proto: Any) -> Any:
+    """What there is to check of a model: everything but its weights; results may come without types."""
+    made = onnx.ModelProto()
+    made.ir_version = proto.ir_version
+    made.opset_import.extend(proto.opset_import)
+    made.functions.extend(proto.functions)
+    graph, own = made.graph, proto.graph
+    graph.name = own.name or "graph"
+    graph.node.extend(own.node)
+    graph.input.extend(own.input)
+    graph.output.extend(own.output)
+    for tensor in (*own.initializer, *(t.values for t in own.sparse_initializer)):
+        graph.initializer.append(onnx.TensorProto(name=tensor.name, data_type=tensor.data_type or 1, dims=[0]))
+    for value in (*graph.input, *graph.output):
+        if value.type.WhichOneof("value") in (None, "tensor_type"):
+            value.type.tensor_type.elem_type = value.type.tensor_type.elem_type or 1
+            value.type.tensor_type.shape.SetInParent()
+    return made

@@ -1,4 +1,8 @@
-"""What ONNX's operators are in a graph, by name."""
+"""What ONNX's operators are in a graph, by name, in every operator set from 7 on.
+
+The importer compares what a handler makes with ONNX's own inference. A handler that gives another shape or element type
+(8-bit arithmetic, which kernels do in 32 bits) thereby leaves its node to onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ def _plain(operation: str, onnx_name: str) -> None:
 
 
 for _name, _operation in {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Relu": "relu", "Sigmoid": "sigmoid",
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Relu": "relu", "Sigmoid": "sigmoid",
     "Tanh": "tanh", "Erf": "erf", "Sqrt": "sqrt", "Exp": "exp", "Log": "log", "Neg": "neg", "Abs": "abs",
     "Floor": "floor", "Sin": "sin", "Cos": "cos",
     "Reciprocal": "reciprocal", "HardSwish": "hardswish", "Softplus": "softplus", "Where": "where",
@@ -42,6 +46,15 @@ for _name, _operation in {
     "And": "logical_and", "Or": "logical_or", "Not": "logical_not",
 }.items():  # fmt: skip
     _plain(_operation, _name)
+
+
+@handles("Pow")
+def _pow(imp: Importer, node: Node, a: Attributes) -> None:
+    """An exponent of another type is a number beside the base, whose type the result has."""
+    x, y = node.input
+    if y in imp.constants and imp.constants[y].size == 1:
+        y = imp.fresh(imp.constants[y].astype(imp.spec(x).dtype))
+    imp.add("pow", [x, y], node.output[0])
 
 
 @handles("Max", "Min")
@@ -75,9 +88,19 @@ def _hard_sigmoid(imp: Importer, node: Node, a: Attributes) -> None:
     imp.add("hardsigmoid", node.input, node.output[0], alpha=a.get("alpha", 0.2), beta=a.get("beta", 0.5))
 
 
+GREATEST = {
+    **{t: float(np.finfo(t).max) for t in ("float64", "float32", "float16")}, "bfloat16": 255 * 2.0**120
+}  # fmt: skip
+"""The greatest number of each type of reals."""
+
+
 @handles("Clip")
 def _clip(imp: Importer, node: Node, a: Attributes) -> None:
-    bounds = {k: imp.known(n).item() for k, n in zip(("min", "max"), node.input[1:], strict=False) if n}
+    """A bound that is not given is the type's least or greatest number, which infinities become."""
+    most = GREATEST.get(imp.spec(node.input[0]).dtype)
+    bounds: dict[str, Any] = {} if most is None else {"min": -most, "max": most}
+    bounds |= {k: imp.known(n).item() for k, n in zip(("min", "max"), node.input[1:], strict=False) if n}
+    bounds |= {k: a[k] for k in ("min", "max") if k in a}  # before operator set 11
     if bounds:
         imp.add("clamp", node.input[:1], node.output[0], **bounds)
     else:
@@ -109,15 +132,15 @@ def _matmul(imp: Importer, node: Node, attributes: Attributes) -> None:
     if len(a) > 1 and len(b) > 1:
         imp.add("matmul", [x, y], node.output[0])
         return
-    x = imp.add("reshape", [x], shape=(1, *a)) if len(a) == 1 else x
-    y = imp.add("reshape", [y], shape=(*b, 1)) if len(b) == 1 else y
+    x = imp.reshaped(x, (1, *a)) if len(a) == 1 else x
+    y = imp.reshaped(y, (*b, 1)) if len(b) == 1 else y
     made = imp.add("matmul", [x, y])
     shape = list(imp.shape(made))
     if len(b) == 1:
         del shape[-1]
     if len(a) == 1:
         del shape[-1 if len(b) == 1 else -2]
-    imp.add("reshape", [made], node.output[0], shape=tuple(shape))
+    imp.reshaped(made, shape, node.output[0])
 
 
 @handles("Gemm")
@@ -125,7 +148,7 @@ def _gemm(imp: Importer, node: Node, a: Attributes) -> None:
     x, y = node.input[:2]
     c = node.input[2] if len(node.input) > 2 else ""
     if a.get("transA"):
-        x = imp.add("permute", [x], dims=(1, 0))
+        x = imp.fresh(imp.constants[x].T) if x in imp.constants else imp.add("permute", [x], dims=(1, 0))
     alpha, beta = a.get("alpha", 1.0), a.get("beta", 1.0)
     plain = c and beta == 1 and alpha == 1 and a.get("transB") and imp.shape(c) == (imp.shape(y)[0],)
     if plain:
@@ -137,7 +160,10 @@ def _gemm(imp: Importer, node: Node, a: Attributes) -> None:
     if alpha != 1:
         value = imp.add("mul", [value, imp.fresh(np.array(alpha, np.float32))], next(name))
     if c:
-        c = imp.add("mul", [c, imp.fresh(np.array(beta, np.float32))]) if beta != 1 else c
+        if beta != 1 and c in imp.constants:
+            c = imp.fresh((imp.constants[c] * np.float64(beta)).astype(imp.constants[c].dtype))
+        elif beta != 1:
+            c = imp.add("mul", [c, imp.fresh(np.array(beta, np.float32))])
         imp.add("add", [value, c], next(name))
 
 
@@ -218,11 +244,16 @@ def _global_pool(imp: Importer, node: Node, a: Attributes) -> None:
     imp.add(operation, node.input, node.output[0], dim=dims, keepdim=True)
 
 
+def _axes(imp: Importer, node: Node, a: Attributes) -> tuple[int, ...] | None:
+    """Axes, which were an attribute and became an input, where they are given."""
+    if "axes" in a:
+        return tuple(a["axes"])
+    return imp.numbers(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+
+
 @handles("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 def _reduce(imp: Importer, node: Node, a: Attributes) -> None:
-    axes = (
-        tuple(a["axes"]) if "axes" in a else imp.numbers(node.input[1]) if len(node.input) > 1 and node.input[1] else ()
-    )
+    axes = _axes(imp, node, a) or ()
     if not axes and a.get("noop_with_empty_axes"):
         imp.same(node.input[0], node.output[0])
         return
@@ -242,9 +273,16 @@ def _reduce(imp: Importer, node: Node, a: Attributes) -> None:
 
 @handles("Softmax", "LogSoftmax")
 def _softmax(imp: Importer, node: Node, a: Attributes) -> None:
-    imp.add(
-        "softmax" if node.op_type == "Softmax" else "log_softmax", node.input, node.output[0], dim=a.get("axis", -1)
-    )
+    """Before operator set 13 over all axes from ``axis`` on, as if they were one."""
+    x, shape = node.input[0], imp.shape(node.input[0])
+    operation = "softmax" if node.op_type == "Softmax" else "log_softmax"
+    axis = a.get("axis", 1 if imp.opset < 13 else -1)
+    axis = axis + len(shape) if axis < 0 else axis
+    if imp.opset >= 13 or axis == len(shape) - 1:
+        imp.add(operation, [x], node.output[0], dim=axis)
+        return
+    rows = imp.reshaped(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+    imp.reshaped(imp.add(operation, [rows], dim=1), shape, node.output[0])
 
 
 @handles("LayerNormalization", "RMSNormalization")
@@ -260,8 +298,10 @@ def _layer_norm(imp: Importer, node: Node, a: Attributes) -> None:
 @handles("BatchNormalization")
 def _batch_norm(imp: Importer, node: Node, a: Attributes) -> None:
     x, weight, bias, mean, var = node.input
-    if a.get("training_mode"):
+    if a.get("training_mode") or len([o for o in node.output if o]) > 1:
         raise Left("it trains")
+    if not a.get("spatial", 1):
+        raise Left("it has statistics for every position")
     imp.add("batch_norm", [x, mean, var, weight, bias], node.output[0], eps=a.get("epsilon", 1e-5))
 
 
@@ -283,7 +323,7 @@ def _reshape(imp: Importer, node: Node, a: Attributes) -> None:
     if -1 in wanted:
         place = wanted.index(-1)
         wanted[place] = math.prod(old) // math.prod(n for n in wanted if n != -1)
-    imp.add("reshape", node.input[:1], node.output[0], shape=tuple(wanted))
+    imp.reshaped(node.input[0], wanted, node.output[0])
 
 
 @handles("Flatten")
@@ -291,13 +331,13 @@ def _flatten(imp: Importer, node: Node, a: Attributes) -> None:
     old = imp.shape(node.input[0])
     axis = a.get("axis", 1)
     axis = axis + len(old) if axis < 0 else axis
-    imp.add("reshape", node.input, node.output[0], shape=(math.prod(old[:axis]), math.prod(old[axis:])))
+    imp.reshaped(node.input[0], (math.prod(old[:axis]), math.prod(old[axis:])), node.output[0])
 
 
 @handles("Squeeze", "Unsqueeze")
 def _squeeze(imp: Importer, node: Node, a: Attributes) -> None:
     old = imp.shape(node.input[0])
-    axes = imp.numbers(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+    axes = _axes(imp, node, a)
     if node.op_type == "Squeeze":
         gone = {d % len(old) for d in axes} if axes is not None else {d for d, n in enumerate(old) if n == 1}
         shape = tuple(n for d, n in enumerate(old) if d not in gone)
@@ -306,7 +346,7 @@ def _squeeze(imp: Importer, node: Node, a: Attributes) -> None:
         ones = {d % rank for d in axes or ()}
         rest = iter(old)
         shape = tuple(1 if d in ones else next(rest) for d in range(rank))
-    imp.add("reshape", node.input[:1], node.output[0], shape=shape)
+    imp.reshaped(node.input[0], shape, node.output[0])
 
 
 @handles("Transpose")
@@ -328,7 +368,9 @@ def _split(imp: Importer, node: Node, a: Attributes) -> None:
     x = node.input[0]
     axis = a.get("axis", 0) % len(imp.shape(x))
     size = imp.shape(x)[axis]
-    if len(node.input) > 1 and node.input[1]:
+    if "split" in a:  # before operator set 13
+        parts = tuple(a["split"])
+    elif len(node.input) > 1 and node.input[1]:
         parts = imp.numbers(node.input[1])
     else:
         each = -(-size // len(node.output))
@@ -344,8 +386,12 @@ def _split(imp: Importer, node: Node, a: Attributes) -> None:
 def _slice(imp: Importer, node: Node, a: Attributes) -> None:
     x = node.input[0]
     shape = imp.shape(x)
-    starts, ends = imp.numbers(node.input[1]), imp.numbers(node.input[2])
-    given = [imp.numbers(n) if n else None for n in (*node.input[3:5], "", "")]
+    if "starts" in a:  # before operator set 10
+        starts, ends = tuple(a["starts"]), tuple(a["ends"])
+        given = [a.get("axes"), None]
+    else:
+        starts, ends = imp.numbers(node.input[1]), imp.numbers(node.input[2])
+        given = [imp.numbers(n) if n else None for n in (*node.input[3:5], "", "")]
     axes, steps = given[0] or tuple(range(len(starts))), given[1] or (1,) * len(starts)
     if any(s < 1 for s in steps):
         raise Left("it steps backwards")
@@ -374,10 +420,11 @@ def _gather(imp: Importer, node: Node, a: Attributes) -> None:
     shape = imp.shape(table)
     axis = a.get("axis", 0) % len(shape)
     if index in imp.constants and imp.known(index).size == 1:
-        at = int(imp.known(index).item()) % shape[axis]
+        at = int(imp.known(index).item())
+        at += shape[axis] if at < 0 else 0
         row = imp.add("slice", [table], dim=axis, start=at, end=at + 1)
         out = (*shape[:axis], *imp.shape(index), *shape[axis + 1 :])
-        imp.add("reshape", [row], node.output[0], shape=out)
+        imp.reshaped(row, out, node.output[0])
         return
     if axis or len(shape) != 2 or table not in imp.constants:
         raise Left("only rows of a constant table are gathered")
@@ -388,8 +435,8 @@ def _gather(imp: Importer, node: Node, a: Attributes) -> None:
 def _pad(imp: Importer, node: Node, a: Attributes) -> None:
     if a.get("mode", b"constant") != b"constant" or (len(node.input) > 3 and node.input[3]):
         raise Left("its mode, or axes")
-    pads = imp.numbers(node.input[1])
+    pads = tuple(a["pads"]) if "pads" in a else imp.numbers(node.input[1])  # an attribute before operator set 11
     rank = len(pads) // 2
-    value = float(imp.known(node.input[2]).item()) if len(node.input) > 2 and node.input[2] else 0.0
+    value = imp.known(node.input[2]).item() if len(node.input) > 2 and node.input[2] else a.get("value", 0)
     flat = tuple(n for d in reversed(range(rank)) for n in (pads[d], pads[rank + d]))
     imp.add("pad", node.input[:1], node.output[0], pad=flat, value=value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright.core import Workload
 from tilewright.graph import Group, cheapest
 from tilewright.models.extract import Extracted
-from tilewright.models.importer import captured
+from tilewright.models.sessions import captured
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
@@ -69,7 +69,7 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
 
     for g in cheapest(extracted.channels, seconds):
         if g.family == "view":
-            if g.inputs[0] in available or g.inputs[0] in ours:
+            if g.inputs[0] in ours or g.inputs[0] in available or g.inputs[0] in graph.constants:
                 ours[g.output] = g
             continue
         if g.workload is None or not all(
@@ -88,7 +88,7 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
 def _needed(extracted: Extracted, ours: Mapping[str, Group], available: Iterable[str]) -> list[Unit]:
     graph, imported = extracted.channels.graph, extracted.imported
     constant = {*graph.constants, *imported.folded}
-    nodes = imported.model.graph.node
+    nodes = imported.nodes
     units: dict[object, Unit] = {}
     waiting = list(graph.outputs)
     done = set(available) | constant

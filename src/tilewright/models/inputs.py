@@ -1,0 +1,198 @@
+"""Inputs of a model: from files, or drawn as what the model does with them suggests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import TensorSpec, UsageError
+from tilewright.errors import nearest
+from tilewright.kernels.expression.expr import BITS, FLOATS
+from tilewright.models.importer import Imported
+from tilewright.models.model_file import Array
+
+PASSED_ON = (
+    "Cast", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Identity", "Flatten", "Slice", "Concat", "Clip",
+)  # fmt: skip
+"""Operators whose result holds the elements of their first input."""
+
+BYTES = 256
+"""Values of a byte: whole numbers that a model computes with are drawn from them."""
+
+
+def given_inputs(sources: Sequence[str], imported: Imported) -> dict[str, Array]:
+    """Arrays from ``FILE.npz`` (by name) and ``NAME=FILE.npy``. Raises ``UsageError`` for what does not fit."""
+    found: dict[str, Array] = {}
+    for source in sources:
+        name, sign, file = source.rpartition("=")
+        if sign and not Path(source).is_file():
+            found[name] = _load(Path(file), source)
+        else:
+            loaded = _load(Path(source), source)
+            if not isinstance(loaded, dict):
+                raise UsageError(f"--input {source} names no input", f"Write --input NAME={source}")
+            found |= loaded
+    specs = {s.name: s for s in imported.graph.inputs}
+    for name, array in found.items():
+        if name not in specs:
+            raise UsageError(
+                f"the model has no input {name!r}", f"{nearest(name, specs)}It has {', '.join(specs) or 'none'}"
+            )
+        if isinstance(array, dict):
+            raise UsageError(
+                f"--input {name} is an archive of {', '.join(array)}", "Give it without NAME=, or a .npy file"
+            )
+        _check(specs[name], array)
+    return found
+
+
+def _load(file: Path, source: str) -> Any:
+    try:
+        with file.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            return {n: loaded[n] for n in loaded.files} if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
+    except (OSError, ValueError, EOFError, KeyError) as e:
+        raise UsageError(
+            f"cannot read --input {source}: {e!s:.120}",
+            "Write the file with numpy.save, or numpy.savez with a name each",
+        ) from e
+
+
+def _check(spec: TensorSpec, array: Array) -> None:
+    dtype = BITS.get(spec.dtype, spec.dtype) if array.dtype.name != spec.dtype else spec.dtype
+    fits = array.dtype.name == dtype or (spec.dtype == "string" and array.dtype.kind in "OSU")
+    if array.shape != spec.shape or not fits:
+        raise UsageError(
+            f"--input has {array.shape} {array.dtype} for the input {spec.name}", f"It is {spec.shape} of {spec.dtype}"
+        )
+
+
+# --------------------------------------------------------------------------- drawn
+
+
+def random_inputs(imported: Imported, seed: int = 0, given: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    """Inputs of the model's shapes that look like what it is for; those ``given`` stay.
+
+    Images are smooth and lie between 0 and 1, positions in a table reach over the whole of it, masks are 1 and end in
+    some 0s, lengths are at most the largest axis, whole numbers that are computed with are bytes, other reals normal.
+    Raises ``UsageError`` for texts and other inputs that cannot be drawn.
+    """
+    random = np.random.default_rng(seed)
+    made: dict[str, Array] = {}
+    for spec in imported.graph.inputs:
+        made[spec.name] = given[spec.name] if given and spec.name in given else _drawn(spec, imported, random)
+    return made
+
+
+def _drawn(spec: TensorSpec, imported: Imported, random: np.random.Generator) -> Array:
+    name = spec.name.lower()
+    shape = spec.shape
+    if spec.dtype in FLOATS:
+        return (_image(shape, random) if _is_image(shape) else _reals(name, shape, random)).astype(np.dtype(spec.dtype))
+    kind: Any = np.dtype(spec.dtype) if spec.dtype != "string" else np.dtype(object)
+    if kind.kind not in "iub":
+        raise UsageError(
+            f"the input {spec.name} is of {spec.dtype}, which cannot be drawn", f"Write --input {spec.name}=FILE.npy"
+        )
+    if "mask" in name:
+        return _mask(shape).astype(kind)
+    if kind.kind == "b":
+        return random.integers(0, 2, shape).astype(kind)
+    limit, computed = _limit(spec.name, imported)
+    if limit is None and "len" in name:
+        return np.full(shape, _length(spec, imported), kind)
+    if limit is not None:
+        return random.integers(0, min(limit, np.iinfo(kind).max + 1), shape).astype(kind)
+    if kind.itemsize == 1:
+        return random.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shape).astype(kind)
+    return random.integers(0, BYTES if computed else 2, shape).astype(kind)
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    """Four axes, of which one at either end is of colours."""
+    if len(shape) != 4:
+        return False
+    return any(c in (1, 3) and min(h, w) >= 8 for c, h, w in (shape[1:], (shape[3], *shape[1:3])))
+
+
+def _image(shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Smooth values between 0 and 1, with a little noise: 8 x 8 values, between which lines are drawn."""
+    last = shape[1] not in (1, 3)
+    n, c, h, w = (shape[0], shape[3], *shape[1:3]) if last else shape
+    made = random.uniform(0.1, 0.9, (n, c, 8, 8))
+    for size, axis in ((h, 2), (w, 3)):
+        at = np.linspace(0, 7, size)
+        low = np.minimum(at.astype(np.int64), 6)
+        part = (at - low).reshape((-1, 1) if axis == 2 else (-1,))
+        made = np.take(made, low, axis) * (1 - part) + np.take(made, low + 1, axis) * part
+    made = np.clip(made + random.uniform(-0.05, 0.05, made.shape), 0, 1)
+    return np.moveaxis(made, 1, 3) if last else made
+
+
+def _reals(name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    return _mask(shape) if "mask" in name else random.standard_normal(shape)
+
+
+def _mask(shape: tuple[int, ...]) -> Array:
+    """Ones, and zeros for the last eighth of the last axis."""
+    made = np.ones(shape)
+    if shape:
+        made[..., shape[-1] - shape[-1] // 8 :] = 0
+    return made
+
+
+def _length(spec: TensorSpec, imported: Imported) -> int:
+    """The second axis of the first other input that has one."""
+    others = (s.shape for s in imported.graph.inputs if s.name != spec.name and len(s.shape) > 1)
+    return next(others, (1, 1))[1]
+
+
+def _limit(name: str, imported: Imported) -> tuple[int | None, bool]:
+    """The size of the smallest table into which a value points, and whether the model computes with it."""
+    limits: list[int] = []
+    computed = False
+    for node, place in _uses(name, imported):
+        size = _table(node, place, imported)
+        if size is not None:
+            limits.append(size)
+        computed = computed or (size is None and place < 2 and node.op_type not in NOT_COMPUTED)
+    return min(limits, default=None), computed
+
+
+NOT_COMPUTED = ("Shape", "Size", "Range", "ConstantOfShape", "Equal", "If", "Loop", "Gather", "TopK")
+"""Operators whose whole numbers are no quantities."""
+
+
+def _uses(name: str, imported: Imported) -> Iterator[tuple[Any, int]]:
+    """The nodes that read a value, or what only moves or casts it, and at which place."""
+    readers: dict[str, list[tuple[Any, int]]] = {}
+    for node in imported.nodes:
+        for place, read in enumerate(node.input):
+            readers.setdefault(read, []).append((node, place))
+    waiting, seen = [name], {name}
+    while waiting:
+        for node, place in readers.get(waiting.pop(), []):
+            if node.op_type in PASSED_ON and (place == 0 or node.op_type == "Concat"):
+                new = set(node.output) - seen
+                waiting += new
+                seen |= new
+            else:
+                yield node, place
+
+
+def _table(node: Any, place: int, imported: Imported) -> int | None:
+    """How many values an index at this place of an operator may have."""
+    attributes = {a.name: a.i for a in node.attribute}
+    if node.op_type == "OneHot" and place == 0 and node.input[1] in imported.folded:
+        return int(imported.folded[node.input[1]].reshape(-1)[0])
+    if node.op_type in ("Gather", "GatherElements", "ScatterElements", "GatherND") and place == 1:
+        table = node.input[0]
+        if table in imported.unshaped:
+            return None
+        array = imported.folded.get(table)
+        shape = array.shape if array is not None else imported.stated.values[table].shape
+        return min(shape) if node.op_type == "GatherND" else shape[attributes.get("axis", 0)]
+    return None
