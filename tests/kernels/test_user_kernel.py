@@ -364,16 +364,6 @@ def test_the_emulator_finds_shared_memory_overrun(tmp_path: Path) -> None:
     assert [bug.kind for bug in report.bugs] == ["out_of_bounds_shared"]
 
 
-def test_a_form_of_shared_memory_that_is_not_known_is_refused_in_words(tmp_path: Path) -> None:
-    strange = CU.replace(
-        "__shared__ float as[BY][TK],", "__shared__ struct { float v[BY][TK]; } s; auto &as = s.v; __shared__ float"
-    )
-    candidate, _, source, emulated = lowered(tmp_path, strange)
-    with pytest.raises(Exception, match="does not know this form of __shared__"):
-        build(emulated, [candidate.symbol])
-    toolchain(candidate.task).compile(source, [candidate.symbol])
-
-
 def test_cuda_vocabulary_on_both_sides(tmp_path: Path) -> None:
     text = """
 __device__ __forceinline__ float4 four(const float *p) { return make_float4(p[0], p[1], p[2], p[3]); }

@@ -159,7 +159,7 @@ def _link_flags(compiler: Compiler, sanitize: Sequence[str], shared_library: boo
 @lru_cache(maxsize=1)
 def runtime_hash() -> str:
     """Hash of everything that the runtime is made from."""
-    return digest([[p.name, sha256(p.read_bytes()).hexdigest()] for p in sorted(RUNTIME.iterdir()) if p.is_file()])
+    return digest([[p.name, sha256(p.read_bytes()).hexdigest()] for p in sorted(RUNTIME.rglob("*")) if p.is_file()])
 
 
 def kernel_key(

@@ -273,7 +273,7 @@ def _last_words(code: int, said: str) -> str:
 
 
 def unwritten(output: Array) -> list[Bug]:
-    """Elements that still hold the poison, or NaNs of memory that nothing was written to.
+    """Elements that still hold the poison, or what filled memory that nothing was written to.
 
     Best effort: elements of one byte cannot be told from results, and arithmetic may change a NaN.
     """
@@ -285,7 +285,7 @@ def unwritten(output: Array) -> list[Bug]:
     if output.dtype.kind == "f" and size > 2:
         causes += [
             (value, f"elements of the output come from {name} memory that was never written")
-            for value, name in ((0x7FFD, "shared"), (0x7FFB, "workspace"))
+            for value, name in ((0x7FFD, "shared"), (0x7F7F, "shared"), (0xFF7F, "shared"), (0x7FFB, "workspace"))
         ]
     for pattern, what in causes:
         whole = int.from_bytes(pattern.to_bytes(2, "little") * (size // 2), "little")

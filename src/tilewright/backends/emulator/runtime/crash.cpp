@@ -57,10 +57,8 @@ void explain_address(const void *p) {
     }
     if (current) {
         const Fiber *f = self();
-        const SharedMemory &m = f->owner->memory;
-        if (at >= m.map && at < m.map + m.map_size) {
-            record("out_of_bounds_shared", 0, "access at byte %ld of %zu bytes of shared memory", (long)(at - m.base),
-                   m.size);
+        if (describe_shared(f->owner, p, where, sizeof where)) {
+            record("out_of_bounds_shared", 0, "access at %s", where);
             return;
         }
         if (at >= f->stack && at < f->stack + page_size()) {
@@ -126,10 +124,7 @@ __attribute__((unused)) static void name_place(const void *p) {
         return;
     }
     if (!current) return;
-    const unsigned char *at = static_cast<const unsigned char *>(p);
-    const SharedMemory &m = self()->owner->memory;
-    if (at >= m.map && at < m.map + m.map_size)
-        fprintf(stderr, "emulator: place shared byte %ld of %zu bytes of shared memory\n", (long)(at - m.base), m.size);
+    if (describe_shared(self()->owner, p, where, sizeof where)) fprintf(stderr, "emulator: place shared %s\n", where);
 }
 
 #if defined(TW_EMU_ASAN)

@@ -110,6 +110,28 @@ void warp_collective(const char *name, int line, void *mine, void (*op)(void *co
 // Lets other threads run: for waiting loops.
 void yield(int line);
 
+// ---- kernels in CUDA's own words (cuda/) -----------------------------------------------------------
+
+// A thread that ends between these two took part in nothing more: barriers and lanes no longer wait for it. One that
+// ends otherwise is missed where others wait. `most`: threads of a block by __launch_bounds__, 0 where it says none.
+void begin_kernel(unsigned most, int line);
+void end_kernel();
+
+// The block's memory of the __shared__ variable that `key` stands for, poisoned when the block first asks.
+void *static_shared(const void *key, unsigned long bytes, unsigned long align, const char *name, int line);
+
+// __syncthreads with a count: of the threads that came to it, those whose `holds` is true.
+struct Votes {
+    unsigned yes, all;
+};
+Votes block_vote(bool holds, int line);
+
+// The lanes of `mask` that have not returned, from whatever lines. `op` gets null for the others; `orders` memory or not.
+void lanes_collective(const char *name, unsigned mask, int line, void *mine, void (*op)(void *const *lanes, int line),
+                      bool orders);
+// __activemask: lanes of the warp that have come to this line when all of its lanes wait for something.
+unsigned converged_lanes(int line);
+
 // __threadfence: what came before it is visible to whoever fences after it.
 void memory_fence(int line);
 

@@ -146,7 +146,7 @@ bool describe_global(const void *p, char *text, size_t n) {
     return true;
 }
 
-void SharedMemory::prepare(size_t bytes) {
+void SharedMemory::map_fresh(size_t bytes) {
     // What the sanitizer knows of a block's accesses must not meet the next block's: other addresses.
     if (!map || bytes > size || thread_sanitizer) {
         release();
@@ -168,7 +168,11 @@ void SharedMemory::prepare(size_t bytes) {
         sanitizer_poison(first, (size_t)(base - first), true);
         sanitizer_poison(base + bytes, (size_t)(end - base) - bytes, true);
     }
-    fill_words(base, bytes, SHARED_POISON);
+}
+
+void SharedMemory::prepare(size_t bytes) {
+    map_fresh(bytes);
+    fill_words(base, bytes, shared_poison());
 }
 
 void SharedMemory::release() {

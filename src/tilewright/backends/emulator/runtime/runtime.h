@@ -79,14 +79,18 @@ const Range *range_near(const void *p);
 // "byte 128 of out (64 bytes)", into `text`; whether the address was recognised.
 bool describe_global(const void *p, char *text, size_t n);
 
-constexpr unsigned SHARED_POISON = 0x7ffd, WORKSPACE_POISON = 0x7ffb;  // quiet NaN in every float type
+// Quiet NaN in every float type; in other orders a large number, and a large negative one, which the minimum or maximum of
+// it and a value, or a count from it, cannot hide.
+constexpr unsigned SHARED_POISON = 0x7ffd, SHARED_LARGE = 0x7f7f, SHARED_LOW = 0xff7f, WORKSPACE_POISON = 0x7ffb;
+constexpr size_t MOST_SHARED = (size_t)227 << 10;  // bytes a block, of any architecture
 constexpr unsigned SHARED_BASE = 9 * 128;  // so that no kernel counts on more than the alignment it asked for
 struct SharedMemory {
     unsigned char *base = nullptr;
     size_t size = 0;
     unsigned char *map = nullptr;
     size_t map_size = 0;
-    void prepare(size_t bytes);  // poisoned; under the thread sanitizer at fresh addresses
+    void map_fresh(size_t bytes);  // at fresh addresses under the thread sanitizer
+    void prepare(size_t bytes);    // the same, poisoned
     void release();
 };
 
@@ -146,6 +150,8 @@ struct Fiber : Thread {
     unsigned groups;    // committed
     unsigned awaited;   // shared address of the barrier that it waits for
     bool wrote;         // shared memory, since its last fence for the copy engine
+    bool may_return;    // and has not come to its kernel's end
+    unsigned gathered;  // its mask, when it has gathered
     bool in_cluster;    // it has come to the cluster's barrier, and not yet waited
     unsigned cluster_turn;  // of that barrier when it came
     unsigned box_groups;  // committed
@@ -160,10 +166,27 @@ struct Meeting {  // of the threads of a block or the lanes of a warp
     unsigned char order[2];  // what the sanitizer's orders hang on; in turns, so that an early bird's next
                              // arrival orders nothing
 };
+struct LaneMeeting {  // of those lanes of a warp that a mask names
+    unsigned mask, arrived, turn;  // as bits
+    int line;
+    const char *name;
+    void (*op)(void *const *, int);
+    void *lanes[32];
+    unsigned char order[2];
+};
 struct Warp {
     Meeting meeting;
     unsigned size;
     void *lanes[32];
+    Vec<LaneMeeting> some;
+    unsigned gone;       // lanes that have returned, or never were
+    unsigned gathering;  // lanes that wait for their mask
+};
+struct StaticShared {  // a __shared__ variable
+    const void *key;
+    unsigned char *at;
+    size_t bytes;
+    const char *name;
 };
 // The 128 threads of four warps, and the products that they have under way.
 constexpr unsigned GROUP = 128;
@@ -215,6 +238,11 @@ struct Block {
     Vec<Barrier> barriers;
     Vec<PendingBox> boxes;  // lazy ones
     SharedMemory memory;
+    SharedMemory statics;  // their memory, from the first that is asked for
+    Vec<StaticShared> variables;
+    size_t statics_used, statics_bytes;  // with and without what lies between them
+    unsigned returned;                   // threads, early
+    Votes votes[2];                      // in turns
     unsigned char *stacks;
 };
 // Runs a launch to its end. False: it failed, and `bug` says how.
@@ -225,6 +253,17 @@ void copies_at_exit(Fiber *f);
 void stores_at_exit(Fiber *f);
 void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb);
 void signals_at_end(Block *b);
+
+// What lanes of a warp do with each other (lanes.cpp), and variables in shared memory (statics.cpp).
+void start_lanes(Warp &w, unsigned size);
+void lane_left(Fiber *f);     // it returned early
+void lane_waits(Fiber *f);    // it no longer runs: those that gather may be all
+void release_lanes(Warp &w);
+void start_statics(Block *b);
+void release_statics(Block *b);
+unsigned shared_poison();
+// "byte 512 of s (512 bytes of shared memory)", into `text`; whether it is of that block or next to it.
+bool describe_shared(const Block *b, const void *p, char *text, size_t n);
 
 // Clusters (cluster.cpp).
 extern unsigned cluster_size;                     // blocks
@@ -240,6 +279,8 @@ typedef void (*Operation)(void *const *lanes, int line);
 void maybe_interrupt();
 void wait_as(State state, const char *what, int line);  // until another thread wakes this one
 void wake(Fiber *f);
+void fail_here(Block *b, const char *why);  // threads that cannot meet
+void arrive_as(State state, const char *what, int line);  // says where this thread is, without waiting
 // Threads `first` to `first + size` come to one operation, which the last of them performs.
 void meet(Meeting &m, void **lanes, Fiber *first, unsigned size, const char *whose, const char *name, int line,
           void *mine, Operation op, bool orders);

@@ -131,24 +131,39 @@ void wait_as(State state, const char *what, int line) {
     f->what = what;
     f->line = line;
     f->owner->runnable--;
+    lane_waits(f);
     suspend();
 }
 
 // Notes where this thread is, for a report, without waiting.
-static void arrive_as(State state, const char *what, int line) {
+void arrive_as(State state, const char *what, int line) {
     Fiber *f = self();
     f->state = state;
     f->what = what;
     f->line = line;
 }
 
-static void fail_here(Block *b, const char *why) {
+void fail_here(Block *b, const char *why) {
     stuck(b, "divergence", why);
     sanitizer_release(&launch_end);
     suspend();
 }
 
 static const char BARRIER[] = "the block barrier";
+
+// Lets all go on that wait at the block's barrier.
+static void open_barrier(Block *b) {
+    Meeting &m = b->barrier;
+    m.arrived = 0;
+    m.turn++;
+    b->votes[m.turn & 1] = Votes();  // of two turns ago, which all have seen
+    if (options.profile) {
+        for (unsigned w = 0; w < b->warps.size; w++) profile_warp(b, w);
+        profile_barrier();
+    }
+    for (unsigned i = 0; i < threads_per_block; i++)
+        if (b->fibers[i].state == State::at_barrier && b->fibers[i].what == BARRIER) wake(&b->fibers[i]);
+}
 
 void block_barrier(int line) {
     Fiber *f = self();
@@ -161,20 +176,9 @@ void block_barrier(int line) {
     m.line = line;
     unsigned char *order = &m.order[m.turn & 1];
     sanitizer_release(order);
-    if (++m.arrived < threads_per_block) {
-        wait_as(State::at_barrier, BARRIER, line);
-        sanitizer_acquire(order);
-        return;
-    }
-    m.arrived = 0;
-    m.turn++;
+    if (++m.arrived + b->returned < threads_per_block) wait_as(State::at_barrier, BARRIER, line);
+    else open_barrier(b);
     sanitizer_acquire(order);
-    if (options.profile) {
-        for (unsigned w = 0; w < b->warps.size; w++) profile_warp(b, w);
-        profile_barrier();
-    }
-    for (unsigned i = 0; i < threads_per_block; i++)
-        if (&b->fibers[i] != f) wake(&b->fibers[i]);
 }
 
 static const char NAMED[] = "a barrier of some threads";
@@ -290,8 +294,15 @@ static void run_fiber() {
     f->state = State::exited;
     f->what = nullptr;
     f->line = 0;
-    f->owner->runnable--;
-    f->owner->alive--;
+    Block *b = f->owner;
+    b->runnable--;
+    b->alive--;
+    if (f->may_return) {
+        b->returned++;
+        lane_left(f);
+        if (b->barrier.arrived && b->barrier.arrived + b->returned == threads_per_block) open_barrier(b);
+    }
+    lane_waits(f);
     leave();
 }
 
@@ -309,12 +320,15 @@ static void start_block(Block *b, Index index) {
     for (Meeting &m : b->named) m = Meeting();
     if (!b->stacks) b->stacks = map_stacks(threads_per_block);
     b->memory.prepare(shared_bytes);
+    start_statics(b);
+    b->returned = 0;
+    b->votes[0] = b->votes[1] = Votes();
     b->barriers.size = b->boxes.size = 0;
     start_groups(b, threads_per_block);
     for (unsigned w = 0; w < b->warps.size; w++) {
         b->warps[w].meeting = Meeting();
         unsigned left = threads_per_block - w * 32;
-        b->warps[w].size = left < 32 ? left : 32;
+        start_lanes(b->warps[w], left < 32 ? left : 32);
     }
     for (unsigned i = 0; i < threads_per_block; i++) {
         Fiber *f = &b->fibers[i];
@@ -330,7 +344,7 @@ static void start_block(Block *b, Index index) {
         f->copies.size = f->first_copy = 0;
         f->groups = 0;
         f->awaited = 0;
-        f->wrote = f->in_cluster = false;
+        f->wrote = f->in_cluster = f->may_return = false;
         f->stores.size = f->box_groups = 0;
         sanitizer_start_fiber(f);
         start_context(f, run_fiber);
@@ -350,6 +364,8 @@ static void prepare_slots(uint64_t total) {
         for (Block &b : blocks) {
             if (b.stacks) unmap_pages(b.stacks, (size_t)shaped_for * STACK);
             b.memory.release();
+            release_statics(&b);
+            for (Warp &w : b.warps) release_lanes(w);
             b.warps.release();
             release_groups(&b);
         }

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from importlib.resources import files
 
 from tilewright.core import Candidate, IllegalSchedule, Launch, LaunchProgram, Value
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.user_kernel import source
+from tilewright.kernels.templates.user_kernel import emulated, source
 from tilewright.kernels.templates.user_kernel.binding import Argument, Binding
+from tilewright.kernels.templates.user_kernel.conditions import literal, view
 from tilewright.kernels.templates.user_kernel.expressions import NoValue
 from tilewright.kernels.templates.user_kernel.kernel import UserKernel
 
-_SHARED = re.compile(
-    r"(?P<extern>extern\s+)?\b__shared__\s+(?P<align>(?:__align__|alignas)\s*\([^()]*\)\s*)?"
-    r"(?P<type>[A-Za-z_]\w*(?:\s*::\s*\w+)*(?:\s+[A-Za-z_]\w*)*?)\s+(?P<names>[A-Za-z_]\w*\s*[^;(){}]*);"
-)
-_DECLARED = re.compile(r"([A-Za-z_]\w*)\s*((?:\[.*\]\s*)?)", re.DOTALL)
+_FOR_BOTH = """\
+#define TW_CUDA(...)
+#define TW_EMULATED(...) __VA_ARGS__
+#define TW_OWN_FILE "kernel"
+#else
+#define TW_CUDA(...) __VA_ARGS__
+#define TW_EMULATED(...)
+#define TW_OWN_FILE "{label}"
+#endif"""
+FIRST_LINE = "#line 1 TW_OWN_FILE\n"
+"""What stands before the user's file in a CUDA kernel's text."""
 
 
 def cpu_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> LoweredKernel:
@@ -29,7 +34,7 @@ def cpu_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> Lowe
         [
             *_macros(values),
             f'#line 1 "{kernel.label}"',
-            kernel.text,
+            view(kernel.text, values),
             '#line 1 "call"',
             *_undone(values),
             "namespace {",
@@ -57,38 +62,30 @@ def cuda_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> Low
         )
     except NoValue as e:
         raise IllegalSchedule(str(e)) from None
-    text = "\n".join(
+    text = source.renamed(view(kernel.text, values), kernel.entry, candidate.symbol, c_linkage=True)
+    words = source.words(" ".join([text, *map(str, values.values())]))
+    made = "\n".join(
         [
-            _compatibility(),
-            *_macros(values),
             "#ifdef TW_EMU_CALL",  # whose reports name lines of "kernel"
-            '#define TW_OWN_FILE "kernel"',
-            "#else",
-            f'#define TW_OWN_FILE "{kernel.label}"',
-            "#endif",
-            "#line 1 TW_OWN_FILE",
-            _shared_memory(source.renamed(kernel.text, kernel.entry, candidate.symbol, c_linkage=True)),
+            *(f'#include "cuda/{name}.h"' for name in emulated.headers(words)),
+            _FOR_BOTH.format(label=kernel.label),
+            *_macros(values),
+            f"{FIRST_LINE}{emulated.both(text, candidate.symbol)}",
             '#line 1 "end"',
             *_undone(values),
             "",
         ]
     )
     launch = Launch(candidate.symbol, grid=grid, block=block, shared=shared, parameters=parameters)
-    return LoweredKernel(candidate.symbol, text, LaunchProgram((launch,)), alone=True)
+    return LoweredKernel(candidate.symbol, made, LaunchProgram((launch,)), alone=True)
 
 
 def _macros(values: Mapping[str, Value]) -> list[str]:
-    return [f"#define {name} {_literal(v)}" for name, v in values.items()]
+    return [f"#define {name} {literal(v)}" for name, v in values.items()]
 
 
 def _undone(values: Mapping[str, Value]) -> list[str]:
     return [f"#undef {name}" for name in values]
-
-
-def _literal(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(int(value))
-    return f"({value})" if isinstance(value, (int, float)) and value < 0 else str(value)
 
 
 def _cpu_argument(a: Argument, bound: Binding, values: Mapping[str, Value]) -> str:
@@ -102,54 +99,3 @@ def _cpu_argument(a: Argument, bound: Binding, values: Mapping[str, Value]) -> s
         except NoValue as e:
             raise IllegalSchedule(str(e)) from None
     return repr(float(a.value))
-
-
-# --------------------------------------------------------------------------- CUDA on the emulator
-
-
-def _compatibility() -> str:
-    """CUDA's own names for what the emulator has; nothing where NVRTC compiles."""
-    lines = (files(__package__) / "emulated.h").read_text(encoding="utf-8").splitlines(keepends=True)
-    return "".join(line for line in lines if not line.lstrip().startswith("//"))
-
-
-def _shared_memory(text: str) -> str:
-    """Declarations of shared memory as macros, which the emulator gives another meaning.
-
-    Those that cannot be read are left: there, the emulator's compiler refuses them in plain words.
-    """
-    plain = source.hidden(text)
-    out, at = [], 0
-    for m in _SHARED.finditer(plain):
-        before = plain[: m.start()]
-        made = _declaration(m) if before.count("{") > before.count("}") else None
-        if made is None:
-            continue
-        lines = plain.count("\n", m.start(), m.end())
-        out += [text[at : m.start()], made, "\n" * lines]
-        at = m.end()
-    return "".join([*out, text[at:]])
-
-
-def _declaration(m: re.Match[str]) -> str | None:
-    kind, align = " ".join(m["type"].split()), " ".join((m["align"] or "").split())
-    if m["extern"]:
-        name = re.fullmatch(r"(\w+)\s*\[\s*\]\s*", m["names"])
-        return None if name is None else f"TW_OWN_DYNAMIC({align}, {kind}, {name[1]});"
-    made = []
-    for piece in _split(m["names"]):
-        declared = _DECLARED.fullmatch(piece.strip())
-        if declared is None:
-            return None
-        made.append(f"TW_OWN_STATIC(({align}), {kind}, {declared[1]}, {' '.join(declared[2].split())});")
-    return " ".join(made)
-
-
-def _split(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for n, c in enumerate(text):
-        depth += (c in "[<") - (c in "]>")
-        if c == "," and depth == 0:
-            parts.append(text[start:n])
-            start = n + 1
-    return [*parts, text[start:]]

@@ -13,11 +13,8 @@ from pathlib import Path
 
 from tilewright.core import UsageError
 from tilewright.errors import nearest
+from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, blank, hidden
 
-_HIDDEN = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
-)
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.MULTILINE)
 _TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.]*|\S")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -77,11 +74,6 @@ def _read(path: Path, label: str, seen: set[Path]) -> str:
     return _INCLUDE.sub(put_in, text)
 
 
-def hidden(text: str) -> str:
-    """The text with comments and literals blanked out, every character in its place."""
-    return _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
-
-
 def words(text: str) -> set[str]:
     """Every identifier, outside of comments and literals."""
     return set(_WORD.findall(hidden(text)))
@@ -108,7 +100,7 @@ class Function:
 def functions(text: str) -> tuple[Function, ...]:
     """The functions of a file, in order."""
     plain = hidden(text)
-    code = _DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), plain)
+    code = DIRECTIVE.sub(lambda m: blank(m[0]), plain)
     tokens = [(m[0], m.start()) for m in _TOKEN.finditer(code)]
     out: list[Function] = []
     blocks: list[bool] = []  # open braces: whether each is an extern "C" block
@@ -259,7 +251,7 @@ def fixed_macros(text: str, names: Iterable[str]) -> list[tuple[str, int]]:
     plain = hidden(text)
     conditions: list[str] = []
     found = []
-    for m in _DIRECTIVE.finditer(plain):
+    for m in DIRECTIVE.finditer(plain):
         line = re.sub(r"\s+", " ", m[0].strip().lstrip("#").strip())
         word, _, rest = line.partition(" ")
         if word in ("if", "ifdef", "ifndef"):

@@ -1,0 +1,248 @@
+"""What the preprocessor leaves of a file: ``#if`` and its like, decided by the values of knobs.
+
+A condition that reads more than knobs and the file's own macros is not decided: its branches all stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.core import Value
+
+_HIDDEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
+)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_TOKEN = re.compile(r"\d[\w']*|[A-Za-z_]\w*|&&|\|\||[<>=!]=|<<|>>|\S")
+_BINARY: tuple[tuple[str, ...], ...] = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
+    ("*", "/", "%"),
+)  # fmt: skip
+_DEEPEST = 40  # macros within macros
+
+
+def hidden(text: str) -> str:
+    """The text with comments and literals blanked out, every character in its place."""
+    return _HIDDEN.sub(lambda m: blank(m[0]), text)
+
+
+def blank(text: str) -> str:
+    """Spaces in the place of everything but the ends of lines."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def literal(value: Value) -> str:
+    """A knob's value as its macro has it."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return f"({value})" if isinstance(value, (int, float)) and value < 0 else str(value)
+
+
+def conditional_names(text: str) -> set[str]:
+    """Every name that a directive mentions: knobs among them may decide what is compiled."""
+    return {name for m in DIRECTIVE.finditer(hidden(text)) for name in re.findall(r"[A-Za-z_]\w*", m[0])}
+
+
+class _Undecided(Exception):
+    """A condition whose value only the compiler knows."""
+
+
+@dataclass
+class _Group:
+    """An open ``#if``. ``outer``: whether what stands around it is compiled; ``taken``: whether a branch was;
+    ``kept``: whether its directives stay, for the compiler to decide."""
+
+    outer: bool
+    taken: bool = False
+    kept: bool = False
+
+
+def view(text: str, knobs: Mapping[str, Value]) -> str:
+    """The text with blanks for what is not compiled where knobs have these values. Lines keep their numbers."""
+    plain = hidden(text)
+    macros: dict[str, str | None] = {name: literal(v) for name, v in knobs.items()}
+    groups: list[_Group] = []
+    active = True
+    out: list[str] = []
+    last = 0
+
+    def put(until: int) -> None:
+        nonlocal last
+        out.append(text[last:until] if active else blank(text[last:until]))
+        last = until
+
+    for m in DIRECTIVE.finditer(plain):
+        line = re.sub(r"\\\n", " ", m[0]).strip()[1:].strip()
+        word = re.match(r"\w*", line)
+        name, rest = (word[0] if word else ""), line[word.end() if word else 0 :].strip()
+        put(m.start())
+        if name in ("if", "ifdef", "ifndef", "elif", "else", "endif"):
+            if name.startswith("if"):
+                groups.append(_Group(active))
+            elif not groups:
+                return text  # the compiler says so
+            stays, active, spelt = _branch(groups[-1], name, rest, macros)
+            if name == "endif":
+                groups.pop()
+            piece = text[m.start() : m.end()]
+            if stays and spelt != name:
+                piece = piece.replace(name, spelt, 1)
+            out.append(piece if stays else blank(piece))
+            last = m.end()
+            continue
+        if active and name in ("define", "undef"):
+            _define(macros, name, rest, any(g.kept for g in groups))
+        put(m.end())
+    put(len(text))
+    return "".join(out)
+
+
+def _branch(group: _Group, name: str, rest: str, macros: Mapping[str, str | None]) -> tuple[bool, bool, str]:
+    """A directive of a group: whether it stays, whether what follows is compiled, and its name if it stays."""
+    if not group.outer:
+        return False, False, name
+    if name == "endif":
+        return group.kept, group.outer, name
+    if group.kept:
+        return True, True, name
+    if group.taken:
+        return False, False, name
+    if name == "else":
+        return False, True, name
+    try:
+        if name in ("ifdef", "ifndef"):
+            holds = _defined(rest.split(maxsplit=1)[0] if rest else "", macros) == (name == "ifdef")
+        else:
+            holds = bool(_Condition(_expanded(rest, macros)).value())
+    except _Undecided:
+        group.kept = True
+        return True, True, "if" if name == "elif" else name
+    group.taken = holds
+    return False, holds, name
+
+
+def _define(macros: dict[str, str | None], name: str, rest: str, maybe: bool) -> None:
+    m = re.match(r"([A-Za-z_]\w*)(\(?)", rest)
+    if m is None:
+        return
+    if name == "undef" and not maybe:
+        macros.pop(m[1], None)
+    else:
+        macros[m[1]] = None if maybe or m[2] or name == "undef" else rest[m.end() :].strip()
+
+
+def _defined(name: str, macros: Mapping[str, str | None]) -> bool:
+    if name in macros:
+        return True
+    if name.startswith(("_", "TW_")):
+        raise _Undecided
+    return False
+
+
+def _expanded(text: str, macros: Mapping[str, str | None], depth: int = 0) -> list[str]:
+    """The tokens of a condition, with the values of macros in their place."""
+    if depth > _DEEPEST:
+        raise _Undecided
+    tokens = _TOKEN.findall(text)
+    out: list[str] = []
+    n = 0
+    while n < len(tokens):
+        token = tokens[n]
+        if token == "defined":
+            inside = tokens[n + 1 : n + 4]
+            name = inside[1] if len(inside) == 3 and inside[0] == "(" and inside[2] == ")" else "".join(inside[:1])
+            out.append("1" if _defined(name, macros) else "0")
+            n += 4 if name not in inside[:1] else 2
+            continue
+        if re.match(r"[A-Za-z_]", token):
+            value = macros.get(token, "")
+            if token in macros and value is not None:
+                out += ["(", *_expanded(value, macros, depth + 1), ")"]
+            elif token in macros or token.startswith(("_", "TW_")) or tokens[n + 1 : n + 2] == ["("]:
+                raise _Undecided
+            else:
+                out.append({"true": "1"}.get(token, "0"))
+        else:
+            out.append(token)
+        n += 1
+    return out
+
+
+class _Condition:
+    """The value of a condition's tokens, by C's rules."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens
+        self.at = 0
+
+    def value(self) -> int:
+        found = self._choice()
+        if self.at != len(self.tokens):
+            raise _Undecided
+        return found
+
+    def _next(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def _choice(self) -> int:
+        test = self._binary(0)
+        if self._next() != "?":
+            return test
+        self.at += 1
+        yes = self._choice()
+        if self._next() != ":":
+            raise _Undecided
+        self.at += 1
+        no = self._choice()
+        return yes if test else no
+
+    def _binary(self, level: int) -> int:
+        if level == len(_BINARY):
+            return self._unary()
+        left = self._binary(level + 1)
+        while (op := self._next()) in _BINARY[level]:
+            self.at += 1
+            left = _apply(op, left, self._binary(level + 1))
+        return left
+
+    def _unary(self) -> int:
+        op = self._next()
+        self.at += 1
+        if op == "(":
+            inner = self._choice()
+            if self._next() != ")":
+                raise _Undecided
+            self.at += 1
+            return inner
+        if op in ("!", "-", "+", "~"):
+            v = self._unary()
+            return {"!": int(not v), "-": -v, "+": v, "~": ~v}[op]
+        number = re.fullmatch(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)[uUlL]*", op.replace("'", ""))
+        if number is None:
+            raise _Undecided
+        digits = number[1]
+        octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+        try:
+            return int(digits, 8 if octal else 0)
+        except ValueError:
+            raise _Undecided from None
+
+
+def _apply(op: str, a: int, b: int) -> int:
+    if op in ("/", "%"):
+        if b == 0:
+            raise _Undecided
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return quotient if op == "/" else a - b * quotient
+    if op in ("<<", ">>"):
+        if not 0 <= b < 64:
+            raise _Undecided
+        return a << b if op == "<<" else a >> b
+    return int(
+        {
+            "||": bool(a or b), "&&": bool(a and b), "|": a | b, "^": a ^ b, "&": a & b, "==": a == b, "!=": a != b,
+            "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b, "+": a + b, "-": a - b, "*": a * b,
+        }[op]
+    )  # fmt: skip
