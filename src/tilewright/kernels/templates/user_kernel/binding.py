@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,19 +11,12 @@ from typing import Any
 from tilewright.core import UsageError, Value, Workload
 from tilewright.errors import nearest
 from tilewright.kernels.templates.user_kernel import source
-from tilewright.kernels.templates.user_kernel.expressions import Expression, parse, parse_list
+from tilewright.kernels.templates.user_kernel.conditions import view
+from tilewright.kernels.templates.user_kernel.expressions import Expression, NoValue, parse, parse_list
 from tilewright.kernels.templates.user_kernel.kernel import UserKernel
+from tilewright.kernels.templates.user_kernel.numbers import KINDS, Argument, is_narrow
 
 _TYPED = re.compile(r"(int32|int64|float32|float64)\s*:\s*(.+)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Argument:
-    """What one parameter gets. ``kind``: ``tensor`` (``value`` is its number, the output last), ``env``, or the
-    type of a number, whose value is an expression (of whole numbers) or a number (real ones)."""
-
-    kind: str
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -42,8 +36,11 @@ class Binding:
         return {**self.sizes, **knobs}
 
 
-def bind(kernel: UserKernel, workload: Workload) -> Binding:
-    """Fit a kernel to a workload. Raises ``UsageError`` that names the parameter or expression that does not."""
+def bind(kernel: UserKernel, workload: Workload, values: Mapping[str, Value]) -> Binding:
+    """Fit a kernel to a workload, as its file is with these values of knobs.
+
+    Raises ``UsageError`` that names the parameter or expression that does not fit.
+    """
     if workload.more:
         raise UsageError(
             f"{workload.op} has {len(workload.outputs)} outputs, and a kernel of your own computes one",
@@ -59,12 +56,19 @@ def bind(kernel: UserKernel, workload: Workload) -> Binding:
                 "Rename the macro: sizes are given on their own",
             )
     known = (*knobs, *sizes)
-    function = source.find(kernel.text, kernel.entry, kernel.label)
+    function = source.find(view(kernel.text, values), kernel.entry, kernel.label)
     if kernel.parameters:
         arguments = _listed(kernel, workload, known, _declared(function, kernel.label))
     else:
         declared = source.parameters(function, kernel.label)
         arguments = _by_declaration(kernel, workload, declared, sizes, reals, known)
+    for a in arguments:
+        if a.kind.startswith("float") or (a.expression is not None and not set(a.expression.names) & set(knobs)):
+            try:
+                a.number(sizes)
+            except NoValue as e:
+                hint = "Declare the parameter with a larger type, or use other sizes"
+                raise UsageError(f"{kernel.entry} in {kernel.label}: {e}", hint) from None
     constraints = tuple(parse(c, "constraint", known) for c in kernel.constraints)
     grid = parse_list(kernel.grid, "grid", known) if kernel.grid else ()
     block = parse_list(kernel.block, "block", known) if kernel.block else ()
@@ -147,7 +151,7 @@ def _number(
     reals: Mapping[str, float],
     known: tuple[str, ...],
 ) -> Argument:
-    kind = source.SCALARS.get(p.type)
+    kind = KINDS.get(p.type)
     if p.name in dict(kernel.knobs):
         raise UsageError(
             f"parameter {p.name} of {kernel.entry} is also a knob, a macro that would replace its name",
@@ -159,11 +163,11 @@ def _number(
             "Take int, long, float or double, or say what each parameter gets: --param",
         )
     if p.name in sizes and kind.startswith("int"):
-        return Argument(kind, parse(p.name, "parameter", known))
+        return Argument(kind, parse(p.name, "parameter", known), p.type, p.name)
     if p.name in reals or p.name in sizes:
         value = reals.get(p.name, sizes.get(p.name))
         if kind.startswith("float"):
-            return Argument(kind, float(value or 0))
+            return Argument(kind, float(value or 0), p.type, p.name)
         raise UsageError(f"parameter {p.name} of {kernel.entry} is {p.type}, and its value {value}", "Take a double")
     hint = nearest(p.name, [*sizes, *reals])
     raise UsageError(
@@ -196,25 +200,43 @@ def _listed(
     out: list[Argument] = []
     for n, piece in enumerate(pieces):
         typed = _TYPED.fullmatch(piece)
-        kind = source.SCALARS.get(declared[n].type) if declared is not None and not declared[n].pointer else None
+        parameter = declared[n] if declared is not None and not declared[n].pointer else None
+        kind = KINDS.get(parameter.type) if parameter is not None else None
         if typed:
+            if kind is not None and kind != typed[1]:
+                what = f"parameter {declared[n].name} of {kernel.entry} is {declared[n].type}"
+                raise UsageError(f"{what}, and --param gives {piece!r}", f"Write {kind}: {typed[2]}")
             kind, piece = typed[1], typed[2]
         if piece in (*inputs, "out") and not typed:
             out.append(Argument("tensor", inputs.index(piece) if piece in inputs else len(inputs)))
         elif piece == "env" and kernel.kind == "cpu":
             out.append(Argument("env", None))
         elif kind in ("float32", "float64"):
-            try:
-                out.append(Argument(kind, float(piece)))
-            except ValueError:
-                raise UsageError(f"--param {piece!r} is no number", "Write float32:1.5") from None
+            out.append(Argument(kind, _real(piece), kind, parameter.name if parameter else piece))
         else:
-            out.append(Argument(kind or "int32", parse(piece, "parameter", (*known, *inputs, "out"))))
-            _no_tensor(out[-1].value, {*inputs, "out"} - set(known), piece)
+            if parameter is not None and is_narrow(parameter.type) and kernel.kind == "cuda":
+                raise UsageError(
+                    f"parameter {parameter.name} of {kernel.entry} has the type {parameter.type}", "Take int, or long"
+                )
+            known_type = parameter is not None and (kind is not None or is_narrow(parameter.type))
+            type_, name = (parameter.type, parameter.name) if parameter and known_type else ("", piece)
+            value = parse(piece, "parameter", (*known, *inputs, "out"))
+            out.append(Argument(kind or "int32", value, type_, name))
+            _no_tensor(value, {*inputs, "out"} - set(known), piece)
     given = {a.value for a in out if a.kind == "tensor"}
     if len(inputs) not in given:
         raise UsageError(f"no parameter gets the output: {kernel.parameters}", "Name it out")
     return tuple(out)
+
+
+def _real(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"--param {text!r} is no number", "Write float32:1.5") from None
+    if math.isinf(value) and "inf" not in text.lower():
+        raise UsageError(f"--param {text!r} is beyond every number of type double", "Write inf where that is meant")
+    return value
 
 
 def _no_tensor(e: Expression, tensors: set[str], piece: str) -> None:

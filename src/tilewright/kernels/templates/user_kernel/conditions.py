@@ -41,8 +41,18 @@ def literal(value: Value) -> str:
 
 
 def conditional_names(text: str) -> set[str]:
-    """Every name that a directive mentions: knobs among them may decide what is compiled."""
-    return {name for m in DIRECTIVE.finditer(hidden(text)) for name in re.findall(r"[A-Za-z_]\w*", m[0])}
+    """Every name that a condition reads, in macros' bodies too: knobs among them may decide what is compiled."""
+    names: set[str] = set()
+    bodies: dict[str, set[str]] = {}
+    for m in DIRECTIVE.finditer(hidden(text)):
+        kind, *words = re.findall(r"[A-Za-z_]\w*", m[0]) or [""]
+        if kind in ("if", "ifdef", "ifndef", "elif"):
+            names |= set(words)
+        elif kind == "define" and words:
+            bodies.setdefault(words[0], set()).update(words[1:])
+    while more := {w for name in names & bodies.keys() for w in bodies[name]} - names:
+        names |= more
+    return names
 
 
 class _Undecided(Exception):

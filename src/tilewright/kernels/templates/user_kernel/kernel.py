@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tilewright.kernels.operator import Operator, operator
 from tilewright.kernels.operator_file import load_operator
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.user_kernel import source
+from tilewright.kernels.templates.user_kernel.conditions import conditional_names, view
 from tilewright.serialization import Json
 
 CPU, CUDA = ".cpp .cc .cxx .c", ".cu .cuh"
@@ -25,6 +28,7 @@ KINDS = {**dict.fromkeys(CPU.split(), "cpu"), **dict.fromkeys(CUDA.split(), "cud
 PREFIX = "own_"
 """What every own template's name begins with."""
 
+_MOST_VARIANTS = 64  # views of a file that are looked at before anything is compiled
 _RESERVED = ("tw", "TW_", "emu", "__")
 
 
@@ -65,6 +69,19 @@ class UserKernel(Json):
         """The template's name: another one for every other source, set of knobs or way to launch."""
         what = [self.kind, self.text, self.entry, [[k, list(v)] for k, v in self.knobs], list(self.constraints)]
         return f"{PREFIX}{self.entry}_{digest([*what, self.grid, self.block, self.shared, self.parameters])[:12]}"
+
+    @cached_property
+    def deciding(self) -> tuple[str, ...]:
+        """The knobs that conditions of the file read, which may decide what is compiled."""
+        mentioned = conditional_names(self.text)
+        return tuple(name for name, _ in self.knobs if name in mentioned)
+
+    def variants(self) -> Iterator[dict[str, Value]]:
+        """Values of all knobs such that every view of the file occurs: the first ones, but for those that decide."""
+        first = {name: values[0] for name, values in self.knobs}
+        choices = dict(self.knobs)
+        for chosen in islice(product(*(choices[name] for name in self.deciding)), _MOST_VARIANTS):
+            yield {**first, **dict(zip(self.deciding, chosen, strict=True))}
 
     @cached_property
     def operator(self) -> Operator:
@@ -160,6 +177,10 @@ def _values(name: str, given: Sequence[Value] | Value) -> tuple[Value, ...]:
     for v in values:
         if not isinstance(v, (bool, int, float, str)) or (isinstance(v, str) and ("\n" in v or not v)):
             raise UsageError(f"knob {name} cannot be {v!r}", "Use numbers, true and false, or texts of one line")
+        if isinstance(v, float) and not math.isfinite(v):
+            raise UsageError(f"knob {name} cannot be {v}", "Use numbers that a double holds")
+        if isinstance(v, int) and not -(1 << 63) <= v < 1 << 64:
+            raise UsageError(f"knob {name} cannot be {v}", "Use whole numbers of 64 bits: -2^63 to 2^64 - 1")
     if len({type(v) for v in values}) > 1:
         raise UsageError(f"knob {name} mixes numbers and texts: {values}", "Use values of one type")
     if len(set(values)) != len(values):
@@ -185,7 +206,8 @@ def _reference(given: str | Operator | Callable[..., Any]) -> tuple[Operator | N
 def _check(kernel: UserKernel) -> None:
     """Refuse what cannot fit the file, before anything is compiled."""
     label = kernel.label
-    function = source.find(kernel.text, kernel.entry, label)
+    for values in kernel.variants():
+        _check_function(kernel, values)
     in_source = source.words(kernel.text)
     elsewhere = " ".join((kernel.grid, kernel.block, kernel.shared, kernel.parameters))
     names = [name for name, _ in kernel.knobs]
@@ -202,23 +224,30 @@ def _check(kernel: UserKernel) -> None:
             f"Remove that line, or put it between #ifndef {name} and #endif",
         )
     launched = [n for n in ("grid", "block", "shared") if getattr(kernel, n)]
-    prefix = function.prefix.split()
     if kernel.kind == "cpu":
         if launched:
             raise UsageError(
                 f"{label} is C++ for a CPU, which has no {launched[0]}", "Leave it out, or give a .cu file"
             )
         return
-    if "__global__" not in prefix:
-        raise UsageError(f"{kernel.entry} in {label} is no kernel", "Declare it __global__ void")
-    if "void" not in prefix or "static" in prefix:
-        raise UsageError(f"{kernel.entry} in {label} is not declared as a kernel is", "Declare it __global__ void")
     for name in ("grid", "block"):
         if not getattr(kernel, name):
             raise UsageError(
                 f"{label} needs a {name}",
                 f'Give it over knobs and sizes, such as --{name} "{"ceildiv(n, BN)" if name == "grid" else "BN/TN"}"',
             )
+
+
+def _check_function(kernel: UserKernel, values: Mapping[str, Value]) -> None:
+    """See that the entry is there once, and that it is a kernel, where knobs have these values."""
+    where = kernel.label + "".join(f" with {n}={values[n]}" for n in kernel.deciding)
+    prefix = source.find(view(kernel.text, values), kernel.entry, where).prefix.split()
+    if kernel.kind == "cpu":
+        return
+    if "__global__" not in prefix:
+        raise UsageError(f"{kernel.entry} in {where} is no kernel", "Declare it __global__ void")
+    if "void" not in prefix or "static" in prefix:
+        raise UsageError(f"{kernel.entry} in {where} is not declared as a kernel is", "Declare it __global__ void")
 
 
 def _nearest(name: str, known: set[str]) -> str:

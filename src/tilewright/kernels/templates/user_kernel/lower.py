@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from tilewright.core import Candidate, IllegalSchedule, Launch, LaunchProgram, Value
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.user_kernel import emulated, source
-from tilewright.kernels.templates.user_kernel.binding import Argument, Binding
+from tilewright.kernels.templates.user_kernel import emulated, numbers, source
+from tilewright.kernels.templates.user_kernel.binding import Binding
 from tilewright.kernels.templates.user_kernel.conditions import literal, view
 from tilewright.kernels.templates.user_kernel.expressions import NoValue
 from tilewright.kernels.templates.user_kernel.kernel import UserKernel
+from tilewright.kernels.templates.user_kernel.numbers import Argument
 
 _FOR_BOTH = """\
 #define TW_CUDA(...)
@@ -58,7 +59,7 @@ def cuda_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> Low
         block = tuple(e.whole(names) for e in bound.block)
         shared = bound.shared.whole(names) if bound.shared else 0
         parameters = tuple(
-            (a.kind, a.value.whole(names) if a.kind.startswith("int") else a.value) for a in bound.arguments
+            (a.kind, a.value if a.kind in ("tensor", "env") else a.passed(names)) for a in bound.arguments
         )
     except NoValue as e:
         raise IllegalSchedule(str(e)) from None
@@ -93,9 +94,7 @@ def _cpu_argument(a: Argument, bound: Binding, values: Mapping[str, Value]) -> s
         return f"tw_pointer{{tensors[{a.value}]}}"
     if a.kind == "env":
         return "env"
-    if a.kind.startswith("int"):
-        try:
-            return f"{a.value.whole(bound.names(values))}L"
-        except NoValue as e:
-            raise IllegalSchedule(str(e)) from None
-    return repr(float(a.value))
+    try:
+        return numbers.literal(a, bound.names(values))
+    except NoValue as e:
+        raise IllegalSchedule(str(e)) from None

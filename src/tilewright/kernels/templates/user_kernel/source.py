@@ -20,14 +20,6 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.]*|\S")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 LONGEST = 1 << 20  # characters of a file with everything that it includes
 
-SCALARS = {
-    "int": "int32", "unsigned": "int32", "unsigned int": "int32", "int32_t": "int32", "uint32_t": "int32",
-    "long": "int64", "unsigned long": "int64", "long long": "int64", "unsigned long long": "int64",
-    "long int": "int64", "long long int": "int64", "size_t": "int64", "ptrdiff_t": "int64", "int64_t": "int64",
-    "uint64_t": "int64", "float": "float32", "double": "float64",
-}  # fmt: skip
-"""C types of numbers that a kernel takes, and how they are passed."""
-
 _SIXTEEN = ("float16", "bfloat16")
 ELEMENTS: dict[str, tuple[str, ...]] = {
     "float": ("float32",), "double": ("float64",), "int": ("int32",), "int32_t": ("int32",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import ceil, nan, prod
 
@@ -15,10 +15,13 @@ from tilewright.kernels.templates.user_kernel.binding import Binding, bind
 from tilewright.kernels.templates.user_kernel.expressions import Expression, NoValue
 from tilewright.kernels.templates.user_kernel.kernel import UserKernel
 from tilewright.kernels.templates.user_kernel.lower import cpu_kernel, cuda_kernel
+from tilewright.kernels.templates.user_kernel.numbers import Argument
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 Test = Callable[[Expression, Mapping[str, Value]], bool]
 
+_GRID = ((1 << 31) - 1, 65535, 65535)
+_BLOCK = (1024, 1024, 64)
 _STATIC = ("threads", "shared_bytes", "blocks_per_sm", "occupancy", "waves", "wave_efficiency")
 
 
@@ -35,9 +38,13 @@ class UserTemplate:
     def matches(self, task: Task) -> bool:
         return task.target.kind in self.kinds
 
-    def bind(self, task: Task) -> Binding:
-        """The kernel fitted to the task's workload. Raises ``UsageError`` where it does not fit."""
-        return _bound(self.kernel, task)
+    def bind(self, task: Task, values: Mapping[str, Value] | None = None) -> Binding:
+        """The kernel fitted to the task's workload, as its file is with these values of knobs, the first unless given.
+
+        Raises ``UsageError`` where it does not fit.
+        """
+        given = next(self.kernel.variants()) if values is None else values
+        return _bound(self.kernel, task, tuple((name, given[name]) for name in self.kernel.deciding))
 
     def space(self, task: Task) -> SearchSpace:
         return _space(self.kernel, task)
@@ -57,30 +64,34 @@ class UserTemplate:
         from tilewright.kernels.templates.cuda.static import STATIC
 
         self.space(task).check(schedule)
-        known = _resources(self.bind(task), task, schedule.values)
+        known = _resources(self.bind(task, schedule.values), task, schedule.values)
         return {name: known.get(name, nan) for name in STATIC}  # not a number: not known
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         self.space(candidate.task).check(candidate.schedule)
-        bound = self.bind(candidate.task)
+        bound = self.bind(candidate.task, candidate.schedule.values)
         make = cuda_kernel if self.kernel.kind == "cuda" else cpu_kernel
         return make(self.kernel, bound, candidate)
 
 
-@lru_cache(maxsize=32)
-def _bound(kernel: UserKernel, task: Task) -> Binding:
-    return bind(kernel, task.workload)
+@lru_cache(maxsize=128)
+def _bound(kernel: UserKernel, task: Task, deciding: tuple[tuple[str, Value], ...]) -> Binding:
+    return bind(kernel, task.workload, dict(deciding))
 
 
 @lru_cache(maxsize=32)
 def _space(kernel: UserKernel, task: Task) -> SearchSpace:
-    bound = _bound(kernel, task)
+    template = UserTemplate(kernel)
+    bindings = [template.bind(task, values) for values in kernel.variants()]
+    bound = bindings[0]
     knobs = [name for name, _ in kernel.knobs]
     rules = [_rule(e, bound, knobs, e.text, _holds) for e in bound.constraints]
     limit = dict(task.target.limits)
-    for what, sides in (("grid", bound.grid), ("block", bound.block)):
-        for e in sides:
-            rules.append(_rule(e, bound, knobs, f"{what} {e.text} is a whole number of at least 1", _positive))
+    for what, sides, most_of in (("grid", bound.grid, _GRID), ("block", bound.block, _BLOCK)):
+        for e, most_here in zip(sides, most_of, strict=False):
+            reason = f"{what} {e.text} is a whole number from 1 to {most_here}"
+            rules.append(_rule(e, bound, knobs, reason, lambda e, names, most=most_here: 1 <= e.whole(names) <= most))
+    rules += _fitting(kernel, task, knobs, [a for b in bindings for a in b.arguments])
     if bound.shared is not None:
         most = int(limit.get("shared_per_block", 1 << 30))
         rules.append(
@@ -101,8 +112,25 @@ def _holds(e: Expression, names: Mapping[str, Value]) -> bool:
     return bool(e.value(names))
 
 
-def _positive(e: Expression, names: Mapping[str, Value]) -> bool:
-    return e.whole(names) >= 1
+def _fitting(kernel: UserKernel, task: Task, knobs: list[str], given: list[Argument]) -> Iterator[Constraint]:
+    """That numbers which knobs decide fit their parameters, as the file is with these knobs."""
+    decided = [a for a in given if a.expression is not None and set(a.expression.names) & set(knobs)]
+    if not decided:
+        return
+
+    def holds(values: Mapping[str, Value]) -> bool:
+        bound = _bound(kernel, task, tuple((name, values[name]) for name in kernel.deciding))
+        try:
+            for a in bound.arguments:
+                if a.expression is not None:
+                    a.number(bound.names(values))
+        except NoValue:
+            return False
+        return True
+
+    reads = [n for a in decided for n in (a.expression.names if a.expression else ()) if n in knobs]
+    said = ", ".join(dict.fromkeys(f"{a.type or a.kind} {a.name} = {a.value.text}" for a in decided))
+    yield Constraint(tuple(dict.fromkeys([*reads, *kernel.deciding])), holds, f"required is that numbers fit: {said}")
 
 
 def _rule(e: Expression, bound: Binding, knobs: list[str], reason: str, test: Test) -> Constraint:
