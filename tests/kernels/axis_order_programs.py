@@ -25,7 +25,7 @@ def _read(x: te.TensorRef, axes: Sequence[str], at: dict[str, te.Expr]) -> te.Ex
 
 def product(equation: str, dtype: str) -> Program:
     """Einstein's sum of two tensors; of 16-bit reals rounded to them."""
-    (left, right), out = equation.split("->")[0].split(","), equation.split("->")[1]
+    (left, right), out = equation.split("->", maxsplit=1)[0].split(","), equation.split("->")[1]
     total = SUM_TYPES.get(dtype, dtype)
     x, y = te.input("x", _extents(left), dtype), te.input("y", _extents(right), dtype)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
@@ -63,8 +64,35 @@ class Site(Protocol):
     def peaks(self, task: Task) -> Peaks: ...
 
 
-CHECKED = 5
-"""Sizes at which a kernel of a range is checked."""
+ENDS = 3
+"""Evenly spaced sizes of a range at which a kernel is checked on every input set; at others on one set, in turns."""
+
+LARGEST_BLOCK = 64
+"""Elements of a block of which every remainder is checked."""
+
+
+def checked_sizes(low: int, high: int, blocks: Iterable[int]) -> list[int]:
+    """Sizes from ``low`` to ``high`` at which a kernel of a range is checked.
+
+    They are both ends; powers of two, their neighbours and the prime before them; and for blocks of each of the given
+    numbers of elements (2 to ``LARGEST_BLOCK``) every remainder, behind few blocks and behind at least as many as a
+    block has elements. Remainders are taken at the least sizes, which cost least.
+    """
+    found = {low, low + 1, high - 1, high}
+    for power in (1 << k for k in range(high.bit_length() + 1)):
+        prime = next((n for n in range(power - 2, 1, -1) if all(n % d for d in range(2, math.isqrt(n) + 1))), low)
+        found |= {power - 1, power, power + 1, prime}
+    for block in sorted({b for b in blocks if 2 <= b <= LARGEST_BLOCK}):
+        for start in {low, max(low, block * block)}:
+            found |= set(range(start, start + block))
+    return sorted(n for n in found if low <= n <= high)
+
+
+def blocks_of(candidate: Candidate) -> set[int]:
+    """Numbers of elements that a schedule's blocks may have along some axis: its numbers, alone and in vectors."""
+    lanes = candidate.task.target.vector_bytes // 4
+    numbers = {int(v) for v in candidate.schedule.values.values() if isinstance(v, int) and v > 0}
+    return numbers | {n * lanes for n in numbers} | {lanes}
 
 
 def at_size(task: Task, items: Sequence[Item], size: int | None = None) -> tuple[Task, list[Item]]:

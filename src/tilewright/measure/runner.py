@@ -33,10 +33,11 @@ from tilewright.kernels.ranges import varying
 from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
-from tilewright.measure.measuring import CHECKED, Item, Runner, at_size
+from tilewright.measure.measuring import ENDS, Item, Runner, at_size, blocks_of, checked_sizes
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import PairedComparison
 from tilewright.paths import cache_root
+from tilewright.verifying.verify import ALL_SETS
 
 DEADLINE = 10.0  # seconds for checking and timing one kernel
 PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which no kernel is to blame for
@@ -123,21 +124,27 @@ class LocalRunner(Runner):
         return self._executor.submit(self._batch, one, sized, champion, pairs)
 
     def verify(self, task: Task, item: Item) -> Failure | None:
-        """Check one kernel on every input set, at several sizes if it takes a range; ``None`` when it is right."""
+        """Check one kernel on every input set; ``None`` when it is right.
+
+        One that takes a range is checked at :func:`~tilewright.measure.measuring.checked_sizes`: on every input set
+        at the ends and between, on one set elsewhere.
+        """
         extent = varying(task.workload)
         if extent is None:
-            return self._verify(task, item)
-        for size in spread(extent.low, extent.high, CHECKED):
+            return self._verify(task, item, ALL_SETS)
+        thoroughly = spread(extent.low, extent.high, ENDS)
+        sizes = checked_sizes(extent.low, extent.high, blocks_of(item[0]))
+        for n, size in enumerate(sorted({*thoroughly, *sizes})):
             one, (sized,) = at_size(task, [item], size)
-            problem = self._verify(one, sized)
+            sets = ALL_SETS if size in thoroughly else (ALL_SETS[n % len(ALL_SETS)],)
+            problem = self._verify(one, sized, sets)
             if problem is not None:
                 return Failure(problem.kind, f"{extent.name}={size}: {problem.message}")
         return None
 
-    def _verify(self, task: Task, item: Item) -> Failure | None:
-        reply = self._executor.submit(
-            self._alone, task, {"do": "verify", "program": task.workload.program, "item": _item(item)}
-        ).result()
+    def _verify(self, task: Task, item: Item, sets: Sequence[int]) -> Failure | None:
+        request = {"do": "verify", "program": task.workload.program, "item": _item(item), "sets": list(sets)}
+        reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
             return reply
         outcome = outcome_from_json(reply) if reply else None

@@ -74,29 +74,29 @@ class TaskSession(ABC, Generic[K]):
         if request["do"] == "measure":
             return self._measure(request)
         if request["do"] == "verify":
-            return self._verify_only(request["item"])
+            return self._verify_only(request["item"], request["sets"])
         return self._compare(request).to_json()
 
     @property
     def _state(self) -> str:
         return "cold" if self.cold else "warm"
 
-    def _prepare(self, item: Mapping[str, Any]) -> None:
-        """Inputs and references, for which no kernel is to blame."""
+    def _prepare(self, item: Mapping[str, Any], sets: Sequence[int] = ALL_SETS) -> None:
+        """Inputs and references of some sets, for which no kernel is to blame."""
         assert self.verifier is not None
         how = item["program"]["align"], item["program"].get("rounding", 1.0)
-        for n in ALL_SETS:
+        for n in sets:
             if not self.verifier.has(n, *how):
                 self.tell({"at": "prepare"})
                 self.verifier.input_set(n, *how)
 
-    def _verify_only(self, item: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Check one kernel on every input set: its failure, or ``None``."""
-        self._prepare(item)
+    def _verify_only(self, item: Mapping[str, Any], sets: Sequence[int]) -> dict[str, Any] | None:
+        """Check one kernel on some input sets: its failure, or ``None``."""
+        self._prepare(item, sets)
         self.tell({"at": "item", "item": 0})
 
         def check() -> tuple[Outcome, None]:
-            problem = self._check(self._load(item), ALL_SETS)
+            problem = self._check(self._load(item), sets)
             return Failure(FailureKind.WRONG_RESULT, problem or ""), None
 
         outcome, _ = self._guarded(check)

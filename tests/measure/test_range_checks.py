@@ -1,0 +1,74 @@
+"""Kernels of a range are checked at the sizes that tell: which those are, and that a fault at few of them is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.backends.cache import ArtifactCache
+from tilewright.building.builder import Builder
+from tilewright.core import Artifact, Candidate, Device, FailureKind, Launch, LaunchProgram, Schedule, Target, Task
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.ranges import varying
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.measure.measuring import LARGEST_BLOCK, blocks_of, checked_sizes
+from tilewright.measure.runner import LocalRunner
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 4096), (1, 50), (16, 256), (100, 20000), (2000, 4097), (7, 7), (5, 6)])
+@pytest.mark.parametrize("blocks", [(), (2, 4, 6, 13), (8, 20, 48, 64, 4096)])
+def test_sizes_cover_ends_powers_of_two_and_every_remainder(low: int, high: int, blocks: tuple[int, ...]) -> None:
+    sizes = checked_sizes(low, high, blocks)
+    assert sizes == sorted(set(sizes))
+    assert (sizes[0], sizes[-1]) == (low, high)
+    every, within = set(sizes), range(low, high + 1)
+    for power in (2**k for k in range(16)):
+        assert {power - 1, power, power + 1} & set(within) <= every
+    for block in (b for b in blocks if b <= LARGEST_BLOCK):
+        for least in (low, block * block):
+            behind = {n % block for n in within if n >= least}
+            assert {n % block for n in sizes if n >= least} == behind, f"blocks of {block} from {least} on"
+    assert len(sizes) <= 4 * high.bit_length() + 4 + 2 * sum(b for b in blocks if b <= LARGEST_BLOCK)
+
+
+def _lowered(candidate: Candidate) -> LoweredKernel:
+    """A sum of two arrays of a length that calls choose, in blocks of ``block``: one remainder loses its last element,
+    where there are many blocks."""
+    values, symbol = candidate.schedule.values, candidate.symbol
+    extent = varying(candidate.task.workload)
+    assert extent is not None
+    source = f"""
+TW_ENTRY({symbol}) {{
+    const float *a = (const float *)tensors[0], *b = (const float *)tensors[1];
+    float *c = (float *)tensors[2];
+    const long n = args[0], wrong = n > 40 && n % {values["block"]} == {values["fault"]};
+    (void)workspace; (void)env;
+    for (long i = 0; i < n - wrong; i++) c[i] = a[i] + b[i];
+    return 0;
+}}
+"""
+    return LoweredKernel(symbol, source, LaunchProgram((Launch(symbol, (extent.argument,)),)))
+
+
+@pytest.mark.parametrize("fault", [3, -1])
+def test_a_range_kernel_wrong_for_one_remainder_is_found(
+    fault: int, device: Device, target: Target, cache: ArtifactCache
+) -> None:
+    task = Task(get_operator("add").workload(shape="1..90,"), target)
+    extent = varying(task.workload)
+    assert extent is not None
+    schedule = Schedule("handmade", 1, (("block", 6), ("fault", fault))).at(extent, 90)
+    candidate = Candidate(task, schedule)
+    assert blocks_of(candidate) >= {6, target.vector_bytes // 4, 6 * target.vector_bytes // 4}
+    with Builder(target, cache=cache, lower=_lowered) as builder:
+        (artifact,) = builder.build([candidate])
+    assert isinstance(artifact, Artifact)
+    with LocalRunner(device, target, deadline=60.0, references="") as runner:
+        problem = runner.verify(task, (candidate, artifact))
+    if fault < 0:
+        assert problem is None
+    else:
+        assert problem is not None
+        assert problem.kind is FailureKind.WRONG_RESULT
+        size = int(problem.message.removeprefix(f"{extent.name}=").partition(":")[0])
+        assert size % 6 == fault
+        assert f"element ({size - 1},) is nan" in problem.message
