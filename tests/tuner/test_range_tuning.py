@@ -12,9 +12,10 @@ import pytest
 
 import tilewright
 from tilewright.cli.app import run
-from tilewright.core import UsageError
+from tilewright.core import Failure, FailureKind, Task, UsageError
 from tilewright.database import Database
 from tilewright.kernels.ranges import varying
+from tilewright.measure.runner import Item, LocalRunner
 from tilewright.tuner import Observer, RangeResult, tune_range
 
 SIZES = {"m": "1..20", "n": 20, "k": 24}
@@ -144,6 +145,36 @@ def test_tuning_again_replaces_what_served_the_range(tuned: tuple[Path, RangeRes
     assert again.compared >= len(first.kernels)
     assert any("comparing" in s for s in stages)
     assert stages[-1] == "checking the kernel of matmul m=1..20 n=20 k=24"
+
+
+def test_a_kernel_that_a_last_check_finds_wrong_is_left_out_and_nothing_is_lost(
+    tuned: tuple[Path, RangeResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = shutil.copy(tuned[0], tmp_path)
+    verify = LocalRunner.verify
+    refused: list[str] = []
+    warnings: list[str] = []
+
+    def first_wrong(self: LocalRunner, task: Task, item: Item) -> Failure | None:
+        if varying(task.workload) is None or refused:
+            return verify(self, task, item)
+        refused.append(item[0].schedule.key)
+        return Failure(FailureKind.WRONG_RESULT, "m=7: element (6, 0) is nan")
+
+    class Watcher(Observer):
+        def warning(self, message: str) -> None:
+            warnings.append(message)
+
+    monkeypatch.setattr(LocalRunner, "verify", first_wrong)
+    result = tune_range(
+        "matmul", params=SIZES, trials=2, kernels=1, cost_model="random", db=db, observer=lambda place: Watcher()
+    )
+    assert (
+        "the kernel of matmul m=1..20 n=20 k=24 is wrong: m=7: element (6, 0) is nan. "
+        "The range is shared out among the other kernels"
+    ) in warnings
+    assert [(k.low, k.high) for k in result.kernels] == [(1, 20)]
+    assert result.kernels[0].schedule.key not in refused
 
 
 def test_on_the_command_line(

@@ -236,15 +236,18 @@ def _compared(
         comparing = Comparing(task, extent, place, database, builder, runner, watcher)
         tried = anchors(extent) if interrupted else samples(extent)
         found = comparing.timed(comparing.candidates(searched), tried)
-        if not found:
-            raise TilewrightError(
-                f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored"
+        while found:
+            cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS, weights)
+            try:
+                stored = comparing.stored(cut, found)
+            except _Unfit as e:
+                watcher.warning(f"{e}. The range is shared out among the other kernels")
+                found.remove(e.kernel)
+                continue
+            return RangeResult(
+                task, extent, tuple(searched), stored, len(found), tuple(tried), database.location, interrupted
             )
-        cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS, weights)
-        stored = comparing.stored(cut, found)
-        return RangeResult(
-            task, extent, tuple(searched), stored, len(found), tuple(tried), database.location, interrupted
-        )
+        raise TilewrightError(f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored")
 
 
 def listed_tasks(tasks: Sequence[TuneTask]) -> list[TuneTask]:
@@ -311,6 +314,14 @@ def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> lis
     return [TuneTask(operator, params_at(params, extent, n), w, threads) for n, w in weights.items()]
 
 
+class _Unfit(Exception):
+    """A kernel that some check found wrong where it was to serve."""
+
+    def __init__(self, message: str, kernel: Found) -> None:
+        super().__init__(message)
+        self.kernel = kernel
+
+
 @dataclass(frozen=True)
 class Comparing:
     """Kernels of one range on one device: built, checked and timed at many sizes, and stored."""
@@ -372,7 +383,10 @@ class Comparing:
         return [replace(found[n], seconds=seconds[n]) for n in alive]
 
     def stored(self, cut: Sequence[Interval], found: Sequence[Found]) -> tuple[RangeKernel, ...]:
-        """Build each interval's kernel for it alone, check it, and put it in the place of what served it so far."""
+        """Build each interval's kernel for it alone, check it, and put it in the place of what served it so far.
+
+        Raises ``_Unfit`` before anything is stored, for a kernel that is wrong or fails.
+        """
         from tilewright.database import StoredArtifact, StoredKernel
         from tilewright.kernels.templates import full_source
 
@@ -389,12 +403,12 @@ class Comparing:
             built = self.builder.wait(self.builder.submit([candidate], alone=True))[0]
             problem = built if isinstance(built, Failure) else self.runner.verify(task, (candidate, built))
             if problem is not None:
-                raise TilewrightError(f"the kernel of {workload.label} is wrong: {problem.message}", "Report this")
+                raise _Unfit(f"the kernel of {workload.label} is wrong: {problem.message}", one)
             assert isinstance(built, Artifact)
             self.builder.fetch(built)
             outcome = self.runner.run(task, [(candidate, built)], None)[0]  # at the greatest size
             if isinstance(outcome, Failure):
-                raise TilewrightError(f"the kernel of {workload.label} fails: {outcome.message}", "Report this")
+                raise _Unfit(f"the kernel of {workload.label} fails: {outcome.message}", one)
             kernel = StoredKernel(
                 task, self.place.device.model, 1, schedule, built.program, outcome.seconds, built.sha256,
                 trial_number=0, compiler=built.compiler,
