@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.core import Candidate, Launch, LaunchProgram
+from tilewright.core import Candidate, Launch, LaunchProgram, Prepack
 from tilewright.kernels.templates.base import LoweredKernel
 
 SIZES = {"m": 24, "n": 20, "k": 40}
@@ -22,6 +22,8 @@ BODIES = {
     "tail": "mm(1); C[M * N - 1] = C[M * N - 2];",
     "unwritten": "float last = C[M * N - 1]; mm(1); C[M * N - 1] = last;",
     "overrun": "mm(1); C[M * N] = 1;",
+    "far_overrun": "mm(1); C[M * N + (10 << 20)] = 1;",
+    "far_underrun": "mm(1); C[-(10 << 20)] = 1;",
     "underrun": "mm(1); C[-1] = 1;",
     "overread": "mm(1); C[0] += 0 * *(volatile const float *)(A + M * K);",
     "far_read": "mm(1); volatile float x = B[K * N + 5000]; (void)x;",
@@ -29,11 +31,19 @@ BODIES = {
     "aligned": "if ((long)A % 8) __builtin_trap(); mm(1);",
     "workspace": "float *w = (float *)workspace; for (int n = 0; n < 10; n++) w[n] = 1; mm(1);",
     "workspace_overrun": "((float *)workspace)[1024 + 3] = 1; mm(1);",
+    "workspace_far": "((float *)workspace)[10 << 20] = 1; mm(1);",
+    "pack_overrun": "mm(1);",
     "workspace_dirty": "mm(1); C[0] += ((float *)workspace)[0] * 0;",
     "broken": "this does not compile;",
     "argument": "mm(args[0]);",
 }
-WORKSPACE = {"workspace": 4096, "workspace_overrun": 4098, "workspace_dirty": 64, "huge": 1 << 60}
+WORKSPACE = {
+    "workspace": 4096,
+    "workspace_overrun": 4098,
+    "workspace_far": 4096,
+    "workspace_dirty": 64,
+    "huge": 1 << 60,
+}
 
 
 def lower(candidate: Candidate) -> LoweredKernel:
@@ -63,4 +73,16 @@ TW_ENTRY({symbol}) {{
 }}
 """
     arguments = ("reps",) if name == "argument" else ()
-    return LoweredKernel(symbol, source, LaunchProgram((Launch(symbol, arguments),), workspace=WORKSPACE.get(name, 0)))
+    prepack: tuple[Prepack, ...] = ()
+    if name == "pack_overrun":  # B as it is, and one element more
+        count = int(sizes["n"]) * int(sizes["k"])
+        prepack = (Prepack(1, 4 * count, Launch(f"{symbol}_pack", ())),)
+        source += f"""
+TW_ENTRY({symbol}_pack) {{
+    (void)args; (void)env;
+    for (long i = 0; i <= {count}; i++) ((float *)workspace)[i] = i < {count} ? ((const float *)tensors[1])[i] : 1;
+    return 0;
+}}
+"""
+    program = LaunchProgram((Launch(symbol, arguments),), workspace=WORKSPACE.get(name, 0), prepack=prepack)
+    return LoweredKernel(symbol, source, program)

@@ -17,6 +17,7 @@ import pytest
 import tilewright
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.runner import Item, memory_limit
+from tilewright.measure.worker import GUARDS
 
 SETTINGS: dict[str, Any] = {
     "cores": [],
@@ -92,10 +93,10 @@ def test_its_memory_is_limited() -> None:
         limits = Path(f"/proc/{child.pid}/limits").read_text()
     finally:
         child.close()
-    (space,) = (line for line in limits.splitlines() if line.startswith("Max address space"))
-    assert (1 << 30) < int(space.split()[3]) < (1 << 30) + (4 << 30)
-    (core,) = (line for line in limits.splitlines() if line.startswith("Max core file size"))
-    assert core.split()[4] == "0"
+    lines = {line[:25].strip(): line[25:].split()[0] for line in limits.splitlines()}
+    assert (1 << 30) < int(lines["Max data size"]) < (2 << 30)
+    assert int(lines["Max data size"]) + GUARDS < int(lines["Max address space"]) < (8 << 30) + GUARDS
+    assert lines["Max core file size"] == "0"
     assert memory_limit() >= 2 << 30
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ctypes
+import gc
 import subprocess
 import sys
 
@@ -54,15 +56,15 @@ def test_poison_is_nan_for_reals_and_no_small_number_for_others() -> None:
 def test_stray_writes_next_to_the_array_show(offset: int) -> None:
     g = GuardedArray((10,), "uint8", "odd")
     at = offset if offset < 0 else 10
-    base = np.frombuffer(g._map, np.uint8)
-    lead = g.address - base.ctypes.data
-    base[lead + at] ^= 1
+    ctypes.c_ubyte.from_address(g.address + at).value ^= 1
     assert g.trespassed()
     g.restore()
     assert not g.trespassed()
 
 
-@pytest.mark.parametrize(("place", "offset"), [("end", "g.data.size"), ("start", "-1")])
+@pytest.mark.parametrize(
+    ("place", "offset"), [("end", "g.data.size"), ("start", "-1"), ("odd", "(48 << 20)"), ("end", "-(48 << 20)")]
+)
 @pytest.mark.parametrize("access", ["p[0]", "p.__setitem__(0, 1)"])
 def test_access_to_a_guard_page_kills(place: str, offset: str, access: str) -> None:
     code = (
@@ -74,6 +76,25 @@ def test_access_to_a_guard_page_kills(place: str, offset: str, access: str) -> N
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode in (-11, -10), done
+
+
+def test_guards_are_as_long_as_a_long_array() -> None:
+    size = 100 << 20
+    g = GuardedArray((size,), "uint8", "odd")
+    assert g.zone[0] <= g.address - size
+    assert g.zone[1] >= g.address + 2 * size
+
+
+def test_memory_stays_for_as_long_as_a_view_of_it() -> None:
+    view = GuardedArray((3, 5), "float32").array[1:]
+    gc.collect()
+    view[...] = 2
+    assert view.sum() == 20
+
+
+def test_what_cannot_be_mapped_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError, match=r"no memory for an array of \d+ bytes"):
+        GuardedArray((1 << 50,), "float64")
 
 
 def test_timing_buffers_lie_like_numpys_own() -> None:

@@ -381,8 +381,9 @@ class Checker:
         """The input set with outputs that belong to this thread."""
         outputs: dict[int, list[GuardedArray]] = self._own.__dict__.setdefault("outputs", {})
         if id(data) not in outputs:
-            arrays = [g.array for g in data.outputs]
-            outputs[id(data)] = [GuardedArray(a.shape, a.dtype, data.recipe.place) for a in arrays]
+            outputs[id(data)] = [
+                GuardedArray(g.array.shape, g.array.dtype, data.recipe.place, name=g.name) for g in data.outputs
+            ]
         return replace(data, outputs=outputs[id(data)])
 
     def _profile(self, subject: Subject, result: Checked) -> None:

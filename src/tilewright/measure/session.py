@@ -16,16 +16,18 @@ from tilewright.backends.cpu.loader import (
     LoadError,
     Memory,
     PreparedCall,
+    Zone,
     load_path,
     time_rounds,
+    watch,
 )
 from tilewright.core import Failure, FailureKind, LaunchProgram, Measurement, TilewrightError
 from tilewright.measure import timing
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
-from tilewright.verifying.buffers import GuardedArray
+from tilewright.verifying.buffers import POISON, GuardedArray, alive
 from tilewright.verifying.verify import timing_inputs
 
-WORKSPACES = 4  # guarded ones, kept for reuse
+WORKSPACES = 8  # guarded ones, kept for reuse
 SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB
 SLOW = 0.1  # seconds of a pair from which a paired comparison gives a sign of life before each
 COLD_FACTOR = 3  # last-level caches walked to evict operands
@@ -60,7 +62,7 @@ class Session(TaskSession[Kernel]):
     def _reset(self, text: str) -> None:
         super()._reset(text)
         self.buffers: dict[int, list[GuardedArray]] = {}
-        self.workspaces: OrderedDict[int, GuardedArray] = OrderedDict()
+        self.workspaces: OrderedDict[tuple[str, int], GuardedArray] = OrderedDict()
 
     # ------------------------------------------------------------------ requests
 
@@ -126,27 +128,34 @@ class Session(TaskSession[Kernel]):
         assert self.verifier is not None
         assert self.program is not None
         align = kernel.kernel.program.align
-        workspace = self._workspace(kernel.kernel.workspace_bytes)
-        call = kernel.kernel.prepare([0] * (len(self.program.inputs) + len(self.program.outputs)))
+        own: dict[str, GuardedArray] = {}
+
+        def allocate(purpose: str, size: int) -> GuardedArray:
+            own[purpose] = self._workspace(purpose, size)
+            watch([Zone(g.name.encode(), g.zone[0], g.address, g.data.size, g.zone[1]) for g in alive()])
+            return own[purpose]
+
+        call = kernel.kernel.prepare([0] * (len(self.program.inputs) + len(self.program.outputs)), allocate)
 
         def run(pointers: Sequence[int]) -> None:
+            own["workspace"].data.fill(POISON)
             call.use(pointers)
-            if workspace is not None:
-                workspace.data.fill(0xFF)
-                call.call.workspace = workspace.address
             time_rounds([call], 1)
 
         problem = self.verifier.check(run, sets, align, kernel.kernel.program.rounding)
-        if problem is None and workspace is not None and workspace.trespassed():
-            workspace.restore()
-            problem = "writes outside its workspace"
+        strayed = [memory for memory in own.values() if memory.trespassed()]
+        for memory in strayed:
+            memory.restore()
+        if problem is None and strayed:
+            problem = f"writes outside {strayed[0].name}"
         return problem
 
-    def _workspace(self, size: int) -> GuardedArray | None:
-        if not size:
-            return None
-        found = self.workspaces.pop(size, None) or GuardedArray((size,), "uint8", "end", 4096)
-        self.workspaces[size] = found
+    def _workspace(self, purpose: str, size: int) -> GuardedArray:
+        """Zeroed memory of the kernel at hand."""
+        key = purpose, size
+        found = self.workspaces.pop(key, None) or GuardedArray((size,), "uint8", "end", 4096, name=f"its {purpose}")
+        self.workspaces[key] = found
+        found.data.fill(0)
         while len(self.workspaces) > WORKSPACES:
             self.workspaces.popitem(last=False)
         return found

@@ -16,19 +16,27 @@ from tilewright.measure import sandbox
 from tilewright.measure.lifetime import die_with_parent
 from tilewright.measure.sandbox import Limits
 
+GUARDS = 64 << 30
+"""Bytes of address space that guards of small arrays may take."""
+
 
 def limit_resources(memory: int) -> Limits:
-    """No core files; at most ``memory`` bytes of address space beyond what is in use now (0: no limit)."""
+    """No core files; at most ``memory`` bytes of data beyond what is in use now (0: no limit).
+
+    Address space has a limit too, which leaves room for the guards of arrays: they hold no memory.
+    """
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if not memory or sys.platform != "linux":
         return {"core_files": True, "memory": f"not on {sys.platform}" if memory else "not asked for"}
     with open("/proc/self/statm") as f:
-        used = int(f.read().split()[0]) * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        pages = [int(n) * resource.getpagesize() for n in f.read().split()]
+    # Guards are as long as their array on either side, 64 MiB at least.
+    for kind, used in ((resource.RLIMIT_DATA, pages[5]), (resource.RLIMIT_AS, pages[0] + 2 * memory + GUARDS)):
+        _, hard = resource.getrlimit(kind)
+        limit = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
+        resource.setrlimit(kind, (limit, limit))
     return {"core_files": True, "memory": True}
 
 

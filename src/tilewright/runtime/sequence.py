@@ -16,7 +16,7 @@ from tilewright.runtime.checked import address, empty, storage
 from tilewright.runtime.memory_plan import ALIGN, Lifetime, planned
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel, Memory
+    from tilewright.backends.cpu.loader import Block, LoadedKernel
 
 Array = np.ndarray[Any, Any]
 
@@ -64,7 +64,7 @@ class KernelSequence:
         offsets, total = planned(self._lifetimes(steps, stored))
         self._memory = Memory(total)
         self._workspace = Memory(max(s.kernel.workspace_bytes for s in steps))
-        self._packed: list[Mapping[int, Memory]] = []
+        self._packed: list[Mapping[int, Block]] = []
         self._tensors: list[ctypes.Array[Any]] = []
         self._places: dict[str, list[tuple[ctypes.Array[Any], int]]] = {n: [] for n in (*self.inputs, *stored)}
         self._calls = (Call * len(steps))()

@@ -19,7 +19,7 @@ from tilewright.torch.operators import Registration
 from tilewright.torch.serving import serving
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel, Memory
+    from tilewright.backends.cpu.loader import Block, LoadedKernel
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Packed:
     """
 
     watched: tuple[Watched, ...]
-    memory: Mapping[int, Memory]
+    memory: Mapping[int, Block]
     tensors: Mapping[int, torch.Tensor]
     held: tuple[torch.Tensor, ...]
 

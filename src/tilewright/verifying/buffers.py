@@ -6,17 +6,17 @@ zone, the bytes around it hold a canary.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import mmap
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
 LINE = 64  # bytes of a cache line
-GUARD = 1 << 20  # bytes of inaccessible address space on either side; strides of a stray access are long
+GUARD = 64 << 20  # bytes of inaccessible address space on either side, at least: they cost no memory
 CANARY = 0xA5
 POISON = 0xFF  # as a real of any width: a quiet NaN
 PLACES = ("end", "start", "odd", "heap")
@@ -26,7 +26,10 @@ _PROT_NONE = 0
 
 def _libc() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    libc.mmap.argtypes, libc.mmap.restype = (address, size, number, number, number, ctypes.c_long), address
+    libc.munmap.argtypes = address, size
+    libc.mprotect.argtypes = libc.madvise.argtypes = address, size, number
     return libc
 
 
@@ -36,17 +39,23 @@ HUGE_FROM = 4 << 20  # bytes from which NumPy asks for huge pages
 
 
 class GuardedArray:
-    """A dense array of ``shape`` and ``dtype`` between guard pages.
+    """A dense array of ``shape`` and ``dtype`` between guard zones, each at least as long as the array.
 
     ``place``: ``end`` puts its last byte right before the upper guard, ``start`` its first byte
     right after the lower one, ``odd`` one element past that (aligned to the element only), ``heap`` where
     NumPy's allocator tends to put arrays, for timing: 16 bytes past a multiple of 64, in huge pages from
     4 MiB on, and staggered by ``stagger`` (arrays at equal page offsets would fight for the same cache
-    sets). ``align`` (bytes) is honoured in every place.
+    sets). ``align`` (bytes) is honoured in every place. ``name`` is what messages call it. Raises ``MemoryError``.
     """
 
     def __init__(
-        self, shape: Sequence[int], dtype: npt.DTypeLike, place: str = "end", align: int = 1, stagger: int = 0
+        self,
+        shape: Sequence[int],
+        dtype: npt.DTypeLike,
+        place: str = "end",
+        align: int = 1,
+        stagger: int = 0,
+        name: str = "an array",
     ) -> None:
         kind = np.dtype(dtype)
         count = int(np.prod(shape, dtype=np.int64))
@@ -56,23 +65,20 @@ class GuardedArray:
         body = -(-(size + lead) // PAGE) * PAGE or PAGE
         if place == "end":
             lead = (body - size) // step * step
-        self._map = mmap.mmap(-1, body + 2 * GUARD)
+        self.name = name
+        self.guard = max(GUARD, body)  # strays step by rows, and rows grow with the array
+        memory = _guarded(body, self.guard)
         if place == "heap" and size >= HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a kernel without huge pages
-                self._map.madvise(mmap.MADV_HUGEPAGE)
-        # from_buffer is the one portable way to a mapping's address; the view lives as long as the map.
-        self._view = (ctypes.c_char * (body + 2 * GUARD)).from_buffer(self._map)
-        base = ctypes.addressof(self._view)
-        for guard in (base, base + GUARD + body):
-            if _LIBC.mprotect(guard, GUARD, _PROT_NONE) != 0:
-                raise OSError(ctypes.get_errno(), "mprotect failed")
-        self._bytes = np.frombuffer(self._map, np.uint8, body, GUARD)
+            _LIBC.madvise(ctypes.addressof(memory), body, mmap.MADV_HUGEPAGE)  # a kernel may have none
+        self._bytes = np.frombuffer(memoryview(memory), np.uint8)
         self._before, self._after = self._bytes[:lead], self._bytes[lead + size :]
         self._before[:] = CANARY
         self._after[:] = CANARY
         self.data: npt.NDArray[np.uint8] = self._bytes[lead : lead + size]
         self.array: npt.NDArray[np.generic] = self.data.view(kind).reshape(tuple(shape))
-        self.address = base + GUARD + lead
+        self.address = ctypes.addressof(memory) + lead
+        self.zone = ctypes.addressof(memory) - self.guard, ctypes.addressof(memory) + body + self.guard
+        _alive.add(self)
 
     def poison(self, byte: int) -> None:
         """Fill with a byte, such as :data:`POISON`."""
@@ -86,3 +92,25 @@ class GuardedArray:
         """Write the canaries anew."""
         self._before.fill(CANARY)
         self._after.fill(CANARY)
+
+
+_alive: weakref.WeakSet[GuardedArray] = weakref.WeakSet()
+
+
+def alive() -> Iterable[GuardedArray]:
+    """All guarded arrays of this process."""
+    return tuple(_alive)
+
+
+def _guarded(body: int, guard: int) -> ctypes.Array[ctypes.c_char]:
+    """``body`` bytes between inaccessible zones of ``guard`` bytes, unmapped when nothing refers to them any more."""
+    # Inaccessible from the start: such a mapping counts as no memory, whatever the system allows.
+    base = _LIBC.mmap(None, body + 2 * guard, _PROT_NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    failed = base == ctypes.c_void_p(-1).value
+    if failed or _LIBC.mprotect(base + guard, body, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
+        if not failed:
+            _LIBC.munmap(base, body + 2 * guard)
+        raise MemoryError(f"no memory for an array of {body} bytes between guards of {guard}")
+    memory = (ctypes.c_char * body).from_address(base + guard)
+    weakref.finalize(memory, _LIBC.munmap, base, body + 2 * guard).atexit = False
+    return memory

@@ -182,7 +182,7 @@ class Verifier:
             out = guarded.array.view(np.uint8) if dtype == "bool" else decoded(guarded.array, dtype)
             problem = expected.problem(out, data.recipe)
             if problem:
-                return problem if len(data.outputs) == 1 else f"output number {n}: {problem}"
+                return problem if len(data.outputs) == 1 else f"{guarded.name}: {problem}"
         return None
 
     def _side_effects(self, data: InputSet) -> str | None:
@@ -190,13 +190,10 @@ class Verifier:
             if not np.array_equal(guarded.data, pristine):
                 guarded.data[:] = pristine
                 return f"changes its input number {n} ({data.recipe.name})"
-        count = len(data.inputs)
-        for n, guarded in enumerate((*data.inputs, *data.outputs)):
+        for guarded in (*data.inputs, *data.outputs):
             if guarded.trespassed():
                 guarded.restore()
-                output = "the output" if len(data.outputs) == 1 else f"output number {n - count}"
-                what = f"input number {n}" if n < count else output
-                return f"writes outside {what} ({data.recipe.name})"
+                return f"writes outside {guarded.name} ({data.recipe.name})"
         return None
 
     def timing_values(self) -> tuple[Array, ...]:
@@ -241,11 +238,14 @@ class Verifier:
             intervals = [o.intervals(recipe, values, rounding) for o in self._outputs]
         expected = [o.expected(recipe, values, x, rounding) for o, x in zip(self._outputs, intervals, strict=True)]
         guarded = []
-        for v in values:
-            g = GuardedArray(v.shape, v.dtype, recipe.place, align)
+        for n, v in enumerate(values):
+            g = GuardedArray(v.shape, v.dtype, recipe.place, align, name=input_name(n))
             g.array[...] = v
             guarded.append(g)
-        outputs = [GuardedArray(t.shape, numpy_dtype(t.dtype), recipe.place, align) for t in self.program.outputs]
+        outputs = [
+            GuardedArray(t.shape, numpy_dtype(t.dtype), recipe.place, align, name=output_name(self.program, n))
+            for n, t in enumerate(self.program.outputs)
+        ]
         return InputSet(recipe, guarded, [g.data.copy() for g in guarded], outputs, expected)
 
 
@@ -318,6 +318,16 @@ def _right_where_free(got: Array, value: Array) -> Array:
     return np.where(np.isnan(value), np.isnan(got), np.where(np.isinf(value), infinite, ~np.isnan(got)))
 
 
+def input_name(n: int) -> str:
+    """What messages call an input."""
+    return f"input number {n}"
+
+
+def output_name(program: Program, n: int) -> str:
+    """What messages call an output."""
+    return "the output" if len(program.outputs) == 1 else f"output number {n}"
+
+
 def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int = 0) -> list[GuardedArray]:
     """Buffers for timing: random inputs as NumPy places its arrays, then the outputs as the runtime places its own.
 
@@ -326,10 +336,11 @@ def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int =
     """
     buffers = []
     for n, v in enumerate(verifier.timing_values()):
-        g = GuardedArray(v.shape, v.dtype, "heap", align, stagger=n * (2 * shift + 1) + shift)
+        g = GuardedArray(v.shape, v.dtype, "heap", align, n * (2 * shift + 1) + shift, input_name(n))
         g.array[...] = v
         buffers.append(g)
-    for out in program.outputs:
+    for n, out in enumerate(program.outputs):
         stagger = len(buffers) * (2 * shift + 1) + shift
-        buffers.append(GuardedArray(out.shape, numpy_dtype(out.dtype), "heap", max(align, LINE), stagger))
+        kind, name = numpy_dtype(out.dtype), output_name(program, n)
+        buffers.append(GuardedArray(out.shape, kind, "heap", max(align, LINE), stagger, name))
     return buffers

@@ -14,10 +14,10 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as sha256_of
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.backends.cores import available_cores
 from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, evaluate
@@ -64,6 +64,32 @@ class Call(ctypes.Structure):
     )
 
 
+class Zone(ctypes.Structure):
+    """``struct tw_zone``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("low", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("high", ctypes.c_void_p),
+    )
+
+
+class Block(Protocol):
+    """Memory at an address, for as long as this object lives."""
+
+    address: int
+
+
+Allocate = Callable[[str, int], Block]
+"""Gives memory for a purpose, in words: of a number of bytes, aligned to 4096."""
+
+
+def _fresh(purpose: str, size: int) -> Block:
+    return Memory(size)
+
+
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tw_support_abi": (ctypes.c_int, ()),
     "tw_env_get": (ctypes.c_void_p, (ctypes.c_long,)),
@@ -86,6 +112,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 _lock = threading.RLock()
 _loaded: dict[str, LoadedLibrary] = {}
+_watched: ctypes.Array[Zone] | None = None
 _host: LoadedLibrary | None = None  # never closed: its pool's threads run its code
 
 
@@ -198,9 +225,12 @@ class LoadedKernel:
     def symbol(self) -> str:
         return self.program.launches[0].symbol if self.program.launches else "(empty)"
 
-    def prepare(self, pointers: Sequence[int]) -> PreparedCall:
-        """A ``struct tw_call`` of its own, with its own workspace, for repeated use in one thread."""
-        return PreparedCall(self, tuple(pointers))
+    def prepare(self, pointers: Sequence[int], allocate: Allocate = _fresh) -> PreparedCall:
+        """A ``struct tw_call`` of its own, with its own workspace, for repeated use in one thread.
+
+        ``allocate`` gives the workspace, and memory for each constant input that is rearranged.
+        """
+        return PreparedCall(self, tuple(pointers), allocate)
 
     def _prepare(self, pointers: Sequence[int]) -> PreparedCall:
         prepared: PreparedCall | None = getattr(self._local, "call", None)
@@ -210,15 +240,15 @@ class LoadedKernel:
             prepared.use(pointers)
         return prepared
 
-    def pack(self, pointers: Sequence[int]) -> dict[int, Memory]:
+    def pack(self, pointers: Sequence[int], allocate: Allocate = _fresh) -> dict[int, Block]:
         """The rearranged form of each constant input that has one, by the input's number.
 
         ``pointers`` as for :meth:`run`; those of other inputs are not read. Raises ``LaunchError``.
         """
-        packed = {}
+        packed: dict[int, Block] = {}
         tensors = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
         for number, size, address, values in self.prepacks:
-            memory = packed[number] = Memory(size, self._support)
+            memory = packed[number] = allocate(f"rearranged input number {number}", size)
             arguments = (ctypes.c_longlong * max(1, len(values)))(*values)
             launch = Launch(address, ctypes.addressof(arguments))
             call = Call(
@@ -236,13 +266,14 @@ class PreparedCall:
     Constant inputs that the kernel rearranges are read once, when pointers are given.
     """
 
-    def __init__(self, kernel: LoadedKernel, pointers: tuple[int, ...]) -> None:
+    def __init__(self, kernel: LoadedKernel, pointers: tuple[int, ...], allocate: Allocate = _fresh) -> None:
         self.kernel = kernel
+        self.allocate = allocate
         self.tensors = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
-        self.packed: dict[int, Memory] = {}
+        self.packed: dict[int, Block] = {}
         if any(pointers):
             self.use(pointers)
-        self.workspace = Memory(kernel.workspace_bytes, kernel._support)
+        self.workspace = allocate("workspace", kernel.workspace_bytes)
         self.call = Call(
             ctypes.addressof(kernel._launches), len(kernel._launches), ctypes.addressof(self.tensors),
             self.workspace.address, kernel.zero_fill, kernel._env,
@@ -258,7 +289,7 @@ class PreparedCall:
     def use(self, pointers: Sequence[int]) -> None:
         """Take other tensors: the inputs' addresses in call order, then the output's."""
         self.tensors[: len(pointers)] = list(pointers)
-        self.packed = self.kernel.pack(pointers)
+        self.packed = self.kernel.pack(pointers, self.allocate)
         for number, memory in self.packed.items():
             self.tensors[number] = memory.address
 
@@ -266,8 +297,8 @@ class PreparedCall:
 class Memory:
     """Zeroed memory, aligned to 4096 bytes (large blocks to huge pages), freed with this object."""
 
-    def __init__(self, size: int, support: ctypes.CDLL | None = None) -> None:
-        support = support or process_host().handle
+    def __init__(self, size: int) -> None:
+        support = process_host().handle
         self.size = size
         self.address: int = (support.tw_alloc(size) or 0) if size else 0
         self._free = support.tw_free
@@ -325,6 +356,18 @@ def run_calls(calls: ctypes.Array[Call]) -> None:
         code = next((c for call in calls if (c := run(ctypes.addressof(call)))), 0)
     if code:
         raise LaunchError(code, "of a sequence")
+
+
+def watch(zones: Sequence[Zone]) -> None:
+    """Have a fatal access to one of these zones told on standard error, where the host library can: in one line, with
+    the zone's name and how far from it. Those of the call before are forgotten.
+    """
+    global _watched  # noqa: PLW0603 - a process has one handler
+    host = process_host().handle
+    if hasattr(host, "tw_watch"):  # libraries built before there was one
+        watched = (Zone * len(zones))(*zones)
+        host.tw_watch(watched, ctypes.c_long(len(zones)))
+        _watched = watched
 
 
 # --------------------------------------------------------------------------- the process's host library

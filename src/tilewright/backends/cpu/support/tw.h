@@ -63,6 +63,15 @@ TW_API void *tw_alloc(size_t bytes);           /* zeroed, 4096-aligned, huge pag
 TW_API void tw_free(void *memory, size_t bytes);
 TW_API void tw_flush(void *buffer, size_t bytes); /* walks a buffer, to push everything else out of cache */
 
+/* strays.c -- an array of `bytes` at `data` in memory from `low` to before `high`, of which the rest is guards */
+struct tw_zone {
+    const char *name, *low, *data;
+    size_t bytes;
+    const char *high;
+};
+/* From here on a fatal access to one of these zones is told on standard error, in a line. They are kept by the caller. */
+TW_API void tw_watch(const struct tw_zone *zones, long count);
+
 /* timing.c */
 enum { TW_MONOTONIC = 0, TW_THREAD_CPU = 1 };
 TW_API double tw_clock(int clock);
