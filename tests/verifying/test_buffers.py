@@ -85,6 +85,18 @@ def test_guards_are_as_long_as_a_long_array() -> None:
     assert g.zone[1] >= g.address + 2 * size
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is limited on Linux")
+def test_guards_are_short_where_address_space_is_limited() -> None:
+    code = (
+        "import resource\n"
+        "from tilewright.verifying.buffers import GUARD, LEAST_GUARD, GuardedArray\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + GUARD, used + GUARD))\n"
+        "assert GuardedArray((5,), 'float32').guard == LEAST_GUARD\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_memory_stays_for_as_long_as_a_view_of_it() -> None:
     view = GuardedArray((3, 5), "float32").array[1:]
     gc.collect()

@@ -37,7 +37,6 @@ from tilewright.measure.measuring import ENDS, Item, Runner, at_size, blocks_of,
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import PairedComparison
 from tilewright.paths import cache_root
-from tilewright.verifying.verify import ALL_SETS
 
 DEADLINE = 10.0  # seconds for checking and timing one kernel
 PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which no kernel is to blame for
@@ -131,19 +130,19 @@ class LocalRunner(Runner):
         """
         extent = varying(task.workload)
         if extent is None:
-            return self._verify(task, item, ALL_SETS)
+            return self._verify(task, item)
         thoroughly = spread(extent.low, extent.high, ENDS)
         sizes = checked_sizes(extent.low, extent.high, blocks_of(item[0]))
         for n, size in enumerate(sorted({*thoroughly, *sizes})):
             one, (sized,) = at_size(task, [item], size)
-            sets = ALL_SETS if size in thoroughly else (ALL_SETS[n % len(ALL_SETS)],)
-            problem = self._verify(one, sized, sets)
+            problem = self._verify(one, sized, None if size in thoroughly else n)
             if problem is not None:
                 return Failure(problem.kind, f"{extent.name}={size}: {problem.message}")
         return None
 
-    def _verify(self, task: Task, item: Item, sets: Sequence[int]) -> Failure | None:
-        request = {"do": "verify", "program": task.workload.program, "item": _item(item), "sets": list(sets)}
+    def _verify(self, task: Task, item: Item, turn: int | None = None) -> Failure | None:
+        """Check one kernel of one size on every input set, or on that whose turn it is."""
+        request = {"do": "verify", "program": task.workload.program, "item": _item(item), "turn": turn}
         reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
             return reply

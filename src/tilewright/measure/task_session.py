@@ -74,7 +74,7 @@ class TaskSession(ABC, Generic[K]):
         if request["do"] == "measure":
             return self._measure(request)
         if request["do"] == "verify":
-            return self._verify_only(request["item"], request["sets"])
+            return self._verify_only(request["item"], request["turn"])
         return self._compare(request).to_json()
 
     @property
@@ -90,8 +90,9 @@ class TaskSession(ABC, Generic[K]):
                 self.tell({"at": "prepare"})
                 self.verifier.input_set(n, *how)
 
-    def _verify_only(self, item: Mapping[str, Any], sets: Sequence[int]) -> dict[str, Any] | None:
-        """Check one kernel on some input sets: its failure, or ``None``."""
+    def _verify_only(self, item: Mapping[str, Any], turn: int | None) -> dict[str, Any] | None:
+        """Check one kernel on every input set, or on that whose ``turn`` it is: its failure, or ``None``."""
+        sets = ALL_SETS if turn is None else (ALL_SETS[turn % len(ALL_SETS)],)
         self._prepare(item, sets)
         self.tell({"at": "item", "item": 0})
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 PAGE = mmap.PAGESIZE
 LINE = 64  # bytes of a cache line
 GUARD = 64 << 20  # bytes of inaccessible address space on either side, at least: they cost no memory
+LEAST_GUARD = 1 << 20  # the same where the system gives no more
 CANARY = 0xA5
 POISON = 0xFF  # as a real of any width: a quiet NaN
 PLACES = ("end", "start", "odd", "heap")
@@ -66,8 +67,13 @@ class GuardedArray:
         if place == "end":
             lead = (body - size) // step * step
         self.name = name
-        self.guard = max(GUARD, body)  # strays step by rows, and rows grow with the array
-        memory = _guarded(body, self.guard)
+        # Strays step by rows, and rows grow with the array; where address space is limited less must do.
+        for self.guard in (max(GUARD, body), LEAST_GUARD):
+            memory = _guarded(body, self.guard)
+            if memory is not None:
+                break
+        else:
+            raise MemoryError(f"no memory for an array of {size} bytes")
         if place == "heap" and size >= HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
             _LIBC.madvise(ctypes.addressof(memory), body, mmap.MADV_HUGEPAGE)  # a kernel may have none
         self._bytes = np.frombuffer(memoryview(memory), np.uint8)
@@ -102,15 +108,18 @@ def alive() -> Iterable[GuardedArray]:
     return tuple(_alive)
 
 
-def _guarded(body: int, guard: int) -> ctypes.Array[ctypes.c_char]:
-    """``body`` bytes between inaccessible zones of ``guard`` bytes, unmapped when nothing refers to them any more."""
+def _guarded(body: int, guard: int) -> ctypes.Array[ctypes.c_char] | None:
+    """``body`` bytes between inaccessible zones of ``guard`` bytes, unmapped when nothing refers to them any more.
+
+    ``None`` where the system does not give them.
+    """
     # Inaccessible from the start: such a mapping counts as no memory, whatever the system allows.
     base = _LIBC.mmap(None, body + 2 * guard, _PROT_NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     failed = base == ctypes.c_void_p(-1).value
     if failed or _LIBC.mprotect(base + guard, body, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
         if not failed:
             _LIBC.munmap(base, body + 2 * guard)
-        raise MemoryError(f"no memory for an array of {body} bytes between guards of {guard}")
+        return None
     memory = (ctypes.c_char * body).from_address(base + guard)
     weakref.finalize(memory, _LIBC.munmap, base, body + 2 * guard).atexit = False
     return memory
