@@ -363,14 +363,15 @@ class Farm(Closing):
             self._full = False
         except (LinkClosed, NotStored) as e:
             job.sent = time.monotonic() - LOOK_SECONDS + 2 * SHARE_SECONDS
-            self._tell_trouble(e)
+            if not link.closed.is_set():  # later servers answer nothing at all while their disk is full
+                self._tell_trouble(e)
         except FarmError as e:
             if self._forget(job):
                 self._over(job)
                 job.future.set_exception(e)
 
     def _tell_trouble(self, error: FarmError) -> None:
-        if not self._full and isinstance(error, NotStored) and error.hint:
+        if not self._full and (isinstance(error, LinkClosed) or (isinstance(error, NotStored) and error.hint)):
             self._full = True
             self._say(f"{error.message}; waiting")
 
