@@ -14,7 +14,7 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make
 F: Any = torch.nn.functional
 
 import tilewright.torch as tt  # noqa: E402
-from tilewright.torch import backend  # noqa: E402
+from tilewright.torch import backend, placed  # noqa: E402
 
 nn = torch.nn
 pytestmark = [
@@ -44,7 +44,7 @@ class Reference:
 
     def compile(self, module: Any, **how: Any) -> Any:
         def make(graph: Any, inputs: Any) -> Any:
-            return backend.compiled(graph, inputs, self, "eager")
+            return backend.compiled(graph, inputs, self, backend.Rest("eager"))
 
         return torch.compile(module, backend=make, fullgraph=True, **how)
 
@@ -181,10 +181,10 @@ def test_masks_and_layouts(kind: str, tmp_path: Path) -> None:
         return call(*given)
 
     def with_kernels(graph: Any, inputs: Any) -> Any:
-        return backend.compiled(graph, inputs, reference, "eager")
+        return backend.compiled(graph, inputs, reference, backend.Rest("eager"))
 
     def without(graph: Any, inputs: Any) -> Any:
-        return backend.compiled(graph, inputs, lambda _: None, "eager")
+        return backend.compiled(graph, inputs, lambda _: None, backend.Rest("eager"))
 
     with torch.no_grad():
         wanted = call(*args)
@@ -274,8 +274,34 @@ def test_by_its_name_with_inductor_and_tuned_kernels(tmp_path: Path) -> None:
 
 
 def test_unknown_options_are_named() -> None:
-    with pytest.raises(Exception, match=r"the backend tilewright has no option 'rest=nobody'"):
-        torch.compile(nn.Linear(2, 2), backend=backend.tilewright, options={"rest": "nobody"})(torch.randn(1, 2))
+    for how, problem in {
+        "rest='nobody' is not known": {"options": {"rest": "nobody"}},
+        "Unexpected optimization option max_tune": {"options": {"max_tune": True}},
+        "Unexpected type of attr max_autotune, got str": {"options": {"max_autotune": "yes"}},
+        "Unrecognized mode=fastest, should be one of: default": {"mode": "fastest"},
+        "max_autotune is Inductor's, and rest is eager": {"options": {"rest": "eager", "max_autotune": True}},
+    }.items():
+        with pytest.raises(tilewright.UsageError, match=how):
+            backend.tilewright(torch.fx.symbolic_trace(nn.ReLU()), [torch.randn(2)], **problem)
+
+
+def test_modes_and_options_are_inductors(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import compile_fx, config
+
+    seen: list[tuple[bool, bool]] = []
+    inner = compile_fx.compile_fx_inner
+
+    def noted(*args: Any, **how: Any) -> Any:
+        seen.append((config.max_autotune, config.triton.cudagraphs))
+        return inner(*args, **how)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", noted)
+    module, x = nn.Flatten(0), torch.randn(2, 3)
+    for how in ({}, {"mode": "default"}, {"mode": "max-autotune"}, {"options": {"triton.cudagraphs": True}}):
+        torch._dynamo.reset()
+        run = torch.compile(module, backend=backend.tilewright, fullgraph=True, **how)
+        assert torch.equal(run(x), x.flatten())
+    assert seen == [(False, False), (False, False), (True, True), (False, True)]
 
 
 def test_optimize_tunes_stores_and_serves(tmp_path: Path) -> None:
@@ -312,14 +338,12 @@ def test_the_backend_is_an_entry_point() -> None:
 
 def test_weights_are_rearranged_once_and_after_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tilewright.backends.cpu.loader import LoadedKernel
-    from tilewright.torch import placed
 
     torch.manual_seed(0)
     module, x = nn.Linear(64, 96).eval(), torch.randn(48, 64)
     fast = tt.optimize(module, (x,), db=tmp_path / "t.db", trials=12, rest="eager", cost_model="random", seed=0)
-    kernel = placed._placed[-1].served.kernel
-    assert kernel is not None
-    if not kernel.prepacks:
+    kernels = placed._placed[max(placed._placed)]
+    if not any(p._kept for p in kernels.parts.values()):
         pytest.skip("the kernel that won rearranges nothing")
     packs: list[int] = []
     pack = LoadedKernel.pack

@@ -64,7 +64,7 @@ class Timed:
                 counted.align, counted.inputs = checked.align, checked.inputs  # type: ignore[attr-defined]
                 return replace(served, checked=counted)
 
-            return backend.compiled(graph, inputs, find, "eager", keep)
+            return backend.compiled(graph, inputs, find, backend.Rest("eager"), keep)
 
         return torch.compile(module, backend=make, fullgraph=True), ran
 

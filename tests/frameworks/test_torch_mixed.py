@@ -132,7 +132,7 @@ def test_graphs_of_several_types_agree(gradients: bool, tmp_path: Path) -> None:
         return library._resolver.untuned(workload, "a test")
 
     def make(graph: Any, inputs: Any) -> Any:
-        return backend.compiled(graph, inputs, find, "eager")
+        return backend.compiled(graph, inputs, find, backend.Rest("eager"))
 
     module, x, rows = Casts(), torch.randn(6, 16), torch.tensor([0, 3, 5])
     run = torch.compile(module, backend=make, fullgraph=True)

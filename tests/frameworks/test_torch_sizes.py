@@ -52,7 +52,7 @@ class Only:
     def compile(self, module: Any, **how: Any) -> Any:
         def make(graph: Any, inputs: Any) -> Any:
             self.graphs += 1
-            return backend.compiled(graph, inputs, self, "eager")
+            return backend.compiled(graph, inputs, self, backend.Rest("eager"))
 
         return torch.compile(module, backend=make, fullgraph=True, **how)
 

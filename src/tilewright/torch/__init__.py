@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from tilewright.torch.operators import register
 from tilewright.torch.optimize import optimize
-from tilewright.torch.placed import GRAPHS
+from tilewright.torch.placed import KERNEL
 from tilewright.torch.serving import library, use
-from tilewright.torch.sizes import SIZED
 
-register((*GRAPHS, SIZED))
+register(KERNEL)
 
 __all__ = ["library", "optimize", "use"]

@@ -7,15 +7,18 @@ eagerly (``options={"rest": "eager"}``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 
 from tilewright.core import UsageError, Workload
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import imported
 from tilewright.torch.layouts import hide, uncover
+from tilewright.torch.placed import Kernels
 from tilewright.torch.placing import Find, Placing
 from tilewright.torch.serving import serving
 
@@ -24,20 +27,20 @@ REST = ("inductor", "eager")
 Compile = Callable[[GraphModule, Sequence[Any]], Any]
 
 
-def place(module: GraphModule, find: Find, weights: frozenset[str] = frozenset(), keep: bool = False) -> int:
-    """Put kernels in the place of the parts that ``find`` has one for; how many.
+def place(module: GraphModule, find: Find, weights: frozenset[str] = frozenset(), keep: bool = False) -> Kernels | None:
+    """Put kernels in the place of the parts that ``find`` has one for; ``None`` where there is none.
 
     ``weights``: inputs of the graph by name that are parameters; ``keep``: they seldom change, so that kernels may keep
     them rearranged.
     """
     placing, covers = prepared(module, find, weights, keep)
-    count = 0 if placing is None else placing.run()
+    kernels = None if placing is None else placing.run()
     uncover(module, covers)
-    if count or covers:
+    if kernels is not None or covers:
         module.graph.eliminate_dead_code()
         module.graph.lint()
         module.recompile()
-    return count
+    return kernels
 
 
 def prepared(module: GraphModule, find: Find, weights: frozenset[str], keep: bool) -> tuple[Placing | None, list[Node]]:
@@ -53,32 +56,67 @@ def _find(workload: Workload) -> Served | None:
     return found if isinstance(found, Served) else None
 
 
-def tilewright(module: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+@dataclass(frozen=True)
+class Rest:
+    """Who runs what no kernel computes: ``name``, one of :data:`REST`; ``options`` are Inductor's."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in REST:
+            raise UsageError(f"rest={self.name!r} is not known", f"Use {' or '.join(REST)}")
+
+    @staticmethod
+    def of(mode: str | None, options: Mapping[str, Any] | None) -> Rest:
+        """What ``torch.compile`` was asked for. Raises ``UsageError`` for what neither we nor Inductor know."""
+        more = dict(options or {})
+        name = more.pop("rest", REST[0])
+        theirs: Any = torch
+        try:
+            settings = theirs._TorchCompileInductorWrapper(mode, more, None).config
+        except RuntimeError as e:  # behind the comma: everything that is known
+            problem = f"the backend tilewright: {str(e).partition(', known options')[0]}"
+            raise UsageError(problem, "Use rest, or options and modes of Inductor") from None
+        if settings and name == "eager":
+            raise UsageError(f"{next(iter(settings))} is Inductor's, and rest is eager", "Leave one of them out")
+        return Rest(name, settings)
+
+    def compiled(self, graph: GraphModule, example: Sequence[Any]) -> Any:
+        """A graph of ATen's operators, compiled."""
+        if self.name == "eager":
+            return run_eagerly(graph)
+        from torch._inductor import config
+        from torch._inductor.compile_fx import compile_fx_inner
+        from torch._inductor.decomposition import select_decomp_table
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        with config.patch(dict(self.options)):
+            lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
+            return compile_fx_inner(lowered, list(example))
+
+
+def tilewright(
+    module: GraphModule, inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None
+) -> Any:
     """The backend. ``options``: ``rest``, who runs what no kernel computes: ``inductor`` (the default) or ``eager``.
 
-    Raises ``UsageError`` for other options.
+    ``mode`` and other options are Inductor's, for what it compiles. Raises ``UsageError`` for those that it has not.
     """
-    chosen = dict(options or {})
-    rest = chosen.pop("rest", "inductor")
-    if chosen or rest not in REST:
-        odd = next(iter(chosen), f"rest={rest}")
-        raise UsageError(f"the backend tilewright has no option {odd!r}", f"It takes rest: {' or '.join(REST)}")
-    return compiled(module, inputs, _find, rest)
+    return compiled(module, inputs, _find, Rest.of(mode, options))
 
 
-def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: str, keep_weights: bool = False) -> Any:
+def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest, keep_weights: bool = False) -> Any:
     """A graph of Dynamo's, compiled with the kernels that ``find`` gives.
 
     ``keep_weights``: parameters and buffers of the module seldom change.
     """
 
     def forward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        place(graph, find, weights_of(graph), keep_weights)
-        return _finished(graph, example, rest)
+        return _finished(graph, example, place(graph, find, weights_of(graph), keep_weights), rest)
 
     def backward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        place(graph, find)
-        return _finished(graph, example, rest)
+        return _finished(graph, example, place(graph, find), rest)
 
     return of_aten(module, inputs, forward, backward)
 
@@ -99,15 +137,12 @@ def weights_of(graph: GraphModule) -> frozenset[str]:
     return frozenset(names[i] for i in getattr(known, "static_input_indices", ()) if i < len(names))
 
 
-def _finished(graph: GraphModule, example: Sequence[Any], rest: str) -> Any:
-    if rest == "eager":
-        return run_eagerly(graph)
-    from torch._inductor.compile_fx import compile_fx_inner
-    from torch._inductor.decomposition import select_decomp_table
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
-    return compile_fx_inner(lowered, list(example))
+def _finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None, rest: Rest) -> Any:
+    if kernels is None:
+        return rest.compiled(graph, example)
+    mode = detect_fake_mode(example)
+    number = kernels.graph if mode is None else mode.from_tensor(kernels.graph)
+    return kernels.bound(rest.compiled(graph, [number, *example]))
 
 
 def run_eagerly(graph: GraphModule) -> Any:

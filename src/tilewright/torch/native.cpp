@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -22,12 +23,12 @@
 
 namespace {
 
-constexpr size_t kWords = 128;   // of a kind of call
-constexpr size_t kTensors = 16;  // of a call
+constexpr size_t kWords = 160;   // of a kind of call
+constexpr size_t kTensors = 17;  // of a call
 constexpr size_t kKinds = 4096;  // in the table; then all are forgotten
 
 /* What calls are told apart by: the operator, and of each argument its type and value, of tensors dtype, shape and
-   strides. */
+   strides; of compiled graphs the graph too. */
 struct Key {
     uint64_t hash = 0;
     size_t size = 0;
@@ -79,6 +80,16 @@ bool read(Key &key, Tensors &tensors, const c10::IValue &value)
         memcpy(&bits, &number, sizeof bits);
         return key.add(4) && key.add(bits);
     }
+    if (value.isString()) {
+        const c10::string_view text = value.toStringView();
+        bool good = key.add(static_cast<int64_t>(text.size()) * 8 + 6);
+        for (size_t i = 0; i < text.size(); i += sizeof(int64_t)) {
+            int64_t word = 0;
+            memcpy(&word, text.data() + i, std::min(sizeof word, text.size() - i));
+            good = good && key.add(word);
+        }
+        return good;
+    }
     if (!value.isList())
         return false;
     const auto all = value.toListRef();
@@ -88,11 +99,23 @@ bool read(Key &key, Tensors &tensors, const c10::IValue &value)
     return good;
 }
 
-/* A tensor whose elements were rearranged once: the answer holds while they are those that were read. */
+using Owner = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+/* A tensor whose elements were rearranged once: the answer holds while they are those that were read. While there is a
+   weak reference to what owned them, no other owner has its address. */
 struct Watched {
     size_t number;
+    Owner owner;
     const void *data;
     uint32_t version;
+
+    bool owns(const c10::StorageImpl *other) const { return owner._unsafe_get_target() == other; }
+
+    bool unchanged(const at::Tensor &t) const
+    {
+        return owns(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) && t.const_data_ptr() == data &&
+               !t.is_inference() && t.unsafeGetTensorImpl()->version_counter().current_version() == version;
+    }
 };
 
 struct Entry {
@@ -114,24 +137,36 @@ std::mutex table_lock;
 std::unordered_multimap<uint64_t, Entry *> table;
 std::vector<Entry *> retired; // dropped from the table, perhaps still in use
 
-Entry *find(const Key &key)
+/* The entry of a kind of call and of these weights. */
+Entry *find(const Key &key, const Tensors &given)
 {
     const auto range = table.equal_range(key.hash);
     for (auto i = range.first; i != range.second; ++i) {
         Entry *e = i->second;
-        if (e->words.size() == key.size && !memcmp(e->words.data(), key.words, key.size * sizeof *key.words))
+        if (e->words.size() != key.size || memcmp(e->words.data(), key.words, key.size * sizeof *key.words))
+            continue;
+        if (std::all_of(e->watched.begin(), e->watched.end(),
+                        [&](const Watched &w) { return w.unchanged(*given.at[w.number]); }))
             return e;
     }
     return nullptr;
 }
 
+/* Whether an entry is another's, or of the same weights before they changed. */
+bool replaces(const Entry &one, const Entry &other)
+{
+    return one.words == other.words && one.watched.size() == other.watched.size() &&
+           std::equal(one.watched.begin(), one.watched.end(), other.watched.begin(),
+                      [](const Watched &a, const Watched &b) { return a.owns(b.owner._unsafe_get_target()); });
+}
+
 /* An entry that is in use as long as this lives. */
 class Held {
   public:
-    explicit Held(const Key &key)
+    Held(const Key &key, const Tensors &given)
     {
         const std::lock_guard<std::mutex> guard(table_lock);
-        entry_ = find(key);
+        entry_ = find(key, given);
         if (entry_)
             entry_->uses.fetch_add(1, std::memory_order_relaxed);
     }
@@ -174,12 +209,6 @@ bool answer(const Entry &e, const Tensors &given, at::Tensor &out)
 {
     void *tensors[kTensors + 1];
     const size_t inputs = e.slots.size();
-    for (const Watched &w : e.watched) {
-        const at::Tensor &t = *given.at[w.number];
-        if (t.const_data_ptr() != w.data || t.is_inference() ||
-            t.unsafeGetTensorImpl()->version_counter().current_version() != w.version)
-            return false;
-    }
     for (size_t i = 0; i < inputs; i++) {
         tensors[i] = e.slots[i] < 0 ? e.tensors[i] : const_cast<void *>(given.at[e.slots[i]]->const_data_ptr());
         if (!tensors[i] || (reinterpret_cast<uintptr_t>(tensors[i]) & e.misaligned))
@@ -209,7 +238,10 @@ bool wants_gradient(const Tensors &tensors)
 
 class Kernel : public c10::OperatorKernel {
   public:
-    Kernel(long number, c10::OperatorHandle python) : number_(number), python_(std::move(python)) {}
+    Kernel(long number, c10::OperatorHandle python)
+        : number_(number), of_graphs_(python.schema().arguments()[0].name() == "graph"), python_(std::move(python))
+    {
+    }
 
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack)
     {
@@ -225,10 +257,11 @@ class Kernel : public c10::OperatorKernel {
             return slow(keys, stack, nullptr);
         if (below.highestPriorityTypeId() != c10::DispatchKey::CPU) // sizes without values among them
             return op.redispatchBoxed(below, stack);
+        good = good && (!of_graphs_ || key.add(*static_cast<const int64_t *>(tensors.at[0]->const_data_ptr())));
         if (!good)
             return slow(keys, stack, nullptr);
         {
-            const Held held(key);
+            const Held held(key, tensors);
             at::Tensor out;
             if (held.get() && answer(*held.get(), tensors, out)) {
                 torch::jit::drop(*stack, arguments);
@@ -251,6 +284,7 @@ class Kernel : public c10::OperatorKernel {
     }
 
     long number_;
+    bool of_graphs_; // its first argument holds the number of the graph that calls
     c10::OperatorHandle python_;
 };
 
@@ -270,7 +304,8 @@ struct tw_torch_plan {
     const long long *shape;   /* of the output */
     long dtype;               /* PyTorch's number */
     long watched;
-    const long *watching;     /* tensors of the call, their addresses and versions */
+    const long *watching;     /* tensors of the call, who owns their elements, the addresses and versions of these */
+    void *const *storages;
     const void *const *addresses;
     const long *versions;
     long launches;
@@ -321,9 +356,12 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
     made->dtype = static_cast<at::ScalarType>(plan->dtype);
     made->slots.assign(plan->slots, plan->slots + plan->inputs);
     made->tensors.assign(plan->bound, plan->bound + plan->inputs);
-    for (long i = 0; i < plan->watched; i++)
-        made->watched.push_back({static_cast<size_t>(plan->watching[i]), plan->addresses[i],
+    for (long i = 0; i < plan->watched; i++) {
+        const auto owner = static_cast<c10::StorageImpl *>(plan->storages[i]);
+        c10::raw::weak_intrusive_ptr::incref(owner);
+        made->watched.push_back({static_cast<size_t>(plan->watching[i]), Owner::reclaim(owner), plan->addresses[i],
                                  static_cast<uint32_t>(plan->versions[i])});
+    }
     made->call = {plan->launch, plan->launches, nullptr, nullptr, static_cast<size_t>(plan->zero_fill), plan->env};
     made->run = plan->run;
     made->workspace = static_cast<size_t>(plan->workspace);
@@ -335,14 +373,11 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
             retired.push_back(entry);
         table.clear();
     }
-    if (Entry *before = find(*key)) {
-        const auto range = table.equal_range(key->hash);
-        for (auto i = range.first; i != range.second; ++i)
-            if (i->second == before) {
-                table.erase(i);
-                break;
-            }
-        retired.push_back(before);
+    const auto range = table.equal_range(key->hash);
+    const auto before = std::find_if(range.first, range.second, [&](auto &e) { return replaces(*made, *e.second); });
+    if (before != range.second) {
+        retired.push_back(before->second);
+        table.erase(before);
     }
     table.emplace(made->hash, made.get());
     return made.release();
@@ -355,6 +390,18 @@ TW_API void tw_torch_clear(void)
     for (const auto &[hash, entry] : table)
         retired.push_back(entry);
     table.clear();
+}
+
+/* Forget the kind of call that an entry answers, which tw_torch_retired has not given yet. */
+TW_API void tw_torch_drop(void *entry)
+{
+    const std::lock_guard<std::mutex> guard(table_lock);
+    const auto range = table.equal_range(static_cast<Entry *>(entry)->hash);
+    const auto found = std::find_if(range.first, range.second, [&](auto &e) { return e.second == entry; });
+    if (found != range.second) {
+        retired.push_back(found->second);
+        table.erase(found);
+    }
 }
 
 /* An entry that was dropped and that no call uses any more, freed; NULL where there is none. */

@@ -42,17 +42,21 @@ class _Plan(ctypes.Structure):
 
     _fields_ = (
         ("inputs", _LONG), ("slots", _P), ("bound", _P), ("dims", _LONG), ("shape", _P), ("dtype", _LONG),
-        ("watched", _LONG), ("watching", _P), ("addresses", _P), ("versions", _P), ("launches", _LONG), ("launch", _P),
-        ("workspace", ctypes.c_longlong), ("zero_fill", ctypes.c_longlong), ("align", _LONG), ("env", _P), ("run", _P),
-        ("served", _P),
+        ("watched", _LONG), ("watching", _P), ("storages", _P), ("addresses", _P), ("versions", _P),
+        ("launches", _LONG), ("launch", _P), ("workspace", ctypes.c_longlong), ("zero_fill", ctypes.c_longlong),
+        ("align", _LONG), ("env", _P), ("run", _P), ("served", _P),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A tensor of a call, by its number among them, whose elements were read once: where it lay, and its version."""
+    """A tensor of a call, by its number among them, whose elements were read once: where it lay, and its version.
+
+    ``storage`` is the address of PyTorch's object that owns the elements.
+    """
 
     number: int
+    storage: int
     address: int
     version: int
 
@@ -76,12 +80,13 @@ class Native:
     def __init__(self, path: str) -> None:
         self.path = path
         self._library = library = ctypes.CDLL(path)
+        library.tw_torch_drop.argtypes = [_P]
         library.tw_torch_insert.restype, library.tw_torch_insert.argtypes = _P, [_P]
         library.tw_torch_retired.restype = _P
         library.tw_torch_kinds.restype = library.tw_torch_plan_size.restype = _LONG
         if library.tw_torch_plan_size() != ctypes.sizeof(_Plan):
             raise TilewrightError("native.cpp and native.py differ", "Install one version of tilewright")
-        self._kept: dict[int, object] = {}
+        self._kept: dict[int, tuple[Answer, Sequence[object]]] = {}
         self._lock = ForkLock()
 
     def register(self, names: Sequence[str]) -> bool:
@@ -89,10 +94,10 @@ class Native:
         texts = (ctypes.c_char_p * len(names))(*(n.encode() for n in names))
         return bool(self._library.tw_torch_register(texts, _LONG(len(names))) == 0)
 
-    def insert(self, answer: Answer, served: int, keep: object) -> None:
+    def insert(self, answer: Answer, served: int, owners: Sequence[object]) -> None:
         """Have ``answer`` answer the kind of call that this thread is answering, and those to come.
 
-        ``served``: the address where they are counted; ``keep`` owns it and what is bound.
+        ``served``: the address where they are counted; ``owners`` own it and what is bound, and live as long.
         """
         count = len(answer.inputs)
         launches: ctypes.Array[Any] = answer.kernel._launches
@@ -101,18 +106,26 @@ class Native:
         shape = (ctypes.c_longlong * max(1, len(answer.shape)))(*answer.shape)
         many = len(answer.watched)
         watching = (_LONG * max(1, many))(*(w.number for w in answer.watched))
+        storages = (_P * max(1, many))(*(w.storage for w in answer.watched))
         addresses = (_P * max(1, many))(*(w.address for w in answer.watched))
         versions = (_LONG * max(1, many))(*(w.version for w in answer.watched))
         at = ctypes.addressof
         plan = _Plan(
             count, at(slots), at(bound), len(answer.shape), at(shape), _SCALARS[answer.dtype], many, at(watching),
-            at(addresses), at(versions), len(launches), at(launches), answer.kernel.workspace_bytes,
+            at(storages), at(addresses), at(versions), len(launches), at(launches), answer.kernel.workspace_bytes,
             answer.kernel.zero_fill, answer.align, answer.kernel._env, _address(answer.kernel._tw_run), served,
         )  # fmt: skip
         with self._lock:
             entry = self._library.tw_torch_insert(at(plan))
             if entry is not None:
-                self._kept[entry] = (answer, keep)
+                self._kept[entry] = (answer, owners)
+            self._let_go()
+
+    def drop(self, owner: object) -> None:
+        """Forget the kinds of calls that ``owner`` owns something of."""
+        with self._lock:
+            for entry in [e for e, (_, owners) in self._kept.items() if any(o is owner for o in owners)]:
+                self._library.tw_torch_drop(entry)
             self._let_go()
 
     def clear(self) -> None:

@@ -6,7 +6,7 @@ and row-major.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -172,8 +172,8 @@ def _autocast(name: str, *args: Any) -> torch.Tensor:
         return made
 
 
-def register(schemas_of_graphs: Sequence[Registration]) -> None:
-    """Define the operators, and those of compiled graphs, once; a second call does nothing.
+def register(graphs: Registration) -> None:
+    """Define the operators, and that of compiled graphs, once; a second call does nothing.
 
     What Python computes of them is registered under their own names, or, where C++ answers first, in a namespace that
     C++ falls back on.
@@ -189,7 +189,7 @@ def register(schemas_of_graphs: Sequence[Registration]) -> None:
     _libraries.extend((defined, python))
     everything = [
         *(Registration(d.schema, partial(_kernel, d.name), partial(_fake, d.name, d.function)) for d in DECLARATIONS),
-        *schemas_of_graphs,
+        graphs,
     ]
     for r in everything:
         for library in {id(x): x for x in (defined, python)}.values():

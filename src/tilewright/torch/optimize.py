@@ -15,7 +15,7 @@ from tilewright.graph import GraphTask, tasks_of
 from tilewright.kernels.anonymous import from_program
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
-from tilewright.torch.backend import REST, compiled, of_aten, prepared, run_eagerly, weights_of
+from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
 from tilewright.tuner.many import TuneTask, tune_many
 
 TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2}
@@ -46,8 +46,7 @@ def optimize(
     """
     if not isinstance(example, (tuple, list)):
         raise UsageError(f"example is a {type(example).__name__}", "Give the module's arguments as a tuple: (x,)")
-    if rest not in REST:
-        raise UsageError(f"rest={rest!r} is not known", f"Use {' or '.join(REST)}")
+    others = Rest(rest)
     with torch.no_grad():
         wanted = module(*example)
     served = Library(db, missing_ok=True, count_misses=False, watch=False)
@@ -66,7 +65,7 @@ def optimize(
         return kernel if isinstance(kernel, Served) else None
 
     made, result = _compiled(
-        module, example, lambda graph, inputs: compiled(graph, inputs, find, rest, keep_weights=True)
+        module, example, lambda graph, inputs: compiled(graph, inputs, find, others, keep_weights=True)
     )
     _compare(result, wanted)
     made.library = library

@@ -1,18 +1,26 @@
-"""Kernels in compiled graphs: ``torch.ops.tilewright.kernel(number, inputs)`` runs one of those that were placed.
+"""Kernels in compiled graphs: ``torch.ops.tilewright.kernel(graph, name, shape, dtype, inputs, sizes)``.
+
+PyTorch's caches on disk tell graphs apart by their text, and any process may read them. So a call says all that its
+graph depends on: ``name``, a digest of the program that is computed, and the shape and dtype of the result. The kernel
+is looked up when the graph runs: ``graph`` is a tensor with the number of the graph's kernels in this process, which
+:meth:`Kernels.bound` hands it.
 
 Weights that a kernel wants rearranged are, at the first call, and again when they are other memory or their version
-says that they changed.
+says that they changed. What was rearranged is freed with the weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from tilewright.core import TilewrightError
 from tilewright.runtime.serving import Served
 from tilewright.torch.native import Answer, Watched
 from tilewright.torch.operators import Registration
@@ -23,16 +31,59 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a graph's kernel. ``graph``: the tensor that the graph was handed; ``sizes``: see ``sizes.py``."""
+
+    graph: torch.Tensor
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    inputs: Sequence[torch.Tensor]
+    sizes: Sequence[int]
+
+
+class Part(Protocol):
+    """What answers the calls of a name."""
+
+    def __call__(self, call: Call) -> torch.Tensor: ...
+
+
+class Kernels:
+    """What a compiled graph calls, by name. It lives as long as the graph, and with it what its calls need."""
+
+    def __init__(self) -> None:
+        number = next(_numbers)
+        with torch.utils._python_dispatch._disable_current_modes():
+            self.graph = torch.tensor(number, dtype=torch.int64, device="cpu")
+        self.parts: dict[str, Part] = {}
+        _placed[number] = self
+        weakref.finalize(self, serving.drop, self.graph).atexit = False
+
+    def bound(self, compiled: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+        """A compiled graph that takes ``graph`` first as one that takes the rest. Both empty the list of arguments."""
+
+        def run(arguments: list[Any]) -> Any:
+            arguments.insert(0, self.graph)
+            return compiled(arguments)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+
+_numbers = itertools.count()
+_placed: weakref.WeakValueDictionary[int, Kernels] = weakref.WeakValueDictionary()
+
+
+@dataclass(frozen=True)
 class Packed:
     """Weights as a kernel has rearranged them: ``memory``, or as it reads them: ``tensors``; by the input's number.
 
-    ``held`` are the tensors that were read: while they live, no other lies at their addresses.
+    ``storages`` tell when weights die; the weights themselves are not held.
     """
 
     watched: tuple[Watched, ...]
     memory: Mapping[int, Block]
     tensors: Mapping[int, torch.Tensor]
-    held: tuple[torch.Tensor, ...]
+    storages: tuple[weakref.ref[torch.UntypedStorage], ...]
 
     def address(self, number: int) -> int:
         """Where the kernel reads an input that is kept; 0 for others."""
@@ -42,33 +93,25 @@ class Packed:
 
 
 class Placed:
-    """A kernel in the place of a part of a graph. ``shape`` and ``dtype``: of its output.
+    """A kernel in the place of parts of a graph.
 
     ``orders``: weights, by the input's number, and the order of their axes in which the kernel reads them; they are
     copied once, as those that the kernel rearranges are.
     """
 
-    def __init__(
-        self,
-        served: Served,
-        shape: tuple[int, ...],
-        dtype: torch.dtype,
-        orders: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, served: Served, orders: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
         self.served = served
-        self.shape = shape
-        self.dtype = dtype
         kernel = served.kernel
         self._align = max(1, 1 if kernel is None else kernel.program.align, served.checked.align)
         self._dtypes = tuple(getattr(torch, s.dtype) for s in served.checked.inputs)
         self._orders = orders
         prepacked = () if kernel is None else (number for number, *_ in kernel.prepacks)
         self._kept = tuple(sorted({*prepacked, *orders}))
-        self._packed: Packed | None = None
+        self._packed: dict[tuple[int, ...], Packed] = {}
 
-    def __call__(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        generation = serving.generation
-        out = torch.empty(self.shape, dtype=self.dtype)
+    def __call__(self, call: Call) -> torch.Tensor:
+        generation, inputs = serving.generation, call.inputs
+        out = torch.empty(call.shape, dtype=call.dtype)
         kernel, packed = self.served.kernel, self._of(inputs) if self._kept else None
         given = [self._dense(n, t) if n not in self._kept else t for n, t in enumerate(inputs)]
         as_given = all(a.data_ptr() == b.data_ptr() for a, b in zip(given, inputs, strict=True))
@@ -81,7 +124,7 @@ class Placed:
         else:
             self.served.checked(*given, out=out)
         if kernel is not None and as_given:
-            serving.settle(generation, self._answer(kernel, packed, len(inputs)), self.served, packed)
+            serving.settle(generation, self._answer(kernel, packed, call), self.served, packed, call.graph)
         return out
 
     def _dense(self, number: int, t: torch.Tensor) -> torch.Tensor:
@@ -94,46 +137,72 @@ class Placed:
 
     def _of(self, inputs: Sequence[torch.Tensor]) -> Packed:
         """The weights as the kernel reads them, made anew where those given are not those that were read."""
+        storages = [inputs[n].untyped_storage() for n in self._kept]
+        key = tuple(s._cdata for s in storages)
         watched = tuple(
-            Watched(n, inputs[n].data_ptr(), -1 if inputs[n].is_inference() else inputs[n]._version) for n in self._kept
-        )
-        packed, kernel = self._packed, self.served.kernel
+            Watched(n + 1, s._cdata, inputs[n].data_ptr(), -1 if inputs[n].is_inference() else inputs[n]._version)
+            for n, s in zip(self._kept, storages, strict=True)
+        )  # fmt: skip
+        packed, kernel = self._packed.get(key), self.served.kernel
         if packed is None or packed.watched != watched or any(w.version < 0 for w in watched):
-            held = {n: inputs[n].detach() for n in self._kept}
-            tensors = {
-                n: self._dense(n, t.permute(self._orders.get(n, tuple(range(t.dim()))))) for n, t in held.items()
-            }
+            tensors = {n: self._rearranged(n, inputs[n]) for n in self._kept}
             at = [tensors[n].data_ptr() if n in tensors else 0 for n in range(len(inputs))]
             memory = {} if kernel is None else kernel.pack([*at, 0])
             read = {n: t for n, t in tensors.items() if n not in memory}
-            packed = self._packed = Packed(watched, memory, read, tuple(held.values()))
+            forget = _forgetting(self, key)
+            packed = Packed(watched, memory, read, tuple(weakref.ref(s, forget) for s in storages))
+            self._packed[key] = packed
         return packed
 
-    def _answer(self, kernel: LoadedKernel, packed: Packed | None, count: int) -> Answer:
-        if packed is None:
-            return Answer(kernel, range(count), self.shape, self.dtype, self._align)
-        bound = [packed.address(n) for n in range(count)]
-        inputs = [-1 if at else n for n, at in enumerate(bound)]
-        return Answer(kernel, inputs, self.shape, self.dtype, self._align, bound, packed.watched)
+    def _rearranged(self, number: int, weight: torch.Tensor) -> torch.Tensor:
+        """A weight as the kernel reads it, or packs it."""
+        seen = weight.permute(self._orders[number]) if number in self._orders else weight
+        dense = self._dense(number, seen)
+        shared = dense.untyped_storage()._cdata == weight.untyped_storage()._cdata
+        return dense.clone() if shared and number in self._orders else dense  # what is kept would hold the weight
+
+    def _forget(self, key: tuple[int, ...]) -> None:
+        serving.drop(self._packed.pop(key, None))
+
+    def _answer(self, kernel: LoadedKernel, packed: Packed | None, call: Call) -> Answer:
+        count = len(call.inputs)
+        bound = [0 if packed is None else packed.address(n) for n in range(count)]
+        inputs = [-1 if at else n + 1 for n, at in enumerate(bound)]  # the graph's number is the first tensor
+        watched = () if packed is None else packed.watched
+        return Answer(kernel, inputs, call.shape, call.dtype, self._align, bound, watched)
 
 
-_placed: list[Placed] = []
+def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None]:
+    """What is called when weights of a key die."""
+    of = weakref.ref(placed)
+
+    def forget(_: object) -> None:
+        found = of()
+        if found is not None:
+            found._forget(key)
+
+    return forget
 
 
-def add(placed: Placed) -> int:
-    """The number by which graphs call a kernel in this process."""
-    _placed.append(placed)
-    return len(_placed) - 1
+def _run(
+    graph: torch.Tensor, name: str, shape: list[int], dtype: torch.dtype, inputs: list[torch.Tensor], sizes: list[int]
+) -> torch.Tensor:
+    kernels = _placed.get(int(graph))
+    part = None if kernels is None else kernels.parts.get(name)
+    if part is None:
+        raise TilewrightError(f"a graph calls kernel {name}, which this process did not place", "Compile it anew")
+    return part(Call(graph, tuple(shape), dtype, inputs, sizes))
 
 
-def _run(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
-    return _placed[number](inputs)
+def _fake(
+    graph: torch.Tensor, name: str, shape: list[int], dtype: torch.dtype, inputs: list[torch.Tensor], sizes: list[Any]
+) -> torch.Tensor:
+    return graph.new_empty(shape, dtype=dtype)
 
 
-def _fake(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
-    shown = _placed[number]
-    return inputs[0].new_empty(shown.shape, dtype=shown.dtype)
-
-
-GRAPHS = (Registration("kernel(int number, Tensor[] inputs) -> Tensor", _run, _fake),)
+KERNEL = Registration(
+    "kernel(Tensor graph, str name, SymInt[] shape, ScalarType dtype, Tensor[] inputs, SymInt[] sizes) -> Tensor",
+    _run,
+    _fake,
+)
 """``tilewright::kernel``."""

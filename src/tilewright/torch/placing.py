@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from tilewright.core import TilewrightError, Workload
+from tilewright.core import TilewrightError, Workload, digest
 from tilewright.graph import OPERATIONS, Channels, Graph, Group, channels_last, cheapest, grouped, original
 from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import from_program
@@ -22,8 +22,8 @@ from tilewright.kernels.expression.program import Program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported
 from tilewright.torch.layouts import WORTH, dense, order, ordered, permuted, plain, row_major
-from tilewright.torch.placed import Placed, add
-from tilewright.torch.sizes import Sized, add_sized, changes, cut_out, shape_of, symbols
+from tilewright.torch.placed import Kernels, Part, Placed
+from tilewright.torch.sizes import Sized, changes, cut_out, shape_of, symbols
 
 Find = Callable[[Workload], Served | None]
 
@@ -46,16 +46,20 @@ class Placing:
         self._first: Mapping[str, Node] = found.nodes  # as PyTorch gave it
         self._sizes = symbols(module)
         self._served: dict[tuple[Any, ...], Served | None] = {}
+        self._kernels: Kernels | None = None
+        self._given: Node | None = None
 
-    def run(self) -> int:
-        """Put kernels in the place of what there are some for; how many."""
-        count = 0
+    def run(self) -> Kernels | None:
+        """Put kernels in the place of what there are some for: the graph then is handed their number first.
+
+        ``None`` where there are none.
+        """
         for group in cheapest(self.channels, self.seconds):
             if not group.nodes:
                 self._move(group)
             elif group.workload is not None:
-                count += self._place(group)
-        return count
+                self._place(group)
+        return self._kernels
 
     # ----------------------------------------------------------------- what there is
 
@@ -134,26 +138,24 @@ class Placing:
         if back:
             node.replace_all_uses_with(made)
 
-    def _place(self, group: Group) -> bool:
+    def _place(self, group: Group) -> None:
         """The first that there is a kernel for: the group, or one of its anchors alone."""
         for part in chain([group], self._alone(group)):
             if self.served(part) is None:
                 continue
-            changing_part = self._cut_out(part) if self._changes(part) else None
-            if changing_part is None and self._changes(part):
-                continue
             value, _ = original(part.output, len(self.channels.graph.values[part.output].shape))
             node = self._first[value]
-            with self.module.graph.inserting_before(node):
-                if changing_part is None:
+            if not self._changes(part):
+                with self.module.graph.inserting_before(node):
                     made = self._call(part, node, part.output == value)
-                else:
-                    made = self._call_sized(part, changing_part, node)
+            elif (found := self._call_sized(part, node)) is not None:
+                made = found
+            else:
+                continue
             self.nodes[part.output] = made
             if part.output == value:
                 node.replace_all_uses_with(made)
-            return True
-        return False
+            return
 
     def _alone(self, group: Group) -> Iterator[Group]:
         """The products, norms, ... of a group, without what stands around them."""
@@ -186,27 +188,40 @@ class Placing:
                 inputs.append(row_major(self.module, permuted(self.module, self.nodes[own], axes)))
             else:
                 inputs.append(row_major(self.module, self.nodes[name]))
-        number = add(Placed(served, tuple(shape), value.dtype, orders))
-        made: Node = self.module.graph.call_function(torch.ops.tilewright.kernel.default, (number, inputs))
+        name = digest([workload.key, sorted(orders.items())])
+        made = self._calling(name, Placed(served, orders), shape, value.dtype, inputs)
         made.meta["val"] = value.new_empty(shape)
         return ordered(self.module, made, _order(like)) if as_pytorch else made
 
-    def _cut_out(self, group: Group) -> Sized | None:
-        """A group whose sizes each call chooses, if PyTorch's operators can compute it too."""
-        output = self._first[group.output]
-        shape = shape_of(output, self._sizes)
-        part = cut_out(self.module, [self.nodes[n] for n in group.inputs], output, self._sizes)
+    def _call_sized(self, group: Group, like: Node) -> Node | None:
+        """A kernel for the sizes of each call, its output lying as PyTorch's; ``None`` where there can be none."""
+        shape = shape_of(like, self._sizes)
+        part = cut_out(self.module, [self.nodes[n] for n in group.inputs], like, self._sizes)
         if shape is None or part is None:
             return None
-        return Sized(self.find, part, shape, output.meta["val"].dtype)
+        value, sizes = like.meta["val"], list(self._sizes.values())
+        name = digest([part.code, [str(s) for s in self._sizes]])
+        with self.module.graph.inserting_before(like):
+            inputs = [row_major(self.module, self.nodes[n]) for n in group.inputs]
+            lengths = [d.among(sizes) for d in shape]
+            made = self._calling(name, Sized(self.find, part), lengths, value.dtype, inputs, sizes)
+            made.meta["val"] = value.new_empty(value.shape)
+            return ordered(self.module, made, _order(like))
 
-    def _call_sized(self, group: Group, sized: Sized, like: Node) -> Node:
-        """A kernel for the sizes of each call, its output lying as PyTorch's."""
-        inputs = [row_major(self.module, self.nodes[n]) for n in group.inputs]
-        arguments = (add_sized(sized), inputs, list(self._sizes.values()))
-        made: Node = self.module.graph.call_function(torch.ops.tilewright.sized.default, arguments)
-        made.meta["val"] = like.meta["val"].new_empty(like.meta["val"].shape)
-        return ordered(self.module, made, _order(like))
+    def _calling(
+        self, name: str, part: Part, shape: Sequence[int | Node], dtype: torch.dtype, inputs: Sequence[Node],
+        sizes: Sequence[Node] = (),
+    ) -> Node:  # fmt: skip
+        """A call of a kernel by its name; ``part`` answers it, unless another call of this graph has named it so."""
+        if self._kernels is None or self._given is None:
+            self._kernels = Kernels()
+            with self.module.graph.inserting_before(next(iter(self.module.graph.nodes))):
+                self._given = self.module.graph.placeholder("tilewright")
+            self._given.meta["val"] = self._kernels.graph
+        self._kernels.parts.setdefault(name, part)
+        given = (self._given, name, list(shape), dtype, list(inputs), list(sizes))
+        made: Node = self.module.graph.call_function(torch.ops.tilewright.kernel.default, given)
+        return made
 
 
 def _order(node: Node) -> tuple[int, ...]:

@@ -114,15 +114,20 @@ class Serving:
         """Changes whenever answers are forgotten."""
         return self._generation
 
-    def settle(self, generation: int, placed: Placed, served: Served, keep: object = None) -> None:
+    def settle(self, generation: int, placed: Placed, served: Served, *owners: object) -> None:
         """Have calls of the kind that this thread answers not come to Python, unless answers were forgotten since.
 
-        ``keep`` owns what is bound.
+        ``owners`` own what is bound.
         """
         if self.native is not None:
             with self._lock:
                 if generation == self._generation:
-                    self.native.insert(placed, served.tally.shared_address, (served, keep))
+                    self.native.insert(placed, served.tally.shared_address, (served, *owners))
+
+    def drop(self, owner: object) -> None:
+        """Have the kinds of calls that ``owner`` was given for come to Python again."""
+        if self.native is not None:
+            self.native.drop(owner)
 
     def answer(self, name: str, args: tuple[Any, ...]) -> Answer:
         """What answers ``torch.ops.tilewright.<name>(*args)``. Raises ``ValueError`` for memory that was freed."""

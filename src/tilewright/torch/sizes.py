@@ -1,4 +1,4 @@
-"""Parts of graphs whose sizes change from call to call: ``torch.ops.tilewright.sized(number, inputs, sizes)``.
+"""Parts of graphs whose sizes change from call to call; the calls of their kernels say these sizes.
 
 PyTorch's graph names such sizes by symbols. For sizes not seen before the part is stated as what it then is, and its
 kernel looked up: one of these very sizes, or of a range that has them. Where there is none PyTorch's operators compute
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule, Node, Proxy
 
 from tilewright.core import TilewrightError, Workload
 from tilewright.graph.groups import state_nodes
@@ -21,8 +21,7 @@ from tilewright.kernels.anonymous import from_program
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import imported
-from tilewright.torch.operators import Registration
-from tilewright.torch.placed import Placed
+from tilewright.torch.placed import Call, Placed
 from tilewright.torch.serving import serving
 
 _KEPT = 4096  # sizes of one part; then all are forgotten and found again
@@ -35,8 +34,10 @@ class Dimension:
     factor: int
     places: tuple[int, ...] = ()
 
-    def of(self, sizes: Sequence[Any]) -> Any:
-        return math.prod((sizes[p] for p in self.places), start=self.factor)
+    def among(self, sizes: Sequence[Node]) -> int | Node:
+        """The length in a graph in which these nodes give the sizes."""
+        made: Any = math.prod((Proxy(sizes[p]) for p in self.places), start=self.factor)
+        return made.node if isinstance(made, Proxy) else int(made)
 
 
 def symbols(module: GraphModule) -> dict[Any, Node]:
@@ -105,25 +106,20 @@ def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Ma
 class Sized:
     """A part of a graph. ``find`` gives kernels, ``part`` computes it by PyTorch's operators: see :func:`cut_out`."""
 
-    def __init__(
-        self,
-        find: Callable[[Workload], Served | None],
-        part: GraphModule,
-        shape: tuple[Dimension, ...],
-        dtype: torch.dtype,
-    ) -> None:
-        self.find, self.part, self.shape, self.dtype = find, part, shape, dtype
+    def __init__(self, find: Callable[[Workload], Served | None], part: GraphModule) -> None:
+        self.find, self.part = find, part
         self._lock = ForkLock()
         self._workloads: dict[Any, Workload | None] = {}
         self._placed: dict[Any, Placed | None] = {}
         self._generation = -1
 
-    def __call__(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
-        placed = self._of(inputs, sizes)
-        return self.part(*inputs, *sizes).contiguous() if placed is None else placed(inputs)
+    def __call__(self, call: Call) -> torch.Tensor:
+        placed = self._of(call)
+        return self.part(*call.inputs, *call.sizes).contiguous() if placed is None else placed(call)
 
-    def _of(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Placed | None:
+    def _of(self, call: Call) -> Placed | None:
         """The kernel for these sizes; found anew after others were tuned."""
+        inputs, sizes = call.inputs, call.sizes
         key = (*(tuple(t.shape) for t in inputs), *sizes)
         with self._lock:
             if self._generation != serving.generation or len(self._placed) >= _KEPT:
@@ -134,10 +130,9 @@ class Sized:
                 if len(self._workloads) >= _KEPT:
                     self._workloads.clear()
                 self._workloads[key] = workload
-                typed = workload is not None and getattr(torch, workload.output.dtype) == self.dtype
+                typed = workload is not None and getattr(torch, workload.output.dtype) == call.dtype
                 served = self.find(workload) if workload is not None and typed else None
-                shape = tuple(d.of(sizes) for d in self.shape)
-                self._placed[key] = None if served is None else Placed(served, shape, self.dtype)
+                self._placed[key] = None if served is None else Placed(served)
             return self._placed[key]
 
     def _stated(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Workload | None:
@@ -157,25 +152,4 @@ class Sized:
         return from_program("part", text).workload() if list(reads) == names else None
 
 
-_sized: list[Sized] = []
-
-
-def add_sized(sized: Sized) -> int:
-    """The number by which graphs call a part in this process."""
-    _sized.append(sized)
-    return len(_sized) - 1
-
-
-def _run(number: int, inputs: list[torch.Tensor], sizes: list[int]) -> torch.Tensor:
-    return _sized[number](inputs, sizes)
-
-
-def _fake(number: int, inputs: list[torch.Tensor], sizes: list[Any]) -> torch.Tensor:
-    shown = _sized[number]
-    return inputs[0].new_empty([d.of(sizes) for d in shown.shape], dtype=shown.dtype)
-
-
-SIZED = Registration("sized(int number, Tensor[] inputs, SymInt[] sizes) -> Tensor", _run, _fake)
-"""``tilewright::sized``."""
-
-__all__ = ["SIZED", "Dimension", "Sized", "add_sized", "changes", "cut_out", "shape_of", "symbols"]
+__all__ = ["Dimension", "Sized", "changes", "cut_out", "shape_of", "symbols"]
