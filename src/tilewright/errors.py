@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 import warnings
 from collections.abc import Iterable
 
@@ -77,6 +79,16 @@ class IllegalSchedule(TilewrightError, ValueError):
     """A schedule outside its space or over a hardware limit. Only the search catches it."""
 
     kind = "illegal_schedule"
+
+
+def of_any(error: BaseException) -> TilewrightError:
+    """The error itself where it is one of ours, else one that names its type and the line that raised it."""
+    if isinstance(error, TilewrightError):
+        return error
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    text = " ".join(str(error).split())
+    return TilewrightError(f"{type(error).__name__}{f': {text}' if text else ''}{where}", "A bug: report it")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

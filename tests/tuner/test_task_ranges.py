@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tilewright
 from tilewright.cli.app import run
-from tilewright.core import TrialRecord, UsageError
+from tilewright.core import TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.kernels.ranges import varying
-from tilewright.tuner import Observer, RangeResult, TunedTask, TuneTask, tune_many, tune_tasks
+from tilewright.tuner import Observer, RangeResult, TunedTask, TuneTask, ranges, tune_many, tune_range, tune_tasks
 from tilewright.tuner.many import FIRST
 from tilewright.tuner.ranges import listed_tasks
 
@@ -78,6 +79,25 @@ def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:
     assert not again.interrupted
     assert {t.result.run for t in again.searched} == set(before)
     assert again.sizes == (1, 3, 4)
+
+
+def test_an_error_in_one_range_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = ranges.Comparing.timed
+
+    def stumbles(self: ranges.Comparing, *how: Any) -> Any:
+        if self.extent.high == 4:
+            raise IndexError("of a template")
+        return compare(self, *how)
+
+    monkeypatch.setattr(ranges.Comparing, "timed", stumbles)
+    second = TuneTask("matmul", {"m": "1..3", "n": 40, "k": 24}, portfolio=1)
+    failed, found = tune_tasks([RANGE, second], trials=2, cost_model="random", db=tmp_path / "t.db")
+    assert isinstance(failed, TunedTask)
+    assert str(failed.problem).startswith("IndexError: of a template (test_task_ranges.py:")
+    assert failed.to_json()["ended"] == {"why": "failed"}
+    assert isinstance(found, RangeResult)
+    with pytest.raises(TilewrightError, match="IndexError"):
+        tune_range("matmul", params=RANGE.params, kernels=1, trials=2, cost_model="random", db=tmp_path / "t.db")
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tilewright.core import Measurement, Proposal, Schedule, TrialRecord, UsageError
+from tilewright.cli.app import run
+from tilewright.core import Measurement, Proposal, Schedule, TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.tuner import Observer, TuneTask, many, tune_many
+from tilewright.search_space import Space
+from tilewright.tuner import Observer, TuneTask, many, session, tune_many
 from tilewright.tuner.many import FIRST, SLICE, _search, _worth
+from tilewright.tuner.strategies.random import RandomStrategy
 
 SMALL = {"m": 32, "n": 48, "k": 40}
 OTHER = {"m": 48, "n": 32, "k": 40}
@@ -23,7 +29,8 @@ class Simulated:
 
     def __init__(self, first: float, step: float, ends: int = 10_000, interrupt: int = 10_000) -> None:
         self.first, self.step, self.ends, self.stop = first, step, ends, interrupt
-        self.tools = "one place"
+        self.tools, self.watcher = "one place", Observer()
+        self.problem: Exception | None = None
         self.interrupted = False
         self.slices: list[int] = []
         self.session = SimpleNamespace(history=[], best=None, clock=SimpleNamespace(elapsed=0.0), settle=lambda: None)
@@ -44,6 +51,9 @@ class Simulated:
 
     def interrupt(self) -> None:
         self.interrupted = True
+
+    def fail(self, error: Exception) -> None:
+        self.problem = error
 
 
 def shares(tunings: list[Simulated], weights: list[float], trials: int, choices: str = "") -> list[int]:
@@ -83,6 +93,91 @@ def test_an_interruption_ends_all() -> None:
     tunings = [Simulated(1.0, 0.01), Simulated(1.0, 0.01, interrupt=3)]
     assert shares(tunings, [1.0, 1.0], 1000) == [FIRST, 3]
     assert all(t.interrupted for t in tunings)
+
+
+@pytest.mark.parametrize("error", [IndexError("out of a template"), MemoryError(), TilewrightError("a builder died")])
+def test_an_error_ends_its_own_task_alone(error: Exception) -> None:
+    class Fails(Simulated):
+        def search(self, trials: int) -> bool:
+            if len(self.session.history) >= self.ends:
+                raise error
+            return super().search(trials) or True
+
+    at_once, later, good = Fails(1.0, 0.01, ends=0), Fails(1.0, 0.01, ends=FIRST), Simulated(1.0, 0.01)
+    assert shares([at_once, later, good], [1.0] * 3, 5 * FIRST) == [0, FIRST, 4 * FIRST]
+    assert good.problem is None
+    for failed in (at_once, later):
+        assert isinstance(failed.problem, TilewrightError)
+        assert str(error) in str(failed.problem)
+
+
+class Stumbles(RandomStrategy):
+    """Raises for the first task when it is made, for the second after it has proposed once."""
+
+    made = 0
+
+    def __init__(self, space: Space, **how: Any) -> None:
+        super().__init__(space, **how)
+        Stumbles.made += 1
+        self.place = Stumbles.made
+        if self.place == 1:
+            raise IndexError("tuple index out of range")
+
+    def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
+        if history and self.place == 2:
+            raise MemoryError
+        return super().suggest(n, history, pending)
+
+
+def test_what_a_failed_task_left_is_stored_and_the_others_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "FIRST", 1)
+    tasks = [TuneTask("matmul", {**SMALL, "m": 7}), TuneTask("matmul", OTHER), TuneTask("matmul", SMALL)]
+    how: dict[str, Any] = {"strategy": Stumbles, "cost_model": "random", "db": tmp_path / "t.db"}
+    warned: list[tuple[int, str]] = []
+
+    class Watch(Observer):
+        def __init__(self, place: int) -> None:
+            self.place = place
+
+        def warning(self, message: str) -> None:
+            warned.append((self.place, message))
+
+    monkeypatch.setattr(Stumbles, "made", 0)
+    never, stopped, good = tune_many(tasks, trials=6, observer=Watch, **how)
+    assert never.result is None
+    assert re.search(r"^IndexError: tuple index out of range \(test_tune_many.py:\d+\). A bug", str(never.problem))
+    assert stopped.result is not None
+    assert stopped.result.best is not None
+    assert str(stopped.problem).startswith("MemoryError (test_tune_many.py:")
+    assert stopped.result.ended == "failed"
+    assert good.succeeded
+    assert not never.succeeded
+    assert not stopped.succeeded
+    assert [n for n, text in warned if "the others go on" in text] == [0, 1]
+    assert never.to_json()["error"]["message"].startswith("IndexError: ")
+    assert (never.to_json()["trials"], never.to_json()["best"]) == (0, None)
+    with Database.open(tmp_path / "t.db") as database:
+        runs = {t.run: database.run(str(t.run)) for t in (never, stopped, good)}
+        assert [r.state for r in runs.values()] == ["failed", "failed", "done"]
+        assert [r.trials > 0 for r in runs.values()] == [False, True, True]
+        assert "IndexError" in runs[never.run].summary["error"]
+        assert database.best(stopped.result.task) is not None
+    monkeypatch.setattr(Stumbles, "made", 0)
+    with pytest.raises(TilewrightError, match="IndexError"):
+        tune_many(tasks[:1], trials=1, **how)
+    monkeypatch.setattr(Stumbles, "made", 0)
+    file = tmp_path / "tasks.toml"
+    file.write_text(
+        "".join(f'[[task]]\noperator = "matmul"\nparams = {{ m = {m}, n = 48, k = 40 }}\n' for m in (7, 16, 32))
+    )
+    asked = ["tune", "--tasks", str(file), "--trials", "5", "--cost-model", "random", "--db", str(tmp_path / "t.db")]
+    asked += ["--strategy", f"{Stumbles.__module__}:Stumbles"]
+    assert run([*asked, "--json"]) == 1
+    out, said = capsys.readouterr()
+    assert "matmul m=7 n=48 k=40: failed: IndexError" in said
+    assert [t.get("error", {}).get("kind") for t in json.loads(out)["tasks"]] == ["error", "error", None]
 
 
 def test_a_task_without_a_success_is_worth_nothing() -> None:

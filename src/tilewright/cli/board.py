@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from tilewright.tuner.many import TuneTask
+    from tilewright.tuner.many import TunedTask, TuneTask
 
 
 class Row(PlainProgress):
@@ -101,3 +101,11 @@ def label(task: TuneTask) -> str:
     """A task in one line."""
     threads = f" x{task.threads}" if task.threads > 1 else ""
     return " ".join([task.name, *(f"{k}={v}" for k, v in task.params.items())]) + threads
+
+
+def said_failures(tuned: Sequence[TunedTask]) -> int:
+    """Say which tasks failed and why; the exit code."""
+    missing = [t for t in tuned if not t.succeeded]
+    for t in missing:
+        say(f"{label(t.task)}: {f'failed: {t.problem}' if t.problem else 'no trial succeeded'}")
+    return 1 if missing else 0

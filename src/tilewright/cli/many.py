@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.board import Board, label
+from tilewright.cli.board import Board, label, said_failures
 from tilewright.cli.options import resumes
 from tilewright.cli.output import console, emit_json, say, seconds
 from tilewright.cli.ranges import report_range
@@ -41,13 +41,11 @@ def tune_tasks(
             _report(tuned)
         for r in ranges:
             report_range(r)
-    if any(t.result.interrupted for t in tuned) or any(r.interrupted for r in ranges):
+    if any(t.interrupted for t in results):
         say("stopped early; everything measured is stored. Go on with --resume last")
         return 130
-    missing = [t.task.name for t in tuned if t.result.best is None or t.result.all_failed]
-    if missing:
-        say(f"no trial succeeded for {', '.join(missing)}")
-    return 1 if missing else 0
+    one_size = [*tuned, *(t for r in ranges for t in r.searched)]
+    return said_failures(one_size)
 
 
 def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool) -> int:
@@ -84,7 +82,9 @@ def _report(tuned: Sequence[TunedTask]) -> None:
 
     table = Table("task", "weight", "run", "trials", "best", "", "ended")
     for t in tuned:
-        best = t.result.best
-        found = (seconds(best.seconds), speed(t.result.task.workload, best.seconds)) if best else ("none", "")
-        table.add_row(label(t.task), f"{t.task.weight:g}", t.result.run, str(t.result.trials), *found, t.result.ended)
+        found, trials, ended = ("none", ""), "0", "failed"
+        if t.result is not None:
+            trials, ended, best = str(t.result.trials), t.result.ended, t.result.best
+            found = (seconds(best.seconds), speed(t.result.task.workload, best.seconds)) if best else found
+        table.add_row(label(t.task), f"{t.task.weight:g}", t.run or "", trials, *found, ended)
     console().print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.board import Board
+from tilewright.cli.board import Board, said_failures
 from tilewright.cli.options import resumes
 from tilewright.cli.output import console, emit_json, say, seconds
 from tilewright.core import UsageError
@@ -38,7 +38,7 @@ def tune_for_range(
     if result.interrupted:
         say("stopped early; what was found by then is compared and stored. Go on with --resume last")
         return 130
-    return 0
+    return said_failures(result.searched)
 
 
 def report_range(result: RangeResult) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import wait as all_of
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import TilewrightError
+from tilewright.errors import of_any
 from tilewright.tuner.api import tune
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.progress import LogProgress
@@ -45,8 +46,8 @@ def tune_all(
                 operator, farm=farm, device=name, target=target, threads=threads, observer=observer(name), stop=stop,
                 **settings,
             )  # fmt: skip
-        except TilewrightError as e:
-            return e
+        except Exception as e:  # of this class alone: the others go on
+            return of_any(e)
 
     with ThreadPoolExecutor(len(names), "tune") as pool:
         runs = {n: pool.submit(one, n) for n in names}

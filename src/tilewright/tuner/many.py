@@ -7,6 +7,7 @@ stand for each other only the fastest is called, so the others save nothing befo
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -16,7 +17,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import Task, UsageError, Value
+from tilewright.core import Task, TilewrightError, UsageError, Value
+from tilewright.errors import of_any
 from tilewright.paths import default_path
 from tilewright.tuner.gain import expected_gain
 from tilewright.tuner.observer import Observer
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from tilewright.measure.measuring import Site
     from tilewright.tuner.strategies import StrategyFactory
     from tilewright.tuner.tuning import Tools, Tuning
+
+_log = logging.getLogger("tilewright.tuner")
 
 SLICE = 8
 """Trials after which it is decided anew which task goes on."""
@@ -75,23 +79,36 @@ class TuneTask:
 
 @dataclass(frozen=True)
 class TunedTask:
-    """A task and what its run found."""
+    """A task and what its run found. ``problem``: the error that ended it; ``result``: ``None`` if it left nothing."""
 
     task: TuneTask
-    result: TuneResult
+    result: TuneResult | None
+    problem: TilewrightError | None = None
+    run: str | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        return self.result is not None and self.result.interrupted
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether no error ended it, and a trial was right."""
+        found = self.result
+        return self.problem is None and found is not None and found.best is not None and not found.all_failed
 
     def to_json(self) -> dict[str, Any]:
-        best = self.result.best
+        found = self.result
         return {
             "operator": self.task.name,
             "params": dict(self.task.params),
             "weight": self.task.weight,
             "threads": self.task.threads,
-            "run": self.result.run,
-            "trials": self.result.trials,
-            "seconds": self.result.seconds,
-            "ended": {"why": self.result.ended},
-            "best": best.to_json() if best else None,
+            "run": self.run,
+            "trials": found.trials if found else 0,
+            "seconds": found.seconds if found else 0.0,
+            "ended": {"why": "failed" if self.problem or not found else found.ended},
+            "best": found.best.to_json() if found and found.best else None,
+            **({"error": self.problem.to_json()} if self.problem else {}),
         }
 
 
@@ -118,7 +135,7 @@ def tune_many(
     ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task.
     ``resume``: go on with the newest unfinished run of each task, where there is one. ``observer`` gives the watcher of
     the task at a place of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all searches, and every task still gets a
-    short final.
+    short final. An error in one task ends that one alone: it is its ``problem``, and its watcher is warned.
 
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
@@ -150,31 +167,63 @@ def tune_many(
         stack.enter_context(widest.lock(on_wait=lambda holder: watchers[0].waiting(widest.device.name, holder)))
         tools = {n: _tools(stack, p) for n, p in places.items()}
         deadline = None if time_budget is None else time.monotonic() + time_budget
-        runs = []
+        how: dict[str, Any] = {"deadline": deadline, "until_converged": until_converged, "stop": stop}
+        runs: list[StoredRun] = []
         try:
-            tunings = []
-            for t, w, watcher in zip(tasks, wanted, watchers, strict=True):
-                settings = (*named, seed)
-                runs.append(_run(database, w, places[t.threads], total, settings, resume))
-                tunings.append(
-                    Tuning(
-                        database,
-                        runs[-1],
-                        tools[t.threads],
-                        watcher,
-                        deadline=deadline,
-                        until_converged=until_converged,
-                        stop=stop,
-                    )
-                )
-            _search(tunings, tasks, total)
-            results = [t.finish(_behind(tunings, tasks, n)) for n, t in enumerate(tunings)]
+            for t, w in zip(tasks, wanted, strict=True):
+                runs.append(_run(database, w, places[t.threads], total, (*named, seed), resume))
+            begun = [
+                _begun(database, run, tools[t.threads], watcher, how)
+                for t, run, watcher in zip(tasks, runs, watchers, strict=True)
+            ]
+            there = [n for n, t in enumerate(begun) if isinstance(t, Tuning)]
+            if not there:
+                raise next(e for e in begun if isinstance(e, Exception))
+            tunings, searched = [t for t in begun if isinstance(t, Tuning)], [tasks[n] for n in there]
+            _search(tunings, searched, total)
+            finished = iter([_finished(t, _behind(tunings, searched, n)) for n, t in enumerate(tunings)])
         except BaseException as e:
             for run in runs:
                 if database.run(run.id).state == "running":
                     fail(database, run, e)
             raise
-    return [TunedTask(t, r) for t, r in zip(tasks, results, strict=True)]
+    ends = [next(finished) if isinstance(t, Tuning) else (None, t) for t in begun]
+    return [TunedTask(t, *end, run.id) for t, end, run in zip(tasks, ends, runs, strict=True)]
+
+
+def _begun(
+    database: Database, run: StoredRun, tools: Tools, watcher: Observer, how: Mapping[str, Any]
+) -> Tuning | TilewrightError:
+    """A run that can be searched, or why there is nothing to search."""
+    from tilewright.tuner.tuning import Tuning, fail
+
+    try:
+        return Tuning(database, run, tools, watcher, **how)
+    except Exception as e:  # of an operator's or a template's own code
+        fail(database, run, e)
+        return told(watcher, e)
+
+
+def _finished(tuning: Tuning, brief: bool) -> tuple[TuneResult | None, TilewrightError | None]:
+    """What a run found and the error that ended it, its final held where a trial succeeded."""
+    from tilewright.tuner.tuning import fail
+
+    try:
+        if tuning.problem is None or tuning.session.best is not None:
+            return tuning.finish(brief), tuning.problem
+        fail(tuning.database, tuning.run, tuning.problem)
+        return None, tuning.problem
+    except Exception as e:
+        fail(tuning.database, tuning.run, e)
+        return None, told(tuning.watcher, e)
+
+
+def told(watcher: Observer, error: Exception) -> TilewrightError:
+    """An error that ends one of several tasks, after its watcher was warned of it."""
+    problem = of_any(error)
+    _log.info("a task ends by an error", exc_info=error)
+    watcher.warning(f"this task ends by an error, the others go on: {problem}")
+    return problem
 
 
 def _tools(stack: ExitStack, place: Site) -> Tools:
@@ -205,7 +254,7 @@ def _search(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | 
     while live:
         made = sum(len(t.session.history) for t in tunings)
         left = math.inf if trials is None else trials - made
-        if left <= 0 and all(t.session.history for t in tunings):
+        if left <= 0 and all(tunings[n].session.history for n in live):
             break
         n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
         tuning = tunings[n]
@@ -219,6 +268,9 @@ def _search(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | 
             if all(t.session.best is None for t in tunings):
                 raise
             tuning.interrupt()
+        except Exception as e:  # of an operator's, a template's or a strategy's own code, or a builder that died
+            more = False
+            tuning.fail(told(tuning.watcher, e))
         if tuning.interrupted:
             for t in tunings:
                 t.interrupt()

@@ -34,7 +34,7 @@ from tilewright.extent import params_at
 from tilewright.kernels.ranges import at, narrowed, varying
 from tilewright.measure.measuring import at_size
 from tilewright.paths import default_path
-from tilewright.tuner.many import TunedTask, TuneTask, tune_many
+from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.portfolio import Interval, anchors, portfolio, samples
 from tilewright.tuner.progress import LogProgress
@@ -159,7 +159,9 @@ def tune_range(
     """
     task = TuneTask(operator, dict(params or {}), threads=threads, portfolio=kernels)
     (result,) = tune_tasks([task], observer=observer, weights=weights, **settings)
-    assert isinstance(result, RangeResult)
+    if isinstance(result, TunedTask):
+        assert result.problem is not None
+        raise result.problem
     return result
 
 
@@ -180,7 +182,8 @@ def tune_tasks(
 
     The sizes of ranges that are tuned by themselves share the budget with the other tasks, and each range is compared
     and stored after all searches. ``observer`` gives the watcher of each of :func:`listed_tasks`, by its place.
-    ``weights``: how often each size of a range is asked for (alike unless given).
+    ``weights``: how often each size of a range is asked for (alike unless given). A range that an error ended is a
+    :class:`~tilewright.tuner.many.TunedTask` with a ``problem``, as a task of one size is.
 
     Raises what :func:`~tilewright.tuner.many.tune_many` does, and ``UsageError`` for a range that no template takes.
     """
@@ -201,7 +204,6 @@ def tune_tasks(
         )  # fmt: skip
         by_key = dict(zip(searching, tuned, strict=True))
         results: list[TunedTask | RangeResult] = []
-        problems: list[TilewrightError] = []
         for x in found:
             mine = [by_key[key] for key in x.keys]
             if not x.workload.ranges:
@@ -210,10 +212,8 @@ def tune_tasks(
             watcher = observer(len(searching) + ranges.index(x))
             try:
                 results.append(_compared(x, mine, places[x.task.threads], db, watcher, weights))
-            except TilewrightError as e:
-                problems.append(e)  # the other ranges are compared all the same
-    if problems:
-        raise problems[0]
+            except Exception as e:  # the other ranges are compared all the same
+                results.append(TunedTask(x.task, None, told(watcher, e)))
     return results
 
 
@@ -226,7 +226,7 @@ def _compared(
 
     task, extent = Task(x.workload, place.target), varying(x.workload)
     assert extent is not None
-    interrupted = any(t.result.interrupted for t in searched)
+    interrupted = any(t.interrupted for t in searched)
     with (
         Database.open(os.fspath(db) if db is not None else default_path()) as database,
         place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)),
@@ -247,7 +247,10 @@ def _compared(
             return RangeResult(
                 task, extent, tuple(searched), stored, len(found), tuple(tried), database.location, interrupted
             )
-        raise TilewrightError(f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored")
+        raise next(
+            (t.problem for t in searched if t.problem is not None),
+            TilewrightError(f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored"),
+        )
 
 
 def listed_tasks(tasks: Sequence[TuneTask]) -> list[TuneTask]:
@@ -340,6 +343,8 @@ class Comparing:
 
         found: dict[str, Found] = {}
         for size, one in zip(anchors(self.extent), searched, strict=True):
+            if one.result is None:
+                continue
             best = one.result.best
             known = [(best.schedule, best.run)] if best is not None else []
             known += [(r.schedule, one.result.run) for r in contenders(self.database.trials(one.result.run), each)]

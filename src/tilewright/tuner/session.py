@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tilewright.building.builder import Builder
@@ -122,9 +123,10 @@ class Session:
         return bool(self._ahead)
 
     def settle(self) -> None:
-        """Wait for what is being built ahead."""
+        """Wait for what is being built ahead. What cannot be built is raised when it is measured."""
         for batch in self._ahead:
-            self.builder.wait(batch.builds)
+            with suppress(Exception):
+                self.builder.wait(batch.builds)
 
     @property
     def best(self) -> TrialRecord | None:

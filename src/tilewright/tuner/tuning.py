@@ -13,13 +13,14 @@ from types import FrameType
 
 from tilewright.backends import Peaks
 from tilewright.building.builder import Builder
-from tilewright.core import Schedule, Task
+from tilewright.core import Schedule, Task, TilewrightError
 from tilewright.cost_model import CostModel, CostModelError, FeatureExtractor, get_cost_model
 from tilewright.cost_model.choice import choice
 from tilewright.cost_model.pairs import xgboost
 from tilewright.cost_model.transferable import VERSION
 from tilewright.cost_model.xgb import REFIT
 from tilewright.database import Database, StoredRun
+from tilewright.errors import of_any
 from tilewright.kernels.templates import task_space
 from tilewright.measure.measuring import Runner, Site
 from tilewright.measure.timing import PairedComparison
@@ -70,6 +71,7 @@ class Tuning:
         place = tools.place
         self.database, self.run, self.tools, self.watcher = database, run, tools, watcher
         self.interrupted = False
+        self.problem: TilewrightError | None = None
         # Limits of a target steer schedules and are no part of its identity: this device's count, not a stored run's.
         task = replace(run.task, target=place.target)
         self.kernel = user_kernel.of_run(run)
@@ -126,6 +128,10 @@ class Tuning:
         """What is left is not searched; a short final still is held."""
         self.interrupted, self.session.ended = True, "stopped"
 
+    def fail(self, error: Exception) -> None:
+        """An error ended the search: what was measured before stays, and may be finished."""
+        self.problem, self.session.ended = of_any(error), "failed"
+
     def finish(self, brief: bool = False) -> TuneResult:
         """Hold the final, and store and return what the run found. ``brief``: between the two fastest trials alone."""
         session, place = self.session, self.tools.place
@@ -151,7 +157,9 @@ class Tuning:
             gate=counts.to_json() if counts.seen else None, peaks=peaks, drift=final.drift,
             paired={name: _times_as_fast(found) for name, found in final.paired.items()},
         )  # fmt: skip
-        self.database.finish_run(self.run.id, "interrupted" if self.interrupted else "done", result.to_json())
+        state = "failed" if self.problem is not None else "interrupted" if self.interrupted else "done"
+        error = {} if self.problem is None else {"error": str(self.problem)}
+        self.database.finish_run(self.run.id, state, {**result.to_json(), **error})
         return result
 
     def _best(self, final: FinalResult) -> BestKernel | None:
@@ -198,7 +206,7 @@ def fail(database: Database, run: StoredRun, error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt | SystemExit):
         database.finish_run(run.id, "interrupted", {"ended": {"why": "stopped"}})
     else:
-        summary = {"error": f"{type(error).__name__}: {error}", "ended": {"why": "failed"}}
+        summary = {"error": str(of_any(error)), "ended": {"why": "failed"}}
         database.finish_run(run.id, "failed", summary)
 
 
