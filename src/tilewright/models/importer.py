@@ -11,11 +11,15 @@ import numpy as np
 
 from tilewright.core import TensorSpec, TilewrightError, UsageError
 from tilewright.graph import Graph, GraphBuilder, fold_batch_norms
-from tilewright.kernels.expression.expr import DTYPES
+from tilewright.kernels.expression.expr import DTYPES, INTEGERS
 from tilewright.models.folding import fold
 from tilewright.models.inference import Types
 from tilewright.models.model_file import OPSETS, STANDARD, Array, Model, onnx_module
 from tilewright.models.sessions import captured, dtype_kind
+
+
+WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub")
+"""Operators whose whole numbers wrap around; in C++ an overflow of signed numbers means nothing."""
 
 
 class Left(Exception):
@@ -170,6 +174,8 @@ class Importer:
                 raise Left("a tensor is empty")
             if self.spec(name).dtype not in DTYPES:
                 raise Left(f"an input is {self.spec(name).dtype}")
+        if node.op_type in WRAPPING and self.spec(node.input[0]).dtype in INTEGERS:
+            raise Left("whole numbers wrap around, which kernels do not promise")
 
     def _check_made(self, node: Any, inferred: Mapping[str, Any] | None) -> None:
         """What a handler made has the shapes and element types that ONNX states."""

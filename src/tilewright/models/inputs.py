@@ -19,6 +19,9 @@ PASSED_ON = (
 )  # fmt: skip
 """Operators whose result holds the elements of their first input."""
 
+STROKES = 64
+"""Rectangles of one colour in a drawn image."""
+
 BYTES = 256
 """Values of a byte: whole numbers that a model computes with are drawn from them."""
 
@@ -119,7 +122,7 @@ def _is_image(shape: tuple[int, ...]) -> bool:
 
 
 def _image(shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Smooth values between 0 and 1, with a little noise: 8 x 8 values, between which lines are drawn."""
+    """Values between 0 and 1: a smooth ground (lines between 8 x 8 values), strokes of other colours, a little noise."""
     last = shape[1] not in (1, 3)
     n, c, h, w = (shape[0], shape[3], *shape[1:3]) if last else shape
     made = random.uniform(0.1, 0.9, (n, c, 8, 8))
@@ -128,7 +131,13 @@ def _image(shape: tuple[int, ...], random: np.random.Generator) -> Array:
         low = np.minimum(at.astype(np.int64), 6)
         part = (at - low).reshape((-1, 1) if axis == 2 else (-1,))
         made = np.take(made, low, axis) * (1 - part) + np.take(made, low + 1, axis) * part
-    made = np.clip(made + random.uniform(-0.05, 0.05, made.shape), 0, 1)
+    for image in made:
+        for _ in range(STROKES):
+            top, left = random.integers(0, h), random.integers(0, w)
+            image[:, top : top + random.integers(2, 3 + h // 8), left : left + random.integers(2, 3 + w // 8)] = (
+                random.uniform(0, 1, (c, 1, 1))
+            )
+    made = np.clip(made + random.uniform(-0.02, 0.02, made.shape), 0, 1)
     return np.moveaxis(made, 1, 3) if last else made
 
 
@@ -155,7 +164,7 @@ def _limit(name: str, imported: Imported) -> tuple[int | None, bool]:
     limits: list[int] = []
     computed = False
     for node, place in _uses(name, imported):
-        size = _table(node, place, imported)
+        size = _values(node, place, imported)
         if size is not None:
             limits.append(size)
         computed = computed or (size is None and place < 2 and node.op_type not in NOT_COMPUTED)
@@ -183,11 +192,13 @@ def _uses(name: str, imported: Imported) -> Iterator[tuple[Any, int]]:
                 yield node, place
 
 
-def _table(node: Any, place: int, imported: Imported) -> int | None:
-    """How many values an index at this place of an operator may have."""
+def _values(node: Any, place: int, imported: Imported) -> int | None:
+    """How many values from 0 on a whole number at this place of an operator may have: rows of a table, classes."""
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "OneHot" and place == 0 and node.input[1] in imported.folded:
         return int(imported.folded[node.input[1]].reshape(-1)[0])
+    if node.op_type == "Equal" and (classes := imported.folded.get(node.input[1 - place])) is not None:
+        return int(classes.max()) + 1 if classes.size > 2 else None
     if node.op_type in ("Gather", "GatherElements", "ScatterElements", "GatherND") and place == 1:
         table = node.input[0]
         if table in imported.unshaped:

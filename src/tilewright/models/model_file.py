@@ -82,7 +82,8 @@ class Model:
             return np.empty(shape, dtype)
         count = math.prod(shape) * dtype.itemsize
         mapped: Array = np.memmap(file, np.uint8, "r", int(where.get("offset", 0)), (count,))
-        return mapped.view(dtype).reshape(shape)
+        viewed: Array = mapped.view(dtype)
+        return viewed.reshape(shape)
 
 
 def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Model:

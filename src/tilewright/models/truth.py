@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ class Truth:
         if not any(_real(a) for a in made.values()):
             return made
         wide = {v.name: given[v.name] if _in(v.type, WIDE) else own[v.name] for v in inputs}
-        attempts = (
+        attempts: tuple[Callable[[], dict[str, Any] | None], ...] = (
             lambda: self._by_onnxruntime(part, wide),
             lambda: self._by_reference(stated, inputs, wide, constants),
         )
