@@ -12,7 +12,10 @@ from onnx.defs import SchemaError
 
 Array = np.ndarray[Any, Any]
 OPSETS = range(7, 24)
-REALS, WHOLE = ("float32", "float64", "float16"), ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
+REALS, WHOLE = (
+    ("float32", "float64", "float16"),
+    ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32", "uint64"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +266,9 @@ def _pool(d: Draw) -> Drawn:
         attributes["count_include_pad"] = 1
     if d.since >= 10 and d.operator != "LpPool" and d.seldom():
         attributes["ceil_mode"] = 1
-    dtype = d.dtype("float32", "float32", "float64", "float16", *(("int8", "uint8") if largest and d.since >= 12 else ()))
+    dtype = d.dtype(
+        "float32", "float32", "float64", "float16", *(("int8", "uint8") if largest and d.since >= 12 else ())
+    )
     shape = (d.whole(1, 2), d.whole(1, 3), *(d.whole(5, 8) for _ in range(rank)))
     return Drawn([d.array(shape, dtype, largest, nan=False)], {"kernel_shape": kernel, **attributes})
 
@@ -311,7 +316,10 @@ def _norm(d: Draw) -> Drawn:
     shape, dtype = d.shape(3, 4), d.dtype("float32", "float32", "float64", "float16")
     inputs: list[Array] = [d.array(shape, dtype, False), *(d.array(shape[1:2], dtype, False) for _ in range(2))]
     if d.operator == "BatchNormalization":
-        inputs += [d.array(shape[1:2], dtype, False), np.abs(d.array(shape[1:2], dtype, False)) + np.dtype(dtype).type(0.5)]
+        inputs += [
+            d.array(shape[1:2], dtype, False),
+            np.abs(d.array(shape[1:2], dtype, False)) + np.dtype(dtype).type(0.5),
+        ]
     elif np.prod(shape[2:]) < 2:
         return _norm(d)
     return Drawn(inputs, {"epsilon": d.of(1e-3, 0.1)} if d.often() else {})
@@ -417,7 +425,9 @@ def _slice(d: Draw) -> Drawn:
         named = {"axes": axes} if axes != list(range(len(axes))) or d.often() else {}
         return Drawn([_any(d, shape)], {"starts": starts, "ends": ends, **named})
     steps = [d.of(1, 1, 2, -1) for _ in axes]
-    return Drawn([_any(d, shape), _int64(*starts), _int64(*ends), _int64(*axes), *([_int64(*steps)] if d.often() else [])])
+    return Drawn(
+        [_any(d, shape), _int64(*starts), _int64(*ends), _int64(*axes), *([_int64(*steps)] if d.often() else [])]
+    )
 
 
 @recipe("Expand")
@@ -563,10 +573,15 @@ def variant(number: int, operator: str) -> Variant | None:
     graph = helper.make_graph(
         [node],
         "one",
-        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()],
+        [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in inputs.items()
+        ],
         [helper.make_empty_tensor_value_info(n) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=min(10, 4 + opset // 3))
-    types = ", ".join(f"{a.dtype}{list(a.shape)}{'' if n in inputs else ' constant'}" for n, a in {**inputs, **constants}.items())
+    types = ", ".join(
+        f"{a.dtype}{list(a.shape)}{'' if n in inputs else ' constant'}" for n, a in {**inputs, **constants}.items()
+    )
     return Variant(number, f"{number}: {operator}-{opset}({types}) {drawn.attributes}", model, inputs)

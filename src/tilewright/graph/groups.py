@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from tilewright.core import UsageError, Workload
@@ -310,6 +311,7 @@ class _Grouping:
         """Elementwise operations and moves that belong to no anchor: chains of them."""
         allowed = frozenset(("elementwise", "move", "gather"))
         needed = self._needed()
+        read = {name for g in self.groups for name in g.reads}  # also through moves, which are free to repeat
         for node in self.known:
             if node.name in self.taken or node.output not in needed or node.operation in VIEWS:
                 continue
@@ -319,7 +321,6 @@ class _Grouping:
             if found is None:
                 continue
             nodes, best = [node], found
-            read = {name for g in self.groups for name in g.reads}  # also through moves, which are free to repeat
             for longer in self._closures([node], allowed):
                 if any(n.output in read for n in longer[:-1]):
                     break
@@ -330,16 +331,21 @@ class _Grouping:
                     nodes, best = longer, more
             family: Family = "elementwise" if "elementwise" in best[2] else "generic"
             self._take(family, nodes, best[0], best[1])
-        for group in reversed(tuple(self.groups)):
-            self._merge(group)
-
-    def _merge(self, group: _Open) -> None:
-        """A chain that one reduction of rows or one other chain alone reads is computed on the way into it."""
+            read.update(best[1])
         needed = self._needed()
+        for group in reversed(tuple(self.groups)):
+            if group.family == "elementwise":
+                self._merge(group, needed)
+
+    def _merge(self, group: _Open, needed: set[str]) -> None:
+        """A chain that one reduction of rows or one other chain alone reads is computed on the way into it.
+
+        Its output is then no longer ``needed``.
+        """
         readers = [g for g in self.groups if group.output in g.reads and g.output in needed]
         others = [c for c in self.graph.consumers[group.output] if c.name not in self.taken]
         stored = group.output in self.graph.outputs or any(needed.intersection(c.outputs) for c in others)
-        if len(readers) != 1 or stored or group.family != "elementwise":
+        if len(readers) != 1 or stored:
             return
         (reader,) = readers
         nodes = self._joined(group.nodes, reader.nodes)
@@ -350,6 +356,7 @@ class _Grouping:
             return
         reader.nodes, reader.text, reader.reads = nodes, found[0], found[1]
         self.groups.remove(group)
+        needed.discard(group.output)
         for name, owner in list(self.taken.items()):
             if owner is group:
                 self.taken[name] = reader
@@ -396,6 +403,7 @@ def _name(nodes: Sequence[Node]) -> str:
     return "_".join(kept)
 
 
+@lru_cache(maxsize=1024)
 def workload_of(name: str, text: str) -> Workload:
     """An anonymous operator's workload; its name tells it apart from others with the same operations."""
     key = from_program(name, text).workload().key

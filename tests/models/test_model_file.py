@@ -1,0 +1,216 @@
+"""Sound models are read, whatever their types, sizes and operator sets; what is not is said in one line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from tilewright.core import UsageError  # noqa: E402
+from tilewright.models.extract import Extracted, extract, extracted  # noqa: E402
+from tilewright.models.importer import Importer  # noqa: E402
+from tilewright.models.model_file import prepared, read_model  # noqa: E402
+from tilewright.models.network import Network  # noqa: E402
+from tilewright.models.operators import HANDLERS  # noqa: E402
+from tilewright.models.sessions import Session  # noqa: E402
+from tilewright.runtime import Library  # noqa: E402
+
+helper = onnx.helper
+value, node = helper.make_tensor_value_info, helper.make_node
+
+
+def model(
+    nodes: list[Any], inputs: list[Any], outputs: list[Any], opset: int = 17, domain: str = "", **constants: Any
+) -> Any:
+    tensors = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    return helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs, tensors), opset_imports=imports, ir_version=8
+    )
+
+
+def read(made: Any, **sizes: int) -> Extracted:
+    return extracted(Importer(prepared(made, sizes), HANDLERS).run())
+
+
+def untuned(found: Extracted, folder: Path, **inputs: Any) -> dict[str, Any]:
+    """The outputs, all by onnxruntime, in parts as they are cut."""
+    with Library(folder / "none.db", threads=1, missing_ok=True, count_misses=False) as library:
+        return Network(found, library).run(inputs)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "uint32", "uint64", "int8", "float64", "bool"])
+def test_inputs_and_constant_outputs_may_have_any_type(tmp_path: Path, dtype: str) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    made = model(
+        [node("Relu", ["x"], ["y"]), node("Identity", ["u"], ["v"])],
+        [value("x", 1, [2]), value("u", kind, [2])],
+        [value("y", 1, [2]), value("k", kind, [2]), value("v", kind, [2])],
+        k=np.array([1, 2], dtype),
+    )
+    u = np.array([1, 0], dtype)
+    got = untuned(read(made), tmp_path, x=np.array([-1, 1], np.float32), u=u)
+    np.testing.assert_array_equal(got["k"], np.array([1, 2], dtype))
+    np.testing.assert_array_equal(got["v"], u)
+    assert (got["k"].dtype, got["v"].dtype, got["y"].tolist()) == (np.dtype(dtype), np.dtype(dtype), [0, 1])
+
+
+def test_texts_go_to_onnxruntime(tmp_path: Path) -> None:
+    made = model(
+        [node("Equal", ["s", "k"], ["y"])], [value("s", 8, [2])], [value("y", 9, [2])], 19, k=np.array(["b"], object)
+    )
+    assert untuned(read(made), tmp_path, s=np.array(["a", "b"], object))["y"].tolist() == [False, True]
+
+
+def test_outputs_need_no_shape_and_no_type(tmp_path: Path) -> None:
+    file = tmp_path / "m.onnx"
+    untyped = helper.make_empty_tensor_value_info("z")
+    nodes = [node("Relu", ["x"], ["y"]), node("Exp", ["y"], ["z"])]
+    onnx.save(model(nodes, [value("x", 1, [2, 3])], [value("y", 1, None), untyped]), str(file))
+    graph = extract(file).imported.graph
+    assert [(graph.values[n].shape, graph.values[n].dtype) for n in "yz"] == [((2, 3), "float32")] * 2
+
+
+@pytest.mark.parametrize(("size", "given"), [(0, {}), (0, {"past.0": 0}), ("n", {"n": 0})])
+def test_an_axis_may_have_no_elements(tmp_path: Path, size: Any, given: dict[str, int]) -> None:
+    nodes = [node("Concat", ["past", "x"], ["c"], axis=0), node("Relu", ["c"], ["y"])]
+    made = model(nodes, [value("x", 1, [2, 3]), value("past", 1, [size, 3])], [value("y", 1, None)])
+    got = untuned(read(made, **given), tmp_path, x=-np.ones((2, 3), np.float32), past=np.zeros((0, 3), np.float32))
+    assert got["y"].tolist() == [[0, 0, 0]] * 2
+
+
+def test_an_axis_without_a_size_is_said_with_what_to_write() -> None:
+    made = model([node("Relu", ["x"], ["y"])], [value("x", 1, [-1, 4])], [value("y", 1, None)])
+    with pytest.raises(UsageError, match="axis 0 of the input x has no fixed size") as said:
+        read(made)
+    assert "--size x.0=1" in said.value.hint
+
+
+def large(folder: Path, name: str = "w.bin") -> Path:
+    """A product with 2.3 GB of zeros, in a file that holds none of them."""
+    n = 24000
+    (folder / "w.bin").touch()
+    os.truncate(folder / "w.bin", n * n * 4)
+    weight = onnx.TensorProto(name="w", data_type=1, dims=[n, n], data_location=onnx.TensorProto.EXTERNAL)
+    for key, text in (("location", name), ("length", str(n * n * 4))):
+        weight.external_data.add(key=key, value=text)
+    graph = helper.make_graph(
+        [node("MatMul", ["x", "w"], ["y"])], "g", [value("x", 1, [1, n])], [value("y", 1, [1, n])], [weight]
+    )
+    file = folder / "large.onnx"
+    file.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    return file
+
+
+def test_weights_of_more_than_two_gibibytes_stay_in_their_file(tmp_path: Path) -> None:
+    found = extract(large(tmp_path))
+    (task,) = found.tasks
+    assert [s.shape for s in task.workload.inputs] == [(1, 24000), (24000, 24000)]
+    weight: Any = found.imported.folded["w"]
+    while not isinstance(weight, np.memmap):
+        weight = weight.base
+    assert weight.nbytes == 24000**2 * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("../w.bin", "outside of the model's folder"), ("none.bin", "No such file")]
+)
+def test_weights_that_cannot_be_read_are_said(tmp_path: Path, name: str, said: str) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    with pytest.raises(UsageError, match=said):
+        extract(large(inner, name))
+
+
+def test_no_memory_is_taken_for_what_a_file_claims(tmp_path: Path) -> None:
+    nodes = [
+        node("ConstantOfShape", ["s"], ["big"]),
+        node("Gather", ["big", "i"], ["r"]),
+        node("Add", ["x", "r"], ["y"]),
+    ]
+    made = model(nodes, [value("x", 1, [1])], [value("y", 1, None)], s=np.array([1 << 40]), i=np.array([0]))
+    found = read(made)
+    assert "big" not in found.imported.folded
+    assert found.imported.graph.values["big"].shape == (1 << 40,)
+
+
+def test_what_follows_from_constants_and_shapes_is_known() -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["n"]), node("Mul", ["n", "two"], ["m"]),
+        node("Unsqueeze", ["m", "zero"], ["u"]), node("Concat", ["u", "rest"], ["to"], axis=0), node("Reshape", ["x", "to"], ["y"]),
+    ]  # fmt: skip
+    made = model(
+        nodes, [value("x", 1, [2, 4])], [value("y", 1, None)],
+        one=np.array(1), two=np.array(2), zero=np.array([0]), rest=np.array([-1]),
+    )  # fmt: skip
+    found = read(made)
+    assert found.imported.folded["to"].tolist() == [8, -1]
+    assert found.imported.graph.values["y"].shape == (8, 1)
+
+
+@pytest.mark.parametrize(("operator", "opset"), [("Upsample", 7), ("Upsample", 9), ("Resize", 10)])
+def test_old_resizes_mean_what_they_meant(tmp_path: Path, operator: str, opset: int) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+    scales = [1.0, 1.0, 2.0, 1.5]
+    old = opset == 7
+    constants: Any = {} if old else {"s": np.array(scales, np.float32)}
+    made = model(
+        [node(operator, ["x"] if old else ["x", "s"], ["y"], mode="linear", **({"scales": scales} if old else {}))],
+        [value("x", 1, x.shape)], [value("y", 1, ["a", "b", "c", "d"])], opset,
+        **constants,
+    )  # fmt: skip
+    got = untuned(read(made), tmp_path, x=x)["y"]
+    np.testing.assert_array_equal(got[0, 0, :3, 0], [0, 2, 4])  # the rows in between halve the way: asymmetric
+    np.testing.assert_array_equal(got, Session(made).run({"x": x})["y"])
+
+
+def contributed(known: bool) -> Any:
+    """Operators of onnxruntime's own around some that kernels may compute."""
+    nodes = [
+        node("Gelu", ["x"], ["a"], domain="com.microsoft"), node("Round", ["x"], ["d"]), node("Relu", ["d"], ["r"]),
+        node("ReduceSum", ["r", "axes"], ["b"], keepdims=0), node("BiasGelu", ["a", "b"], ["y"], domain="com.microsoft"),
+    ]  # fmt: skip
+    made = model(nodes, [value("x", 1, [2, 4])], [value("y", 1, [2, 4])], 17, "com.microsoft", axes=np.array([0]))
+    if known:
+        made.graph.value_info.append(value("a", 1, [2, 4]))
+    return made
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_types_of_operators_that_onnx_lacks_are_known(known: bool) -> None:
+    found = read(contributed(known))
+    assert found.imported.unshaped == frozenset()
+    assert found.imported.graph.values["a"].shape == (2, 4)
+
+
+def test_a_value_that_only_the_file_types_is_as_stated() -> None:
+    made = model(
+        [node("Strange", ["x"], ["a"], domain="other"), node("Relu", ["a"], ["y"])],
+        [value("x", 1, ["n", 4])], [value("y", 1, None)], 17, "other",
+    )  # fmt: skip
+    assert "a" in read(made, n=3).imported.unshaped
+    made.graph.value_info.append(value("a", 1, ["n", 4]))
+    assert read(made, n=3).imported.graph.values["y"].shape == (3, 4)
+
+
+def test_a_sparse_weight_has_its_zeros() -> None:
+    made = model([node("Add", ["x", "w"], ["y"])], [value("x", 1, [2, 3])], [value("y", 1, None)])
+    values = onnx.numpy_helper.from_array(np.array([5.0, 7.0], np.float32), "w")
+    indices = onnx.numpy_helper.from_array(np.array([1, 5]), "w_indices")
+    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+    assert read(made).imported.folded["w"].tolist() == [[0, 5, 0], [0, 0, 7]]
+
+
+def test_an_operator_set_that_is_too_new_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "m.onnx"
+    file.write_bytes(
+        model([node("Relu", ["x"], ["y"])], [value("x", 1, [2])], [value("y", 1, [2])], 99).SerializeToString()
+    )
+    with pytest.raises(UsageError, match="99"):
+        read_model(file)
