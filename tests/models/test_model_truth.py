@@ -126,15 +126,16 @@ def test_a_product_with_a_constant_vector_is_served(tmp_path: Path) -> None:
         np.testing.assert_allclose(network.run({"x": x, "z": np.ascontiguousarray(x.T)})["y"], x @ x[0], rtol=1e-4)
 
 
-def test_a_power_of_minus_infinity_is_zero_and_not_no_number(tmp_path: Path) -> None:
+def test_powers_of_minus_infinity_and_minus_zero_are_no_roots() -> None:
     x = np.array([-np.inf, -0.0, 4.0, -1.0], np.float32)
-    for exponent in (-0.5, 0.5):
+    for exponent, want in ((-0.5, [0, np.inf, 0.5, np.nan]), (0.5, [np.inf, 0, 2, np.nan])):
         made = model(
             [node("Pow", ["x", "e"], ["y"])], [value("x", 1, [4])], [value("y", 1, [4])], e=np.float32(exponent)
         )
         got = Truth(read(made).imported).run({"x": x})["y"]
-        with np.errstate(all="ignore"):
-            np.testing.assert_array_equal(got, np.float64(x) ** exponent)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(Session(made).run({"x": x})["y"], want)
+        assert not np.signbit(got[:3]).any()
 
 
 # --------------------------------------------------------------------------- inputs
