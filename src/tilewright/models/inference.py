@@ -29,6 +29,8 @@ class Types:
     def declare(self, value: Any, shape: tuple[int, ...]) -> TensorSpec | None:
         """An input of the model, its axes with their sizes."""
         kind = value.type.tensor_type.elem_type
+        if kind not in self.onnx.TensorProto.DataType.values():
+            return None
         self._known[value.name] = self.onnx.helper.make_tensor_type_proto(kind or 1, shape)
         return TensorSpec(value.name, shape, dtype_name(kind)) if kind else None
 

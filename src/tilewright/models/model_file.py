@@ -105,7 +105,7 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
         raise UsageError(f"cannot read {file}: {e.strerror or e}", "Name an ONNX model with its data beside it") from e
     except Exception as e:  # protobuf's and the checker's errors have no common class
         line = next((x for x in str(e).splitlines() if x.strip()), type(e).__name__)
-        raise UsageError(f"{file} is no sound ONNX model: {line:.200}", "Export it again") from e
+        raise UsageError(f"{file} is no sound ONNX model: {line.rstrip('.'):.200}", "Export it again") from e
     return prepared(proto, sizes, file)
 
 

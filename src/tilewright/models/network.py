@@ -48,10 +48,10 @@ class Network:
         folded = self.extracted.imported.folded
         return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
 
-    def _typed_output(self, name: str, array: Array) -> Array:
+    def _typed_output(self, name: str, value: Any) -> Any:
         """Kernels store bfloat16 and 8-bit reals as the whole numbers of their bits."""
         dtype = self.extracted.imported.graph.values[name].dtype
-        return array.view(np.dtype(dtype)) if BITS.get(dtype) == array.dtype.name else array
+        return value.view(np.dtype(dtype)) if dtype in BITS and BITS[dtype] == value.dtype.name else value
 
     @property
     def served(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import UsageError
+from tilewright.kernels.expression.expr import BITS
 from tilewright.models.model_file import Array, Model, onnx_module
 
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -85,6 +86,8 @@ class Session:
         source = proto.SerializeToString() if path is None else str(path)
         self._session = _session(source, large or {}, threads, optimised)
         self.outputs = tuple(o.name for o in self._session.get_outputs())
+        written = {o.name: NAMES.get(o.type[7:-1], "") for o in self._session.get_outputs()}
+        self._bits = {n: np.dtype(t) for n, t in written.items() if BITS.get(t) == "uint8"}
 
     @classmethod
     def of_file(cls, model: Model, threads: int = 1, *, optimised: bool = True) -> Session:
@@ -114,7 +117,9 @@ class Session:
             raise UsageError(
                 f"onnxruntime cannot run the model: {_said(e)}", "Give inputs of other sizes or values"
             ) from e
-        return {n: a.astype(narrow) if n in self._narrow else a for n, a in zip(self.outputs, made, strict=True)}
+        values = dict(zip(self.outputs, made, strict=True))
+        values |= {n: a.view(self._bits[n]) for n, a in values.items() if n in self._bits}
+        return values | {n: values[n].astype(narrow) for n in self._narrow & values.keys()}
 
 
 def _session(source: str | bytes, large: Mapping[str, Array], threads: int, optimised: bool) -> Any:
@@ -134,7 +139,7 @@ def _session(source: str | bytes, large: Mapping[str, Array], threads: int, opti
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as e:  # onnxruntime's errors have no common class
-        raise UsageError(f"onnxruntime refuses the model: {_said(e)}", "Export it with another operator set") from e
+        raise UsageError(f"onnxruntime refuses the model: {_said(e)}", "Export it again, for the sizes that it is run with") from e
 
 
 def _said(error: Exception) -> str:
@@ -179,7 +184,7 @@ def _elsewhere(onnx: Any, name: str, array: Array) -> Any:
 
 
 def _value(name: str, text: str, shape: Any) -> Any:
-    """A type that onnxruntime wrote, as in ``seq(tensor(float))``."""
+    """A type that onnxruntime wrote, as in ``seq(tensor(float))``; it shows no axes where it does not know them."""
     helper = onnx_module().helper
 
     def kind(written: str, dims: Any) -> Any:
@@ -188,7 +193,7 @@ def _value(name: str, text: str, shape: Any) -> Any:
             return helper.make_sequence_type_proto(kind(inner, None))
         if outer == "optional":
             return helper.make_optional_type_proto(kind(inner, None))
-        known = None if dims is None else [n if isinstance(n, int) else None for n in dims]
+        known = [n if isinstance(n, int) else None for n in dims or ()] or None
         return helper.make_tensor_type_proto(dtype_kind(NAMES.get(inner, inner)), known)
 
     return helper.make_value_info(name, kind(text, shape))
