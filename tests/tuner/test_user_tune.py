@@ -226,6 +226,60 @@ def test_cuda_on_the_emulator(tmp_path: Path) -> None:
     assert again.problem is None
 
 
+WRONG = """
+__global__ void scale(const float *x, float *out, int n) {
+    __shared__ float s[64];
+    const int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    s[t] = i < n ? x[i] : 0.0f;
+    float more = 0;
+#if HOW == 1
+    more = x[i + 1];  // past the end
+#elif HOW == 2
+    more = s[63 - t];  // no barrier
+#elif HOW == 3
+    if (t == 0) out[0] = 2 * x[0];  // by every block
+#endif
+    if (i < n) out[i] = 2 * s[t] + (more == 1e30f);
+}
+"""
+
+
+def test_illegal_kernels_whose_results_are_right_never_win_on_the_emulator(tmp_path: Path) -> None:
+    (tmp_path / "scale.cu").write_text(WRONG)
+
+    def twice(n: int) -> Any:
+        x = tilewright.te.input("x", (n,))
+        return tilewright.te.compute((n,), lambda i: x[i] * 2.0)
+
+    made = tilewright.own_kernel(
+        tmp_path / "scale.cu",
+        entry="scale",
+        knobs={"HOW": [1, 2, 3, 0]},
+        reference=twice,
+        grid="ceildiv(n, 64)",
+        block=64,
+    )
+    told: list[str] = []
+
+    class Listener(Observer):
+        def warning(self, text: str) -> None:
+            told.append(text)
+
+    result = tilewright.tune(
+        made, trials=4, device="emulator", strategy="grid", db=tmp_path / "t.db", observer=Listener(), n=100
+    )
+    assert result.failed == {}
+    assert result.best is not None
+    assert result.best.schedule.values == {"HOW": 0}
+    said = "\n".join(told)
+    if "cannot be checked" in said:
+        pytest.skip(said)
+    assert "out_of_bounds_global at line 8, block (1, 0, 0), thread (35, 0, 0)" in said
+    assert "element 100 of x, which has 100: `more = x[i + 1];  // past the end`" in said
+    assert "race at line 5" in said or "race at line 10" in said
+    assert "at out[0]: `if (t == 0) out[0] = 2 * x[0];  // by every block`" in said
+
+
 # --------------------------------------------------------------------------- the command line
 
 

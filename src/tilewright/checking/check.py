@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.toolchain import CompileTimeout
+from tilewright.checking.places import named
 from tilewright.checking.poison import HEADER as POISON_HEADER
 from tilewright.checking.poison import poisoned
 from tilewright.core import Candidate, LaunchProgram, Pairs, Schedule, Target, TilewrightError, UsageError, Workload
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates import lower
+from tilewright.kernels.templates import get_template, lower
+from tilewright.kernels.templates.user_kernel import UserTemplate
 from tilewright.serialization import Json
 from tilewright.verifying.buffers import GuardedArray
 from tilewright.verifying.verify import FULL_REFERENCE, InputSet, Verifier
@@ -90,6 +92,7 @@ class Subject:
     program: LaunchProgram
     launch: Pairs = ()
     schedule: Schedule | None = None
+    listing: str = ""  # what lines are numbers of, where it is not the source
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -102,7 +105,7 @@ class Subject:
 
     def line(self, number: int | None) -> str:
         """The text of a line of the kernel, stripped; empty where there is none."""
-        lines = self.source.split("\n")
+        lines = (self.listing or self.source).split("\n")
         return lines[number - 1].strip() if number is not None and 0 < number <= len(lines) else ""
 
 
@@ -111,7 +114,11 @@ def subject_of(candidate: Candidate) -> Subject:
     kernel = lower(candidate)
     source = kernel.source.removeprefix(_FIRST_LINE)
     task = candidate.task
-    return Subject(task.target, task.workload, source, kernel.program, candidate.schedule.launch, candidate.schedule)
+    template = get_template(candidate.schedule.template)
+    listing = template.kernel.listing if isinstance(template, UserTemplate) else ""
+    return Subject(
+        task.target, task.workload, source, kernel.program, candidate.schedule.launch, candidate.schedule, listing
+    )
 
 
 @dataclass(frozen=True)
@@ -357,8 +364,8 @@ class Checker:
             for bug in report.bugs:
                 result.add(
                     Finding(
-                        bug.kind, bug.message, bug.line, subject.line(bug.line), _triple(bug.block),
-                        _triple(bug.thread), order, data.recipe.name, ",".join(sanitize),
+                        bug.kind, named(bug.message, subject.workload), bug.line, subject.line(bug.line),
+                        _triple(bug.block), _triple(bug.thread), order, data.recipe.name, ",".join(sanitize),
                     )
                 )  # fmt: skip
                 alive &= bug.kind not in ("timeout", "launch")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends import backend_of
+from tilewright.checking.watch import Watch
 from tilewright.core import (
     Candidate,
     Device,
@@ -107,6 +108,7 @@ class LocalRunner(Runner):
         self._closed = threading.Event()
         self._anchors: dict[str, float] = {}
         self._environments: dict[str, Pairs] = {}
+        self._watch = Watch(Path(self._settings["references"]) if self._settings["references"] else None)
 
     # ------------------------------------------------------------------ the interface
 
@@ -127,6 +129,7 @@ class LocalRunner(Runner):
 
         One that takes a range is checked at :func:`~tilewright.measure.measuring.checked_sizes`: on every input set
         at the ends and between, on one set elsewhere.
+        On the emulator a kernel of the user's own runs under its sanitizers too.
         """
         extent = varying(task.workload)
         if extent is None:
@@ -147,7 +150,9 @@ class LocalRunner(Runner):
         if isinstance(reply, Failure):
             return reply
         outcome = outcome_from_json(reply) if reply else None
-        return outcome if isinstance(outcome, Failure) else None
+        if isinstance(outcome, Failure):
+            return outcome
+        return self._watch.problem(item[0]) if self.backend.emulated else None
 
     def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
         """Time two kernels against each other until the difference is clear, or ``pairs`` are taken.

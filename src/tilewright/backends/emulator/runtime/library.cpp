@@ -2,6 +2,7 @@
 #include "launch.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define TW_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -47,6 +48,10 @@ TW_EXPORT int tw_emu_launch(const char *symbol, const unsigned *shape, void **pa
     options.seed = seed;
     options.lazy = lazy != 0;
     if (run_launch(*entry, grid, block, shape[6], parameters)) return 0;
+    if (strcmp(bug.kind, "launch") == 0) {
+        snprintf(error, capacity, "%s in line %d", bug.message, bug.line);
+        return 1;
+    }
     snprintf(error, capacity, "%s in line %d, block (%u, %u, %u), thread (%u, %u, %u): %s", bug.kind, bug.line,
              bug.block.x, bug.block.y, bug.block.z, bug.thread.x, bug.thread.y, bug.thread.z, bug.message);
     return 2;

@@ -71,6 +71,11 @@ class UserKernel(Json):
         return f"{PREFIX}{self.entry}_{digest([*what, self.grid, self.block, self.shared, self.parameters])[:12]}"
 
     @cached_property
+    def listing(self) -> str:
+        """The lines of the file itself, without those that it includes: what line numbers count."""
+        return source.listing(self.text, self.label)
+
+    @cached_property
     def deciding(self) -> tuple[str, ...]:
         """The knobs that conditions of the file read, which may decide what is compiled."""
         mentioned = conditional_names(self.text)

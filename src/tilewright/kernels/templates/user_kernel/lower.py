@@ -63,7 +63,8 @@ def cuda_kernel(kernel: UserKernel, bound: Binding, candidate: Candidate) -> Low
         )
     except NoValue as e:
         raise IllegalSchedule(str(e)) from None
-    text = source.renamed(view(kernel.text, values), kernel.entry, candidate.symbol, c_linkage=True)
+    text = source.relabelled(view(kernel.text, values), kernel.label, "TW_OWN_FILE")
+    text = source.renamed(text, kernel.entry, candidate.symbol, c_linkage=True)
     words = source.words(" ".join([text, *map(str, values.values())]))
     made = "\n".join(
         [

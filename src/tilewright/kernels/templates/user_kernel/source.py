@@ -66,6 +66,28 @@ def _read(path: Path, label: str, seen: set[Path]) -> str:
     return _INCLUDE.sub(put_in, text)
 
 
+_LINE = re.compile(r'#line (\d+) "([^"\n]*)"')
+
+
+def listing(text: str, label: str) -> str:
+    """The lines of the file called ``label`` alone, of a text with its includes put in."""
+    lines: dict[int, str] = {}
+    number, mine = 1, True
+    for line in text.split("\n"):
+        if m := _LINE.fullmatch(line):
+            number, mine = int(m[1]), m[2] == label
+            continue
+        if mine:
+            lines[number] = line
+        number += 1
+    return "\n".join(lines.get(n, "") for n in range(1, max(lines, default=0) + 1))
+
+
+def relabelled(text: str, label: str, shown: str) -> str:
+    """The text with ``shown`` as the name of the file ``label`` behind what it includes."""
+    return re.sub(rf'^(#line \d+ )"{re.escape(label)}"$', rf"\1{shown}", text, flags=re.MULTILINE)
+
+
 def words(text: str) -> set[str]:
     """Every identifier, outside of comments and literals."""
     return set(_WORD.findall(hidden(text)))

@@ -1,0 +1,102 @@
+"""A user's own kernel under the sanitizers, before it may win: results alone do not show that a kernel is legal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.checking import cost
+from tilewright.checking.check import SANITIZERS, SETS, Checked, Checker, Finding, Subject, subject_of
+from tilewright.core import Candidate, Failure, FailureKind, IllegalSchedule, Task, TilewrightError
+from tilewright.kernels.templates import get_template
+from tilewright.kernels.templates.user_kernel import UserTemplate
+
+_SECONDS = 10.0  # of one run, from which on smaller sizes are checked
+_WHOLE = 1024  # threads of a grid up to which one order shows every race between blocks
+_KINDS = {
+    "compile": FailureKind.COMPILE, "launch": FailureKind.LAUNCH, "timeout": FailureKind.TIMEOUT,
+    **dict.fromkeys(("wrong_result", "race", "uninitialized"), FailureKind.WRONG_RESULT),
+}  # fmt: skip
+"""Kinds of failure by kinds of finding; others end a kernel on a GPU."""
+
+
+class Watch:
+    """Looks at kernels of one workload after the other. Not safe to use from several threads at once.
+
+    ``references``: the folder of reference results that took long.
+    """
+
+    def __init__(self, references: Path | None) -> None:
+        self._references = references
+        self._checker: Checker | None = None
+        self._known: dict[str, Failure | None] = {}
+
+    def problem(self, candidate: Candidate) -> Failure | None:
+        """What speaks against a user's CUDA kernel; ``None`` where nothing does, and for kernels of other templates.
+
+        A kernel that cannot be watched fails too: it may be wrong.
+        """
+        try:
+            template = get_template(candidate.schedule.template)
+        except TilewrightError:
+            return None
+        if not isinstance(template, UserTemplate):
+            return None
+        try:
+            subject = subject_of(_small(candidate, template))
+        except IllegalSchedule as e:
+            return Failure(FailureKind.LAUNCH, str(e))
+        key = f"{subject.workload.key} {subject.source}"
+        if key not in self._known:
+            self._known[key] = self._look(
+                subject, subject.workload.label if subject.workload != candidate.task.workload else ""
+            )
+        return self._known[key]
+
+    def _look(self, subject: Subject, sizes: str) -> Failure | None:
+        if self._checker is None or self._checker.workload != subject.workload:
+            self._checker = Checker(subject.workload, sets=SETS[:1], first=True, references=self._references)
+        checker = self._checker
+        threads = max(math.prod(map(int, x.grid)) * math.prod(x.block) for x in subject.program.launches)
+        races = checker.watching(("thread",))
+        races.orders = checker.orders[:1] if threads <= _WHOLE else checker.orders[:2]
+        for watching in (checker.watching([s for s in SANITIZERS if s != "thread"]), races):
+            found = _failure(watching.check(subject))
+            if found is not None:
+                return replace(found, message=f"{found.message}{f' [at {sizes}]' if sizes else ''}")
+        return None
+
+
+def _failure(checked: Checked) -> Failure | None:
+    if checked.findings:
+        first = checked.findings[0]
+        return Failure(_KINDS.get(first.kind, FailureKind.CRASH), told(first))
+    if checked.unchecked:
+        return Failure(FailureKind.RESOURCES, f"it cannot be checked: {checked.unchecked[0]}")
+    return None
+
+
+def told(finding: Finding) -> str:
+    """A finding in one line: kind, place, what happened, and the line's text."""
+    place = f" at {finding.place}" if finding.place else ""
+    text = f": `{finding.text}`" if finding.text else ""
+    return f"{finding.kind}{place}: {finding.message}{text}"
+
+
+def _small(candidate: Candidate, template: UserTemplate) -> Candidate:
+    """The candidate, or, where its runs would take long, one of the same knobs at smaller sizes, if there is one."""
+    task = candidate.task
+    seconds = cost.estimate(task.workload, [("thread",)], 1, 1)
+    if seconds <= _SECONDS and cost.tensor_bytes(task.workload) <= cost.MEMORY:
+        return candidate
+    share = task.workload.flops * _SECONDS / seconds
+    smaller = cost.smaller(template.kernel.operator, dict(task.workload.params), share)
+    if smaller is None:
+        return candidate
+    there = Task(smaller, task.target)
+    try:
+        template.space(there).check(candidate.schedule)
+    except (IllegalSchedule, TilewrightError):
+        return candidate
+    return Candidate(there, candidate.schedule)
