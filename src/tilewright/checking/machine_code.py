@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -138,7 +139,8 @@ def _work(subject: Subject, symbol: str, resources: Mapping[str, Any]) -> Work:
     asked = 0.0
     if subject.schedule is not None:
         task = Task(subject.workload, subject.target)
-        known = get_template(subject.schedule.template).static(task, subject.schedule)
+        static = get_template(subject.schedule.template).static(task, subject.schedule)
+        known = {name: value for name, value in static.items() if not math.isnan(value)}  # nan: not known
         threads -= int(known.get("copy_threads", 0))
         # Persistent blocks walk over as many tiles as there would be blocks.
         tiles = known.get("waves", 0) * known.get("blocks_per_sm", 0) * int(subject.target.limit["sms"])

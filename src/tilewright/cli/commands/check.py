@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,12 +15,17 @@ from tilewright.cli import complete
 from tilewright.cli.options import find_operator, json_option, parse_params
 from tilewright.cli.output import emit_json, program, say, seconds
 from tilewright.cli.progress import Steps
+from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
 from tilewright.core import Target, UsageError
 
 if TYPE_CHECKING:
     from tilewright.checking.check import Checked, Checker, Subject
+    from tilewright.core import Workload
+    from tilewright.kernels.operator import Operator
+    from tilewright.kernels.templates.user_kernel import UserKernel
 
 MOST_SHOWN = 10
+MOST_COMBINATIONS = 64
 
 
 def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -32,12 +39,13 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
 @click.option("--target", metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]")
 @click.option(
     "--schedule", metavar="WHICH",
-    help="default; random:N; knob=value,knob=value; JSON; @FILE with JSON. [default: default]",
+    help="default; random:N; knob=value,knob=value; JSON; @FILE with JSON. [default: default; own kernels: all]",
 )  # fmt: skip
 @click.option("--template", metavar="NAME", help="Take schedules of this template only.")
 @click.option(
-    "--sanitize", metavar="LIST", callback=_list, help="Also build with sanitizers: address,undefined,thread."
-)
+    "--sanitize", metavar="[LIST]", callback=_list, is_flag=False, flag_value="address,undefined,thread",
+    help="Also build with sanitizers: address,undefined,thread, or all of them. [own kernels: always all, or these]",
+)  # fmt: skip
 @click.option(
     "--orders", metavar="LIST", callback=_list,
     help="Thread orders and when copies are done. [default: fifo/lazy,lifo/eager,random:SEED/lazy]",
@@ -53,13 +61,17 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds a run.")
 @click.option("--jobs", type=click.IntRange(min=1), default=None, help="Kernels at a time. [default: cores]")
 @click.option("--force", is_flag=True, help="Check however long it takes.")
+@user_kernel_options
 @json_option
 def command(
     op: str | None, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str | None,
     template: str | None, sanitize: tuple[str, ...], orders: tuple[str, ...], seed: int, sass: bool, profile: bool,
-    emit: str | None, source: str | None, timeout: float, jobs: int | None, force: bool, as_json: bool,
+    emit: str | None, source: str | None, timeout: float, jobs: int | None, force: bool, as_json: bool, **own: Any,
 ) -> int:  # fmt: skip
     """Check CUDA kernels without a GPU: run them on the emulator against the reference.
+
+    OP may be a CUDA file of your own, with the options of ``tune``: every combination of its knobs' values is checked,
+    with all sanitizers.
 
     Each kernel runs in several thread orders on random and on exact inputs. Exit code 0: right; 1: a bug
     was found (its kind, kernel line, block and thread are printed); 2: usage; 3: something could not be
@@ -72,16 +84,19 @@ def command(
       tilewright check matmul m=64 n=64 k=64 --emit mine
       tilewright check --from mine --sanitize thread
       tilewright check matmul m=4096 n=4096 k=4096 --dtype bfloat16 --target cuda:sm_80 --sass
+      tilewright check dense.cu --entry dense --reference ref.py:dense --knob B=64,128 --grid "ceildiv(n, B)"
+          --block B n=1000
     """
-    from tilewright.checking.check import ORDERS, Checker, parse_orders, parse_sanitizers
+    from tilewright.checking.check import ORDERS, SANITIZERS, Checker, parse_orders, parse_sanitizers
 
     if sass and (sanitize or profile):
         raise UsageError("--sass runs nothing, and --sanitize and --profile do", "Give them in another command")
     orders = parse_orders(orders or tuple(o.replace("random:0", f"random:{seed}") for o in ORDERS))
     sanitize = parse_sanitizers(sanitize)
+    operator = None
     if source is not None:
         given = {"OP": op, "--dtype": dtype, "--target": target, "--schedule": schedule, "--template": template,
-                 "--emit": emit}  # fmt: skip
+                 "--emit": emit, **{f"--{name.replace('_', '-')}": value for name, value in own.items()}}  # fmt: skip
         for name, value in given.items():
             if value:
                 raise UsageError(f"{name} and --from are given together", "--from reads all of it from the folder")
@@ -91,14 +106,24 @@ def command(
     else:
         if op is None:
             raise UsageError("no operator is given", "Name one (see: tilewright ops), or a folder with --from")
-        subjects = _subjects(op, params, dtype, target, schedule or "default", template, seed)
+        kernel = user_kernel_of(op, own)
+        if kernel is not None:
+            given = {"--template": template, "--emit": emit, "--with-templates": own["with_templates"]}
+            for name, value in given.items():
+                if value:
+                    raise UsageError(f"{name} is for kernels of templates, and {op} is your own", "Leave it out")
+            operator, sanitize = kernel.operator, sanitize or (() if sass else SANITIZERS)
+            subjects = own_subjects(kernel, parse_params(params, dtype), target, schedule, seed)
+        else:
+            operator = find_operator(op)
+            subjects = _subjects(operator, params, dtype, target, schedule or "default", template, seed)
         if emit is not None:
             return _emit(subjects, Path(emit), as_json)
     if sass:
         from tilewright.cli.commands.check_sass import report_sass
 
         return report_sass(subjects, as_json)
-    _refuse_large(subjects, op, sanitize, len(orders), force)
+    _refuse_large(subjects, operator, sanitize, len(orders), force)
     workers = min(jobs or available_cores(), len(subjects))
     checker = Checker(subjects[0].workload, orders=orders, sanitize=sanitize, profile=profile, timeout=timeout)
     results, interrupted = _check(checker, subjects, workers)
@@ -108,23 +133,25 @@ def command(
 def cuda_target(name: str | None) -> Target:
     """The CUDA architecture that ``--target`` names; needs no device."""
     from tilewright.backends import BACKENDS, EMULATOR, get_backend
+    from tilewright.backends.cuda import archs
 
     emulator = get_backend(EMULATOR)
-    kind, _, variant = (name or "cuda:sm_90a").partition(":")
+    kind, _, variant = (name or "cuda").partition(":")
     if kind not in emulator.kinds and (kind in BACKENDS or name == "auto"):
         raise UsageError(
             f"the target {name} has no emulator",
             "Kernels for the CPU run here: tilewright tune and verify check them; for CUDA name cuda:sm_90a",
         )
     known = {t.name: t for t in emulator.targets()}
-    if f"{kind}:{variant}" not in known:
+    full = f"{kind}:{variant or archs.DEFAULT}"
+    if full not in known:
         raise UsageError(f"unknown target {name!r}", f"Use {', '.join(known)}")
-    return known[f"{kind}:{variant}"]
+    return known[full]
 
 
 def _subjects(
-    op: str, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str, template: str | None,
-    seed: int,
+    operator: Operator, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str,
+    template: str | None, seed: int,
 ) -> list[Subject]:  # fmt: skip
     """The kernels asked for, each distinct text once."""
     from tilewright.checking.check import subject_of
@@ -132,16 +159,45 @@ def _subjects(
     from tilewright.core import Candidate, Task
 
     where = cuda_target(target)
-    task = Task(find_operator(op).workload(**parse_params(params, dtype)), where)
-    for extent in task.workload.ranges.values():
-        raise UsageError(
-            f"a check is of one size, and {extent!r} is a range",
-            "Name one size; tilewright tune and verify check kernels of ranges at several, on --device emulator too",
-        )
+    task = Task(operator.workload(**parse_params(params, dtype)), where)
+    _of_one_size(task.workload)
     chosen = parse_schedules(task, schedule, template, seed)
     if not chosen:
         raise UsageError(f"no schedule of {task.workload.label} is legal on {where.name}", "See: tilewright space")
     return [subject_of(Candidate(task, s)) for s in chosen]
+
+
+def own_subjects(
+    kernel: UserKernel, params: Mapping[str, str], target: str | None, schedule: str | None, seed: int
+) -> list[Subject]:
+    """A user's kernel with every combination of its knobs' values, or with those that ``schedule`` names."""
+    from tilewright.checking.check import subject_of
+    from tilewright.checking.schedules import parse_schedules
+    from tilewright.core import Candidate, Task
+    from tilewright.kernels.templates import get_template
+    from tilewright.tuner.user_kernel import fit
+
+    task = Task(kernel.operator.workload(**params), cuda_target(kernel.target(target or "auto")))
+    _of_one_size(task.workload)
+    fit(kernel, task)
+    if schedule is not None and schedule != "all":
+        chosen = parse_schedules(task, schedule, kernel.name, seed)
+    else:
+        chosen = list(islice(get_template(kernel.name).space(task), MOST_COMBINATIONS + 1))
+    if len(chosen) > MOST_COMBINATIONS:
+        raise UsageError(
+            f"{kernel.label} has more than {MOST_COMBINATIONS} combinations of knobs' values",
+            f"Check some of them: --schedule random:{MOST_COMBINATIONS}",
+        )
+    return [subject_of(Candidate(task, s)) for s in chosen]
+
+
+def _of_one_size(workload: Workload) -> None:
+    for extent in workload.ranges.values():
+        raise UsageError(
+            f"a check is of one size, and {extent!r} is a range",
+            "Name one size; tilewright tune and verify check kernels of ranges at several, on --device emulator too",
+        )
 
 
 def _emit(subjects: list[Subject], folder: Path, as_json: bool) -> int:
@@ -157,7 +213,9 @@ def _emit(subjects: list[Subject], folder: Path, as_json: bool) -> int:
     return 0
 
 
-def _refuse_large(subjects: list[Subject], op: str | None, sanitize: tuple[str, ...], orders: int, force: bool) -> None:
+def _refuse_large(
+    subjects: list[Subject], operator: Operator | None, sanitize: tuple[str, ...], orders: int, force: bool
+) -> None:
     from tilewright.checking import cost as check_cost
     from tilewright.checking.check import SETS, sanitizer_builds
 
@@ -171,11 +229,11 @@ def _refuse_large(subjects: list[Subject], op: str | None, sanitize: tuple[str, 
     if one <= check_cost.LIMIT and not large:
         return
     hint = "Check smaller sizes, or give --force"
-    if op is not None:
+    if operator is not None:
         share = workload.flops * check_cost.LIMIT / 8 / one
-        small = check_cost.smaller(find_operator(op), dict(workload.params), share)
+        small = check_cost.smaller(operator, dict(workload.params), share)
         if small is not None:
-            hint = f"Smaller sizes show the same bugs: {op} {check_cost.sizes_text(small)}; or give --force"
+            hint = f"Smaller sizes show the same bugs: {operator.name} {check_cost.sizes_text(small)}; or give --force"
     what = f"about {took / 60:.0f} minutes" if not large else "more memory than an emulator should have"
     raise UsageError(f"{workload.label} would take {what} on the emulator", hint)
 

@@ -1,0 +1,98 @@
+"""``tilewright check`` of a user's own kernels: what sanitizers find, exit codes, and refusals in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REFERENCE = """
+from tilewright import operator, te
+
+@operator
+def twice(n: int):
+    x = te.input("x", (n,))
+    return te.compute((n,), lambda i: x[i] * 2.0)
+"""
+CUDA = """\
+#include "more.h"
+__global__ void scale(const float *x, float *out, int n) {
+    const int t = threadIdx.x, i = blockIdx.x * 64 + t;
+#if HOW == 1
+    if (t == 0) out[0] = 2 * x[0];
+#endif
+    if (i < n) out[i] = twice(x[i]);
+}
+"""
+GRID = ("--grid", "ceildiv(n, 64)", "--block", "64")
+
+
+@pytest.fixture
+def check(cli: Any, tmp_path: Path) -> Any:
+    (tmp_path / "ref.py").write_text(REFERENCE)
+    (tmp_path / "more.h").write_text("// a line\n__device__ float twice(float x) { return 2 * x; }\n")
+
+    def call(text: str, *given: str) -> Any:
+        path = tmp_path / ("k.cu" if "__global__" in text else "k.cpp")
+        path.write_text(text)
+        launch = GRID if path.suffix == ".cu" else ()
+        return cli("check", path, "--entry", "scale", "--reference", f"{tmp_path / 'ref.py'}:twice", *launch, *given)
+
+    return call
+
+
+def test_every_combination_is_checked_with_all_sanitizers(check: Any) -> None:
+    reply = check(CUDA, "--knob", "HOW=0,1", "n=100", "--orders", "fifo/lazy", "--json")
+    data = reply.json
+    if data["unchecked"]:
+        pytest.skip(str(data["kernels"]))
+    assert reply.code == 1
+    assert (data["asked"], data["right"], data["bug"]) == (2, 1, 1)
+    assert data["sanitize"] == ["address", "undefined", "thread"]
+    right, wrong = sorted(data["kernels"], key=lambda k: k["schedule"]["HOW"])
+    assert (right["state"], right["bugs"]) == ("right", [])
+    (bug,) = wrong["bugs"]
+    assert (bug["kind"], bug["line"], bug["text"]) == ("race", 5, "if (t == 0) out[0] = 2 * x[0];")
+    assert "at out[0]" in bug["message"]
+
+
+def test_sanitizers_and_combinations_can_be_chosen(check: Any) -> None:
+    reply = check(
+        CUDA, "--knob", "HOW=0,1", "n=70", "--schedule", "HOW=1", "--sanitize", "undefined", "--orders", "lifo/lazy"
+    )
+    assert reply.code == 0, reply.err
+    assert "1 kernel(s), 1 right" in reply.out
+    assert "sanitizers undefined;" in reply.out
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--template", "cuda_simt"], "--template is for kernels of templates"),
+        (["--emit", "x"], "--emit is for kernels of templates"),
+        (["--with-templates"], "--with-templates is for kernels of templates"),
+        (["--target", "cpu"], "is written for cuda"),
+        (["--target", "cuda:sm_1"], "unknown target"),
+        (["--knob", "M=1"], "never uses knob M"),
+        (["--from", "x"], "are given together"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_before_anything_is_built(check: Any, given: list[str], says: str) -> None:
+    reply = check(CUDA, "--knob", "HOW=0", "n=100", *given)
+    assert reply.code == 2
+    assert says in reply.err
+    assert "Traceback" not in reply.err
+
+
+def test_many_combinations_are_checked_only_where_asked(check: Any) -> None:
+    reply = check(CUDA, "--knob", f"HOW={','.join(map(str, range(2, 70)))}", "n=100")
+    assert reply.code == 2
+    assert "more than 64 combinations" in reply.err
+    assert "--schedule random:64" in reply.err
+
+
+def test_options_of_own_kernels_are_for_files(cli: Any) -> None:
+    reply = cli("check", "matmul", "m=4", "n=4", "k=4", "--knob", "A=1")
+    assert reply.code == 2
+    assert "--knob is for a kernel of your own" in reply.err
