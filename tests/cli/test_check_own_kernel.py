@@ -57,6 +57,52 @@ def test_every_combination_is_checked_with_all_sanitizers(check: Any) -> None:
     assert "at out[0]" in bug["message"]
 
 
+CPU = """
+struct job { const float *x; float *out; long n; int total; };
+static void part(void *given, long task, long) {
+    job *j = (job *)given;
+    for (long i = task * 16; i < j->n && i < task * 16 + 16; i++) j->out[i] = 2 * j->x[i];
+#if HOW == 1
+    j->total++;
+#endif
+}
+void scale(const float *x, float *out, int n, const tw_env *env) {
+#if HOW == 2
+    volatile float past = x[n];
+#elif HOW == 3
+    volatile int far = n;
+    far = far + 2147483647;
+#elif HOW == 4
+    if (n > 50) ((float *)x)[3] += 1;
+#endif
+    job j = {x, out, n, 0};
+    tw::parallel_for(env, (n + 15) / 16, part, &j);
+}
+"""
+
+
+def test_a_cpu_kernel_runs_under_the_sanitizers_in_a_program_of_its_own(check: Any) -> None:
+    reply = check(CPU, "--knob", "HOW=0,1,2,3,4", "n=100", "--json")
+    data = reply.json
+    if data["unchecked"]:
+        pytest.skip(str(data["kernels"]))
+    assert reply.code == 1
+    bugs = {k["schedule"]["HOW"]: k["bugs"] for k in data["kernels"]}
+    assert [len(found) for found in bugs.values()] == [0, 1, 1, 1, 1], bugs
+    found = {how: (bug["kind"], bug["line"], bug["message"]) for how in (1, 2, 3, 4) for bug in bugs[how]}
+    assert found[1][:2] == ("race", 7)
+    assert found[2] == ("out_of_bounds_global", 12, "read of 4 bytes at element 100 of x, which has 100")
+    assert found[3][:2] == ("undefined", 15)
+    assert "signed integer overflow" in found[3][2]
+    assert found[4] == ("out_of_bounds_global", None, "wrote x[3]")
+
+
+def test_figures_of_machine_code_are_of_cuda_kernels(check: Any) -> None:
+    reply = check(CPU, "--knob", "HOW=0", "n=100", "--sass")
+    assert reply.code == 2
+    assert "--sass and --profile are for CUDA kernels" in reply.err
+
+
 def test_sanitizers_and_combinations_can_be_chosen(check: Any) -> None:
     reply = check(
         CUDA, "--knob", "HOW=0,1", "n=70", "--schedule", "HOW=1", "--sanitize", "undefined", "--orders", "lifo/lazy"

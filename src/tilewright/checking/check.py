@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.toolchain import CompileTimeout
+from tilewright.checking import native
 from tilewright.checking.places import named
 from tilewright.checking.poison import HEADER as POISON_HEADER
 from tilewright.checking.poison import poisoned
@@ -29,6 +30,7 @@ from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template, lower
 from tilewright.kernels.templates.user_kernel import UserTemplate
+from tilewright.kernels.templates.user_kernel.source import relabelled
 from tilewright.serialization import Json
 from tilewright.verifying.buffers import GuardedArray
 from tilewright.verifying.verify import FULL_REFERENCE, InputSet, Verifier
@@ -95,6 +97,11 @@ class Subject:
     listing: str = ""  # what lines are numbers of, where it is not the source
 
     @property
+    def native(self) -> bool:
+        """Whether it is a processor's own kernel, which runs as it is."""
+        return self.target.kind == "cpu"
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(x.symbol for x in self.program.launches))
 
@@ -115,7 +122,10 @@ def subject_of(candidate: Candidate) -> Subject:
     source = kernel.source.removeprefix(_FIRST_LINE)
     task = candidate.task
     template = get_template(candidate.schedule.template)
-    listing = template.kernel.listing if isinstance(template, UserTemplate) else ""
+    listing = ""
+    if isinstance(template, UserTemplate):
+        listing = template.kernel.listing
+        source = relabelled(source, template.kernel.label, '"kernel"')
     return Subject(
         task.target, task.workload, source, kernel.program, candidate.schedule.launch, candidate.schedule, listing
     )
@@ -242,7 +252,7 @@ class Checker:
         from tilewright.backends.limits import refusal
 
         result = Checked(subject)
-        refused = refusal(subject.program, subject.target, subject.arguments)
+        refused = None if subject.native else refusal(subject.program, subject.target, subject.arguments)
         if refused is not None:
             result.add(Finding("launch", refused))
             return result
@@ -298,7 +308,7 @@ class Checker:
             return False
         # A sanitizer watches accesses, whose places do not depend on values: one input set is enough.
         sets = self.data[:1] if sanitize else self.data
-        for order in self.orders:
+        for order in self.orders[:1] if subject.native else self.orders:
             for data in sets:
                 before = len(result.findings)
                 alive = self._run(kernel, subject, order, data, sanitize, result)
@@ -319,6 +329,8 @@ class Checker:
         head = prelude(subject.target, emulated=True)
 
         def compiled(text: str) -> EmulatedKernel:
+            if subject.native:
+                return native.build(head + text, subject.symbols[0], subject.target, sanitize, self.cache)
             return emulator.build(
                 head + text, subject.symbols, sanitize=sanitize, profile=profile, cache=self.cache
             )  # fmt: skip
@@ -350,22 +362,26 @@ class Checker:
         from tilewright.backends import emulator
 
         schedule, copies = order.split("/")
+        shown = "" if subject.native else order
         alive = True
 
         def run(_pointers: Sequence[int]) -> None:
             nonlocal alive
-            inputs = [g.array for g in mine.inputs]
-            report = emulator.run(
-                kernel, subject.program, subject.arguments, inputs, *(g.array for g in mine.outputs),
-                order=schedule, copies=copies, timeout=self.timeout,
-            )  # fmt: skip
+            inputs, outputs = [g.array for g in mine.inputs], [g.array for g in mine.outputs]
+            if subject.native:
+                report = native.run(kernel, inputs, *outputs, timeout=self.timeout)
+            else:
+                report = emulator.run(
+                    kernel, subject.program, subject.arguments, inputs, *outputs,
+                    order=schedule, copies=copies, timeout=self.timeout,
+                )  # fmt: skip
             result.runs += 1
             result.seconds["run"] += report.seconds
             for bug in report.bugs:
                 result.add(
                     Finding(
                         bug.kind, named(bug.message, subject.workload), bug.line, subject.line(bug.line),
-                        _triple(bug.block), _triple(bug.thread), order, data.recipe.name, ",".join(sanitize),
+                        _triple(bug.block), _triple(bug.thread), shown, data.recipe.name, ",".join(sanitize),
                     )
                 )  # fmt: skip
                 alive &= bug.kind not in ("timeout", "launch")
@@ -381,7 +397,7 @@ class Checker:
         except _Found:
             return alive
         if problem:
-            result.add(Finding("wrong_result", problem, order=order, inputs=data.recipe.name))
+            result.add(Finding("wrong_result", problem, order=shown, inputs=data.recipe.name))
         return True
 
     def _mine(self, data: InputSet) -> InputSet:

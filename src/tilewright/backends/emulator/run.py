@@ -56,15 +56,15 @@ def run(
     if not all(a.flags.c_contiguous for a in outputs):
         raise UsageError("the output must be contiguous")
     job = _job(kernel, program, launch, inputs, outputs, parse_order(order), _lazy(copies), timeout)
-    with _folder() as folder:
+    with job_folder() as folder:
         (folder / "job").write_text(job)
         for i, x in enumerate(inputs):
             x.reshape(-1).view(np.uint8).tofile(folder / str(i))
-        code, said = _execute(kernel, folder, timeout)
-        if unable := _sanitizer_failed(said):
+        code, said = execute(kernel, folder, timeout)
+        if unable := sanitizer_failed(said):
             return Report(False, unchecked=unable)
         text = _text(folder / "report")
-        results = [_text_bytes(folder / f"output{n}") for n in range(len(outputs))]
+        results = [bytes_of(folder / f"output{n}") for n in range(len(outputs))]
     return _report(kernel, text, said, code, results, outputs, timeout)
 
 
@@ -151,7 +151,8 @@ def poison(dtype: np.dtype[Any]) -> int:
 
 
 @contextlib.contextmanager
-def _folder() -> Any:
+def job_folder() -> Any:
+    """A folder of one run. Raises ``TilewrightError`` where it cannot be written."""
     try:
         with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as name:
             yield Path(name)
@@ -162,11 +163,12 @@ def _folder() -> Any:
 # --------------------------------------------------------------------------- the process
 
 
-def _execute(kernel: EmulatedKernel, folder: Path, timeout: float) -> tuple[int | None, str]:
+def execute(kernel: EmulatedKernel, folder: Path, timeout: float) -> tuple[int | None, str]:
+    """Run a program in a folder: its exit code, ``None`` where it took too long, and what it said on stderr."""
     code, said = None, ""
     for prefix in _prefixes() if "thread" in kernel.sanitize else ((),):
         code, said = _process([*prefix, kernel.path], folder, timeout + GRACE)
-        if code is None or (not _sanitizer_failed(said) and "setarch" not in said):
+        if code is None or (not sanitizer_failed(said) and "setarch" not in said):
             break
     return code, said
 
@@ -216,7 +218,8 @@ _ENVIRONMENT = {
 }
 
 
-def _sanitizer_failed(said: str) -> str:
+def sanitizer_failed(said: str) -> str:
+    """Why a sanitizer could not run; empty where it ran."""
     found = re.search(r"FATAL: (\w+Sanitizer): (.*)", said) or re.search(
         r"==\d+==(?:ERROR: )?(\w+Sanitizer):? ((?:failed to|CHECK failed).*)", said
     )
@@ -231,7 +234,8 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def _text_bytes(path: Path) -> bytes | None:
+def bytes_of(path: Path) -> bytes | None:
+    """What a file holds; ``None`` where there is none."""
     return path.read_bytes() if path.exists() else None
 
 
@@ -249,7 +253,7 @@ def _report(
     if code is None:
         bugs.append(Bug("timeout", f"the kernel was still running after {timeout:g} s"))
     elif not bugs and (code != 0 or not found.done):
-        bugs.append(Bug("crash", _last_words(code, said)))
+        bugs.append(Bug("crash", last_words(code, said)))
     filled = []
     for result, output in zip(results, outputs, strict=True):
         if result is not None and len(result) == output.nbytes and found.done:
@@ -266,10 +270,11 @@ def _line(kernel: EmulatedKernel, code: Sequence[str]) -> int | None:
         return None
 
 
-def _last_words(code: int, said: str) -> str:
+def last_words(code: int, said: str, who: str = "the emulator") -> str:
+    """How a program ended, and the last line that it said."""
     lines = [x for x in said.splitlines() if x.strip()]
     how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-    return f"the emulator {how}" + (f": {lines[-1].strip()}" if lines else "")
+    return f"{who} {how}" + (f": {lines[-1].strip()}" if lines else "")
 
 
 def unwritten(output: Array) -> list[Bug]:

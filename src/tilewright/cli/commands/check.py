@@ -70,8 +70,8 @@ def command(
 ) -> int:  # fmt: skip
     """Check CUDA kernels without a GPU: run them on the emulator against the reference.
 
-    OP may be a CUDA file of your own, with the options of ``tune``: every combination of its knobs' values is checked,
-    with all sanitizers.
+    OP may be a CUDA or C++ file of your own, with the options of ``tune``: every combination of its knobs' values is
+    checked, with all sanitizers.
 
     Each kernel runs in several thread orders on random and on exact inputs. Exit code 0: right; 1: a bug
     was found (its kind, kernel line, block and thread are printed); 2: usage; 3: something could not be
@@ -112,6 +112,8 @@ def command(
             for name, value in given.items():
                 if value:
                     raise UsageError(f"{name} is for kernels of templates, and {op} is your own", "Leave it out")
+            if kernel.kind == "cpu" and (sass or profile):
+                raise UsageError("--sass and --profile are for CUDA kernels", f"{kernel.label} is C++ for a CPU")
             operator, sanitize = kernel.operator, sanitize or (() if sass else SANITIZERS)
             subjects = own_subjects(kernel, parse_params(params, dtype), target, schedule, seed)
         else:
@@ -133,20 +135,18 @@ def command(
 def cuda_target(name: str | None) -> Target:
     """The CUDA architecture that ``--target`` names; needs no device."""
     from tilewright.backends import BACKENDS, EMULATOR, get_backend
-    from tilewright.backends.cuda import archs
 
     emulator = get_backend(EMULATOR)
-    kind, _, variant = (name or "cuda").partition(":")
+    kind, _, variant = (name or "cuda:sm_90a").partition(":")
     if kind not in emulator.kinds and (kind in BACKENDS or name == "auto"):
         raise UsageError(
             f"the target {name} has no emulator",
             "Kernels for the CPU run here: tilewright tune and verify check them; for CUDA name cuda:sm_90a",
         )
     known = {t.name: t for t in emulator.targets()}
-    full = f"{kind}:{variant or archs.DEFAULT}"
-    if full not in known:
+    if f"{kind}:{variant}" not in known:
         raise UsageError(f"unknown target {name!r}", f"Use {', '.join(known)}")
-    return known[full]
+    return known[f"{kind}:{variant}"]
 
 
 def _subjects(
@@ -171,13 +171,19 @@ def own_subjects(
     kernel: UserKernel, params: Mapping[str, str], target: str | None, schedule: str | None, seed: int
 ) -> list[Subject]:
     """A user's kernel with every combination of its knobs' values, or with those that ``schedule`` names."""
+    from tilewright.backends import get_backend
     from tilewright.checking.check import subject_of
     from tilewright.checking.schedules import parse_schedules
     from tilewright.core import Candidate, Task
     from tilewright.kernels.templates import get_template
     from tilewright.tuner.user_kernel import fit
 
-    task = Task(kernel.operator.workload(**params), cuda_target(kernel.target(target or "auto")))
+    asked = kernel.target(target or "auto")
+    if kernel.kind == "cpu":
+        where = get_backend("cpu").parse_target("cpu" if asked == "auto" else asked)
+    else:
+        where = cuda_target(None if asked == "cuda" else asked)
+    task = Task(kernel.operator.workload(**params), where)
     _of_one_size(task.workload)
     fit(kernel, task)
     if schedule is not None and schedule != "all":
@@ -304,9 +310,10 @@ def _print(
     what = f"{first.workload.label} on {first.target.name}"
     verdict = ", ".join(f"{n} {s}" for s, n in (("right", states["right"]), ("with bugs", states["bug"]),
                                                   ("not fully checked", states["unchecked"])) if n)  # fmt: skip
+    turns = "" if first.native else f" in {len(orders)} orders"
     watched = f", sanitizers {', '.join(sanitize)}" if sanitize else ""
     click.echo(
-        f"{what}: {len(done)} kernel(s), {verdict or 'none checked'}. {runs} runs in {len(orders)} orders{watched}; "
+        f"{what}: {len(done)} kernel(s), {verdict or 'none checked'}. {runs} runs{turns}{watched}; "
         f"built in {seconds(spent['build'])}, ran {seconds(spent['run'])}."
     )
 
