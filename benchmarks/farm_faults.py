@@ -46,7 +46,7 @@ from harness.farm_faults import Halfway, Scene, Stored
 
 RESULTS = Path(__file__).parent / "results" / "farm_faults"
 LEAST = 0.97
-PAIRS = 301
+SESSIONS = 50
 DUELS = 5
 NONE = "none: other runs"
 
@@ -261,7 +261,7 @@ class RealFarm:
                     assert isinstance(built, Artifact), built
                     items.append((candidate, built))
                 task = items[0][0].task
-                ratios = sorted(runner.compare(task, items[1], items[0], PAIRS).ratio for _ in range(DUELS))
+                ratios = sorted(runner.compare(task, items[1], items[0], SESSIONS).ratio for _ in range(DUELS))
         return ratios[DUELS // 2]
 
 

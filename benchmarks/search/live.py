@@ -108,7 +108,7 @@ def winners(results: list[TuneResult]) -> list[float]:
         built = builder.build(candidates, alone=True)
         items = [(c, b) for c, b in zip(candidates, built, strict=True) if isinstance(b, Artifact)]
         ratios = [1.0] + [
-            statistics.median(runner.compare(task, item, items[0], 61).ratio for _ in range(3)) for item in items[1:]
+            statistics.median(runner.compare(task, item, items[0]).ratio for _ in range(3)) for item in items[1:]
         ]
     return [r / min(ratios) for r in ratios]
 

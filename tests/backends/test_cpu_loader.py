@@ -146,6 +146,12 @@ def test_rounds_interleave(load: Load) -> None:
     assert list(a[1 : 1 + a[0]]) == [0, 7, 9]
     assert list(b[1 : 1 + b[0]]) == [1, 2, 4, 5, 10, 11]
     assert list(c[1 : 1 + c[0]]) == [3, 6, 8]
+    shared[0] = a[0] = b[0] = c[0] = 0
+    assert len(time_rounds(calls, 1, [1, 2, 1])) == 3  # each finds the caches as a call of its own left them
+    assert [list(x[1 : 1 + x[0]]) for x in (a, b, c)] == [[0, 1], [2, 3, 4], [5, 6]]
+    shared[0] = a[0] = 0
+    time_rounds(calls[:1], 2)
+    assert a[0] == 2
     assert time_rounds([], 3) == []
     assert time_rounds(calls, 0) == [[], [], []]
     for bad in ([1, 2], [1, 0, 1]):

@@ -132,7 +132,7 @@ def test_a_folder_that_others_write_is_refused_before_anything_is_tuned(cli: Any
 def test_tune_prints_a_panel(cli: Any, tmp_path: Path) -> None:
     reply = cli("tune", "matmul", *SIZES, "--trials", "2", "--db", str(tmp_path / "t.db"))
     assert reply.code == 0
-    for word in ("best", "of the FMA peak", "numpy", "saved in", "next"):
+    for word in ("best", "of the FMA peak", "numpy", "gain  ", "the default schedule", "saved in", "next"):
         assert word in reply.out
 
 
@@ -176,6 +176,8 @@ def test_runs_newest_first_and_show(cli: Any, db: str, tmp_path: Path) -> None:
     assert cli("tune", "matmul", *SIZES, "--trials", "2", "--seed", "8", "--db", db, "--json").code == 0
     runs = cli("runs", "--db", db, "--json").json["runs"]
     assert [r["seed"] for r in runs] == [8, 1]
+    assert all(isinstance(r["default_is_best"], bool) for r in runs)
+    assert (", the default" in cli("runs", "--db", db).out) == any(r["default_is_best"] for r in runs)
     shown = cli("show", "last", "--db", db, "--json").json
     assert shown["run"] == runs[0]["run"]
     assert [t["number"] for t in shown["trial_records"]] == [1, 0]

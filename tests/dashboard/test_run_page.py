@@ -108,6 +108,20 @@ def test_a_kernel_of_an_earlier_run_is_said_to_be_one(client: httpx.Client, runs
     assert f"/runs/{runs.ids['won']}" in shown
 
 
+def test_where_the_default_schedule_is_best_that_is_said(tmp_path: Path) -> None:
+    made = Runs(tmp_path / "r.db")
+    ratios = {
+        "default": {"ratio": 1.0, "low": 1.0, "high": 1.0},
+        "challenger": {"ratio": 1.01, "low": 0.98, "high": 1.05},
+    }
+    made.add("default", trials(3), "done", best=BEST | {"default": True}, paired=ratios)
+    with asking(made.path) as c:
+        shown = card(page(c, made, "default"))
+    assert "The default schedule is the best found" in shown
+    assert "Times as fast as the fastest other schedule</dt><dd>1.01x" in shown
+    assert "Times as fast as the default schedule" not in shown
+
+
 def test_a_run_without_a_kernel_says_so(client: httpx.Client, runs: Runs) -> None:
     text = page(client, runs, "failed")
     assert card(text) == ""

@@ -70,9 +70,9 @@ class SleepingMeasurer:
     def verify(self, task: Task, item: Item) -> Failure | None:
         return None
 
-    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
+    def compare(self, task: Task, challenger: Item, champion: Item, sessions: int) -> PairedComparison:
         a, b = pretended_seconds(challenger[0]), pretended_seconds(champion[0])
-        return PairedComparison(a / b, a / b, a / b, pairs if a < b else 0, pairs, (a, b))
+        return PairedComparison((a / b,) * sessions, (1.0,) * sessions, (a, b))
 
     def anchor(self, candidate: Candidate, seconds: float) -> None:
         """It needs none."""

@@ -287,6 +287,9 @@ def test_the_winner_is_the_finals_and_compared_with_the_default() -> None:
     assert (found.winner.trial, found.winner.final) == (9, 9e-4)
     assert found.winner.default == pytest.approx(1.5e-3)
     assert "times as fast as the default schedule" in found.parts()[0][1][0]
+    first = {"run": RUN, "trial": 0, "seconds": 1e-3, "default": True}
+    same = explained(task, trials, best=first, paired={"default": {"ratio": 1.0}}, peaks=PEAKS)
+    assert "That is the default schedule: no other was measured to be faster." in same.parts()[0][1][0]
     other = explained(task, trials, best={**best, "run": "another"}, kept=True)
     assert other.winner is not None
     assert (other.winner.trial, other.winner.final) == (10, None)

@@ -35,6 +35,15 @@ def test_the_time_and_share_are_the_finals() -> None:
     assert (ratio.name, ratio.ratio, ratio.low, ratio.high) == ("the default schedule", 1.5, 1.4, 1.6)
 
 
+def test_where_the_default_schedule_is_best_its_ratio_to_itself_is_left_out() -> None:
+    one = {"ratio": 1.0, "low": 1.0, "high": 1.0}
+    paired = {"default": one, "challenger": {"ratio": 1.01}, "earlier": {"ratio": 1.2}}
+    found = result_of(run_of([trial(0, 1e-3)], best={**BEST, "default": True}, paired=paired))
+    assert found is not None
+    assert found.default
+    assert [r.name for r in found.ratios] == ["the fastest other schedule", "the kernel of an earlier run"]
+
+
 @pytest.mark.parametrize("best", [None, 3, {}, {"seconds": "x"}, {"seconds": float("nan")}, {"seconds": -1.0}])
 def test_a_summary_of_nonsense_has_no_result(best: Any) -> None:
     assert result_of(run_of([trial(0, 1e-3)], best=best)) is None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tilewright.measure.timing import (
+    LEAST,
+    ROUNDS,
+    SESSIONS,
     PairedComparison,
     calibrate,
     compare,
@@ -91,30 +94,107 @@ def test_two_percent_are_told_apart_under_drift() -> None:
     assert right >= 190
 
 
-def test_a_duel_ends_early_when_it_is_clear() -> None:
-    clear = paired_comparison(noisy(0.9, 1.0), 101)
-    assert clear.challenger_wins
-    assert clear.pairs < 40
-    assert clear.low <= clear.ratio <= clear.high < 1
-    assert clear.wins > clear.pairs * 0.8
+def placed(
+    a: float, b: float, spread: float = 0.0, drift: float = 0.0, burst: float = 0.0, seed: int = 0
+) -> Callable[[int], list[tuple[float, float, float]]]:
+    """Sessions of kernels that take ``a`` and ``b`` seconds, give or take a ``spread`` by where each copy lies.
+
+    A sample takes ``drift`` longer than the one before. In every other session ``burst`` hits the champion alone.
+    """
+    rng, number = random.Random(seed), [0, 0]
+
+    def session(n: int) -> list[tuple[float, float, float]]:
+        lie = [seconds * (1 + rng.uniform(-spread, spread)) for seconds in (b, a, b)]
+        number[1] += 1
+        found = []
+        for _ in range(n):
+            times = []
+            for leg, seconds in enumerate(lie):
+                number[0] += 1
+                hit = 1 + burst if number[1] % 2 and leg != 1 else 1.0
+                times.append(seconds * hit * (1 + drift * number[0]))
+            found.append((times[1], times[0], times[2]))
+        return found
+
+    return session
 
 
-def test_a_duel_of_equals_is_undecided() -> None:
-    decided = [paired_comparison(noisy(1.0, 1.0, 0.01, s), 31) for s in range(100)]
-    assert sum(d.high < 1 or d.low > 1 for d in decided) <= 12
-    assert not any(d.pairs > 31 for d in decided)
+def ratios(*values: float, itself: Sequence[float] = (1.0,)) -> PairedComparison:
+    every = tuple(itself) * len(values)
+    return PairedComparison(values, every[: len(values)], (1.0, 1.0))
 
 
-def test_a_duel_without_noise_stops_at_the_wanted_width() -> None:
-    d = paired_comparison(lambda n: [(1.001, 1.0)] * n, 1000)
-    assert d.pairs < 30
-    assert d.ratio == pytest.approx(1.001)
-    assert not d.challenger_wins
+def test_a_comparison_is_over_sessions_and_not_over_their_samples() -> None:
+    found = paired_comparison(placed(0.9, 1.0), 0.0)
+    assert len(found.ratios) == len(found.itself) == SESSIONS
+    assert found.low == found.high == found.ratio == pytest.approx(0.9)
+    assert found.seconds == pytest.approx((0.9, 1.0))
+    assert found.challenger_wins
+    assert (paired_comparison(placed(0.9, 1.0), 0.0, 4).low, found.floor) == (0.0, LEAST)
+
+
+def test_sessions_of_slow_kernels_have_fewer_rounds() -> None:
+    asked: list[int] = []
+
+    def session(n: int) -> list[tuple[float, float, float]]:
+        asked.append(n)
+        return [(1.0, 1.0, 1.0)] * n
+
+    for seconds in (1e-4, 0.02, 10.0):
+        paired_comparison(session, seconds, 1)
+    assert asked == [ROUNDS, 3, 1]
+
+
+def test_an_even_drift_changes_no_ratio() -> None:
+    found = paired_comparison(placed(0.9, 1.0, drift=1e-3), 0.0)
+    assert found.ratio == pytest.approx(0.9, rel=1e-3)
+
+
+def test_a_burst_in_every_other_session_decides_nothing() -> None:
+    found = paired_comparison(placed(1.0, 1.0, burst=1.0), 0.0, 32)
+    assert (found.low, found.high) == pytest.approx((0.5, 1.0))
+    assert not found.decided
+
+
+def test_a_gain_below_what_a_copy_of_the_champion_differs_by_is_none() -> None:
+    close = ratios(*[0.96] * SESSIONS)
+    assert close.challenger_wins
+    assert not ratios(*[0.96] * SESSIONS, itself=(1.05, 0.95)).challenger_wins
+    assert ratios(*[0.92] * SESSIONS, itself=(1.05, 0.95)).challenger_wins
+    assert not ratios(*[1 - LEAST / 2] * SESSIONS).challenger_wins
+
+
+def test_equals_are_hardly_ever_told_apart() -> None:
+    found = [paired_comparison(placed(1.0, 1.0, 0.02, seed=s), 0.0, 16) for s in range(300)]
+    assert not any(f.challenger_wins for f in found)
+    assert sum(f.low > 1 or f.high < 1 for f in found) <= 9
 
 
 def test_a_challenger_needs_the_whole_interval() -> None:
-    assert PairedComparison(0.98, 0.97, 0.99, 15).challenger_wins
-    assert not PairedComparison(0.98, 0.95, 1.01, 12).challenger_wins
+    assert ratios(*[0.97] * 7, 0.98).challenger_wins
+    assert not ratios(*[0.95] * 7, 1.01).challenger_wins
+    assert not ratios(*[0.95] * (SESSIONS - 1)).challenger_wins
+
+
+@pytest.mark.parametrize(
+    ("found", "decided"), [((0.95,) * 8, True), ((1.0,) * 8, True), ((0.95, 1.0) * 8, False), ((1.2,) * 7, False)]
+)
+def test_more_sessions_are_of_use_until_it_is_decided(found: tuple[float, ...], decided: bool) -> None:
+    assert ratios(*found).decided is decided
+
+
+def test_comparisons_of_the_same_kernels_add_up() -> None:
+    one = PairedComparison((0.9, 0.8), (1.0, 1.1), (1.0, 2.0))
+    both = one + PairedComparison((0.7,), (1.2,), (4.0, 5.0))
+    assert both == PairedComparison((0.9, 0.8, 0.7), (1.0, 1.1, 1.2), (2.0, 3.0))
+    assert PairedComparison.from_json(both.to_json()) == both
+    assert both.turned().ratio == pytest.approx(1 / 0.8)
+
+
+@pytest.mark.parametrize("change", [{"ratios": []}, {"itself": [1.0]}, {"ratios": [0.0, 1.0]}, {"seconds": [1.0]}])
+def test_nonsense_is_no_comparison(change: dict[str, list[float]]) -> None:
+    with pytest.raises(ValueError):
+        PairedComparison.from_json({"ratios": [1.0, 1.0], "itself": [1.0, 1.0], "seconds": [1.0, 1.0]} | change)
 
 
 @pytest.mark.parametrize("n", [6, 15, 31])

@@ -14,6 +14,7 @@ import tilewright
 from tilewright.core import UsageError
 from tilewright.database import Database
 from tilewright.tuner import TuneResult
+from tilewright.tuner.result import default_is_best
 
 A = np.random.default_rng(0).standard_normal((24, 16)).astype(np.float32)
 B = np.random.default_rng(1).standard_normal((16, 20)).astype(np.float32)
@@ -53,15 +54,32 @@ def test_it_is_shown_in_a_line_and_as_a_table(result: TuneResult) -> None:
 
 
 def test_a_notebook_shows_the_gain_and_a_call_that_works(result: TuneResult) -> None:
-    faster = dataclasses.replace(result, curve=((0, 3e-6), (4, 2e-6)))
-    assert "1.5 times as fast as the default schedule" in faster._repr_html_()
-    late = dataclasses.replace(result, curve=((1, 3e-6), (4, 2e-6)))  # the default failed
+    assert result.best is not None
+    other = dataclasses.replace(result, best=dataclasses.replace(result.best, default=False), paired={})
+    faster = dataclasses.replace(other, curve=((0, 3e-6), (4, 2e-6)))
+    assert "1.5 times as fast as the default schedule, in the search" in faster._repr_html_()
+    timed = dataclasses.replace(faster, paired={"default": {"ratio": 1.3, "low": 1.2, "high": 1.4}})
+    assert "1.3 times as fast as the default schedule, timed in turns (1.20 to 1.40)" in timed._repr_html_()
+    late = dataclasses.replace(other, curve=((1, 3e-6), (4, 2e-6)))  # the default failed
     assert late.gain is None
     assert "default schedule" not in late._repr_html_()
     shown = html.unescape(re.findall("<code>(.*)</code>", result._repr_html_())[0])
     assert ".plan('matmul', m=24, n=20, k=16)(a, b)" in shown
     np.testing.assert_allclose(eval(shown, {"tilewright": tilewright, "a": A, "b": B}), A @ B, rtol=1e-4, atol=1e-5)
     assert "<code>" not in dataclasses.replace(result, best=None)._repr_html_()
+
+
+def test_where_the_default_schedule_is_best_that_is_said(result: TuneResult) -> None:
+    assert result.best is not None
+    found = dataclasses.replace(
+        result, best=dataclasses.replace(result.best, default=True), curve=((0, 3e-6), (4, 2e-6)),
+        paired={"default": {"ratio": 1.0, "low": 1.0, "high": 1.0}},
+    )  # fmt: skip
+    assert (found.gain, found.gain_text()) == (1.0, "none: the default schedule is the best found")
+    assert found.gain_text() in found._repr_html_()
+    assert default_is_best(found.to_json())
+    assert not default_is_best(dataclasses.replace(found, best=None).to_json())
+    assert not default_is_best({"best": 3})
 
 
 def test_what_a_notebook_shows_is_escaped(result: TuneResult) -> None:

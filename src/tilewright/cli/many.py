@@ -80,11 +80,12 @@ def _report(tuned: Sequence[TunedTask]) -> None:
 
     from tilewright.kernels.speed import speed
 
-    table = Table("task", "weight", "run", "trials", "best", "", "ended")
+    table = Table("task", "weight", "run", "trials", "best", "", "gain", "ended")
     for t in tuned:
-        found, trials, ended = ("none", ""), "0", "failed"
+        found, gain, trials, ended = ("none", ""), "", "0", "failed"
         if t.result is not None:
             trials, ended, best = str(t.result.trials), t.result.ended, t.result.best
             found = (seconds(best.seconds), speed(t.result.task.workload, best.seconds)) if best else found
-        table.add_row(label(t.task), f"{t.task.weight:g}", t.run or "", trials, *found, ended)
+            gain = "the default is best" if best and best.default else f"{t.result.gain:.2f}x" if t.result.gain else ""
+        table.add_row(label(t.task), f"{t.task.weight:g}", t.run or "", trials, *found, gain, ended)
     console().print(table)

@@ -16,7 +16,7 @@ from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki.identity import Peer
 from tilewright.farm.pki.tls import Authority, Credentials
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the messages and subjects. A farm's keeper tells peers of another one that they do not fit."""
 
 LIMIT = (8 << 20) - (64 << 10)  # bytes in one message, an artifact among them: 8 MiB with its wrapping

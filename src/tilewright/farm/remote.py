@@ -22,7 +22,7 @@ from tilewright.farm.jobs import item_json, outcome_of, plain, task_json, unders
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.measuring import Item, Runner
 from tilewright.measure.runner import DeviceLost
-from tilewright.measure.timing import PairedComparison
+from tilewright.measure.timing import SESSIONS, PairedComparison
 
 Job = Future[dict[str, Any]]
 HERE = ("source", "no_worker", "lost")
@@ -162,9 +162,9 @@ class FarmRunner(Runner):
             found = outcome_of(reply["failure"]) if reply["failure"] else None
         return found if isinstance(found, Failure) else None
 
-    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
+    def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
         """Time two kernels against each other on one device. Raises ``DeviceLost``."""
-        reply = self._reply(_payload("duel", task, [challenger, champion], pairs=pairs))
+        reply = self._reply(_payload("duel", task, [challenger, champion], sessions=sessions))
         error = _error(reply)
         if error is not None:
             raise DeviceLost(error["message"])

@@ -59,12 +59,12 @@ class Winner(Json):
         rate = f", {with_unit(flops / self.time, 'flop/s')}" if flops else ""
         what = "fastest trial" if self.final is None else "winner"
         parts = [f"The {what} is number {self.trial}: {with_unit(self.time, 's')} a call{rate}."]
-        if self.paired is not None:
-            parts.append(f"That is {as_fast(self.paired)} as the default schedule, timed in turn.")
+        if self.default == self.seconds:
+            parts.append("That is the default schedule: no other was measured to be faster.")
+        elif self.paired is not None:
+            parts.append(f"That is {as_fast(self.paired)} as the default schedule, timed in turns.")
         elif self.default is None:
             parts.append("The default schedule was not measured.")
-        elif self.default == self.seconds:
-            parts.append("That is the default schedule: nothing faster was found.")
         else:
             parts.append(f"That is {as_fast(self.default / self.seconds)} as the default schedule.")
         if self.kept:

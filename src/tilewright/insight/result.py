@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.core import TilewrightError, Value
 from tilewright.insight.knobs import value_text
 from tilewright.serialization import Json
-from tilewright.tuner.result import ENDS, why_ended
+from tilewright.tuner.result import ENDS, default_is_best, why_ended
 from tilewright.units import per_second
 
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 PAIRED = "paired"
 """Under which name a run's summary holds ratios."""
-AGAINST = {"default": "the default schedule", "earlier": "the kernel of an earlier run"}
+AGAINST = {
+    "default": "the default schedule", "challenger": "the fastest other schedule",
+    "earlier": "the kernel of an earlier run",
+}  # fmt: skip
 """What ratios are to, where their name is not that of a library."""
 
 
@@ -42,6 +45,7 @@ class Result(Json):
     """The kernel that look-ups were served after the final. ``seconds``: of one call, there; ``low`` and ``high``: the
     middle half of the samples, ``None`` where that is not stored. ``rate``: operations a second. ``peak_fraction``: of
     the device's peak, at that time. ``run`` and ``trial``: where it was found, ``kept`` where that was an earlier run.
+    ``default``: whether it is the default schedule; ``ratios`` then leave that out.
     """
 
     seconds: float
@@ -55,6 +59,7 @@ class Result(Json):
     trial: int | None
     kept: bool
     ratios: tuple[Ratio, ...]
+    default: bool = False
 
     def schedule_text(self) -> str:
         return " ".join(f"{k}={value_text(v)}" for k, v in self.schedule.items())
@@ -68,7 +73,7 @@ def result_of(run: StoredRun) -> Result | None:
     seconds, trial, spread = _positive(found.get("seconds")), found.get("trial"), found.get("spread")
     if seconds is None:
         return None
-    schedule = found.get("schedule")
+    schedule, default = found.get("schedule"), default_is_best(run.summary)
     half = min(spread / 2, 0.95) if isinstance(spread, float) and spread >= 0 else None
     return Result(
         seconds=seconds,
@@ -81,7 +86,8 @@ def result_of(run: StoredRun) -> Result | None:
         run=str(found.get("run") or run.id),
         trial=trial if isinstance(trial, int) and trial >= 0 else None,
         kept=run.summary.get("kept") is True,
-        ratios=ratios_of(run.summary),
+        ratios=tuple(r for r in ratios_of(run.summary) if not (default and r.against == "default")),
+        default=default,
     )
 
 

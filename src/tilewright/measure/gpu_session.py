@@ -46,7 +46,6 @@ KEPT = 0.1  # and for the inputs of checks, which stay there
 LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
 DROP = 1.5  # times the incumbent's, from which the first samples are enough
 FEW_SAMPLES = 3
-COMPARISON_PAIRS = 61
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -175,24 +174,29 @@ class GpuSession(TaskSession[GpuKernel]):
         self._prepare_arena()
         self.tell({"at": "item", "item": 0})
         try:
-            sides = [self._load(item) for item in request["items"]]
-            for k in sides:
-                self._ready(k)
-                self._estimate(k)
-            plans = [k.plan() for k in sides]
+            challenger, champion = request["items"]
+            # The challenger in the middle: a drift that is even cancels. The champion's second copy is a second module.
+            turns = [self._load(champion), self._load(challenger), self._load(champion, copy=True)]
+            try:
+                for k in turns:
+                    self._ready(k)
+                    self._estimate(k)
+                plans = [k.plan() for k in turns]
 
-            def rounds(n: int) -> list[tuple[float, float]]:
-                # Where operands happen to lie decides between kernels that are about as fast, so they move.
-                self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
-                self.place += 1
-                for k in sides:
-                    k.calls.clear()
-                    self._warm(k)
-                launches = [self._launcher(k) for k in sides]
-                first, second = self.watch.interleaved(launches, plans, n)
-                return list(zip(first, second, strict=True))
+                def session(n: int) -> list[tuple[float, float, float]]:
+                    # Where operands happen to lie decides between kernels that are about as fast, so they move.
+                    self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
+                    self.place += 1
+                    for k in turns:
+                        k.calls.clear()
+                        self._warm(k)
+                    first, middle, last = self.watch.interleaved([self._launcher(k) for k in turns], plans, n)
+                    return list(zip(middle, first, last, strict=True))
 
-            return timing.paired_comparison(rounds, max(request["pairs"], COMPARISON_PAIRS))
+                cost = sum(p.calls * k.estimate for k, p in zip(turns, plans, strict=True))
+                return timing.paired_comparison(session, cost, request["sessions"])
+            finally:
+                turns[-1].code.close()
         except DeviceError as e:
             self._end(e)
 
@@ -241,13 +245,13 @@ class GpuSession(TaskSession[GpuKernel]):
         known = {k: v for k, v in self.context.facts if k != "device"}  # the runner names the device
         return (*known.items(), *seen.items())
 
-    def _load(self, item: Mapping[str, Any]) -> GpuKernel:
+    def _load(self, item: Mapping[str, Any], copy: bool = False) -> GpuKernel:
         def load(path: str, sha: str) -> Module:
             data = Path(path).read_bytes()
             checked_hash(data, sha)
             return self.context.load(data)
 
-        code = self._kept(item, load)
+        code = load(item["path"], item["sha256"]) if copy else self._kept(item, load)
         kernel = DeviceKernel(self.context, code, LaunchProgram.from_json(item["program"]), item["launch"])
         return GpuKernel(key=item["key"], code=code, kernel=kernel)
 

@@ -36,7 +36,7 @@ from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
 from tilewright.measure.measuring import ENDS, Item, Runner, at_size, blocks_of, checked_sizes
 from tilewright.measure.sandbox import Limits
-from tilewright.measure.timing import PairedComparison
+from tilewright.measure.timing import SESSIONS, PairedComparison
 from tilewright.paths import cache_root
 
 DEADLINE = 10.0  # seconds for checking and timing one kernel
@@ -154,8 +154,8 @@ class LocalRunner(Runner):
             return outcome
         return self._watch.problem(item[0]) if self.backend.emulated else None
 
-    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
-        """Time two kernels against each other until the difference is clear, or ``pairs`` are taken.
+    def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
+        """Time two kernels against each other in turns, over so many sessions with fresh placements.
 
         Raises ``DeviceLost`` when one of them crashes or hangs.
         """
@@ -164,7 +164,7 @@ class LocalRunner(Runner):
             "do": "duel",
             "program": task.workload.program,
             "items": [_item(challenger), _item(champion)],
-            "pairs": pairs,
+            "sessions": sessions,
         }
         reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import statistics
@@ -29,7 +30,6 @@ from tilewright.verifying.verify import timing_inputs
 
 WORKSPACES = 8  # guarded ones, kept for reuse
 SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB
-SLOW = 0.1  # seconds of a pair from which a paired comparison gives a sign of life before each
 COLD_FACTOR = 3  # last-level caches walked to evict operands
 
 
@@ -44,8 +44,9 @@ class Kernel(Loaded):
     best: float = 1.0  # of an incumbent: the least ratio of another kernel's time to its own
 
     @property
-    def sample_seconds(self) -> float:
-        return self.estimate * self.repeats
+    def turn_seconds(self) -> float:
+        """Of a sample beside other kernels, with the call before it."""
+        return self.estimate * (self.repeats + 1)
 
 
 class Session(TaskSession[Kernel]):
@@ -58,6 +59,7 @@ class Session(TaskSession[Kernel]):
         # A thread's own processor time leaves out interruptions; several threads have only elapsed time.
         self.clock = "cpu" if self.threads == 1 else "monotonic"
         self.flush: Memory | None = None
+        self.places = 0
 
     def _reset(self, text: str) -> None:
         super()._reset(text)
@@ -78,30 +80,29 @@ class Session(TaskSession[Kernel]):
         program, verifier = self.program, self.verifier
         assert program is not None
         assert verifier is not None
-        sides = [self._load(item) for item in request["items"]]
-        for k in sides:
+        challenger, champion = request["items"]
+        turns = (champion, challenger, champion)  # the challenger in the middle: a drift that is even cancels
+        known = [self._load(item) for item in turns]
+        for k in known:
             self._ready(k)
-        places = 0
-        align = max(k.kernel.program.align for k in sides)
+        align = max(k.kernel.program.align for k in known)
+        warm = 1 + int(SETTLE / max(k.turn_seconds for k in known))
 
-        def rounds(n: int) -> list[tuple[float, float]]:
-            # Where arrays happen to lie decides between kernels that are about as fast, so they move.
-            nonlocal places
+        def session(n: int) -> list[tuple[float, float, float]]:
+            # Where code and arrays happen to lie decides between kernels that are about as fast, so all of it moves.
             self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
-            buffers = timing_inputs(program, verifier, align, places)
-            places += 1
-            for k in sides:
-                k.call = k.kernel.prepare([g.address for g in buffers])
-            self._rounds(sides[0], sides[1], 1 + int(SETTLE / max(k.sample_seconds for k in sides)))
-            if sum(k.sample_seconds for k in sides) < SLOW:
-                return self._rounds(sides[0], sides[1], n)
-            taken = []
-            for _ in range(n):
+            self.places += 1
+            buffers = timing_inputs(program, verifier, align, self.places)
+            with contextlib.ExitStack() as stack:
+                copies = [self._load(item, copy=True) for item in turns]
+                for k, copy in zip(known, copies, strict=True):
+                    stack.callback(copy.code.close)
+                    copy.call, copy.repeats = copy.kernel.prepare([g.address for g in buffers]), k.repeats
+                self._rounds(copies, warm)
                 self.tell({"at": "item", "item": 0})
-                taken += self._rounds(sides[0], sides[1], 1)
-            return taken
+                return [(c, a, b) for a, c, b in self._rounds(copies, n)]
 
-        return timing.paired_comparison(rounds, request["pairs"])
+        return timing.paired_comparison(session, sum(k.turn_seconds for k in known), request["sessions"])
 
     # ------------------------------------------------------------------ one trial
 
@@ -119,8 +120,8 @@ class Session(TaskSession[Kernel]):
                 return Failure(kind, error.message)
         return None
 
-    def _load(self, item: Mapping[str, Any]) -> Kernel:
-        library = self._kept(item, load_path)
+    def _load(self, item: Mapping[str, Any], copy: bool = False) -> Kernel:
+        library = load_path(item["path"], item["sha256"], copy=True) if copy else self._kept(item, load_path)
         kernel = library.kernel(LaunchProgram.from_json(item["program"]), item["launch"], self.threads)
         return Kernel(key=item["key"], code=library, kernel=kernel)
 
@@ -169,8 +170,8 @@ class Session(TaskSession[Kernel]):
             return Measurement(statistics.median(times), timing.spread(times), len(times), cache_state=self._state)
         incumbent = self.incumbent
         paired = timing.compare(
-            lambda n: self._rounds(kernel, incumbent, n), kernel.sample_seconds, incumbent.sample_seconds, pairs,
-            best=incumbent.best,
+            lambda n: [(a, b) for a, b in self._rounds([kernel, incumbent], n)], kernel.turn_seconds,
+            incumbent.turn_seconds, pairs, best=incumbent.best,
         )  # fmt: skip
         incumbent.best = min(incumbent.best, paired.ratio)
         return Measurement(
@@ -202,12 +203,13 @@ class Session(TaskSession[Kernel]):
             ctypes.memset(self.flush.address, 1, self.flush.size)
         return self.flush if self.cold else None
 
-    def _rounds(self, a: Kernel, b: Kernel, n: int) -> list[tuple[float, float]]:
-        first, second = time_rounds([a.call, b.call], n, [a.repeats, b.repeats], self.clock, self._flush())
-        return list(zip(first, second, strict=True))
+    def _rounds(self, kernels: Sequence[Kernel], n: int) -> list[tuple[float, ...]]:
+        """Seconds of a call of each kernel, round by round."""
+        times = time_rounds([k.call for k in kernels], n, [k.repeats for k in kernels], self.clock, self._flush())
+        return list(zip(*times, strict=True))
 
     def _alone(self, k: Kernel, samples: int) -> list[float]:
-        many = max(timing.FEWEST, min(samples, int(timing.BUDGET / max(k.sample_seconds, 1e-9))))
+        many = max(timing.FEWEST, min(samples, int(timing.BUDGET / max(k.estimate * k.repeats, 1e-9))))
         return time_rounds([k.call], many, [k.repeats], self.clock, self._flush())[0]
 
     def _time_incumbent(self, item: Mapping[str, Any]) -> Kernel:

@@ -166,8 +166,8 @@ class TaskSession(ABC, Generic[K]):
         """Check and time the request's items, telling each outcome."""
 
     @abstractmethod
-    def _load(self, item: Mapping[str, Any]) -> K:
-        """The request's kernel."""
+    def _load(self, item: Mapping[str, Any], copy: bool = False) -> K:
+        """The request's kernel; with ``copy`` its code is loaded once more, which the caller closes."""
 
     @abstractmethod
     def _check(self, kernel: K, sets: Sequence[int]) -> str | None:

@@ -1,8 +1,11 @@
 """Deciding which of two kernels is faster from few, noisy samples.
 
-A kernel is timed in rounds with the incumbent, interleaved, and judged by the median of the paired
-ratios: drift, frequency steps and neighbours hit both alike. How samples are taken is given as a
-function, so that all decisions here can be tested without a clock.
+A trial is timed in rounds with the incumbent, interleaved, and judged by the median of the paired
+ratios: drift, frequency steps and neighbours hit both alike. What is stored is decided by sessions: neighbouring
+samples share where code and operands lie and what else the machine does, so only the ratios of sessions, each with
+fresh placements, are independent. In every session the champion is also timed against a second copy of itself (an A/A
+comparison), which tells what ratio means nothing. How samples are taken is given as a function, so that all decisions
+here can be tested without a clock.
 """
 
 from __future__ import annotations
@@ -17,12 +20,19 @@ SAMPLE_SECONDS = 150e-6  # one sample lasts at least this long
 PAIRS = 15
 BUDGET = 0.03  # seconds of paired timing a trial, beyond which pairs become fewer
 FEWEST = 3
-COMPARISON_BUDGET = 1.0  # seconds of kernels in a paired comparison, beyond which 15 pairs are enough
+ROUNDS = 6  # of a session; a multiple of the kernels that take turns, so that each is timed in every place
+SESSION_SECONDS = 0.06  # of kernels in a session, beyond which its rounds become fewer
+SESSIONS = 8  # the fewest whose interval has ends
+CONFIDENCE = 0.99  # of the interval over sessions: it is looked at several times
+LEAST = 0.01  # a gain below this share depends on where a caller's arrays lie
 DROPS = ((1, 2.0), (3, 1.3), (7, 1.1))  # after so many pairs, a median ratio above this ends the timing
 LONGEST_REPEATS = 1 << 20
 
 Rounds = Callable[[int], Sequence[tuple[float, float]]]
 """Takes a number of rounds; seconds a call of the candidate and of the reference in each."""
+PlacedRounds = Callable[[int], Sequence[tuple[float, float, float]]]
+"""Places code and operands anew and takes a number of rounds; seconds a call of the challenger, of the champion and of
+a second copy of the champion in each."""
 
 
 @dataclass(frozen=True)
@@ -40,40 +50,64 @@ class Paired:
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Challenger against champion: median time ratio (below 1: the challenger is faster), its
-    confidence interval ``low`` to ``high``, how many of the ``pairs`` the challenger won, and the
-    median ``seconds`` a call of the two.
+    """Challenger against champion. ``ratios``: of each session, the challenger's time over the champion's (below 1: the
+    challenger is faster). ``itself``: of the same sessions, the champion's second copy over the first.
+    ``seconds``: median of a call, of the challenger and the champion. Comparisons of the same two kernels add up.
     """
 
-    ratio: float
-    low: float
-    high: float
-    wins: int
-    pairs: int = 0
-    seconds: tuple[float, float] = (0.0, 0.0)
+    ratios: tuple[float, ...]
+    itself: tuple[float, ...]
+    seconds: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios)
+
+    @property
+    def low(self) -> float:
+        return median_interval(self.ratios, CONFIDENCE)[0]
+
+    @property
+    def high(self) -> float:
+        return median_interval(self.ratios, CONFIDENCE)[1]
+
+    @property
+    def floor(self) -> float:
+        """Relative difference that means nothing: what the champion typically differs from itself, placed anew."""
+        return max(LEAST, statistics.median(max(r, 1 / r) - 1 for r in self.itself))
 
     @property
     def challenger_wins(self) -> bool:
-        """Whether the whole interval lies below 1."""
-        return self.high < 1.0
+        """Whether the whole interval says that the challenger is faster, by more than the floor."""
+        return self.high * (1 + self.floor) < 1.0
+
+    @property
+    def decided(self) -> bool:
+        """Whether more sessions are of no use: the challenger wins, or it gains no more than the floor."""
+        return self.challenger_wins or self.low * (1 + self.floor) >= 1.0
+
+    def __add__(self, other: PairedComparison) -> PairedComparison:
+        one, two = len(self.ratios), len(other.ratios)
+        first, second = (
+            (a * one + b * two) / (one + two) for a, b in zip(self.seconds, other.seconds, strict=True)
+        )  # fmt: skip
+        return PairedComparison(self.ratios + other.ratios, self.itself + other.itself, (first, second))
 
     def turned(self) -> PairedComparison:
         """The same, with the champion's time over the challenger's."""
-        low, high = (math.inf if x <= 0 else 1 / x for x in (self.high, self.low))
-        return PairedComparison(
-            1 / self.ratio, low, high, self.pairs - self.wins, self.pairs, (self.seconds[1], self.seconds[0])
-        )
+        return PairedComparison(tuple(1 / r for r in self.ratios), self.itself, (self.seconds[1], self.seconds[0]))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values. Few pairs give an interval without an end, which JSON has no word for."""
-        return {**vars(self), "high": min(self.high, 1e300), "seconds": list(self.seconds)}
+        return {name: list(values) for name, values in vars(self).items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PairedComparison:
         """Raises ``KeyError``, ``TypeError`` or ``ValueError`` for nonsense."""
-        first, second = data["seconds"]
-        ratio, low, high = (float(data[name]) for name in ("ratio", "low", "high"))
-        return cls(ratio, low, high, int(data["wins"]), int(data["pairs"]), (float(first), float(second)))
+        ratios, itself, seconds = (tuple(float(x) for x in data[n]) for n in ("ratios", "itself", "seconds"))
+        if not ratios or len(ratios) != len(itself) or not all(0 < x < math.inf for x in (*ratios, *itself)):
+            raise ValueError("not the ratios of sessions")
+        first, second = seconds
+        return cls(ratios, itself, (first, second))
 
 
 def repeats_for(seconds: float, sample: float = SAMPLE_SECONDS) -> int:
@@ -118,26 +152,18 @@ def compare(
     return Paired(tuple(a for a, _ in samples), ratios, dropped)
 
 
-def paired_comparison(
-    rounds: Rounds, pairs: int = 31, confidence: float = 0.95, width: float = 0.005, budget: float = COMPARISON_BUDGET
-) -> PairedComparison:
-    """Time two kernels until the ratio's interval excludes 1, is narrower than ``width``, for
-    ``pairs`` rounds, or for ``budget`` seconds (8 rounds at least). Looking often finds differences that are
-    not there, so the interval at which to stop early is wider than the one reported.
-    """
-    samples: list[tuple[float, float]] = []
-    strict = 1 - (1 - confidence) / 5
-    while len(samples) < pairs:
-        samples += rounds(min(5, pairs - len(samples)))
-        ratios = [a / b for a, b in samples]
-        low, high = median_interval(ratios, strict)
-        late = len(samples) >= 8 and sum(a + b for a, b in samples) > budget
-        if late or (len(samples) >= min(pairs, 15) and (high < 1 or low > 1 or high - low < width)):
-            break
-    ratios = [a / b for a, b in samples]
-    low, high = median_interval(ratios, confidence)
-    seconds = (statistics.median(a for a, _ in samples), statistics.median(b for _, b in samples))
-    return PairedComparison(statistics.median(ratios), low, high, sum(r < 1 for r in ratios), len(ratios), seconds)
+def paired_comparison(session: PlacedRounds, round_seconds: float, sessions: int = SESSIONS) -> PairedComparison:
+    """Time two kernels over so many sessions. ``round_seconds``: what a round takes, roughly."""
+    rounds = max(1, min(ROUNDS, int(SESSION_SECONDS / max(round_seconds, 1e-9))))
+    ratios, itself, times = [], [], []
+    for _ in range(sessions):
+        taken = session(rounds)
+        # Twice the champion around the challenger: a drift that is even cancels.
+        ratios.append(statistics.median(2 * c / (a + b) for c, a, b in taken))
+        itself.append(statistics.median(b / a for _, a, b in taken))
+        times += [(c, (a + b) / 2) for c, a, b in taken]
+    seconds = (statistics.median(c for c, _ in times), statistics.median(a for _, a in times))
+    return PairedComparison(tuple(ratios), tuple(itself), seconds)
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

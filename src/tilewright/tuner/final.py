@@ -1,21 +1,26 @@
 """The final of a run: the fastest kernels race, and the first of them are built alone, checked again, and stored.
 
 Times of different moments are never compared: a kernel beats another only in a paired comparison on the
-device, and the stored kernel of an earlier run is replaced only by one that beats it so.
+device. The default schedule and the stored kernel of an earlier run take part in every final: the first of the race
+replaces them only where it beats both (:mod:`~tilewright.tuner.duel`).
 """
 
 from __future__ import annotations
 
+import math
 import statistics
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tilewright.building.builder import Builder, Built
 from tilewright.core import (
     Artifact,
     Candidate,
     Failure,
+    FailureKind,
     Measurement,
     Outcome,
     Schedule,
@@ -25,10 +30,12 @@ from tilewright.core import (
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.database.records import RANKS
 from tilewright.kernels import templates
-from tilewright.measure.measuring import Runner
+from tilewright.measure.measuring import Item, Runner
 from tilewright.measure.timing import PairedComparison
+from tilewright.tuner.duel import best_of, decide
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.race import ROUNDS, race
+from tilewright.tuner.race import race
+from tilewright.tuner.result import DEFAULT_IS_BEST
 from tilewright.tuner.user_kernel import template_version
 
 
@@ -42,7 +49,7 @@ class Finalist:
     stored: StoredKernel | None = None
 
     @property
-    def item(self) -> tuple[Candidate, Artifact]:
+    def item(self) -> Item:
         return self.candidate, self.artifact
 
 
@@ -52,24 +59,31 @@ Entry = tuple[Schedule, TrialRecord | None]
 CLEARLY = 1.5
 """Trials whose times are this far apart in one run need no comparison: both were paired with the run's incumbents."""
 
-
 DRIFT = 0.05
 """Relative change of the machine during a run that a user should know of."""
 SLOWEST = 0.1
-"""Seconds of a call from which on the default schedule is not timed again beside the winner: it would take long."""
+"""Seconds of a call from which on what is clearly slower is not compared: it would take long."""
+CHALLENGER = "challenger"
+"""The name of the fastest of the race."""
+RACE = 0.5
+"""Share of a final's seconds after which the race ends, by what the trials say: the rest is for the decision."""
 
 
 @dataclass(frozen=True)
 class FinalResult:
-    """The ranking, best first; ``kept`` when the stored champion stays at its head.
+    """The ranking, best first; ``kept`` when the stored champion stays at its head, ``default`` when that is the
+    default schedule.
 
     ``drift``: how many times as long the ranked kernels of this run take now as in their trials; ``None``: not known.
-    ``spread``: of the winner's samples, as a measurement has it. ``paired``: times of something else over the best of
-    this run (``earlier``: the stored champion) or over the winner (``default``: the default schedule), timed in turn.
+    ``spread``: of the winner's samples, as a measurement has it. ``paired``: ratios, timed in turns: of the time of the
+    ``default`` schedule over the winner's, where that is another one; of the time of the ``challenger``, the fastest
+    other schedule of this run, over the default's, where that won; of the ``earlier`` run's kernel over the best of
+    this run.
     """
 
     ranked: tuple[StoredKernel, ...]
     kept: bool
+    default: bool = False
     drift: float | None = None
     spread: float | None = None
     paired: Mapping[str, PairedComparison] = field(default_factory=dict)
@@ -99,11 +113,31 @@ def _drift(top: Sequence[Finalist], outcomes: Sequence[Outcome]) -> float | None
     return statistics.median(ratios) if ratios else None
 
 
-def _clearly_slower(entrant: Finalist, other: Finalist) -> bool:
-    one, two = entrant.record, other.record
-    if one is None or two is None or one.seconds is None or two.seconds is None:
-        return False
-    return one.seconds > CLEARLY * two.seconds
+def _failed(record: TrialRecord | None) -> bool:
+    """Whether a trial failed for a reason that lies in its kernel."""
+    outcome = record and record.outcome
+    return isinstance(outcome, Failure) and outcome.kind is not FailureKind.DEVICE_LOST
+
+
+def _paired(
+    duels: Mapping[tuple[str, str], PairedComparison], best: str, default: str | None
+) -> dict[str, PairedComparison]:
+    """What :class:`FinalResult` tells of the comparisons, by the names of the winner and of the default schedule."""
+    found: dict[str, PairedComparison] = {}
+    for (one, other), comparison in duels.items():
+        if other == "earlier":
+            found.setdefault("earlier", comparison.turned())
+        if (one, other) == (CHALLENGER, default):
+            found |= {"default": comparison.turned()} if best == one else {CHALLENGER: comparison}
+        if (one, other) == (default, best):
+            found["default"] = comparison
+    return found
+
+
+def _by_trials(one: Finalist, other: Finalist) -> float:
+    """The ratio of the times of two trials of this run; 1 where one of them has none."""
+    a, b = one.record and one.record.seconds, other.record and other.record.seconds
+    return a / b if a and b else 1.0
 
 
 @dataclass(frozen=True)
@@ -111,6 +145,7 @@ class Final:
     """Holds what the final needs; :meth:`play` plays it and stores the ranking."""
 
     task: Task
+    default: Schedule
     run_id: str
     device_model: str
     database: Database
@@ -120,16 +155,27 @@ class Final:
 
     def play(
         self, history: Sequence[TrialRecord], count: int = 5, peak_flops: float | None = None,
-        untried: Sequence[Schedule] = (),
+        untried: Sequence[Schedule] = (), seconds: float | None = None,
     ) -> FinalResult:  # fmt: skip
-        """The final among ``count`` trials, the ``untried`` and the stored champion; stores ranks 1 to 3.
+        """The final among ``count`` trials, the ``untried``, the default schedule and the stored champion; stores ranks
+        1 to 3.
 
-        ``peak_flops``: what the device's cores reach at most, for the share of it (FLOP/s).
+        ``peak_flops``: what the device's cores reach at most, for the share of it (FLOP/s). ``seconds``: how long
+        kernels are compared; what is undecided then stays undecided.
         """
+        began, length = time.monotonic(), math.inf if seconds is None else seconds
         stored = self._champion()
-        entering: list[Entry] = [(r.schedule, r) for r in contenders(history, count)]
-        entering += [(s, None) for s in untried]
-        entering = [e for e in entering if stored is None or e[0].key != stored.schedule.key]
+        first = next((r for r in history if r.schedule == self.default), None)
+        incumbents: dict[str, tuple[Schedule, TrialRecord | None, StoredKernel | None]] = {}
+        if stored is not None:
+            incumbents["earlier"] = stored.schedule, None, stored
+        if not _failed(first) and (stored is None or stored.schedule.key != self.default.key):
+            incumbents["default"] = self.default, first, None
+        known = {schedule.key for schedule, _, _ in incumbents.values()}
+        entering: list[Entry] = [
+            (r.schedule, r) for r in contenders([r for r in history if r.schedule.key not in known], count)
+        ]
+        entering += [(s, None) for s in untried if s.key not in known]
         alone: dict[str, Future[list[Built]]] = {}
 
         def build(schedule: Schedule) -> Future[list[Built]]:
@@ -138,51 +184,68 @@ class Final:
                 alone[schedule.key] = self.builder.submit([Candidate(self.task, schedule)], alone=True)
             return alone[schedule.key]
 
-        if stored is not None:
-            build(stored.schedule)
+        for schedule, _, _ in incumbents.values():
+            build(schedule)
+        if len(entering) + len(incumbents) > 1:
+            self.observer.stage(f"final between {len(entering) + len(incumbents)} kernels")
         ranked = entering
-        for ranked in self._race(entering):
+        for ranked in self._race(entering, began + RACE * length):
             for schedule, _ in ranked[:RANKS]:
                 build(schedule)
         top: list[Finalist] = []
         for schedule, record in ranked:
             if len(top) < RANKS and (found := self._enter(schedule, build(schedule), record)) is not None:
                 top.append(found)
-        champion = self._enter(stored.schedule, build(stored.schedule), None, stored) if stored else None
-        paired: dict[str, PairedComparison] = {}
-        if champion is not None:
-            place = 0
-            for f in top:
-                against = self._compare(f, champion)
-                paired.setdefault("earlier", against.turned())
-                # A stored champion is replaced only when the whole interval says so.
-                if not against.challenger_wins:
-                    break
-                place += 1
-            top.insert(place, champion)
-            del top[RANKS:]
-        if not top:
+        entered = {
+            name: found for name, (schedule, record, old) in incumbents.items()
+            if (found := self._enter(schedule, build(schedule), record, old)) is not None
+        }  # fmt: skip
+        kernels = entered | ({CHALLENGER: top[0]} if top else {})
+        duels: dict[tuple[str, str], PairedComparison] = {}
+
+        def wins(one: str, other: str) -> bool:
+            a, b = kernels[one], kernels[other]
+            clear = _by_trials(b, a) > CLEARLY
+            if clear and b.record is not None and (b.record.seconds or 0.0) > SLOWEST:
+                return True
+            # Where the compiler put code tells kernels apart too: who wins must win again as it was built for trials.
+            for x, y in ((a, b), (self._twin(a), self._twin(b))):
+                found = decide(partial(self._compare, x, y), began + length)
+                duels[one, other] = duels[one, other] + found if (one, other) in duels else found
+                if not found.challenger_wins and not (clear and not found.decided):
+                    return False
+            return True
+
+        best = best_of(CHALLENGER if top else None, list(entered), wins)
+        if best is None:
             return FinalResult((), False)
-        first = next((r for r in history if r.proposal.origin == "default"), None)
-        beside = None if first is None else self._against_default(first, top[0])
-        if beside is not None:
-            paired["default"] = beside
+        others = [f for f in (*top, *entered.values()) if f is not kernels[best]]
+        result = self._ranked(kernels[best], others, peak_flops)
+        default = next((name for name, f in entered.items() if f.candidate.schedule.key == self.default.key), None)
+        if best == default:
+            self.observer.stage(DEFAULT_IS_BEST)
+        return replace(result, default=best == default, paired=_paired(duels, best, default))
+
+    def _ranked(self, best: Finalist, others: Sequence[Finalist], peak_flops: float | None) -> FinalResult:
+        """Time all of them, and store the fastest others behind the best."""
+        finalists = [best, *others]
         # One batch gives all of them times on one scale, the winner's of now: the trials' scale is that of long ago.
-        outcomes = self.runner.run(self.task, [f.item for f in top])
-        timed = [(f, o) for f, o in zip(top, outcomes, strict=True) if isinstance(o, Measurement)]
+        outcomes = self.runner.run(self.task, [f.item for f in finalists])
+        timed = [(f, o) for f, o in zip(finalists, outcomes, strict=True) if isinstance(o, Measurement)]
+        timed = sorted(timed, key=lambda found: (found[0] is not best, found[1].seconds))[:RANKS]
         kernels = [self._stored(f, o.seconds, peak_flops) for f, o in timed]
-        for f in top:
+        for f, _ in timed:
             self.builder.fetch(f.artifact)
-        artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f in top]
+        artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f, _ in timed]
         self.database.set_kernels(self.task, self.device_model, self.run_id, kernels, artifacts)
-        drift = _drift(top, outcomes)
+        drift = _drift(finalists, outcomes)
         if drift is not None and abs(drift - 1) > DRIFT:
             self.observer.warning(
                 f"kernels take {drift:.2f} times as long as when this run began: the machine changed meanwhile. Trials "
                 "are compared in pairs, and the final was timed anew"
             )
         spread = timed[0][1].spread if timed and timed[0][1].samples > 1 else None
-        return FinalResult(tuple(kernels), top[0] is champion, drift, spread, paired)
+        return FinalResult(tuple(kernels), best.stored is not None, drift=drift, spread=spread)
 
     def _champion(self) -> StoredKernel | None:
         """The stored kernel of an earlier run, if its template still is what it was."""
@@ -191,7 +254,7 @@ class Final:
             return None
         return stored
 
-    def _race(self, entering: Sequence[Entry]) -> Iterator[list[Entry]]:
+    def _race(self, entering: Sequence[Entry], until: float) -> Iterator[list[Entry]]:
         """The run's own, as they were built for their trials: after each round all of them, the fastest first."""
         built = self.builder.submit([Candidate(self.task, s) for s, _ in entering])
         field = [
@@ -199,11 +262,11 @@ class Final:
             if (found := self._enter(schedule, built, record, place=n)) is not None
         ]  # fmt: skip
 
-        def ratio(one: Finalist, other: Finalist, pairs: int) -> float:
-            return CLEARLY if _clearly_slower(one, other) else self._compare(one, other, pairs).ratio
+        def ratio(one: Finalist, other: Finalist, sessions: int) -> float:
+            said = _by_trials(one, other)
+            sure = said > CLEARLY or time.monotonic() >= until
+            return said if sure else self._compare(one, other, sessions).ratio
 
-        if len(field) > 1:
-            self.observer.stage(f"final between {len(field)} kernels")
         yield [(f.candidate.schedule, f.record) for f in field]
         for order in race(field, ratio):
             yield [(f.candidate.schedule, f.record) for f in order]
@@ -221,18 +284,13 @@ class Final:
         assert isinstance(built, Artifact)
         return Finalist(candidate, built, record, stored)
 
-    def _against_default(self, first: TrialRecord, winner: Finalist) -> PairedComparison | None:
-        """The default schedule beside the winner; ``None`` where it failed, won, or would take long."""
-        if first.seconds is None or first.seconds > SLOWEST or first.schedule == winner.candidate.schedule:
-            return None
-        candidate = Candidate(self.task, first.schedule)
-        built = self.builder.build([candidate])[0]
-        if isinstance(built, Failure):
-            return None
-        return self.runner.compare(self.task, (candidate, built), winner.item, ROUNDS[1])
+    def _twin(self, f: Finalist) -> Finalist:
+        """The kernel in another library; as it is where that cannot be had."""
+        built = self.builder.build([f.candidate])[0]
+        return replace(f, artifact=built) if isinstance(built, Artifact) else f
 
-    def _compare(self, one: Finalist, other: Finalist, pairs: int = ROUNDS[-1]) -> PairedComparison:
-        return self.runner.compare(self.task, one.item, other.item, pairs)
+    def _compare(self, one: Finalist, other: Finalist, sessions: int) -> PairedComparison:
+        return self.runner.compare(self.task, one.item, other.item, sessions)
 
     def _stored(self, f: Finalist, seconds: float, peak_flops: float | None) -> StoredKernel:
         flops = self.task.workload.flops  # none of what only moves elements

@@ -146,7 +146,8 @@ def _run(
             yield ImportedWinner(w, "failed", problem=e.message)
     if not entering:
         return
-    final = Final(task, of_run[0].run_id, of_run[0].device_model, database, builder, runner, Observer())
+    default = _default(task, entering[0][1])
+    final = Final(task, default, of_run[0].run_id, of_run[0].device_model, database, builder, runner, Observer())
     shares = any(w.peak_fraction is not None for w, _ in entering)
     result = final.play(
         [_record(w, schedule) for w, schedule in entering], len(entering), place.peaks(task).flops if shares else None
@@ -183,6 +184,15 @@ def _template_version(database: Database, winner: Winner, trust: bool) -> int:
         raise Untrusted(f"{NEEDS_TRUST}: {kernel.label} is a kernel of someone's own")
     templates.register(UserTemplate(kernel))
     return UserTemplate.version
+
+
+def _default(task: Task, schedule: Schedule) -> Schedule:
+    """The default schedule of the template that leads a run of the task: of a user's own kernel its own."""
+    from tilewright.kernels import templates
+
+    own = schedule.template not in templates.TEMPLATES
+    leading = templates.get_template(schedule.template) if own else templates.templates_for(task)[0]
+    return leading.default(task)
 
 
 def _check(candidate: Candidate, builder: Builder, runner: LocalRunner) -> None:

@@ -64,7 +64,7 @@ def portfolio(
         if cut is not None and (found is None or limit + cut[0] < found[0]):
             found = limit + cut[0], cut[1]
     assert found is not None, "one kernel for all sizes is within the greatest limit"
-    return _intervals(found[1], sizes, regrets, shares)
+    return [served(low, high, kernel, times, weights) for low, high, kernel in _ends(found[1], sizes)]
 
 
 def _cut(
@@ -96,20 +96,24 @@ def _cut(
     return done
 
 
-def _intervals(
-    cut: Sequence[tuple[int, int, int]],
-    sizes: Sequence[int],
-    regrets: Sequence[Sequence[float]],
-    shares: Sequence[float],
-) -> list[Interval]:
-    """Intervals meet midway between two sizes, by their logarithm."""
+def _ends(cut: Sequence[tuple[int, int, int]], sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Least size, greatest size and kernel of each interval. They meet midway between two sizes, by their logarithm."""
     out, low = [], sizes[0]
-    for a, b, kernel in cut:
+    for _, b, kernel in cut:
         high = (
             sizes[-1] if b == len(sizes) else min(max(math.isqrt(sizes[b - 1] * sizes[b]), sizes[b - 1]), sizes[b] - 1)
         )
-        lost, weight = regrets[kernel][a:b], sum(shares[a:b])
-        mean = sum(r * s for r, s in zip(lost, shares[a:b], strict=True)) / weight if weight else 0.0
-        out.append(Interval(low, high, kernel, max(lost), mean))
+        out.append((low, high, kernel))
         low = high + 1
     return out
+
+
+def served(
+    low: int, high: int, kernel: int, times: Sequence[Mapping[int, float]], weights: Mapping[int, float] | None = None
+) -> Interval:
+    """An interval with what its kernel loses at the sizes within, of those that ``times`` has."""
+    lost = {n: t / min(other[n] for other in times) - 1 for n, t in times[kernel].items() if low <= n <= high}
+    shares = {n: 1.0 if weights is None else weights.get(n, 0.0) for n in lost}
+    total = sum(shares.values())
+    mean = sum(lost[n] * shares[n] for n in lost) / total if total else 0.0
+    return Interval(low, high, kernel, max(lost.values()), mean)

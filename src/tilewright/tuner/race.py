@@ -12,22 +12,22 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-ROUNDS = (5, 11, 31)
-"""Pairs of each round; the last end earlier where an interval separates the two."""
+ROUNDS = (1, 2, 5)
+"""Sessions of each round."""
 
 
 def race(field: Sequence[T], ratio: Callable[[T, T, int], float]) -> Iterator[list[T]]:
     """After each round, all of the ``field``, the fastest first and then in the order in which they stay behind.
 
-    ``ratio``: time of the first over the time of the second, by so many pairs. The field's own order is what is
+    ``ratio``: time of the first over the time of the second, by so many sessions. The field's own order is what is
     believed so far.
     """
     left, behind = list(field), list[T]()
-    for pairs in ROUNDS:
+    for sessions in ROUNDS:
         if len(left) < 2:
             break
         leader, *others = left
-        worth = {0: 1.0} | {n: ratio(one, leader, pairs) for n, one in enumerate(others, start=1)}
+        worth = {0: 1.0} | {n: ratio(one, leader, sessions) for n, one in enumerate(others, start=1)}
         left = [left[n] for n in sorted(worth, key=lambda n: worth[n])]
         half = -(-len(left) // 2)
         left, behind = left[:half], left[half:] + behind

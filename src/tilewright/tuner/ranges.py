@@ -8,10 +8,11 @@ which was built for it alone and checked at its ends and within.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,16 @@ from tilewright.core import (
     UsageError,
     Value,
     Workload,
+    cached_property,
 )
 from tilewright.extent import params_at
 from tilewright.kernels.ranges import at, narrowed, varying
 from tilewright.measure.measuring import at_size
 from tilewright.paths import default_path
+from tilewright.tuner.duel import best_of, decide
 from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.portfolio import Interval, anchors, portfolio, samples
+from tilewright.tuner.portfolio import Interval, anchors, portfolio, samples, served
 from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.result import html_table
 
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.measure.measuring import Runner, Site
+    from tilewright.measure.timing import PairedComparison
 
 KERNELS = 4
 """Kernels that share a range, unless it is said how many."""
@@ -59,11 +63,12 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule, the run that it is from, and the seconds of its kernel by size."""
+    """A schedule, the run that it is from, and, once it is built, its kernel with its seconds by size."""
 
     schedule: Schedule
     run: str | None
-    seconds: Mapping[int, float]
+    artifact: Artifact | None = None
+    seconds: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,7 @@ def _compared(
         found = comparing.timed(comparing.candidates(searched), tried)
         while found:
             cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS, weights)
+            cut = comparing.settled(cut, found, weights)
             try:
                 stored = comparing.stored(cut, found)
             except _Unfit as e:
@@ -325,6 +331,10 @@ class _Unfit(Exception):
         self.kernel = kernel
 
 
+def _covers(extent: Extent | None, interval: Interval) -> bool:
+    return extent is not None and extent.low <= interval.low and interval.high <= extent.high
+
+
 @dataclass(frozen=True)
 class Comparing:
     """Kernels of one range on one device: built, checked and timed at many sizes, and stored."""
@@ -338,10 +348,10 @@ class Comparing:
     watcher: Observer
 
     def candidates(self, searched: Sequence[TunedTask], each: int = 3) -> list[Found]:
-        """What was fastest at each size, and what serves parts of the range so far."""
+        """The default schedule, what was fastest at each size, and what serves parts of the range so far."""
         from tilewright.tuner.final import contenders
 
-        found: dict[str, Found] = {}
+        found = {self._default.key: Found(self._default, None)}
         for size, one in zip(anchors(self.extent), searched, strict=True):
             if one.result is None:
                 continue
@@ -349,10 +359,16 @@ class Comparing:
             known = [(best.schedule, best.run)] if best is not None else []
             known += [(r.schedule, one.result.run) for r in contenders(self.database.trials(one.result.run), each)]
             for schedule, run in known:
-                found.setdefault(schedule.key, Found(schedule.at(self.extent, size), run, {}))
+                found.setdefault(schedule.key, Found(schedule.at(self.extent, size), run))
         for kernel in self._serving():
-            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id, {}))
+            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
         return list(found.values())
+
+    @cached_property
+    def _default(self) -> Schedule:
+        from tilewright.kernels.templates import default_schedule
+
+        return default_schedule(self.task).at(self.extent, self.extent.high)
 
     def _serving(self) -> list[StoredKernel]:
         """Stored kernels of parts of this range."""
@@ -385,7 +401,44 @@ class Comparing:
                 else:
                     self.watcher.warning(f"a kernel fails at {self.extent.name}={size}: {outcome.message}")
                     del alive[n]
-        return [replace(found[n], seconds=seconds[n]) for n in alive]
+        return [replace(found[n], artifact=b, seconds=seconds[n]) for n, b in alive.items()]
+
+    def settled(
+        self, cut: Sequence[Interval], found: Sequence[Found], weights: Mapping[int, float] | None
+    ) -> list[Interval]:
+        """Each interval with what it is served by: its own choice where that beats the default schedule and the kernel
+        that serves all of it so far, else one of these."""
+        places = {f.schedule.key: n for n, f in enumerate(found)}
+        out = []
+        for i in cut:
+            serving = [k.schedule for k in self._serving() if _covers(varying(k.task.workload), i)]
+            incumbents = [n for s in (*serving, self._default) if (n := places.get(s.key, i.kernel)) != i.kernel]
+            sizes = [n for n in found[i.kernel].seconds if i.low <= n <= i.high]
+            self.watcher.stage(
+                f"comparing the kernel of {self.extent.name}={i.low}..{i.high} with the default schedule"
+            )
+            kernel = best_of(i.kernel, list(dict.fromkeys(incumbents)), self._wins(found, sizes))
+            assert kernel is not None
+            out.append(served(i.low, i.high, kernel, [f.seconds for f in found], weights))
+        return out
+
+    def _wins(self, found: Sequence[Found], sizes: Sequence[int]) -> Callable[[int, int], bool]:
+        """Whether the first of two kernels is measured to be faster over these sizes."""
+
+        def wins(one: int, other: int) -> bool:
+            turn = itertools.cycle(reversed(sizes))
+
+            def compare(sessions: int) -> PairedComparison:
+                kernels = []
+                for f in (found[one], found[other]):
+                    assert f.artifact is not None
+                    kernels.append((Candidate(self.task, f.schedule), f.artifact))
+                task, (a, b) = at_size(self.task, kernels, next(turn))
+                return self.runner.compare(task, a, b, sessions)
+
+            return decide(compare).challenger_wins
+
+        return wins
 
     def stored(self, cut: Sequence[Interval], found: Sequence[Found]) -> tuple[RangeKernel, ...]:
         """Build each interval's kernel for it alone, check it, and put it in the place of what served it so far.

@@ -23,7 +23,8 @@ class BestKernel:
     """A kernel that won its final: median seconds of one call, and its share of the peak.
 
     ``spread``: relative interquartile range of the samples, ``None`` where that is not known. The peak is measured on a
-    CPU (multiply-adds of the cores in use) and the stated one on a GPU.
+    CPU (multiply-adds of the cores in use) and the stated one on a GPU. ``default``: whether it is the default
+    schedule, which stays unless another one is measured to be faster.
     """
 
     seconds: float
@@ -34,11 +35,14 @@ class BestKernel:
     run: str
     trial: int
     spread: float | None = None
+    default: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "schedule": dict(self.schedule.values)}
 
 
+DEFAULT_IS_BEST = "the default schedule is the best found"
+"""What is said of a run whose final the default schedule has won."""
 ENDS = {
     "trials": "every trial that was wanted was made",
     "time": "the time was over",
@@ -57,8 +61,9 @@ class TuneResult:
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
     ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
     ``peaks`` are the device's limits. ``paired``: how many times as fast the winner is as the default schedule
-    (``default``), and this run's best as the kernel of an earlier run (``earlier``), timed in turn: a median ``ratio``
-    and its interval, ``low`` to ``high``, by name. ``ended``: why it ended, one of :data:`ENDS`. ``drift``: how many
+    (``default``; exactly 1 where it is that schedule) and, where it is, as the fastest other one (``challenger``), and
+    this run's best as the kernel of an earlier run (``earlier``), timed in turns: a median ``ratio`` and its interval,
+    ``low`` to ``high``, by name. ``ended``: why it ended, one of :data:`ENDS`. ``drift``: how many
     times as long kernels took at its end as in their trials.
     """
 
@@ -124,18 +129,30 @@ class TuneResult:
     def _repr_html_(self) -> str:
         facts = [(k or "task", html.escape(v)) for k, v in self._facts()]
         if self.gain is not None:
-            facts.insert(2, ("gain", f"{as_fast(self.gain)} as the default schedule, in the search"))
+            facts.insert(2, ("gain", self.gain_text()))
         if self.best is not None:
             facts.append(("call", f"<code>{html.escape(self._call())}</code>"))
         return html_table(facts)
 
     @property
     def gain(self) -> float | None:
-        """The default schedule's time over the best trial's; ``None`` where the default, the first trial, has none.
-
-        Both are of the search, where each trial is compared in turns with the best one before it.
-        """
+        """How many times as fast the stored kernel is as the default schedule, by the final, where it has timed both in
+        turns, else by the search; ``None`` where the default, the first trial, has no time."""
+        if "default" in self.paired:
+            return self.paired["default"]["ratio"]
         return self.curve[0][1] / self.curve[-1][1] if self.curve and self.curve[0][0] == 0 else None
+
+    def gain_text(self) -> str:
+        """The gain in words, with its interval."""
+        if self.best is None or self.gain is None:
+            return "not measured"
+        if self.best.default:
+            return f"none: {DEFAULT_IS_BEST}"
+        said = f"{as_fast(self.gain)} as the default schedule"
+        if "default" not in self.paired:
+            return f"{said}, in the search"
+        low, high = (self.paired["default"].get(end) for end in ("low", "high"))
+        return f"{said}, timed in turns{f' ({low:.2f} to {high:.2f})' if low and high else ''}"
 
     def _call(self) -> str:
         """A line of Python that calls the stored kernel."""
@@ -199,6 +216,12 @@ def why_ended(summary: Mapping[str, Any]) -> str | None:
     ended = summary.get("ended")
     why = ended.get("why") if isinstance(ended, Mapping) else None
     return why if isinstance(why, str) and why in ENDS else None
+
+
+def default_is_best(summary: Mapping[str, Any]) -> bool:
+    """Whether the default schedule has won the final of a stored run."""
+    best = summary.get("best")
+    return isinstance(best, Mapping) and best.get("default") is True
 
 
 def failures(history: Sequence[TrialRecord]) -> dict[str, int]:

@@ -36,6 +36,8 @@ from tilewright.tuner.strategies import get_strategy
 
 FINALISTS = 8
 """Trials that meet in the final: single trials are too noisy to tell the fastest few apart."""
+ITSELF = {"ratio": 1.0, "low": 1.0, "high": 1.0}
+"""How many times as fast as the default schedule that schedule is."""
 BATCH = 4
 COST_MODEL = "xgboost"
 
@@ -143,8 +145,8 @@ class Tuning:
             peaks = self.tools.peaks(self.task)
             untried = () if self.run.trials_wanted else (choice(self.model, self.space, self.initial, self.run.seed),)
             final = Final(
-                self.task, self.run.id, place.device.model, self.database, self.tools.builder, self.tools.runner,
-                self.watcher,
+                self.task, self.initial[0], self.run.id, place.device.model, self.database, self.tools.builder,
+                self.tools.runner, self.watcher,
             ).play(session.history, 2 if brief or self.interrupted else FINALISTS, peaks.flops, untried)  # fmt: skip
         counts = self.tools.builder.gate_counts()
         result = TuneResult(
@@ -155,7 +157,7 @@ class Tuning:
             structures=len({r.schedule.structure_key for r in session.history}), space_size=self.space.size,
             database=self.database.location, interrupted=self.interrupted, ended=session.ended,
             gate=counts.to_json() if counts.seen else None, peaks=peaks, drift=final.drift,
-            paired={name: _times_as_fast(found) for name, found in final.paired.items()},
+            paired=_paired(final),
         )  # fmt: skip
         state = "failed" if self.problem is not None else "interrupted" if self.interrupted else "done"
         error = {} if self.problem is None else {"error": str(self.problem)}
@@ -169,7 +171,14 @@ class Tuning:
         return BestKernel(
             k.seconds, self.task.workload.flops / k.seconds / 1e9, k.peak_fraction, k.schedule.template, k.schedule,
             k.run_id or self.run.id, k.trial_number if k.trial_number is not None else -1, final.spread,
+            final.default,
         )  # fmt: skip
+
+
+def _paired(final: FinalResult) -> dict[str, dict[str, float]]:
+    """How many times as fast, by name, as :class:`~tilewright.tuner.result.TuneResult` has it."""
+    found = {name: _times_as_fast(comparison) for name, comparison in final.paired.items()}
+    return found | ({"default": dict(ITSELF)} if final.default else {})
 
 
 def _times_as_fast(found: PairedComparison) -> dict[str, float]:

@@ -153,9 +153,10 @@ class LoadedLibrary:
         """
         with _lock:
             self.uses -= 1
-            if self.uses > 0 or self is _host or _loaded.get(self.sha256) is not self:
+            if self.uses != 0 or self is _host:
                 return
-            del _loaded[self.sha256]
+            if _loaded.get(self.sha256) is self:
+                del _loaded[self.sha256]
         _dlclose(self.handle)
 
 
@@ -321,8 +322,9 @@ def time_rounds(
     """Time several calls interleaved: seconds per run of each call, round by round.
 
     Every round times each call once over ``repeats`` runs (one number, or one a call); the order
-    turns by one from round to round. ``flush`` (several times the last-level cache) is walked before
-    each timing, so that calls start with cold operands. Raises ``LaunchError``.
+    turns by one from round to round. Of several calls each runs once more before it is timed, so that it finds the
+    caches as its own calls leave them. ``flush`` (several times the last-level cache) is walked before
+    each timing instead, so that calls start with cold operands. Raises ``LaunchError``.
     """
     if not calls or rounds < 1:
         return [[] for _ in calls]
@@ -388,26 +390,26 @@ def process_env(threads: int) -> int:
 # --------------------------------------------------------------------------- loading
 
 
-def load_path(path: str | os.PathLike[str], sha256: str | None = None) -> LoadedLibrary:
-    """Load the library in a file, checking its hash when one is given. Raises ``LoadError``."""
+def load_path(path: str | os.PathLike[str], sha256: str | None = None, copy: bool = False) -> LoadedLibrary:
+    """Load the library in a file as :func:`load_bytes` does. Raises ``LoadError``."""
     try:
         data = Path(path).read_bytes()
     except OSError as e:
         raise LoadError(f"cannot read library {path}: {e.strerror}", "Build it again") from e
-    return load_bytes(data, sha256)
+    return load_bytes(data, sha256, copy)
 
 
-def load_bytes(data: bytes, sha256: str | None = None) -> LoadedLibrary:
+def load_bytes(data: bytes, sha256: str | None = None, copy: bool = False) -> LoadedLibrary:
     """Load a library from its bytes, checking their hash when one is given.
 
-    The same bytes are loaded once. Raises ``LoadError``.
+    The same bytes are loaded once; with ``copy`` once more, to other addresses and pages. Raises ``LoadError``.
     """
     actual = sha256_of(data).hexdigest()
     if sha256 is not None and sha256 != actual:
         raise LoadError(f"library {sha256[:12]} is damaged: its bytes hash to {actual[:12]}", "Build it again")
     global _host  # noqa: PLW0603 - one pool a process is the point
     with _lock:
-        found = _loaded.get(actual)
+        found = None if copy else _loaded.get(actual)
         if found is not None:
             found.uses += 1
             return found
@@ -417,7 +419,8 @@ def load_bytes(data: bytes, sha256: str | None = None) -> LoadedLibrary:
                 f"library {actual[:12]} has support version {library.abi}, this is {SUPPORT_ABI}",
                 "Build it again",
             )
-        _loaded[actual] = library
+        if not copy:
+            _loaded[actual] = library
         if _host is None:
             library.handle.tw_pool_cores(available_cores())
             _host = library

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def run_row(run: StoredRun) -> dict[str, Any]:
     """A run's line as JSON; ``show`` starts with the same."""
+    from tilewright.tuner.result import default_is_best
+
     return {
         "run": run.id,
         "workload": run.task.workload.label,
@@ -33,11 +35,18 @@ def run_row(run: StoredRun) -> dict[str, Any]:
         "trials_wanted": run.trials_wanted,
         "failed": dict(run.failed),
         "best_seconds": run.best_seconds,
+        "default_is_best": default_is_best(run.summary),
         "search_seconds": run.search_seconds,
         "peak_fraction": run.peak_fraction,
         "started": run.started,
         "finished": run.finished,
     }
+
+
+def _best(run: StoredRun) -> str:
+    from tilewright.tuner.result import default_is_best
+
+    return f"{seconds(run.best_seconds)}{', the default' if default_is_best(run.summary) else ''}"
 
 
 @click.command("runs")
@@ -77,6 +86,6 @@ def command(op: str | None, params: tuple[str, ...], limit: int, db: str | None,
             r.state,
             f"{r.trials}/{r.trials_wanted}",
             str(failed),
-            "all failed" if failed and failed == r.trials else seconds(r.best_seconds),
+            "all failed" if failed and failed == r.trials else _best(r),
         )
     console().print(shown)

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=None,
     envvar="TILEWRIGHT_TRIALS",
-    help="Trials of the run in all, failures included; 0: the cost model's choice, checked. [default: 200]",
+    help="Trials of the run in all, failures included; 0: the cost model's choice, checked. "
+    "[default: 200, fewer where more are expected to gain nothing]",
 )
 @click.option(
     "--time-budget",
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
 @click.option(
     "--until-converged",
     is_flag=True,
-    help="Stop once further trials are expected to gain less than noise; --trials is the most.",
+    help="Stop once further trials are expected to gain less than noise; --trials is the most. "
+    "[default: where neither --trials nor --time-budget is given]",
 )
 @click.option(
     "--strategy",
@@ -348,6 +350,8 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     from rich.markup import escape
     from rich.panel import Panel
 
+    from tilewright.tuner.result import ENDS
+
     task = result.task
     lines = []
     if result.best and result.all_failed:
@@ -358,6 +362,7 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
         if comparison and comparison.ratios:
             r = comparison.ratios[0]
             lines.append(f"numpy      ours is {r.ratio:.2f}x as fast, paired ({r.low:.2f} to {r.high:.2f})")
+        lines.append(f"gain       {result.gain_text()}")
         lines.append(f"schedule   {best.template}: {' '.join(f'{k}={v}' for k, v in best.schedule.values.items())}")
         if result.kept:
             lines.append("           (the kernel of an earlier run won the final and stays)")
@@ -365,6 +370,8 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     if result.gate:
         lines.append(f"gate       {_gate(result.gate)}")
     lines.append(f"trials     {result.trials}, {result.structures} distinct structures, failed: {failed}")
+    if result.ended != "trials":
+        lines.append(f"ended      {ENDS[result.ended]}")
     lines.append(f"time       {result.seconds:.1f} s, {result.trials / max(result.seconds, 1e-9):.1f} trials a second")
     database = shown_path(result.database)
     lines.append(f"saved in   {database} as run {result.run}")

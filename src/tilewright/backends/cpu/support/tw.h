@@ -80,8 +80,8 @@ TW_API double tw_time(const struct tw_call *call, long repeats, int clock);
 /* seconds of each call */
 TW_API int tw_time_each(const struct tw_call *call, long repeats, int clock, double *seconds);
 /* `rounds` rounds; in each, every call is timed once over `repeats[i]` runs, starting one further
-   each round; seconds[round * count + i] is per run. With flush_bytes, the flush buffer is walked
-   before each timing. */
+   each round; seconds[round * count + i] is per run. Before each timing the flush buffer is walked, with
+   flush_bytes; else, of several calls, the one to be timed runs once. */
 TW_API int tw_time_rounds(const struct tw_call *const *calls, const long *repeats, long count,
                           long rounds, int clock, void *flush, size_t flush_bytes, double *seconds);
 
