@@ -95,9 +95,26 @@ def test_its_memory_is_limited() -> None:
         child.close()
     lines = {line[:25].strip(): line[25:].split()[0] for line in limits.splitlines()}
     assert (1 << 30) < int(lines["Max data size"]) < (2 << 30)
-    assert int(lines["Max data size"]) + GUARDS < int(lines["Max address space"]) < (8 << 30) + GUARDS
+    assert (1 << 30) + GUARDS < int(lines["Max address space"]) < (8 << 30) + GUARDS
     assert lines["Max core file size"] == "0"
     assert memory_limit() >= 2 << 30
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux")
+def test_its_limit_counts_arrays_and_not_their_guards() -> None:
+    code = """
+from tilewright.measure.worker import limit_resources
+from tilewright.verifying.buffers import GUARD, GuardedArray
+limit_resources(256 << 20)
+kept = [GuardedArray((64 << 20,), "uint8") for _ in range(3)]
+assert all(g.guard > GUARD for g in kept)
+try:
+    GuardedArray((128 << 20,), "uint8")
+except MemoryError:
+    print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "refused\n"
 
 
 PARENT = """

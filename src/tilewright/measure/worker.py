@@ -16,8 +16,8 @@ from tilewright.measure import sandbox
 from tilewright.measure.lifetime import die_with_parent
 from tilewright.measure.sandbox import Limits
 
-GUARDS = 64 << 30
-"""Bytes of address space that guards of small arrays may take."""
+GUARDS = 1 << 40
+"""Bytes of address space that guards of arrays may take."""
 
 
 def limit_resources(memory: int) -> Limits:
@@ -32,8 +32,7 @@ def limit_resources(memory: int) -> Limits:
         return {"core_files": True, "memory": f"not on {sys.platform}" if memory else "not asked for"}
     with open("/proc/self/statm") as f:
         pages = [int(n) * resource.getpagesize() for n in f.read().split()]
-    # Guards are as long as their array on either side, 64 MiB at least.
-    for kind, used in ((resource.RLIMIT_DATA, pages[5]), (resource.RLIMIT_AS, pages[0] + 2 * memory + GUARDS)):
+    for kind, used in ((resource.RLIMIT_DATA, pages[5]), (resource.RLIMIT_AS, pages[0] + GUARDS)):
         _, hard = resource.getrlimit(kind)
         limit = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
         resource.setrlimit(kind, (limit, limit))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 PAGE = mmap.PAGESIZE
 LINE = 64  # bytes of a cache line
 GUARD = 64 << 20  # bytes of inaccessible address space on either side, at least: they cost no memory
+LENGTHS = 8  # of the array are a guard, too: vectors along few rows may step so far
 LEAST_GUARD = 1 << 20  # the same where the system gives no more
 CANARY = 0xA5
 POISON = 0xFF  # as a real of any width: a quiet NaN
@@ -40,7 +41,7 @@ HUGE_FROM = 4 << 20  # bytes from which NumPy asks for huge pages
 
 
 class GuardedArray:
-    """A dense array of ``shape`` and ``dtype`` between guard zones, each at least as long as the array.
+    """A dense array of ``shape`` and ``dtype`` between guard zones of ``LENGTHS`` times its length, ``GUARD`` at least.
 
     ``place``: ``end`` puts its last byte right before the upper guard, ``start`` its first byte
     right after the lower one, ``odd`` one element past that (aligned to the element only), ``heap`` where
@@ -67,8 +68,7 @@ class GuardedArray:
         if place == "end":
             lead = (body - size) // step * step
         self.name = name
-        # Strays step by rows, and rows grow with the array; where address space is limited less must do.
-        for self.guard in (max(GUARD, body), LEAST_GUARD):
+        for self.guard in (max(GUARD, LENGTHS * body), LEAST_GUARD):
             memory = _guarded(body, self.guard)
             if memory is not None:
                 break
