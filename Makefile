@@ -8,12 +8,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 4
 RUNS   ?= 5
+SEED   ?= 0
+MINUTES ?= 10
 
-.PHONY: demo test test-needs test-torch test-all soak lint typecheck docs wheel bench update-golden check-tools clean help
+.PHONY: demo test test-needs test-torch test-all soak fuzz lint typecheck docs wheel bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: test-needs test-torch lint docs wheel test-all soak update-golden clean"
+	@echo "other targets: test-needs test-torch lint docs wheel test-all soak fuzz update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -62,9 +64,13 @@ test-all: check-tools $(VENV)/.dev
 soak: check-tools $(VENV)/.dev
 	@$(BIN)/python scripts/soak_tests.py --jobs $(JOBS) --runs $(RUNS)
 
+# Random programs, kernels and calls against NumPy: make fuzz MINUTES=10 SEED=3, or python -m fuzz --help.
+fuzz: check-tools $(VENV)/.dev
+	@$(BIN)/python -m fuzz --seed $(SEED) --minutes $(MINUTES) --programs 100000 --out .fuzz/seed$(SEED).jsonl
+
 lint: check-tools $(VENV)/.dev
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check --diff src tests benchmarks examples > /dev/null || { echo "run: ruff format"; exit 1; }
+	@$(BIN)/ruff format --check --diff src tests fuzz benchmarks examples > /dev/null || { echo "run: ruff format"; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

@@ -33,6 +33,10 @@ N = 19
 """Elements: whole vectors and some beside."""
 
 
+def negated(c: te.Expr) -> te.Expr:
+    return -c
+
+
 def _reals(dtype: str) -> Program:
     """Each constant where an index asks for it: as it is, negated, negated twice and converted."""
     x = te.input("x", (N,), dtype)
@@ -41,7 +45,8 @@ def _reals(dtype: str) -> Program:
         value: te.Expr = x[i]
         for n, v in enumerate(REALS):
             c = const(v, dtype)
-            for m, form in enumerate((c, -c, -(-c), -te.cast(-te.cast(c, "float64"), dtype), te.abs(-c))):
+            less = negated(c)
+            for m, form in enumerate((c, less, negated(less), -te.cast(-te.cast(c, "float64"), dtype), te.abs(less))):
                 value = te.select(j == 5 * n + m, form, value)
         return value
 
@@ -56,7 +61,9 @@ def _whole(dtype: str) -> Program:
         value: te.Expr = x[i]
         for n, v in enumerate(numbers):
             c = const(v, dtype)
-            for m, form in enumerate((c, te.cast(te.cast(c, "int64"), dtype), -(-c) if abs(v) < 2**63 else c)):
+            for m, form in enumerate(
+                (c, te.cast(te.cast(c, "int64"), dtype), negated(negated(c)) if abs(v) < 2**63 else c)
+            ):
                 value = te.select(j == 3 * n + m, form, value)
         return value
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, Expr, const, unwidened
+from tilewright.kernels.expression.expr import FLOATS, INDEX, MANTISSA, NARROW, TF32, Expr, const, unwidened
 from tilewright.kernels.expression.program import Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.kernels.reference import evaluate
-from tilewright.verifying.exact import MANTISSA
 from tilewright.verifying.inputs import Array, decoded
 
 WEIGHT = 1000
