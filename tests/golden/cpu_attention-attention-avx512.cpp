@@ -1,4 +1,4 @@
-// cpu_attention version 2, cpu:avx512
+// cpu_attention version 3, cpu:avx512
 namespace tw_golden_ {
 typedef tw::f32v V; enum { L=16, W=32 };
 struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes; };
@@ -121,16 +121,16 @@ TW_NOINLINE void weigh(const Ctx *x, long o_i0, long o_i1, long q0, long nq, lon
   { const V y=tw::load<V>(p+16L);
    const V z=(y * (float)(0x1.279a74590331dp-2f)); tw::store(p+16L,z); t1=z>t1?z:t1; }
  }
- const V f0=t0==low?V{}:t0, c0=tw::exp(m0-f0); V l0=tw::load<V>(l+0L)*c0;
+ const V f0=t0==low?V{}:t0, c0=tw::exp(m0-f0); V l0={};
  tw::store(m+0L,t0); tw::store(c+0L,c0);
- const V f1=t1==low?V{}:t1, c1=tw::exp(m1-f1); V l1=tw::load<V>(l+16L)*c1;
+ const V f1=t1==low?V{}:t1, c1=tw::exp(m1-f1); V l1={};
  tw::store(m+16L,t1); tw::store(c+16L,c1);
  p=s; for(long j=ja;j<jb;j++,p+=W) {
   { const V y=tw::exp(tw::load<V>(p+0L)-f0); tw::store(p+0L,y); l0+=y; }
   { const V y=tw::exp(tw::load<V>(p+16L)-f1); tw::store(p+16L,y); l1+=y; }
  }
- tw::store(l+0L,l0);
- tw::store(l+16L,l1);
+ tw::store(l+0L,tw::load<V>(l+0L)*c0+l0);
+ tw::store(l+16L,tw::load<V>(l+16L)*c1+l1);
 }
 TW_NOINLINE void scores_9(const float *TW_RESTRICT k, const float *TW_RESTRICT q, float *TW_RESTRICT s) {
  V c0_0={}, c0_1={};
@@ -238,32 +238,6 @@ TW_NOINLINE void values_11(long n, const float *TW_RESTRICT v, const float *TW_R
  V a8_0={}, a8_1={};
  V a9_0={}, a9_1={};
  V a10_0={}, a10_1={};
- if(!first) {
-  const V c0=tw::load<V>(c+0L);
-  const V c1=tw::load<V>(c+16L);
-  a0_0=tw::load<V>(o+0L)*c0;
-  a0_1=tw::load<V>(o+16L)*c1;
-  a1_0=tw::load<V>(o+32L)*c0;
-  a1_1=tw::load<V>(o+48L)*c1;
-  a2_0=tw::load<V>(o+64L)*c0;
-  a2_1=tw::load<V>(o+80L)*c1;
-  a3_0=tw::load<V>(o+96L)*c0;
-  a3_1=tw::load<V>(o+112L)*c1;
-  a4_0=tw::load<V>(o+128L)*c0;
-  a4_1=tw::load<V>(o+144L)*c1;
-  a5_0=tw::load<V>(o+160L)*c0;
-  a5_1=tw::load<V>(o+176L)*c1;
-  a6_0=tw::load<V>(o+192L)*c0;
-  a6_1=tw::load<V>(o+208L)*c1;
-  a7_0=tw::load<V>(o+224L)*c0;
-  a7_1=tw::load<V>(o+240L)*c1;
-  a8_0=tw::load<V>(o+256L)*c0;
-  a8_1=tw::load<V>(o+272L)*c1;
-  a9_0=tw::load<V>(o+288L)*c0;
-  a9_1=tw::load<V>(o+304L)*c1;
-  a10_0=tw::load<V>(o+320L)*c0;
-  a10_1=tw::load<V>(o+336L)*c1;
- }
  long j=0;
  for(;j+4<=n;j+=4) {
   { const V b0=tw::load<V>(s+0L); const V b1=tw::load<V>(s+16L);
@@ -334,6 +308,32 @@ TW_NOINLINE void values_11(long n, const float *TW_RESTRICT v, const float *TW_R
    { const V x=tw::splat<V>(v[10L]); a10_0+=x*b0; a10_1+=x*b1; }
   }
   s+=32L; v+=11L; }
+ if(!first) {
+  const V c0=tw::load<V>(c+0L);
+  const V c1=tw::load<V>(c+16L);
+  a0_0+=tw::load<V>(o+0L)*c0;
+  a0_1+=tw::load<V>(o+16L)*c1;
+  a1_0+=tw::load<V>(o+32L)*c0;
+  a1_1+=tw::load<V>(o+48L)*c1;
+  a2_0+=tw::load<V>(o+64L)*c0;
+  a2_1+=tw::load<V>(o+80L)*c1;
+  a3_0+=tw::load<V>(o+96L)*c0;
+  a3_1+=tw::load<V>(o+112L)*c1;
+  a4_0+=tw::load<V>(o+128L)*c0;
+  a4_1+=tw::load<V>(o+144L)*c1;
+  a5_0+=tw::load<V>(o+160L)*c0;
+  a5_1+=tw::load<V>(o+176L)*c1;
+  a6_0+=tw::load<V>(o+192L)*c0;
+  a6_1+=tw::load<V>(o+208L)*c1;
+  a7_0+=tw::load<V>(o+224L)*c0;
+  a7_1+=tw::load<V>(o+240L)*c1;
+  a8_0+=tw::load<V>(o+256L)*c0;
+  a8_1+=tw::load<V>(o+272L)*c1;
+  a9_0+=tw::load<V>(o+288L)*c0;
+  a9_1+=tw::load<V>(o+304L)*c1;
+  a10_0+=tw::load<V>(o+320L)*c0;
+  a10_1+=tw::load<V>(o+336L)*c1;
+ }
  tw::store(o+0L,a0_0);
  tw::store(o+16L,a0_1);
  tw::store(o+32L,a1_0);

@@ -1,4 +1,4 @@
-// cpu_attention version 2, cpu:portable
+// cpu_attention version 3, cpu:portable
 namespace tw_golden_ {
 typedef tw::f32v V; enum { L=4, W=12 };
 struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes; };
@@ -44,20 +44,20 @@ TW_NOINLINE void weigh(const Ctx *x, long o_i0, long o_i1, long q0, long nq, lon
   { const V y=tw::load<V>(p+8L);
    const V z=(y * (float)(0x1.279a74590331dp-2f)); tw::store(p+8L,z); t2=z>t2?z:t2; }
  }
- const V f0=t0==low?V{}:t0, c0=tw::exp(m0-f0); V l0=tw::load<V>(l+0L)*c0;
+ const V f0=t0==low?V{}:t0, c0=tw::exp(m0-f0); V l0={};
  tw::store(m+0L,t0); tw::store(c+0L,c0);
- const V f1=t1==low?V{}:t1, c1=tw::exp(m1-f1); V l1=tw::load<V>(l+4L)*c1;
+ const V f1=t1==low?V{}:t1, c1=tw::exp(m1-f1); V l1={};
  tw::store(m+4L,t1); tw::store(c+4L,c1);
- const V f2=t2==low?V{}:t2, c2=tw::exp(m2-f2); V l2=tw::load<V>(l+8L)*c2;
+ const V f2=t2==low?V{}:t2, c2=tw::exp(m2-f2); V l2={};
  tw::store(m+8L,t2); tw::store(c+8L,c2);
  p=s; for(long j=ja;j<jb;j++,p+=W) {
   { const V y=tw::exp(tw::load<V>(p+0L)-f0); tw::store(p+0L,y); l0+=y; }
   { const V y=tw::exp(tw::load<V>(p+4L)-f1); tw::store(p+4L,y); l1+=y; }
   { const V y=tw::exp(tw::load<V>(p+8L)-f2); tw::store(p+8L,y); l2+=y; }
  }
- tw::store(l+0L,l0);
- tw::store(l+4L,l1);
- tw::store(l+8L,l2);
+ tw::store(l+0L,tw::load<V>(l+0L)*c0+l0);
+ tw::store(l+4L,tw::load<V>(l+4L)*c1+l1);
+ tw::store(l+8L,tw::load<V>(l+8L)*c2+l2);
 }
 TW_NOINLINE void scores_3(const float *TW_RESTRICT k, const float *TW_RESTRICT q, float *TW_RESTRICT s) {
  V c0_0={}, c0_1={}, c0_2={};
@@ -119,20 +119,6 @@ TW_NOINLINE void values_3(long n, const float *TW_RESTRICT v, const float *TW_RE
  V a0_0={}, a0_1={}, a0_2={};
  V a1_0={}, a1_1={}, a1_2={};
  V a2_0={}, a2_1={}, a2_2={};
- if(!first) {
-  const V c0=tw::load<V>(c+0L);
-  const V c1=tw::load<V>(c+4L);
-  const V c2=tw::load<V>(c+8L);
-  a0_0=tw::load<V>(o+0L)*c0;
-  a0_1=tw::load<V>(o+4L)*c1;
-  a0_2=tw::load<V>(o+8L)*c2;
-  a1_0=tw::load<V>(o+12L)*c0;
-  a1_1=tw::load<V>(o+16L)*c1;
-  a1_2=tw::load<V>(o+20L)*c2;
-  a2_0=tw::load<V>(o+24L)*c0;
-  a2_1=tw::load<V>(o+28L)*c1;
-  a2_2=tw::load<V>(o+32L)*c2;
- }
  long j=0;
  for(;j+4<=n;j+=4) {
   { const V b0=tw::load<V>(s+0L); const V b1=tw::load<V>(s+4L); const V b2=tw::load<V>(s+8L);
@@ -163,6 +149,20 @@ TW_NOINLINE void values_3(long n, const float *TW_RESTRICT v, const float *TW_RE
    { const V x=tw::splat<V>(v[2L]); a2_0+=x*b0; a2_1+=x*b1; a2_2+=x*b2; }
   }
   s+=12L; v+=11L; }
+ if(!first) {
+  const V c0=tw::load<V>(c+0L);
+  const V c1=tw::load<V>(c+4L);
+  const V c2=tw::load<V>(c+8L);
+  a0_0+=tw::load<V>(o+0L)*c0;
+  a0_1+=tw::load<V>(o+4L)*c1;
+  a0_2+=tw::load<V>(o+8L)*c2;
+  a1_0+=tw::load<V>(o+12L)*c0;
+  a1_1+=tw::load<V>(o+16L)*c1;
+  a1_2+=tw::load<V>(o+20L)*c2;
+  a2_0+=tw::load<V>(o+24L)*c0;
+  a2_1+=tw::load<V>(o+28L)*c1;
+  a2_2+=tw::load<V>(o+32L)*c2;
+ }
  tw::store(o+0L,a0_0);
  tw::store(o+4L,a0_1);
  tw::store(o+8L,a0_2);
@@ -176,17 +176,6 @@ TW_NOINLINE void values_3(long n, const float *TW_RESTRICT v, const float *TW_RE
 TW_NOINLINE void values_2(long n, const float *TW_RESTRICT v, const float *TW_RESTRICT s, float *TW_RESTRICT o, const float *TW_RESTRICT c, long first) {
  V a0_0={}, a0_1={}, a0_2={};
  V a1_0={}, a1_1={}, a1_2={};
- if(!first) {
-  const V c0=tw::load<V>(c+0L);
-  const V c1=tw::load<V>(c+4L);
-  const V c2=tw::load<V>(c+8L);
-  a0_0=tw::load<V>(o+0L)*c0;
-  a0_1=tw::load<V>(o+4L)*c1;
-  a0_2=tw::load<V>(o+8L)*c2;
-  a1_0=tw::load<V>(o+12L)*c0;
-  a1_1=tw::load<V>(o+16L)*c1;
-  a1_2=tw::load<V>(o+20L)*c2;
- }
  long j=0;
  for(;j+4<=n;j+=4) {
   { const V b0=tw::load<V>(s+0L); const V b1=tw::load<V>(s+4L); const V b2=tw::load<V>(s+8L);
@@ -212,6 +201,17 @@ TW_NOINLINE void values_2(long n, const float *TW_RESTRICT v, const float *TW_RE
    { const V x=tw::splat<V>(v[1L]); a1_0+=x*b0; a1_1+=x*b1; a1_2+=x*b2; }
   }
   s+=12L; v+=11L; }
+ if(!first) {
+  const V c0=tw::load<V>(c+0L);
+  const V c1=tw::load<V>(c+4L);
+  const V c2=tw::load<V>(c+8L);
+  a0_0+=tw::load<V>(o+0L)*c0;
+  a0_1+=tw::load<V>(o+4L)*c1;
+  a0_2+=tw::load<V>(o+8L)*c2;
+  a1_0+=tw::load<V>(o+12L)*c0;
+  a1_1+=tw::load<V>(o+16L)*c1;
+  a1_2+=tw::load<V>(o+20L)*c2;
+ }
  tw::store(o+0L,a0_0);
  tw::store(o+4L,a0_1);
  tw::store(o+8L,a0_2);

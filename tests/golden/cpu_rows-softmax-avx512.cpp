@@ -1,4 +1,4 @@
-// cpu_rows version 4, cpu:avx512
+// cpu_rows version 5, cpu:avx512
 namespace tw_golden_ {
 struct tw_golden_task0_ctx {
  const tw_env * env;

@@ -1,4 +1,4 @@
-// cpu_rows version 4, cpu:portable
+// cpu_rows version 5, cpu:portable
 namespace tw_golden_ {
 struct tw_golden_task0_ctx {
  const tw_env * env;

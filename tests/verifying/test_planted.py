@@ -28,7 +28,7 @@ def problem(p: Program, compute: Kernel) -> str | None:
         views = []
         for t, address in zip((*p.inputs, *p.outputs), pointers, strict=True):
             kind = numpy_dtype(t.dtype)
-            data = (ctypes.c_char * (t.size * kind.itemsize)).from_address(address)
+            data: Any = (ctypes.c_char * (t.size * kind.itemsize)).from_address(address)
             views.append(np.frombuffer(data, kind).reshape(t.shape))
         count = len(p.inputs)
         decoded = [decode(v, t.dtype) for v, t in zip(views[:count], p.inputs, strict=True)]
@@ -170,7 +170,7 @@ def test_a_sum_of_squares_about_the_mean_passes_and_not_without_its_last_term(n:
     x = te.input("x", (8, n))
     total = te.compute((8,), lambda i: te.sum(n, lambda k: x[i, k]))
     p, _ = te.program(te.compute((8,), lambda i: te.sum(n, lambda k: (x[i, k] - total[i] / n) ** 2)))
-    about = lambda x: ((x - x.mean(1, keepdims=True)) ** 2).sum(1)  # noqa: E731
+    about: Kernel = lambda x: ((x - x.mean(1, keepdims=True)) ** 2).sum(1)  # noqa: E731
     assert problem(p, about) is None
     assert problem(p, lambda x: serial_welford(x) * F(n)) is None
     assert problem(p, lambda x: row_of(about(x), 3, about(x)[3] - (x[3, -1] - x[3].mean()) ** 2))
@@ -211,16 +211,17 @@ def test_a_layer_norm_passes_and_not_with_one_element_less_in_its_variance(dtype
     p = built_in("layer_norm", shape="8,512", dtype=dtype)
 
     def norm(x: Array, w: Array, b: Array, ddof: int = 0) -> Array:
-        return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, ddof=ddof, keepdims=True) + F(1e-5)) * w + b
+        spread = np.sqrt(x.var(1, ddof=ddof, keepdims=True) + F(1e-5))
+        return np.asarray((x - x.mean(1, keepdims=True)) / spread * w + b, F)
 
     assert problem(p, norm) is None
-    assert problem(p, lambda *a: norm(*a, ddof=1))
+    assert problem(p, lambda x, w, b: norm(x, w, b, 1))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_long_16_bit_sum_passes_and_not_without_a_term(dtype: str) -> None:
     p = built_in("sum", shape="8,65536", dim=1, dtype=dtype)
-    total = lambda x: x.sum(1, dtype=F)  # noqa: E731
+    total: Kernel = lambda x: x.sum(1, dtype=F)  # noqa: E731
     assert problem(p, total) is None
     assert problem(p, lambda x: row_of(total(x), 3, total(x)[3] - x[3, np.flatnonzero(x[3])[-1]]))
     assert problem(p, lambda x: x.astype(np.float16).cumsum(1, dtype=np.float16)[:, -1])
@@ -239,7 +240,7 @@ def best_of(n: int, better: Callable[..., te.Reduction], m: int = 41) -> Program
 @pytest.mark.parametrize("n", [50, 1000])
 def test_a_position_of_computed_values_is_the_best_or_as_good(n: int, better: Any, numpy: Any) -> None:
     p = best_of(n, better)
-    single = lambda x: numpy(np.exp(x) * F(3), 1)  # noqa: E731
+    single: Kernel = lambda x: numpy(np.exp(x) * F(3), 1)  # noqa: E731
     assert problem(p, single) is None
     assert problem(p, lambda x: n - 1 - numpy((np.exp(x) * F(3))[:, ::-1], 1)) is None  # the last of equals
     for row, wrong in ((-1, 0), (5, n - 1), (0, n), (7, -1)):
@@ -250,8 +251,8 @@ def test_a_position_of_computed_values_is_the_best_or_as_good(n: int, better: An
 def test_a_position_of_the_second_best_is_as_good_up_to_rounding() -> None:
     def combine(a: Any, b: Any) -> tuple[Any, ...]:
         first = a[0] >= b[0]
-        pick = lambda n: te.select(first, a[n], b[n])  # noqa: E731
-        runner = lambda n: te.select(  # noqa: E731
+        pick: Kernel = lambda n: te.select(first, a[n], b[n])  # noqa: E731
+        runner: Kernel = lambda n: te.select(  # noqa: E731
             first, te.select(a[2] >= b[0], a[n + 2], b[n]), te.select(a[0] >= b[2], a[n], b[n + 2])
         )
         return pick(0), pick(1), runner(0), runner(1)
@@ -259,9 +260,9 @@ def test_a_position_of_the_second_best_is_as_good_up_to_rounding() -> None:
     types = ("float32", "int64", "float32", "int64")
     m = te.monoid("top2", (-np.inf, -1, -np.inf, -1), combine, lambda v, i, w, j: j, types)
     x = te.input("x", (20, 300))
-    term = lambda i, r: (te.exp(x[i, r]), te.cast(r, "int64"), -np.inf, -1)  # noqa: E731
+    term: Kernel = lambda i, r: (te.exp(x[i, r]), te.cast(r, "int64"), -np.inf, -1)  # noqa: E731
     p, _ = te.program(te.compute((20,), lambda i: te.reduce(m, 300, lambda r: term(i, r))))
-    second = lambda x: np.argsort(-np.exp(x), 1, kind="stable")[:, 1]  # noqa: E731
+    second: Kernel = lambda x: np.argsort(-np.exp(x), 1, kind="stable")[:, 1]  # noqa: E731
     assert problem(p, second) is None
     assert problem(p, lambda x: np.argsort(-np.exp(x), 1, kind="stable")[:, 0])
     assert problem(p, lambda x: row_of(second(x), 4, np.argsort(-x[4])[2]))
@@ -295,7 +296,7 @@ def test_of_a_value_and_its_position_each_must_be_right() -> None:
 def test_a_count_may_be_off_by_what_rounding_decides_only() -> None:
     x = te.input("x", (20, 5000))
     p, _ = te.program(te.compute((20,), lambda i: te.sum(5000, lambda k: te.cast(te.exp(x[i, k]) > 1.5, "int32"))))
-    count = lambda x: (np.exp(x) > F(1.5)).sum(1)  # noqa: E731
+    count: Kernel = lambda x: (np.exp(x) > F(1.5)).sum(1)  # noqa: E731
     assert problem(p, count) is None
     assert problem(p, lambda x: row_of(count(x), 3, count(x)[3] - 1))
     assert problem(p, lambda x: np.ma.array(count(x), mask=np.arange(20) == 9))
@@ -306,7 +307,7 @@ def test_an_element_never_written_is_found_whatever_its_type_holds(dtype: str) -
     x = te.input("x", (300,))
     condition = te.compute((300,), lambda i: x[i] * 0.3 > 0.1)
     p, _ = te.program(condition if dtype == "bool" else te.compute((300,), lambda i: te.cast(condition[i], dtype)))
-    honest = lambda x: x * F(0.3) > F(0.1)  # noqa: E731
+    honest: Kernel = lambda x: x * F(0.3) > F(0.1)  # noqa: E731
     assert problem(p, honest) is None
     assert problem(p, lambda x: np.ma.array(honest(x), mask=np.arange(300) == 299))
     assert problem(p, lambda x: row_of(honest(x), 17, ~honest(x)[17]))

@@ -307,7 +307,7 @@ def _weigh(p: AttentionTiling) -> str:
     for v in every:
         at = v * p.lanes
         lines += [
-            f" const V f{v}=t{v}==low?V{{}}:t{v}, c{v}=tw::exp(m{v}-f{v}); V l{v}=tw::load<V>(l+{at}L)*c{v};",
+            f" const V f{v}=t{v}==low?V{{}}:t{v}, c{v}=tw::exp(m{v}-f{v}); V l{v}={{}};",
             f" tw::store(m+{at}L,t{v}); tw::store(c+{at}L,c{v});",
         ]
     lines.append(" p=s; for(long j=ja;j<jb;j++,p+=W) {")
@@ -315,7 +315,7 @@ def _weigh(p: AttentionTiling) -> str:
         place = f"p+{v * p.lanes}L"
         lines.append(f"  {{ const V y=tw::exp(tw::load<V>({place})-f{v}); tw::store({place},y); l{v}+=y; }}")
     lines.append(" }")
-    lines += [f" tw::store(l+{v * p.lanes}L,l{v});" for v in every]
+    lines += [f" tw::store(l+{v * p.lanes}L,tw::load<V>(l+{v * p.lanes}L)*c{v}+l{v});" for v in every]
     return "\n".join([*lines, "}"])
 
 

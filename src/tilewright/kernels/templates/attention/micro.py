@@ -41,10 +41,6 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
     ]
     cells = [(i, v) for i in range(rows) for v in range(p.vectors)]
     lines += [" V " + ", ".join(f"a{i}_{v}={{}}" for v in range(p.vectors)) + ";" for i in range(rows)]
-    lines.append(" if(!first) {")
-    lines += [f"  const V c{v}=tw::load<V>(c+{v * lanes}L);" for v in range(p.vectors)]
-    lines += [f"  a{i}_{v}=tw::load<V>(o+{i * w + v * lanes}L)*c{v};" for i, v in cells]
-    lines.append(" }")
 
     def step(u: int) -> None:
         loads = "".join(f" const V b{v}=tw::load<V>(s+{u * w + v * lanes}L);" for v in range(p.vectors))
@@ -64,6 +60,10 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
     lines.append(" for(;j<n;j++) {")
     step(0)
     lines.append(f"  s+={w}L; v+={along}L; }}")
+    lines.append(" if(!first) {")  # last: a total that all keys go into would round with each of them
+    lines += [f"  const V c{v}=tw::load<V>(c+{v * lanes}L);" for v in range(p.vectors)]
+    lines += [f"  a{i}_{v}+=tw::load<V>(o+{i * w + v * lanes}L)*c{v};" for i, v in cells]
+    lines.append(" }")
     lines += [f" tw::store(o+{i * w + v * lanes}L,a{i}_{v});" for i, v in cells]
     return "\n".join([*lines, "}"])
 

@@ -15,7 +15,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CPU_ATTENTION = PlannedTemplate(
     name="cpu_attention",
     family="attention",
-    version=2,
+    version=3,
     kinds=("cpu",),
     refusal="is no attention",
     find=match,

@@ -43,6 +43,8 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_ROWS = 30
 MAX_VECTORS = 16
+LONGEST = 1536
+"""Steps of K that one accumulator takes in at most: errors grow with the square root of their number, at least."""
 CODE_LIMIT = 128
 """Multiply-adds in one unrolled loop body, beyond which compiling costs more than it brings."""
 LARGEST_IMAGE = 1 << 30
@@ -217,9 +219,9 @@ def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) 
 
 def depths(k: int, short: bool) -> list[int]:
     """Values of KC: even divisions of K, rounded up to 16; short ones for one or two rows."""
-    wanted = (8, 12, 16, 24, 32, 64, 128, 256) if short else (64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
+    wanted = (8, 12, 16, 24, 32, 64, 128, 256, 1024) if short else (64, 96, 128, 192, 256, 384, 512, 768, 1024)
     even = {ceildiv(ceildiv(k, ceildiv(k, q)), 16) * 16 if q >= 16 else q for q in wanted if q < k}
-    return sorted({min(k, q) for q in even} | {k})
+    return sorted({min(k, q) for q in even} | ({k} if k <= LONGEST else set()))
 
 
 def heights(m: int) -> list[int]:
@@ -335,7 +337,8 @@ def _depths(form: Form, k: int, even: set[int]) -> set[int]:
     if not form.nested:
         return even
     trips = k // form.unit
-    return {form.unit * t for t in {1, ceildiv(trips, 2), trips}}
+    most = max(1, min(trips, LONGEST // form.unit))
+    return {form.unit * t for t in {1, ceildiv(most, 2), most}}
 
 
 def _clips(c: Contraction, target: Target, images: int, rows: int, lines: int, vectors: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
@@ -15,7 +16,8 @@ from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.generic.nests import PartTiling, loops
+from tilewright.kernels.templates.chains import widened
+from tilewright.kernels.templates.generic.nests import PartTiling, loops, reduction
 
 ALIGN = 64
 
@@ -82,6 +84,7 @@ class _PartPrinter:
     plan: PartTiling
     types: tuple[str, ...] = field(init=False)
     memo: Memo = field(default_factory=Memo)
+    blocked: bool = False  # whether accumulators of a block take in elements
 
     def __post_init__(self) -> None:
         self.ranges = {a: (0, n - 1) for a, n in self.plan.part.ranges.items()}
@@ -105,6 +108,11 @@ class _PartPrinter:
             before[depth] = self._start
             if plan.part.scanned is None:
                 after[depth] = self._finish
+            around = reduction(plan)[1]
+            if around is not None:
+                self.blocked = True
+                before[depth + around] = partial(self._start, block=True)
+                after[depth + around] = self._take_in
         with w.block():
             self.emitter.nest(
                 w, description, self._body, before=before, after=after, loops=chosen, blocks=blocks, scope=scope
@@ -147,10 +155,10 @@ class _PartPrinter:
             count=point.count if vector else None,
         )
 
-    def _type(self, e: Expr, component: int) -> str:
+    def _type(self, e: Expr, component: int, lane: str = "") -> str:
         if self.plan.vector is None:
-            return computed(e.dtype)
-        return f"tw::vec<{self.types[component]}, {self.plan.lanes}>"
+            return lane or computed(e.dtype)
+        return f"tw::vec<{lane or self.types[component]}, {self.plan.lanes}>"
 
     def _value(self, printer: Printer, e: Expr) -> str:
         """Text of an accumulator's value; conditions are kept as masks of int lanes."""
@@ -159,13 +167,39 @@ class _PartPrinter:
         return printer.text(e)
 
     # -- reductions
-    def _start(self, w: Writer, scope: Scope) -> None:
-        _plan, monoid = self.plan, self.plan.part.monoid
+    def _start(self, w: Writer, scope: Scope, block: bool = False) -> None:
+        monoid = self.plan.part.monoid
         assert monoid is not None
         for point in self._accumulators(scope):
             printer = self._printer(point, True, {})
             for c, e in enumerate(monoid.identity):
-                w.line(f"{self._type(e, c)} a{c}_{point.suffix} = {self._value(printer, e)};")
+                if self._wide and not block:
+                    w.line(f"{self._type(e, c, 'double')} {_name(c, point)} = {{}};")
+                else:
+                    w.line(f"{self._type(e, c)} {_name(c, point, block)} = {self._value(printer, e)};")
+
+    @property
+    def _wide(self) -> bool:
+        """Whether totals of blocks are float64."""
+        return self.blocked and self.plan.part.monoid is not None and widened(self.plan.part.monoid)
+
+    def _take_in(self, w: Writer, scope: Scope) -> None:
+        """Combine the accumulators of a block with those of the whole."""
+        monoid = self.plan.part.monoid
+        assert monoid is not None
+        parts = range(len(monoid.identity))
+        for point in self._accumulators(scope):
+            if self._wide:
+                block = self._converted(_name(0, point, True), monoid.identity[0], "double")
+                w.line(f"{_name(0, point)} += {block};")
+                continue
+            with w.block():
+                self._merge(w, point, [_name(c, point) for c in parts], [_name(c, point, True) for c in parts])
+
+    def _converted(self, text: str, e: Expr, lane: str) -> str:
+        """Lanes of an accumulator in another C type."""
+        vector = self.plan.vector is not None
+        return f"tw::convert<{self._type(e, 0, lane)}>({text})" if vector else f"({lane}){text}"
 
     def _accumulators(self, scope: Scope) -> list[_Point]:
         if not self.plan.across:
@@ -192,7 +226,7 @@ class _PartPrinter:
         part = self.plan.part
         monoid = part.monoid
         assert monoid is not None
-        names = [f"a{c}_{point.suffix}" for c in range(len(part.body))]
+        names = [_name(c, point, self.blocked) for c in range(len(part.body))]
         with w.block():
             printer.bind(part.body, w.line, self.emitter.fresh)
             for c, e in enumerate(part.body):
@@ -200,16 +234,22 @@ class _PartPrinter:
                 if self.plan.across and point.count is not None:
                     text = f"tw::select({self._live(point)}, {text}, {self._value(printer, monoid.identity[c])})"
                 w.line(f"const {self._type(e, c)} b{c} = {text};")
-            var = {f"l{c}": n for c, n in enumerate(names)} | {f"r{c}": f"b{c}" for c in range(len(names))}
-            merge = self._printer(point, True, var)
-            merge.bind(monoid.combine, w.line, self.emitter.fresh)
-            if len(names) == 1:
-                w.line(f"{names[0]} = {self._value(merge, monoid.combine[0])};")
-                return
-            for c, e in enumerate(monoid.combine):
-                w.line(f"const {self._type(e, c)} n{c} = {self._value(merge, e)};")
-            for c, n in enumerate(names):
-                w.line(f"{n} = n{c};")
+            self._merge(w, point, names, [f"b{c}" for c in range(len(names))])
+
+    def _merge(self, w: Writer, point: _Point, into: list[str], other: list[str]) -> None:
+        """Combine partial results with others, inside a block of their own."""
+        monoid = self.plan.part.monoid
+        assert monoid is not None
+        var = {f"l{c}": n for c, n in enumerate(into)} | {f"r{c}": n for c, n in enumerate(other)}
+        merge = self._printer(point, True, var)
+        merge.bind(monoid.combine, w.line, self.emitter.fresh)
+        if len(into) == 1:
+            w.line(f"{into[0]} = {self._value(merge, monoid.combine[0])};")
+            return
+        for c, e in enumerate(monoid.combine):
+            w.line(f"const {self._type(e, c)} n{c} = {self._value(merge, e)};")
+        for c, n in enumerate(into):
+            w.line(f"{n} = n{c};")
 
     def _live(self, point: _Point) -> str:
         return f"tw::first<tw::mask<tw::vec<{self.types[0]}, {self.plan.lanes}>>>({point.count})"
@@ -230,6 +270,10 @@ class _PartPrinter:
                         total = _merged(operator, total, f"a0_{first}{v}")
                     w.line(f"const {self.types[0]} h = {_ACROSS[operator]}({total});")
                     names = {"l0": "h"}
+                elif self._wide:
+                    e = monoid.identity[0]
+                    w.line(f"const {self._type(e, 0)} h = {self._converted(names['l0'], e, 'float')};")
+                    names = {"l0": "h"}
                 printer = self._printer(point, not plan.across, names)
                 self._store(w, printer, point)
 
@@ -239,6 +283,11 @@ class _PartPrinter:
         tensor = self.program.tensors[part.target]
         count = point.count if printer.lanes is not None else None
         w.line(write(printer, tensor, tuple(axis(a) for a in part.axes), part.value, count))
+
+
+def _name(component: int, point: _Point, block: bool = False) -> str:
+    """The name of an accumulator: of all terms, or of a block of them."""
+    return f"{'p' if block else 'a'}{component}_{point.suffix}"
 
 
 def _merged(operator: str, a: str, b: str) -> str:

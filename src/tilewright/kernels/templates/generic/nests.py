@@ -11,6 +11,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers, axi
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.chains import cut, longest
 from tilewright.kernels.templates.generic.knobs import NONE, lane_count
 
 
@@ -101,9 +102,8 @@ def loops(plan: PartTiling) -> tuple[Loop, ...]:
         outer.append(Loop(a, span[a], plan.block(a), level="register" if plan.block(a) > 1 else "l1"))
         span[a] = min(span[a], plan.block(a))
     outer = _parallel(outer, min(plan.parallel, plan.share or len(outer)))
-    for a in plan.reduce:
-        outer.append(Loop(a, span[a], plan.block(a), level="register" if plan.block(a) > 1 else "l1"))
-        span[a] = min(span[a], plan.block(a))
+    outer += reduction(plan)[0]
+    span |= {a: min(span[a], plan.block(a)) for a in plan.reduce}
     if plan.rows_axis is not None and plan.rows > 1:
         outer.append(Loop(plan.rows_axis, span[plan.rows_axis], 1, "unroll", "register"))
     if plan.vector is not None:
@@ -111,6 +111,17 @@ def loops(plan: PartTiling) -> tuple[Loop, ...]:
             outer.append(Loop(plan.vector, span[plan.vector], plan.lanes, "unroll", "register"))
         outer.append(Loop(plan.vector, min(span[plan.vector], plan.lanes), 1, "vector", "register"))
     return tuple(outer)
+
+
+def reduction(plan: PartTiling) -> tuple[tuple[Loop, ...], int | None]:
+    """The loops of a reduction or a scan; and how many of them stand around a block with accumulators of its own."""
+    part = plan.part
+    found = tuple(
+        Loop(a, part.ranges[a], plan.block(a), level="register" if plan.block(a) > 1 else "l1") for a in plan.reduce
+    )
+    if part.monoid is None or part.scanned is not None:
+        return found, None
+    return cut(found, longest(part.monoid, part.body))
 
 
 def _parallel(outer: list[Loop], count: int) -> list[Loop]:

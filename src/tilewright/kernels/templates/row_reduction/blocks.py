@@ -1,6 +1,6 @@
 """Prints the accumulation of moments (``moments.py``): by blocks of vectors that are in registers.
 
-Lanes keep a pivot, which is their mean in the first block, and of what is left without it a sum and the sum of
+Lanes keep a pivot, their first element, and of what is left without it a sum and the sum of
 squared deviations; they share a count. A block of ``k`` vectors adds its own sum and its deviations from its own
 mean, lane by lane, and what its mean is away from that of all before. The pivot makes no difference but to rounding,
 which is then in proportion to the elements' spread. Tails are blocks of one vector in which some lanes count nothing:
@@ -16,11 +16,15 @@ WHOLE, TAIL = 0, 1
 """Accumulators: of whole vectors, and of those of which some lanes are in use."""
 
 
-def start(w: Writer, s: RowStage, q: int, kind: str, vector: str) -> None:
-    """Declare a row's accumulators, of lanes ``kind``: count and its inverse, pivot, sum, squared deviations."""
+def start(w: Writer, s: RowStage, q: int, kind: str, vector: str, total: str) -> None:
+    """Declare a row's accumulators, of lanes ``kind``: count and its inverse, pivot, sum, squared deviations.
+
+    ``total``: the type of vectors of sums.
+    """
     for part in (WHOLE, TAIL):
         w.line(f"{kind} {s.name}n_{q}_{part} = 0, {s.name}r_{q}_{part} = 0;")
-        w.line(f"{vector} {s.name}p_{q}_{part} = {{}}, {s.name}s_{q}_{part} = {{}}, {s.name}d_{q}_{part} = {{}};")
+        w.line(f"{vector} {s.name}p_{q}_{part} = {{}};")
+        w.line(f"{total} {s.name}s_{q}_{part} = {{}}, {s.name}d_{q}_{part} = {{}};")
 
 
 def update(w: Writer, s: RowStage, q: int, part: int, vectors: list[str]) -> None:
@@ -29,25 +33,34 @@ def update(w: Writer, s: RowStage, q: int, part: int, vectors: list[str]) -> Non
     w.line(f"block{len(vectors)}({state}, {', '.join(vectors)});")
 
 
-def across(w: Writer, s: RowStage, q: int, kind: str, vector: str, lanes: int, rest: str | None) -> list[str]:
-    """Merge a row's accumulators: texts of count, sum, and squared deviations. ``rest``: lanes in use in tails."""
+def across(
+    w: Writer, s: RowStage, q: int, kinds: tuple[str, str], vectors: tuple[str, str], lanes: int, rest: str | None
+) -> list[str]:
+    """Merge a row's accumulators: texts of count, sum, and squared deviations. ``rest``: lanes in use in tails.
+
+    ``kinds`` and ``vectors``: C types of lanes and vectors, those of sums second.
+    """
+    (kind, wide), (vector, total) = kinds, vectors
     n, r, p, t, d = ([f"{s.name}{x}_{q}_{part}" for part in (WHOLE, TAIL)] for x in "nrpsd")
-    count, pivot, mean, far = (f"{s.name}{x}_{q}" for x in ("count", "pivot", "mean", "far"))
+    count, pivot, whole, mean, far = (f"{s.name}{x}_{q}" for x in ("count", "pivot", "total", "mean", "far"))
     parts = (WHOLE,) if rest is None else (WHOLE, TAIL)
-    off, used = [f"{s.name}off_{q}_{k}" for k in (WHOLE, TAIL)], f"tw::first<tw::mask<{vector}>>({rest})"
+    off, own = ([f"{s.name}{x}_{q}_{k}" for k in (WHOLE, TAIL)] for x in ("off", "own"))
+
+    def used(k: int, text: str, v: str) -> str:
+        return text if k == WHOLE else f"tw::select(tw::first<tw::mask<{v}>>({rest}), {text}, {v}{{}})"
+
     w.line(f"const {kind} {count} = {n[WHOLE]} * {lanes}{f' + {n[TAIL]} * ({kind})({rest})' if rest else ''};")
     w.line(f"const {kind} {pivot} = {p[WHOLE]}[0];")
-    total = []
     for k in parts:
-        text = f"({p[k]} - {pivot}) + {t[k]} * {r[k]}"
-        w.line(f"const {vector} {off[k]} = {text if k == WHOLE else f'tw::select({used}, {text}, {vector}{{}})'};")
-        total.append(f"{off[k]} * {n[k]}")
-    w.line(f"const {kind} {mean} = tw::hsum({' + '.join(total)}) / {count};")
-    w.line(f"{vector} {far} = apart({off[WHOLE]}, {n[WHOLE]}, {d[WHOLE]}, {mean});")
-    if rest is not None:
-        tail = f"apart({off[TAIL]}, {n[TAIL]}, {d[TAIL]}, {mean})"
-        w.line(f"{far} += tw::select({used}, {tail}, {vector}{{}});")
-    return [count, f"({pivot} + {mean}) * {count}", f"tw::hsum({far})"]
+        mine = f"({p[k]} - {pivot}) + tw::convert<{vector}>({t[k]}) * {r[k]}"
+        summed = f"tw::convert<{total}>({p[k]} - {pivot}) * {n[k]} + {t[k]}"
+        w.line(f"const {vector} {off[k]} = {used(k, mine, vector)};")
+        w.line(f"const {total} {own[k]} = {used(k, summed, total)};")
+    w.line(f"const {wide} {whole} = tw::hsum({' + '.join(own[k] for k in parts)});")
+    w.line(f"const {kind} {mean} = ({kind})({whole} / {count});")
+    apart = [used(k, f"apart({off[k]}, {n[k]}, {d[k]}, {mean})", total) for k in parts]
+    w.line(f"const {total} {far} = {' + '.join(apart)};")
+    return [count, f"({kind})(({wide}){pivot} * {count} + {whole})", f"({kind})tw::hsum({far})"]
 
 
 def functions(sizes: set[int]) -> list[str]:
@@ -56,26 +69,26 @@ def functions(sizes: set[int]) -> list[str]:
     for k in sorted(sizes):
         _block(w, k)
     w.line("// Squared deviations from the row's mean of what lanes hold.")
-    with w.block("template <class T, class V> TW_INLINE V apart(V own, T count, V squares, T mean)"):
+    with w.block("template <class T, class V, class W> TW_INLINE W apart(V own, T count, W squares, T mean)"):
         w.line("const V d = own - mean;")
-        w.line("return squares + d * (d * count);")
+        w.line("return squares + tw::convert<W>(d * (d * count));")
     return w.lines
 
 
 def _block(w: Writer, k: int) -> None:
-    """``T`` is the type of a lane, ``V`` of a vector; ``inverse`` of a count of 0 is 0."""
-    state, names = "T &count, T &inverse, V &pivot, V &sum, V &squares", ", ".join(f"V x{v}" for v in range(k))
+    """``T`` is the type of a lane, ``V`` of a vector, ``W`` of one of sums; ``inverse`` of a count of 0 is 0."""
+    state, names = "T &count, T &inverse, V &pivot, W &sum, W &squares", ", ".join(f"V x{v}" for v in range(k))
     share = f" * (T){1 / k!r}" if k > 1 else ""
-    with w.block(f"template <class T, class V> TW_INLINE void block{k}({state}, {names})"):
+    with w.block(f"template <class T, class V, class W> TW_INLINE void block{k}({state}, {names})"):
         with w.block("if (count == 0)"):
-            w.line(f"const V first = {_sum('x', k)}{share};")
-            w.line("pivot = first - first == V{} ? first : V{};  // not where it is infinite or NaN")
+            w.line("pivot = x0 - x0 == V{} ? x0 : V{};  // not where it is infinite or NaN")
         for v in range(k):
             w.line(f"const V y{v} = x{v} - pivot;")
         w.line(f"const V own = {_sum('y', k)};")
         w.line(f"const V mean = own{share};")
-        w.line("const V apart = mean - sum * inverse;")
+        w.line("const V apart = mean - tw::convert<V>(sum) * inverse;")
         w.line(f"inverse = 1 / (count + {k});")
+        w.line(f"V more = apart * (apart * (count * inverse * {k}));")
         if k > 1:
             for v in range(k):
                 w.line(f"const V d{v} = y{v} - mean;")
@@ -83,9 +96,9 @@ def _block(w: Writer, k: int) -> None:
                 w.line(f"V q{v} = d{v} * d{v};")
             for v in range(2, k):
                 w.line(f"q{v % 2} += d{v} * d{v};")
-            w.line("squares += q0 + q1;")
-        w.line(f"squares += apart * (apart * (count * inverse * {k}));")
-        w.line("sum += own;")
+            w.line("more += q0 + q1;")
+        w.line("squares += tw::convert<W>(more);")
+        w.line("sum += tw::convert<W>(own);")
         w.line(f"count += {k};")
 
 

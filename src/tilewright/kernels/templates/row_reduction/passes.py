@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from tilewright.kernels.codegen.access import MemoryPrinter, write
-from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile, plus
+from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, Tile, plus
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
@@ -14,6 +15,7 @@ from tilewright.kernels.expression.program import Tensor, count_ops
 from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
 from tilewright.kernels.loopnest import Loop
+from tilewright.kernels.templates.chains import CHAIN, cut, widened
 from tilewright.kernels.templates.row_reduction import blocks
 from tilewright.kernels.templates.row_reduction.hoist import Hoist, moving_names, value_text
 from tilewright.kernels.templates.row_reduction.monoids import in_order
@@ -156,8 +158,14 @@ class Passes:
         """Pass ``n`` over the columns, or the part of the innermost axis that the scope says."""
         plan, p = self.plan, self.plan.program
         names = [{name: f"p{n}{name}_{q}" for name in hoist.found} for q in range(rows)]
+        loops, around = self._loops(n)
+        long = [s for s in self._reductions(n) if around is not None and self._widened(s)]
         for s in self._reductions(n):
-            self._start(w, s, rows)
+            if s in long:
+                for q in range(rows):
+                    w.line(f"{self.vec('double')} {s.name}t_{q} = {{}};")
+            else:
+                self._start(w, s, rows)
         point = _Point(self, n, self._computed(n), bodies, names, rows)
         if plan.keep == REGISTERS:
             for v in range(-(-p.run // plan.lanes)):
@@ -170,10 +178,46 @@ class Passes:
         if length is not None and point.moments:
             # One block of what is left: a chain of blocks of one vector each would be slow.
             sizes = (sizes[0], length % sizes[0] // plan.lanes * plan.lanes)
-        columns = [Loop(a, extent, 1) for a, extent in p.columns[:-1]]
-        walk = [x for x in every.loops if x.axis == p.inner and x.level == "register"][:1]
         printed = {p.inner: tuple(dict.fromkeys(x for x in sizes if x))}
-        self.emitter.nest(w, every, point.vectors, loops=[*columns, *walk], blocks=printed, scope=scope)
+        before: dict[int, Hook] = {}
+        after: dict[int, Hook] = {}
+        if around is not None and long:
+            before[around] = lambda w, _: self._open(w, long, rows)
+            after[around] = lambda w, _: self._take_in(w, long, rows)
+        self.emitter.nest(w, every, point.vectors, loops=loops, blocks=printed, scope=scope, before=before, after=after)
+
+    def _loops(self, n: int) -> tuple[tuple[Loop, ...], int | None]:
+        """The loops over columns of pass ``n``, and how many of them stand around a block of a long sum."""
+        p = self.plan.program
+        columns = [Loop(a, extent, 1) for a, extent in p.columns[:-1]]
+        walk = [x for x in nest(self.plan, n).loops if x.axis == p.inner and x.level == "register"][:1]
+        held = self.plan.keep == REGISTERS or not any(self._widened(s) for s in self._reductions(n))
+        return cut([*columns, *walk], None if held else CHAIN)
+
+    def _open(self, w: Writer, long: list[RowStage], rows: int) -> None:
+        """Start a block of long sums."""
+        for s in long:
+            self._start(w, s, rows)
+
+    def _wide(self, s: RowStage) -> str:
+        """C type of the lanes of a row's moments: of long rows double."""
+        lane = self.types(s)[0]
+        trips = prod(x.trips for x in self._loops(self.plan.program.level[s.name])[0])
+        return "double" if trips > 2 * CHAIN and self.plan.keep != REGISTERS else lane
+
+    def _widened(self, s: RowStage) -> bool:
+        """Whether a reduction's total is float64 where it is summed in blocks."""
+        return s.monoid is not None and s.name not in self.plan.program.moments and widened(s.monoid)
+
+    def _take_in(self, w: Writer, long: list[RowStage], rows: int) -> None:
+        """Add blocks of long sums to their totals."""
+        for s in long:
+            for q in range(rows):
+                parts = [f"{s.name}a0_{q}_{v}" for v in range(self.plan.vectors)]
+                while len(parts) > 1:
+                    pairs = [f"({a} + {b})" for a, b in zip(parts[::2], parts[1::2], strict=False)]
+                    parts = pairs + parts[2 * len(pairs) :]
+                w.line(f"{s.name}t_{q} += tw::convert<{self.vec('double')}>({parts[0]});")
 
     # ------------------------------------------------------------------ reductions
 
@@ -190,7 +234,7 @@ class Passes:
         for q in range(rows):
             if s.name in self.plan.program.moments:
                 lane = self.types(s)[0]
-                blocks.start(w, s, q, lane, self.vec(lane))
+                blocks.start(w, s, q, lane, self.vec(lane), self.vec(self._wide(s)))
                 continue
             for v in range(self.plan.vectors):
                 for c, (t, e) in enumerate(zip(self.types(s), s.monoid.identity, strict=True)):
@@ -236,8 +280,13 @@ class Passes:
     def _across(self, w: Writer, s: RowStage, q: int) -> list[str]:
         """Merge a row's accumulators; C texts of the partial results that are left."""
         types, lanes = self.types(s), self.plan.lanes
+        if self._widened(s) and self._loops(self.plan.program.level[s.name])[1] is not None:
+            return [f"(float)tw::hsum({s.name}t_{q})"]
         if s.name in self.plan.program.moments:
-            return blocks.across(w, s, q, types[0], self.vec(types[0]), lanes, self.plan.tails)
+            wide = self._wide(s)
+            return blocks.across(
+                w, s, q, (types[0], wide), (self.vec(types[0]), self.vec(wide)), lanes, self.plan.tails
+            )
         parts = [[f"{s.name}a{c}_{q}_{v}" for c in range(len(types))] for v in range(self.plan.vectors)]
         while len(parts) > 1:
             half = len(parts) // 2

@@ -12,7 +12,7 @@ from tilewright.kernels.templates.row_reduction.space import default, plan, spac
 CPU_ROWS = PlannedTemplate(
     name="cpu_rows",
     family="row_reduction",
-    version=4,
+    version=5,
     kinds=("cpu",),
     refusal="is no row reduction",
     find=match,
