@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.expr import FLOATS, MANTISSA
 from tilewright.kernels.expression.program import Program, Stage
-from tilewright.verifying.exact import MANTISSA
 
 Array = npt.NDArray[np.float32]
 
