@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.core import TrialRecord
 from tilewright.database import Database
-from tilewright.tuner import tune
+from tilewright.tuner import session, tune
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import ENDS, why_ended
 
@@ -29,10 +29,18 @@ def test_each_way_to_end(tmp_path: Path) -> None:
     assert ended(tmp_path / "a.db", "matmul", matmul, trials=1) == "trials"
     assert ended(tmp_path / "a.db", "matmul", matmul, trials=0) == "trials"
     assert ended(tmp_path / "a.db", "matmul", matmul, time_budget=0.01) == "time"
-    assert ended(tmp_path / "a.db", "cumsum", {"shape": "4,8"}, strategy="grid") == "space"
+    assert ended(tmp_path / "a.db", "cumsum", {"shape": "4,8"}, strategy="grid", trials=200) == "space"
     stop = threading.Event()
     stop.set()
     assert ended(tmp_path / "a.db", "matmul", matmul, trials=4, stop=stop) == "stopped"
+
+
+def test_a_run_without_a_limit_ends_once_it_has_converged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "converged", lambda history: len(history) >= 2)
+    matmul = {"m": 16, "n": 16, "k": 16}
+    assert ended(tmp_path / "a.db", "matmul", matmul) == "converged"
+    assert ended(tmp_path / "a.db", "matmul", matmul, trials=5) == "trials"
+    assert ended(tmp_path / "a.db", "matmul", matmul, trials=50, until_converged=True) == "converged"
 
 
 def test_a_run_says_when_its_time_is_over(tmp_path: Path) -> None:

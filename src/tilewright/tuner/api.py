@@ -58,7 +58,8 @@ def tune(
 
     ``operator``: a name, ``FILE.py:function``, what ``@tilewright.operator`` made, or a kernel of yours
     (:func:`tilewright.own_kernel`). Its parameters are given as keywords, or in ``params``. ``trials``: in
-    all, failures included (200); 0: the cost model's choice is built, checked, timed and stored. ``resume``: a run's
+    all, failures included (without ``time_budget`` either: 200 at the most, and ``until_converged``); 0: the cost
+    model's choice is built, checked, timed and stored. ``resume``: a run's
     identifier or ``last``, to go on with it up to ``trials``; it keeps its strategy and seed. ``take_over``: also one
     that is stored as running on another host,
     whose process cannot be seen from here. ``time_budget``: seconds after which nothing more is
@@ -83,6 +84,7 @@ def tune(
     from tilewright.tuner.tuning import Tools, Tuning, fail
 
     check_limits(trials, time_budget, threads)
+    until_converged |= trials is None and time_budget is None and resume is None
     strategy, cost_model = method(strategy, cost_model)
     kernel = operator if isinstance(operator, UserKernel) else None
     computes = operator.operator if isinstance(operator, UserKernel) else operator_of(operator)

@@ -132,10 +132,11 @@ def tune_many(
 ) -> list[TunedTask]:
     """Search for the fastest kernels of several tasks on one device. Results are in their order, stored as by ``tune``.
 
-    ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task.
-    ``resume``: go on with the newest unfinished run of each task, where there is one. ``observer`` gives the watcher of
-    the task at a place of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all searches, and every task still gets a
-    short final. An error in one task ends that one alone: it is its ``problem``, and its watcher is warned.
+    ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task,
+    fewer where it has converged. ``resume``: go on with the newest unfinished run of each task, where there is one.
+    ``observer`` gives the watcher of the task at a place of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all
+    searches, and every task still gets a short final. An error in one task ends that one alone: it is its ``problem``,
+    and its watcher is warned.
 
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
@@ -147,6 +148,7 @@ def tune_many(
         raise UsageError("there is no task", "Give one at least")
     for task in tasks:
         check_limits(trials, time_budget, task.threads)
+    until_converged |= trials is None and time_budget is None
     named = method(strategy, cost_model)
     total = trials if trials is not None else None if time_budget is not None else TRIALS * len(tasks)
     watchers = [observer(n) for n in range(len(tasks))]
