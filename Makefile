@@ -1,4 +1,4 @@
-# make demo   environment, install, then tune a matmul and a softmax and print what they won
+# make demo   environment, install, then tune a convolution and a transposition and print what they won
 # make test   environment, development extras, the whole test suite
 # Both need Python 3.11+, a C++ compiler and network access to a package index the first time.
 
@@ -35,8 +35,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.tune
 
 demo: check-tools $(VENV)/.tune
-	@$(BIN)/tilewright tune matmul m=512 n=512 k=512 --trials 64 --db demo.db
-	@$(BIN)/tilewright tune softmax shape=64,1000 --trials 48 --db demo.db
+	@$(BIN)/tilewright tune conv2d n=1 ci=64 h=28 w=28 co=64 kh=3 kw=3 padding=1 layout=NHWC --trials 48 --db demo.db
+	@$(BIN)/tilewright tune transpose shape=1024,1024 --trials 48 --db demo.db
 
 test: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly"
