@@ -16,6 +16,7 @@ PACKAGES = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "chromium": "chromium",
     "clang++": "clang",
+    "git": "git",
     "munged": "munge",
     "prometheus": "prometheus",
     "promtool": "prometheus",

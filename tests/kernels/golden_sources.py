@@ -278,10 +278,8 @@ def check(golden: Golden, source: str, folder: Path, update: bool) -> None:
 def difference(name: str, source: str) -> str:
     """How ``source`` differs from what the last commit prints, or how to see it where that cannot be run."""
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", "HEAD", "src", "tests"], capture_output=True, check=False
-        )
-        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, capture_output=True, check=False)
+        unpack = 'git -C "$1" archive HEAD src tests | tar -x -C "$2"'
+        subprocess.run(["sh", "-c", unpack, "sh", ROOT, folder], capture_output=True, check=False)
         script = Path(__file__).relative_to(ROOT)
         before = subprocess.run(
             [sys.executable, str(script), name], cwd=folder, capture_output=True, text=True, check=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -77,11 +78,21 @@ def test_a_changed_source_needs_a_new_version(label: str, tmp_path: Path, monkey
         check(kept, text, tmp_path, update=False)
 
 
+@pytest.mark.needs("git")
 def test_a_failure_shows_the_difference() -> None:
     golden = GOLDENS["cuda_map-chain-sm_80"]
     source = golden.source()
     shown = difference(golden.name, source.replace("\n}", "\n  // added\n}"))
     assert ("\n+  // added" if (ROOT / ".git").exists() else "in another checkout") in shown
+
+
+def test_a_failure_says_how_to_see_the_difference_where_there_is_no_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in ("sh", "tar"):
+        (tmp_path / program).symlink_to(str(shutil.which(program)))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "in another checkout" in difference("cuda_map-chain-sm_80", "")
 
 
 SHORT = {
