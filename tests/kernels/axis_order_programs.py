@@ -102,5 +102,6 @@ _OTHERS: tuple[Callable[[], Program], ...] = (
 
 PROGRAMS: dict[str, Callable[[], Program]] = {
     **{f"{dtype} {e}": partial(product, e, dtype) for dtype in ("float32", "bfloat16", "int8") for e in _PRODUCTS},
+    **{f"{dtype} {e}": partial(product, e, dtype) for dtype in ("float64", "float16") for e in _PRODUCTS[1:2]},
     **{" ".join((f.func.__name__, *f.args)): f for f in _OTHERS if isinstance(f, partial)},
 }
