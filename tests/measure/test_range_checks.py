@@ -8,7 +8,8 @@ from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, FailureKind, Launch, LaunchProgram, Schedule, Target, Task
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.ranges import varying
+from tilewright.kernels.ranges import at, varying
+from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.measure.measuring import LARGEST_BLOCK, blocks_of, checked_sizes
 from tilewright.measure.runner import LocalRunner
@@ -23,11 +24,28 @@ def test_sizes_cover_ends_powers_of_two_and_every_remainder(low: int, high: int,
     every, within = set(sizes), range(low, high + 1)
     for power in (2**k for k in range(16)):
         assert {power - 1, power, power + 1} & set(within) <= every
-    for block in (b for b in blocks if b <= LARGEST_BLOCK):
+    for block in blocks:
+        if block > LARGEST_BLOCK:
+            assert {block - 1, block, block + 1} & set(within) <= every
+            continue
         for least in (low, block * block):
             behind = {n % block for n in within if n >= least}
             assert {n % block for n in sizes if n >= least} == behind, f"blocks of {block} from {least} on"
-    assert len(sizes) <= 4 * high.bit_length() + 4 + 2 * sum(b for b in blocks if b <= LARGEST_BLOCK)
+    assert len(sizes) <= 4 * high.bit_length() + 4 + sum(2 * b if b <= LARGEST_BLOCK else 3 for b in blocks)
+
+
+def test_blocks_are_those_of_the_loops_over_what_calls_choose(target: Target) -> None:
+    for op, params, knob in (
+        ("matmul", {"m": "1..500", "n": 40, "k": 64}, "MR"),
+        ("softmax", {"shape": "1..400,31"}, "rows"),
+    ):
+        task = Task(get_operator(op).workload(**params), target)
+        extent = varying(task.workload)
+        assert extent is not None
+        (template,) = templates_for(task)
+        schedule = template.default(Task(at(task.workload, extent.high), target)).at(extent, extent.high)
+        blocks = blocks_of(Candidate(task, schedule))
+        assert schedule.values[knob] in blocks
 
 
 def _lowered(candidate: Candidate) -> LoweredKernel:
@@ -58,7 +76,7 @@ def test_a_range_kernel_wrong_for_one_remainder_is_found(
     assert extent is not None
     schedule = Schedule("handmade", 1, (("block", 6), ("fault", fault))).at(extent, 90)
     candidate = Candidate(task, schedule)
-    assert blocks_of(candidate) >= {6, target.vector_bytes // 4, 6 * target.vector_bytes // 4}
+    assert blocks_of(candidate) >= {6}
     with Builder(target, cache=cache, lower=_lowered) as builder:
         (artifact,) = builder.build([candidate])
     assert isinstance(artifact, Artifact)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.closing import Closing
-from tilewright.core import Artifact, Candidate, Device, Failure, Outcome, Target, Task
+from tilewright.core import Artifact, Candidate, Device, Extent, Failure, Outcome, Target, Task, TilewrightError
 from tilewright.kernels.ranges import at, varying
 
 if TYPE_CHECKING:
@@ -68,31 +68,44 @@ ENDS = 3
 """Evenly spaced sizes of a range at which a kernel is checked on every input set; at others on one set, in turns."""
 
 LARGEST_BLOCK = 64
-"""Elements of a block of which every remainder is checked."""
+"""Rows of a block of which every remainder is checked, at most: larger blocks are made of smaller ones."""
 
 
 def checked_sizes(low: int, high: int, blocks: Iterable[int]) -> list[int]:
     """Sizes from ``low`` to ``high`` at which a kernel of a range is checked.
 
-    They are both ends; powers of two, their neighbours and the prime before them; and for blocks of each of the given
-    numbers of elements (2 to ``LARGEST_BLOCK``) every remainder, behind few blocks and behind at least as many as a
-    block has elements. Remainders are taken at the least sizes, which cost least.
+    They are both ends; powers of two, their neighbours and the prime before them; and for each of the given numbers of
+    rows of a block every remainder, behind few blocks and behind at least as many as a block has rows. Of blocks of
+    more than ``LARGEST_BLOCK`` rows they are the sizes of one, and next to it. Remainders are taken at the least sizes,
+    which cost least.
     """
     found = {low, low + 1, high - 1, high}
     for power in (1 << k for k in range(high.bit_length() + 1)):
         prime = next((n for n in range(power - 2, 1, -1) if all(n % d for d in range(2, math.isqrt(n) + 1))), low)
         found |= {power - 1, power, power + 1, prime}
-    for block in sorted({b for b in blocks if 2 <= b <= LARGEST_BLOCK}):
+    for block in set(blocks):
+        if block > LARGEST_BLOCK:
+            found |= {block - 1, block, block + 1}
+            continue
         for start in {low, max(low, block * block)}:
             found |= set(range(start, start + block))
     return sorted(n for n in found if low <= n <= high)
 
 
 def blocks_of(candidate: Candidate) -> set[int]:
-    """Numbers of elements that a schedule's blocks may have along some axis: its numbers, alone and in vectors."""
-    lanes = candidate.task.target.vector_bytes // 4
-    numbers = {int(v) for v in candidate.schedule.values.values() if isinstance(v, int) and v > 0}
-    return numbers | {n * lanes for n in numbers} | {lanes}
+    """How many sizes of its range a kernel has before the remainders of one of its blocks come again.
+
+    Where its template does not describe its loops: the numbers of its schedule.
+    """
+    from tilewright.kernels.templates import get_template
+
+    task, schedule = candidate.task, candidate.schedule
+    try:
+        nests = get_template(schedule.template).nests(task, schedule)
+    except TilewrightError:
+        return {int(v) for v in schedule.values.values() if isinstance(v, int)}
+    chosen = [(nest.axes[x.axis], x.step) for nest in nests for x in nest.loops]
+    return {step // math.gcd(step, n.unit) for n, step in chosen if isinstance(n, Extent)}
 
 
 def at_size(task: Task, items: Sequence[Item], size: int | None = None) -> tuple[Task, list[Item]]:
