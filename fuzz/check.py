@@ -38,8 +38,8 @@ class Failure:
         return asdict(self)
 
     def like(self, other: Failure) -> bool:
-        """Whether it is the same fault, as far as one can tell."""
-        return (self.kind, self.template) == (other.kind, other.template)
+        """Whether it is the same fault, as far as one can tell: of a partition, that of a kernel it consists of."""
+        return self.kind == other.kind and (self.template == other.template or other.template.endswith("partition"))
 
 
 @dataclass

@@ -63,17 +63,17 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session(Options(targets=("portable",), tries=4), Log(tmp_path / "found.jsonl", resume=False), lambda _: None)
 
 
+NIGHTLY = pytest.mark.nightly
+
+
 @pytest.mark.parametrize(
     ("doctor", "kind"),
     [
-        (dropped_term, "wrong"),
-        (off_by_one, "wrong"),
-        (beyond_the_end, "memory"),
-        (crash, "crash"),
-        (no_language, "build"),
+        (dropped_term, "wrong"), (crash, "crash"), (no_language, "build"),
+        pytest.param(off_by_one, "wrong", marks=NIGHTLY), pytest.param(beyond_the_end, "memory", marks=NIGHTLY),
     ],
     ids=lambda x: getattr(x, "__name__", x),
-)
+)  # fmt: skip
 def test_planted_errors_are_found_and_their_programs_made_small(
     session: Session, doctor: Callable[[str], str], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
