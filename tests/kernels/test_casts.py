@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tilewright.backends import get_backend, parse_target
-from tilewright.backends.emulator import run
+from fuzz.machines import OpenCl
+from tilewright.backends import emulator, get_backend, parse_target
+from tilewright.backends.opencl import devices
 from tilewright.core import Candidate, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOAT8, FLOATS
@@ -81,12 +83,12 @@ def arguments(chain: tuple[str, str, str]) -> tuple[Program, Array]:
     return program(*chain, len(x)), x
 
 
-def kernels(target: Target) -> list[tuple[tuple[str, str, str], Candidate]]:
+def kernels(target: Target, generic: str = "") -> list[tuple[tuple[str, str, str], Candidate]]:
     """Every chain by every template that computes it, the generic one too."""
     made = []
     for chain in CHAINS:
         task = task_of(arguments(chain)[0], target, "_".join(chain))
-        general = get_template(f"{target.kind}_generic")
+        general = get_template(generic or f"{target.kind}_generic")
         for t in dict.fromkeys((*computing(task), *([general] if general.matches(task) else []))):
             made.append((chain, Candidate(task, t.default(task))))
     return made
@@ -160,8 +162,21 @@ def test_cuda_kernels_round_as_the_interpreter_does() -> None:
     for (chain, candidate), kernel in zip(made, lowered, strict=True):
         p, x = arguments(chain)
         out = empty_output(p.output.shape, p.output.dtype)
-        assert run(unit, kernel.program, launch_values(candidate), [x], out).ok
+        assert emulator.run(unit, kernel.program, launch_values(candidate), [x], out).ok
         same(out, chain, candidate.schedule.template)
+
+
+@pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
+def test_opencl_kernels_round_as_the_interpreter_does(tmp_path: Path) -> None:
+    machine = OpenCl(tmp_path)
+    made = kernels(machine.target, "cuda_generic")
+    lowered = [get_template(c.schedule.template).lower(c) for _, c in made]
+    assert {chain for chain, _ in made} == {c for c in CHAINS if not set(c) & set(FLOAT8)}
+    unit = machine.build(lowered)
+    for (chain, candidate), kernel in zip(made, lowered, strict=True):
+        p, x = arguments(chain)
+        for run in unit.runs(kernel, launch_values(candidate), [x], [(p.output.shape, p.output.dtype)]):
+            same(run.results[0], chain, candidate.schedule.template)
 
 
 def test_a_conversion_of_an_exact_value_has_no_tolerance() -> None:
