@@ -112,13 +112,14 @@ def _parts(program: Program) -> tuple[Stage, Program | None] | None:
         return None
     body = _bare(later[0].body[0])
     while body.op == "add" and body.args[1].loads() and not _reads(body.args[1], first.name):
-        if _bare(body.args[0]).op == "load" and _bare(body.args[0]).value == first.name:
+        inner = unwidened(body.args[0])
+        if inner.op == "load" and inner.value == first.name:
             break
         return None
     if body.op != "add":
         return None
     core, other = body.args if _reads(body.args[0], first.name) else body.args[::-1]
-    core = _bare(core)
+    core = unwidened(core)
     plain = core.op == "load" and [str(a.value) for a in core.args] == list(later[0].axes)
     if not plain or _reads(other, first.name):
         return None
@@ -161,7 +162,8 @@ def _factors(e: Expr) -> list[Expr]:
 
 
 def _bare(e: Expr) -> Expr:
-    return e if unwidened(e) is e else _bare(unwidened(e))
+    """A result without the conversions that it ends with: :attr:`Projection.bits` allows for their rounding."""
+    return _bare(e.args[0]) if e.op == "cast" and e.dtype in FLOATS else e
 
 
 def _widen(e: Expr) -> Expr:
