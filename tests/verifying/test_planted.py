@@ -14,7 +14,10 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluate
+from tilewright.verifying import tolerance
 from tilewright.verifying.inputs import Array, numpy_dtype
+from tilewright.verifying.references import tolerance_inputs
 from tilewright.verifying.verify import Verifier
 
 F = np.float32
@@ -300,6 +303,18 @@ def test_a_count_may_be_off_by_what_rounding_decides_only() -> None:
     assert problem(p, count) is None
     assert problem(p, lambda x: row_of(count(x), 3, count(x)[3] - 1))
     assert problem(p, lambda x: np.ma.array(count(x), mask=np.arange(20) == 9))
+
+
+def test_whether_any_of_many_conditions_holds_may_be_unsure_only_where_one_is() -> None:
+    x = te.input("x", (40, 3))
+    m = te.monoid("any", (False,), lambda a, b: (a[0] | b[0],), dtype="bool")
+    p, _ = te.program(te.compute((40,), lambda i: te.reduce(m, 3, lambda k: (x[i, k] * 0.3 > 0.5,))))
+    honest: Kernel = lambda x: (x * F(0.3) > F(0.5)).any(1)  # noqa: E731
+    assert problem(p, honest) is None
+    assert problem(p, lambda x: row_of(honest(x), 4, ~honest(x)[4]))
+    found = tolerance.error_program(p)
+    at = (np.where(np.arange(120) == 7, 5 / 3, 1.0).reshape(40, 3),)  # one is next to the edge
+    assert np.flatnonzero(evaluate(found.program, tolerance_inputs(found, p, at)) > 1).tolist() == [2]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "bool"])

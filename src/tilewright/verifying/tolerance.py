@@ -230,7 +230,7 @@ class _Deriver:
         self._emit(plain)
         if s.name in self.exact:
             return
-        errors = [self._error(e, {}) for e in s.body]
+        errors = [self._whether(e) if e.dtype == "bool" else self._error(e, {}) for e in s.body]
         ops = {n.op for e in m.combine for n in e.walk()}
         rounds = bool(ops & {"add", "sub", "mul", "div", "sqrt", "rsqrt", *TRANSCENDENTAL})
         if not any(errors) and not (rounds and any(e.dtype in FLOATS for e in s.body)):

@@ -200,7 +200,8 @@ class Verifier:
         """What kernels are timed on, drawn once: a final moves it to many places."""
         kind = "positive" if self.positive else "normal"
         if self._timing is None or self._timing[0] != kind:
-            self._timing = kind, make_inputs(self.program, Recipe(kind, 0, "heap"), self.bounds)
+            recipe = replace(self.recipes[0], kind=kind, place="heap")
+            self._timing = kind, make_inputs(self.program, recipe, self.bounds)
         return self._timing[1]
 
     # ------------------------------------------------------------------ input sets
