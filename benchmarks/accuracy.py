@@ -83,15 +83,23 @@ def cases() -> Iterator[Case]:
     for ci in (64, 512):
         yield Case("cpu_contraction", "conv2d", {**conv, "ci": ci}, single=True)
         yield Case("cpu_winograd", "conv2d", {**conv, "ci": ci, "layout": "NHWC"}, single=True)
-    for size in (24, 256):
-        window = {"n": 1, "c": 4, "h": 2 * size, "w": 2 * size, "kernel_size": size, "stride": size // 4}
-        yield Case("cpu_stencil", "avg_pool2d", window, single=True)
+    for size in (7, 31):
+        window = {"n": 1, "ci": 8, "h": 128, "w": 128, "co": 8, "kh": size, "kw": size, "groups": 8}
+        yield Case("cpu_stencil", "conv2d", window, single=True)
     for lk in (512, 8192):
         yield Case("cpu_partition", "attention", {"b": 1, "h": 2, "lq": 32, "lk": lk, "d": 64}, single=True)
 
 
 def _dim(params: Mapping[str, Any]) -> int:
     return int(params["dim"])
+
+
+def _convolved(p: Mapping[str, Any], x: T, w: T) -> T:
+    last = p.get("layout") == "NHWC"
+    if last:
+        x, w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1)
+    y = f.conv2d(x, w, padding=int(p.get("padding", 0)), groups=int(p.get("groups", 1)))
+    return y.permute(0, 2, 3, 1) if last else y
 
 
 TORCH: dict[str, Callable[..., Any]] = {
@@ -107,8 +115,7 @@ TORCH: dict[str, Callable[..., Any]] = {
     "cumsum": lambda p, x: torch.cumsum(x, _dim(p)),
     "matmul": lambda p, a, b: a @ b,
     "attention": lambda p, q, k, v: f.scaled_dot_product_attention(q, k, v),
-    "conv2d": lambda p, x, w: f.conv2d(x, w, padding=1) if p.get("layout") != "NHWC" else None,
-    "avg_pool2d": lambda p, x: f.avg_pool2d(x, int(p["kernel_size"]), int(p["stride"])),
+    "conv2d": _convolved,
 }
 
 

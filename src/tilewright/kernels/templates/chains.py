@@ -15,7 +15,10 @@ from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.loopnest import Loop
 
 CHAIN = 32
-"""Terms that one accumulator takes in, about; twice as many are not cut."""
+"""Terms that one accumulator of many takes in, about; twice as many are not cut."""
+
+ALONE = 16
+"""The same of an accumulator that shares a sum with no others."""
 
 PRODUCTS = 128
 """The same of products, which do not wait for memory."""
@@ -24,10 +27,10 @@ _ROUNDING = frozenset(("add", "sub", "mul", "div", "sqrt", "rsqrt", *TRANSCENDEN
 
 
 def longest(m: Monoid, body: Sequence[Expr]) -> int | None:
-    """Terms of a reduction that one accumulator should take in; ``None`` where combining does not round."""
+    """Terms of a reduction that its one accumulator should take in; ``None`` where combining does not round."""
     if not any(n.op in _ROUNDING and n.dtype in FLOATS for e in m.combine for n in e.walk()):
         return None
-    return PRODUCTS if len(m.combine) > 1 or len({str(x.value) for x in body[0].loads()}) > 1 else CHAIN
+    return PRODUCTS if len(m.combine) > 1 or len({str(x.value) for x in body[0].loads()}) > 1 else ALONE
 
 
 def widened(m: Monoid) -> bool:
