@@ -214,3 +214,25 @@ def test_an_operator_set_that_is_too_new_is_said(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="99"):
         read_model(file)
+
+
+def test_weights_of_branches_are_read_from_their_file(tmp_path: Path) -> None:
+    def branch(operator: str) -> Any:
+        weight = onnx.numpy_helper.from_array(np.full(2000, 3, np.float32), f"w{operator}")
+        return helper.make_graph(
+            [node(operator, ["x", weight.name], ["o"])],
+            operator,
+            [],
+            [helper.make_empty_tensor_value_info("o")],
+            [weight],
+        )
+
+    nodes = [node("If", ["c"], ["z"], then_branch=branch("Mul"), else_branch=branch("Add")), node("Relu", ["z"], ["y"])]
+    made = model(nodes, [value("x", 1, [2000]), value("c", 9, [])], [value("y", 1, None)])
+    file = tmp_path / "branches.onnx"
+    onnx.save(made, str(file), save_as_external_data=True, size_threshold=100)
+    assert (tmp_path / "branches.onnx").stat().st_size < 4000
+    found = extract(file)
+    x = np.arange(2000, dtype=np.float32)
+    for c, want in ((True, x * 3), (False, x + 3)):
+        np.testing.assert_array_equal(untuned(found, tmp_path, x=x, c=np.array(c))["y"], want)

@@ -17,6 +17,7 @@ from default_kernels import default_kernels  # noqa: E402
 from test_model_file import model, node, read, value  # noqa: E402
 
 from tilewright.cli import app  # noqa: E402
+from tilewright.models.extract import extract  # noqa: E402
 from tilewright.models.inputs import random_inputs  # noqa: E402
 from tilewright.models.network import Network  # noqa: E402
 from tilewright.models.sessions import Session  # noqa: E402
@@ -108,6 +109,18 @@ def test_a_bfloat16_model_is_run_beside_float32(tmp_path: Path, capsys: Any) -> 
         said = json.loads(capsys.readouterr().out)
         assert (code, said["right"], len(said["served"])) == (0, True, served)
         assert said["largest_error"] < 0.02
+
+
+def test_a_model_that_onnxruntime_has_no_kernel_for_is_compared_with_float64_alone(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "m.onnx"
+    onnx.save(model([node("Erf", ["x"], ["y"])], [value("x", 11, [4, 64])], [value("y", 11, [4, 64])]), str(file))
+    default_kernels([t.workload for t in extract(file).tasks], tmp_path / "k.db")
+    code = app.run(["run", str(file), "--db", str(tmp_path / "k.db"), "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert (code, said["right"], said["onnxruntime_error"], said["truth"]) == (0, True, None, "float64")
+    assert app.run(["run", str(file), "--db", str(tmp_path / "none.db"), "--json"]) == 2
+    said = json.loads(capsys.readouterr().out)["error"]
+    assert ("no kernel" in said["message"], "Tune" in said["mend"]) == (True, True)
 
 
 def test_a_product_with_a_constant_vector_is_served(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from tilewright.models.inference import Types
 from tilewright.models.model_file import OPSETS, STANDARD, Array, Model, onnx_module
 from tilewright.models.sessions import captured, dtype_kind
 
-
 WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub")
 """Operators whose whole numbers wrap around; in C++ an overflow of signed numbers means nothing."""
 

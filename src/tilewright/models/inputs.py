@@ -122,7 +122,7 @@ def _is_image(shape: tuple[int, ...]) -> bool:
 
 
 def _image(shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Values between 0 and 1: a smooth ground (lines between 8 x 8 values), strokes of other colours, a little noise."""
+    """Values between 0 and 1: a smooth ground (lines between 8 x 8 values), strokes of one colour each, some noise."""
     last = shape[1] not in (1, 3)
     n, c, h, w = (shape[0], shape[3], *shape[1:3]) if last else shape
     made = random.uniform(0.1, 0.9, (n, c, 8, 8))

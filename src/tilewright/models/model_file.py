@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ def onnx_module() -> Any:
     """The package ``onnx``. Raises ``UsageError`` where it is not installed."""
     try:
         import onnx
+        import onnx.external_data_helper
         import onnx.inliner
         import onnx.reference
         import onnx.shape_inference
@@ -98,6 +99,9 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
         raise UsageError(f"there is no file {file}", "Name an ONNX model")
     try:
         proto = onnx.load(str(file), load_external_data=False)
+        for tensor in _inner_tensors(proto.graph):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                onnx.external_data_helper.load_external_data_for_tensor(tensor, str(file.parent))
         onnx.checker.check_model(_skeleton(onnx, proto))
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
@@ -149,6 +153,15 @@ def _size(value: str, place: int, dim: Any, sizes: Mapping[str, int], named: set
     if found < 0:
         raise UsageError(f"the size of {name} is {found}", "Give the number of elements, 0 or more")
     return found
+
+
+def _inner_tensors(graph: Any) -> Iterator[Any]:
+    """The constants that nodes hold, and those of their subgraphs."""
+    for attribute in (a for node in graph.node for a in node.attribute):
+        yield from [attribute.t] if attribute.HasField("t") else attribute.tensors
+        for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            yield from inner.initializer
+            yield from _inner_tensors(inner)
 
 
 def _skeleton(onnx: Any, proto: Any) -> Any:

@@ -66,11 +66,15 @@ def captured(node: Any) -> list[str]:
     return found
 
 
+class NoKernel(UsageError):
+    """onnxruntime has no kernel for an operator in the element types that the model gives it."""
+
+
 class Session:
     """A model in onnxruntime: ``run(inputs)``, arrays by name to the outputs by name.
 
     ``large``: its weights that are none of the ``ModelProto``'s; ``path``: its file, read in the place of ``proto``.
-    Raises ``UsageError`` where onnxruntime is not installed or refuses the model.
+    Raises ``UsageError`` where onnxruntime is not installed or refuses the model, ``NoKernel`` where it lacks kernels.
     """
 
     def __init__(
@@ -139,7 +143,13 @@ def _session(source: str | bytes, large: Mapping[str, Array], threads: int, opti
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as e:  # onnxruntime's errors have no common class
-        raise UsageError(f"onnxruntime refuses the model: {_said(e)}", "Export it again, for the sizes that it is run with") from e
+        if type(e).__name__ == "NotImplemented":
+            raise NoKernel(
+                f"onnxruntime has no kernel: {_said(e)}", "Tune the model's tasks, so that kernels of ours compute them"
+            ) from e
+        raise UsageError(
+            f"onnxruntime refuses the model: {_said(e)}", "Export it again, for the sizes that it is run with"
+        ) from e
 
 
 def _said(error: Exception) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import TilewrightError
+from tilewright.core import TilewrightError, UsageError
 from tilewright.graph import Graph, Node
 from tilewright.graph.groups import state_nodes
 from tilewright.graph.layout import VIEWS
@@ -18,7 +18,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import Array, onnx_module
-from tilewright.models.sessions import Session, captured, dtype_name, dtype_of, part_of, retyped, tensor_value
+from tilewright.models.sessions import NoKernel, Session, captured, dtype_name, dtype_of, part_of, retyped, tensor_value
 
 WIDE = dict.fromkeys(("float32", *SIXTEEN), "float64")
 """Reals that are computed in float64 in their place."""
@@ -77,10 +77,15 @@ class Truth:
         outputs = [n for n in stated.output if n]
         own = {v.name: _narrowed(given[v.name], v.type) for v in inputs}
         part = part_of(imported.model, [stated], inputs, outputs, constants)
-        session = Session(*part, optimised=False)
-        made: dict[str, Any] = session.run(own)
-        self._types.update(session.types())
-        if not any(_real(a) for a in made.values()):
+        made: dict[str, Any] | None = None
+        try:
+            session = Session(*part, optimised=False)
+            self._types.update(session.types())
+            made = session.run(own)
+        except NoKernel:
+            if self.imported.unshaped.intersection(outputs):
+                raise
+        if made is not None and not any(_real(a) for a in made.values()):
             return made
         wide = {v.name: given[v.name] if _in(v.type, WIDE) else own[v.name] for v in inputs}
         attempts: tuple[Callable[[], dict[str, Any] | None], ...] = (
@@ -89,8 +94,12 @@ class Truth:
         )
         for attempt in attempts:
             found = attempt()
-            if found is not None and all(_alike(found[n], made[n]) for n in outputs):
+            if found is not None and (made is None or all(_alike(found[n], made[n]) for n in outputs)):
                 return found
+        if made is None:
+            raise UsageError(
+                f"nothing computes {stated.op_type} to compare with", "Leave out what the model does with it"
+            )
         self.narrow.add(stated.op_type)
         return {n: _wide(a, "") for n, a in made.items()}
 
@@ -158,12 +167,12 @@ class Comparison:
     """The output that is worst for what it may be wrong by.
 
     Errors are shares of the output's largest magnitude, of whole numbers the share of elements that differ:
-    ``error`` of ours, ``onnxruntime_error`` of onnxruntime's with or without its optimisations, whichever is larger;
-    ``allowed`` of ours. ``truth``: what both are compared with.
+    ``error`` of ours, ``onnxruntime_error`` of onnxruntime's with or without its optimisations, whichever is larger, or
+    ``None`` where it lacks a kernel; ``allowed`` of ours. ``truth``: what both are compared with.
     """
 
     error: float
-    onnxruntime_error: float
+    onnxruntime_error: float | None
     allowed: float
     output: str
     truth: str
@@ -182,16 +191,16 @@ class Comparison:
 def compare(
     got: Mapping[str, Any], theirs: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], narrow: Collection[str] = ()
 ) -> Comparison:
-    """Ours beside onnxruntime's outputs (of several sessions), and the truth, which has ``narrow`` operators."""
+    """Ours beside onnxruntime's outputs (of several sessions, or none), and the truth, ``narrow`` in these operators."""
     found = []
     text = "float64" if not narrow else f"float64, but for {', '.join(sorted(narrow))}"
-    for name, own in theirs[0].items():
+    for name, own in (theirs[0] if theirs else got).items():
         wanted = _rounded(truth[name], own)
-        dtype = own.dtype.name if isinstance(own, np.ndarray) else ""
-        rival = max(error_of(t[name], wanted) for t in theirs)
-        floor = FLOORS.get(dtype, 0.0)
-        if math.isfinite(rival):
-            found.append(Comparison(error_of(got[name], wanted), rival, max(floor, FACTOR * rival), name, text))
+        floor = FLOORS.get(own.dtype.name, 0.0) if isinstance(own, np.ndarray) else 0.0
+        rival = max((error_of(t[name], wanted) for t in theirs), default=None)
+        if rival is None or math.isfinite(rival):
+            allowed = max(floor, FACTOR * (rival or 0.0))
+            found.append(Comparison(error_of(got[name], wanted), rival, allowed, name, text))
         else:  # it overflows where float64 does not
             error = min(error_of(got[name], t[name]) for t in theirs)
             found.append(Comparison(error, 0.0, floor, name, "onnxruntime"))
