@@ -191,7 +191,7 @@ class Comparison:
 def compare(
     got: Mapping[str, Any], theirs: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], narrow: Collection[str] = ()
 ) -> Comparison:
-    """Ours beside onnxruntime's outputs (of several sessions, or none), and the truth, ``narrow`` in these operators."""
+    """Ours beside onnxruntime's outputs, of several sessions or none, and the truth with its ``narrow`` operators."""
     found = []
     text = "float64" if not narrow else f"float64, but for {', '.join(sorted(narrow))}"
     for name, own in (theirs[0] if theirs else got).items():
