@@ -424,7 +424,7 @@ def _slice(d: Draw) -> Drawn:
     if d.since < 10:
         named = {"axes": axes} if axes != list(range(len(axes))) or d.often() else {}
         return Drawn([_any(d, shape)], {"starts": starts, "ends": ends, **named})
-    steps = [d.of(1, 1, 2, -1) for _ in axes]
+    steps = [d.of(1, 1, 2, -1) if end < np.iinfo(np.int64).max else 1 for end in ends]  # backwards it means the start
     return Drawn(
         [_any(d, shape), _int64(*starts), _int64(*ends), _int64(*axes), *([_int64(*steps)] if d.often() else [])]
     )
