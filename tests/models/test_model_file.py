@@ -92,6 +92,14 @@ def test_an_axis_without_a_size_is_said_with_what_to_write() -> None:
     assert "--size x.0=1" in said.value.hint
 
 
+def test_axes_that_share_a_name_may_be_given_by_place() -> None:
+    made = model([node("Relu", ["x"], ["y"])], [value("x", 1, ["n", "?", "?"])], [value("y", 1, None)])
+    shapes = [{"n": 2, "?": 3}, {"n": 2, "?": 3, "x.2": 5}, {"x.0": 2, "x.1": 4, "x.2": 5}]
+    assert [read(made, **s).imported.graph.values["y"].shape for s in shapes] == [(2, 3, 3), (2, 3, 5), (2, 4, 5)]
+    with pytest.raises(UsageError, match="no axis called 'x\\.3'"):
+        read(made, **{"n": 1, "?": 1, "x.3": 1})
+
+
 def large(folder: Path, name: str = "w.bin") -> Path:
     """A product with 2.3 GB of zeros, in a file that holds none of them."""
     n = 24000

@@ -121,7 +121,7 @@ def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | No
         raise UsageError(f"{file} uses operator set {version}", f"Export it with {OPSETS[0]} to {OPSETS[1]}")
     initialized = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
     shapes: dict[str, tuple[int, ...]] = {}
-    named: set[str] = set()
+    named: dict[str, set[str]] = {}
     for value in proto.graph.input:
         if value.name in initialized:
             continue
@@ -131,27 +131,31 @@ def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | No
             raise UsageError(f"{file}: the input {value.name} has no shape", "Export the model with one")
         dims = enumerate(value.type.tensor_type.shape.dim)
         shapes[value.name] = tuple(_size(value.name, place, dim, given, named, file) for place, dim in dims)
-    strange = next((n for n in given if n not in named), None)
+    strange = next((n for n in given if n not in named and not any(n in places for places in named.values())), None)
     if strange is not None:
         known = f"It has {', '.join(sorted(named))}" if named else "All its sizes are fixed"
         raise UsageError(f"{file} has no axis called {strange!r}", f"{nearest(strange, named)}{known}")
     return Model(proto, path, shapes, given)
 
 
-def _size(value: str, place: int, dim: Any, sizes: Mapping[str, int], named: set[str], file: str) -> int:
-    """The size of an axis: its own, or the one given. An axis of no elements may be given another size."""
+def _size(value: str, place: int, dim: Any, sizes: Mapping[str, int], named: dict[str, set[str]], file: str) -> int:
+    """The size of an axis: its own, or the one given. An axis of no elements may be given another size.
+
+    Axes that share a name may each be given one by place. ``named``: takes the name, with its places.
+    """
     own = int(dim.dim_value) if dim.HasField("dim_value") else -1
     if own > 0:
         return own
-    name = dim.dim_param or f"{value}.{place}"
-    named.add(name)
-    found = sizes.get(name, own)
-    if name not in sizes and own < 0:
+    at = f"{value}.{place}"
+    name = dim.dim_param or at
+    named.setdefault(name, set()).add(at)
+    found = sizes.get(at, sizes.get(name, own))
+    if found < 0 and (at in sizes or name in sizes):
+        raise UsageError(f"the size of {name} is {found}", "Give the number of elements, 0 or more")
+    if found < 0:
         raise UsageError(
             f"{file}: axis {place} of the input {value} has no fixed size", f"Write --size {name}=1, or what it is"
         )
-    if found < 0:
-        raise UsageError(f"the size of {name} is {found}", "Give the number of elements, 0 or more")
     return found
 
 
