@@ -244,3 +244,14 @@ def test_weights_of_branches_are_read_from_their_file(tmp_path: Path) -> None:
     x = np.arange(2000, dtype=np.float32)
     for c, want in ((True, x * 3), (False, x + 3)):
         np.testing.assert_array_equal(untuned(found, tmp_path, x=x, c=np.array(c))["y"], want)
+
+
+def test_results_that_nothing_reads_leave_no_operator_to_onnxruntime(tmp_path: Path) -> None:
+    nodes = [
+        node("Dropout", ["x"], ["d", "mask"]), node("MaxPool", ["d"], ["p", "at"], kernel_shape=[2]),
+        node("Sum", ["p", "p", "p"], ["y"]),
+    ]  # fmt: skip
+    made = model(nodes, [value("x", 1, [1, 2, 6])], [value("y", 1, None)], 9)
+    assert read(made).imported.left == {}
+    made.graph.output.append(value("at", 7, None))
+    assert read(made).imported.left == {"MaxPool": "it gives positions"}

@@ -17,7 +17,7 @@ from tilewright.models.inference import Types
 from tilewright.models.model_file import OPSETS, STANDARD, Array, Model, onnx_module
 from tilewright.models.sessions import captured, dtype_kind
 
-WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub")
+WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub", "Sum")
 """Operators whose whole numbers wrap around; in C++ an overflow of signed numbers means nothing."""
 
 
@@ -66,6 +66,8 @@ class Importer:
         self.left: dict[str, str] = {}
         self.opset = model.opset()
         self.types = Types(model, self.constants)
+        graph = model.proto.graph
+        self._read = {n for node in graph.node for n in (*node.input, *captured(node))} | {v.name for v in graph.output}
         self._made = 0
 
     def run(self) -> Imported:
@@ -132,6 +134,10 @@ class Importer:
     def shape(self, name: str) -> tuple[int, ...]:
         return self.spec(name).shape
 
+    def wanted(self, node: Any) -> list[str]:
+        """The outputs that something reads."""
+        return [n for n in node.output if n in self._read]
+
     def known(self, name: str) -> Array:
         """What a constant holds. Raises ``Left``."""
         if name not in self.constants:
@@ -180,7 +186,7 @@ class Importer:
         """What a handler made has the shapes and element types that ONNX states."""
         if inferred is None:
             raise Left("its shapes or types do not fit together")
-        for name in filter(None, node.output):
+        for name in self.wanted(node):
             spec, kind = self.spec(name), inferred.get(name)
             self.types.settle(spec)
             if kind is None or not kind.HasField("tensor_type"):

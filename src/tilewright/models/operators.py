@@ -57,9 +57,9 @@ def _pow(imp: Importer, node: Node, a: Attributes) -> None:
     imp.add("pow", [x, y], node.output[0])
 
 
-@handles("Max", "Min")
-def _extremum(imp: Importer, node: Node, a: Attributes) -> None:
-    operation = "maximum" if node.op_type == "Max" else "minimum"
+@handles("Max", "Min", "Sum")
+def _of_several(imp: Importer, node: Node, a: Attributes) -> None:
+    operation = {"Max": "maximum", "Min": "minimum", "Sum": "add"}[node.op_type]
     if len(node.input) < 2:
         imp.same(node.input[0], node.output[0])
         return
@@ -117,7 +117,7 @@ def _cast(imp: Importer, node: Node, a: Attributes) -> None:
 
 @handles("Identity", "Dropout")
 def _identity(imp: Importer, node: Node, a: Attributes) -> None:
-    if len([o for o in node.output if o]) > 1 or (len(node.input) > 2 and imp.known(node.input[2]).item()):
+    if len(imp.wanted(node)) > 1 or (len(node.input) > 2 and imp.known(node.input[2]).item()):
         raise Left("it drops at random")
     imp.same(node.input[0], node.output[0])
 
@@ -218,7 +218,7 @@ def _pool(imp: Importer, node: Node, a: Attributes) -> None:
     kernel = list(a["kernel_shape"])
     rank = len(kernel)
     largest = node.op_type == "MaxPool"
-    if len([o for o in node.output if o]) > 1 or rank not in (1, 2, 3):
+    if len(imp.wanted(node)) > 1 or rank not in (1, 2, 3):
         raise Left("it gives positions" if rank in (1, 2, 3) else f"it has {rank} spatial axes")
     if a.get("ceil_mode") or (not largest and any(d != 1 for d in a.get("dilations", ()))):
         raise Left("ceil_mode or dilations")
@@ -287,7 +287,7 @@ def _softmax(imp: Importer, node: Node, a: Attributes) -> None:
 
 @handles("LayerNormalization", "RMSNormalization")
 def _layer_norm(imp: Importer, node: Node, a: Attributes) -> None:
-    if len([o for o in node.output if o]) > 1:
+    if len(imp.wanted(node)) > 1:
         raise Left("it gives means and deviations")
     shape = imp.shape(node.input[0])
     axis = a.get("axis", -1) % len(shape)
@@ -298,7 +298,7 @@ def _layer_norm(imp: Importer, node: Node, a: Attributes) -> None:
 @handles("BatchNormalization")
 def _batch_norm(imp: Importer, node: Node, a: Attributes) -> None:
     x, weight, bias, mean, var = node.input
-    if a.get("training_mode") or len([o for o in node.output if o]) > 1:
+    if a.get("training_mode") or len(imp.wanted(node)) > 1:
         raise Left("it trains")
     if not a.get("spatial", 1):
         raise Left("it has statistics for every position")
