@@ -80,3 +80,28 @@ def test_a_damaged_program_is_no_operator(text: str) -> None:
 
     with pytest.raises(OperatorError, match="program of f"):
         from_program("f", text)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "float64", "float32", "float16", "bool"])
+def test_numbers_beside_conditions_alone_keep_their_own_type(dtype: str) -> None:
+    b = GraphBuilder()
+    c = b.input("c", (4,), "bool")
+    x, y = (b.constant(n, np.array(v, dtype)) for n, v in (("x", 1), ("y", 0)))
+    assert b.values[b.add("where", [c, x, y])].dtype == dtype
+
+
+def test_what_is_added_before_an_error_is_taken_back() -> None:
+    b = GraphBuilder()
+    x = b.input("x", (4,), "float32")
+
+    def add() -> None:
+        with b.attempt():
+            b.constant("k", np.ones(3, np.float32))
+            b.add("add", [b.add("relu", [x], output="y"), "k"])
+
+    with pytest.raises(UsageError):
+        add()
+    assert list(b.values) == ["x"]
+    b.constant("k", np.ones(4, np.float32))
+    b.add("add", [x, "k"], output="y", name="y")
+    assert [n.operation for n in b.build(["y"]).nodes] == ["add"]
