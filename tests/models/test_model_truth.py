@@ -123,6 +123,24 @@ def test_a_model_that_onnxruntime_has_no_kernel_for_is_compared_with_float64_alo
     assert ("no kernel" in said["message"], "Tune" in said["mend"]) == (True, True)
 
 
+def test_values_of_every_kind_cross_a_part_of_ours(tmp_path: Path) -> None:
+    nodes = [
+        node("SequenceConstruct", ["x", "x"], ["s"]), node("NonZero", ["x"], ["n"]), node("Relu", ["x"], ["r"]),
+        node("SequenceInsert", ["s", "r"], ["t"]), node("ConcatFromSequence", ["t"], ["y"], axis=0),
+        node("Transpose", ["n"], ["m"]), node("Gelu", ["r"], ["g"], domain="com.microsoft"), node("Exp", ["g"], ["z"]),
+    ]  # fmt: skip
+    outputs = [value("y", 1, None), value("m", 7, None), value("z", 1, None)]
+    made = model(nodes, [value("x", 1, [2, 3])], outputs, 17, "com.microsoft")
+    found = read(made)
+    assert found.imported.unshaped == {"s", "n", "t", "y", "m"}
+    default_kernels([t.workload for t in found.tasks], tmp_path / "k.db")
+    with Library(tmp_path / "k.db", threads=1) as library:
+        network = Network(found, library)
+    assert (len(network.served), len(network.parts)) == (2, 4)
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    assert largest_error(network.run({"x": x}), Session(made).run({"x": x})) < 1e-6
+
+
 def test_a_product_with_a_constant_vector_is_served(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
     for operands in (["x", "w"], ["w", "z"]):
