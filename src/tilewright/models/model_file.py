@@ -102,6 +102,8 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
         for tensor in _inner_tensors(proto.graph):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
                 onnx.external_data_helper.load_external_data_for_tensor(tensor, str(file.parent))
+                tensor.data_location = onnx.TensorProto.DEFAULT
+                del tensor.external_data[:]
         onnx.checker.check_model(_skeleton(onnx, proto))
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
