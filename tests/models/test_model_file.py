@@ -255,3 +255,12 @@ def test_results_that_nothing_reads_leave_no_operator_to_onnxruntime(tmp_path: P
     assert read(made).imported.left == {}
     made.graph.output.append(value("at", 7, None))
     assert read(made).imported.left == {"MaxPool": "it gives positions"}
+
+
+def test_onnxruntime_knows_the_sizes_that_names_stand_for() -> None:
+    made = model([node("Relu", ["x"], ["y"])], [value("x", 1, ["n", "?", "?"])], [value("y", 1, ["n", "?", "?"])])
+    found = prepared(made, {"n": 2, "x.1": 3, "x.2": 4})
+    assert found.named_sizes == {"n": 2}
+    shape = Session.of_file(found).types()["y"].type.tensor_type.shape
+    assert shape.dim[0].dim_value == 2
+    assert Session.of_file(found).run({"x": np.ones((2, 3, 4), np.float32)})["y"].shape == (2, 3, 4)

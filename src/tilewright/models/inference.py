@@ -22,6 +22,7 @@ class Types:
     def __init__(self, model: Model, constants: Mapping[str, Array]) -> None:
         self.onnx = onnx_module()
         self.model, self.constants = model, constants
+        self._sizes = model.named_sizes
         self._known: dict[str, Any] = {}
         self._stated = {v.name: v.type for v in (*model.proto.graph.value_info, *model.proto.graph.output)}
         self._tensors: dict[str, Any] = {}
@@ -102,8 +103,8 @@ class Types:
         made = self.onnx.TypeProto()
         made.CopyFrom(kind)
         for dim in made.tensor_type.shape.dim:
-            if dim.dim_param in self.model.sizes:
-                dim.dim_value = self.model.sizes[dim.dim_param]
+            if dim.dim_param in self._sizes:
+                dim.dim_value = self._sizes[dim.dim_param]
         return made
 
     def _of(self, name: str) -> Any:

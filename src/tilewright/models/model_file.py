@@ -41,18 +41,27 @@ class Model:
     """A sound ``ModelProto`` in its own operator set.
 
     ``path``: the file that it was read from, beside which its external data lies. ``shapes``: of its inputs, by name,
-    every axis with its size. ``sizes``: of dynamic axes, by name.
+    every axis with its size.
     """
 
     proto: Any
     path: Path | None
     shapes: Mapping[str, tuple[int, ...]]
-    sizes: Mapping[str, int]
 
     def opset(self, domain: str = "") -> int:
         """The version of a domain's operator set; 0 where the model imports none."""
         names = STANDARD if domain in STANDARD else (domain,)
         return next((s.version for s in self.proto.opset_import if s.domain in names), 0)
+
+    @property
+    def named_sizes(self) -> dict[str, int]:
+        """Sizes of the inputs' axes by name, of names that stand for one size."""
+        found: dict[str, set[int]] = {}
+        for value in self.proto.graph.input:
+            for dim, size in zip(value.type.tensor_type.shape.dim, self.shapes.get(value.name, ()), strict=False):
+                if dim.dim_param:
+                    found.setdefault(dim.dim_param, set()).add(size)
+        return {name: sizes.pop() for name, sizes in found.items() if len(sizes) == 1}
 
     def array(self, tensor: Any) -> Array:
         """What a ``TensorProto`` holds; external data stays in its file until it is read. Raises ``UsageError``."""
@@ -118,7 +127,7 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
 def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | None = None) -> Model:
     """A sound ``ModelProto`` with the sizes of its inputs, as :func:`read_model` gives it."""
     given, file = dict(sizes or {}), "the model" if path is None else str(path)
-    version = Model(proto, path, {}, {}).opset()
+    version = Model(proto, path, {}).opset()
     if version > OPSETS[1]:
         raise UsageError(f"{file} uses operator set {version}", f"Export it with {OPSETS[0]} to {OPSETS[1]}")
     initialized = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
@@ -137,7 +146,7 @@ def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | No
     if strange is not None:
         known = f"It has {', '.join(sorted(named))}" if named else "All its sizes are fixed"
         raise UsageError(f"{file} has no axis called {strange!r}", f"{nearest(strange, named)}{known}")
-    return Model(proto, path, shapes, given)
+    return Model(proto, path, shapes)
 
 
 def _size(value: str, place: int, dim: Any, sizes: Mapping[str, int], named: dict[str, set[str]], file: str) -> int:

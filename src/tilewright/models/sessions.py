@@ -73,13 +73,14 @@ class NoKernel(UsageError):
 class Session:
     """A model in onnxruntime: ``run(inputs)``, arrays by name to the outputs by name.
 
-    ``large``: its weights that are none of the ``ModelProto``'s; ``path``: its file, read in the place of ``proto``.
+    ``large``: its weights that are none of the ``ModelProto``'s; ``path``: its file, read in the place of ``proto``;
+    ``sizes``: of its axes, by name.
     Raises ``UsageError`` where onnxruntime is not installed or refuses the model, ``NoKernel`` where it lacks kernels.
     """
 
     def __init__(
         self, proto: Any, large: Mapping[str, Array] | None = None, threads: int = 1, *, optimised: bool = True,
-        path: Path | None = None,
+        path: Path | None = None, sizes: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
         self._narrow: frozenset[str] = frozenset()
         if _uses(proto, dtype_kind("bfloat16")):
@@ -88,21 +89,21 @@ class Session:
             self._narrow = frozenset(v.name for v in values if dtype_name(v.type.tensor_type.elem_type) == "bfloat16")
             (proto, large), path = retyped(proto, large or {}, BFLOAT16), None
         source = proto.SerializeToString() if path is None else str(path)
-        self._session = _session(source, large or {}, threads, optimised)
+        self._session = _session(source, large or {}, threads, optimised, sizes or {})
         self.outputs = tuple(o.name for o in self._session.get_outputs())
         written = {o.name: NAMES.get(o.type[7:-1], "") for o in self._session.get_outputs()}
         self._bits = {n: np.dtype(t) for n, t in written.items() if BITS.get(t) == "uint8"}
 
     @classmethod
     def of_file(cls, model: Model, threads: int = 1, *, optimised: bool = True) -> Session:
-        """The whole model, as its file has it."""
+        """The whole model, as its file has it, optimised for the sizes that it is run with."""
         graph = model.proto.graph
         if model.path is None or not _uses(model.proto, dtype_kind("bfloat16")):
-            return cls(model.proto, None, threads, optimised=optimised, path=model.path)
+            return cls(model.proto, None, threads, optimised=optimised, path=model.path, sizes=model.named_sizes)
         weights = {t.name: model.array(t) for t in graph.initializer}
         given = [v for v in graph.input if v.name not in weights]
         made = part_of(model, graph.node, given, [v.name for v in graph.output], weights)
-        return cls(*made, threads, optimised=optimised)
+        return cls(*made, threads, optimised=optimised, sizes=model.named_sizes)
 
     def types(self) -> dict[str, Any]:
         """The types of the outputs, as ``ValueInfoProto``s with the shapes that onnxruntime knows."""
@@ -126,7 +127,9 @@ class Session:
         return values | {n: values[n].astype(narrow) for n in self._narrow & values.keys()}
 
 
-def _session(source: str | bytes, large: Mapping[str, Array], threads: int, optimised: bool) -> Any:
+def _session(
+    source: str | bytes, large: Mapping[str, Array], threads: int, optimised: bool, sizes: Mapping[str, int]
+) -> Any:
     try:
         import onnxruntime
     except ImportError as e:
@@ -137,6 +140,8 @@ def _session(source: str | bytes, large: Mapping[str, Array], threads: int, opti
     options.log_severity_level = 4
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for name, size in sizes.items():
+        options.add_free_dimension_override_by_name(name, size)
     if large:
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in large.values()]
         options.add_external_initializers(list(large), values)
