@@ -36,6 +36,11 @@ NAMES = {"BM": 32, "BN": 48, "TM": 4, "m": 100, "n": 7, "KIND": "wide", "SCALE":
         ("BM if n > 8 else BN", 48),
         ("SCALE * 4", 2),
         ("True", True),
+        ("(BM or 1) == 32 and (0 or TM) == 4 and (TM and BM) == 32 and (0 and BM) == 0", True),
+        ("n - 7 or BM", 32),
+        ("BM & BM - 1 == 0", True),
+        ("(BM > 8) & (BN > 8) | (n > 8)", True),
+        ("(TM | 3) ^ 1", 6),
     ],
 )
 def test_values(text: str, value: Any) -> None:
@@ -50,7 +55,17 @@ def test_lists_and_names() -> None:
 
 
 def test_only_whole_numbers_launch() -> None:
-    for text in ("BN/BM", "SCALE", "KIND", "BM == 32", "BM / (n - 7)", "BM % 0", "BM + KIND", "2 ** (BM * BM)"):
+    for text in (
+        "BN/BM",
+        "SCALE",
+        "KIND",
+        "BM == 32",
+        "BM / (n - 7)",
+        "BM % 0",
+        "BM + KIND",
+        "2 ** (BM * BM)",
+        "BM & SCALE",
+    ):
         with pytest.raises(NoValue):
             parse(text, "grid", NAMES).whole(NAMES)
 
@@ -59,7 +74,7 @@ def test_only_whole_numbers_launch() -> None:
     "text",
     [
         "", "BM,BN", "BM +", "BM < ", "__import__('os')", "BM.real", "BM[0]", "[BM for x in (1,)]", "lambda: 1", "f(BM)",
-        "BM := 3", "(BM, BN)", "{1: 2}", "BM & 3", "~BM", "BM is 3", "min()", "ceildiv(BM)", "min(x=3)", "print(BM)",
+        "BM := 3", "(BM, BN)", "{1: 2}", "BM > 8 & BN > 8", "BM << 3", "1) + (BM", "~BM", "BM is 3", "min()", "ceildiv(BM)", "min(x=3)", "print(BM)",
         "BM if", "'a' 'b", "f'{BM}'", "b'x' == BM", "*BM", "yield", "BM in BN", "BM == (1, 2)", "1j", "...", "(" * 300,
         "0" + "+1" * 5000, "open('x')", "().__class__", "BM\nBN", "#",
     ],
@@ -80,7 +95,7 @@ def test_an_unknown_name_is_recognised() -> None:
 def test_no_text_reaches_the_interpreter() -> None:
     """Whatever is parsed either is refused or is an expression that has a value or none."""
     rng = random.Random(0)
-    text = "+ - * / // % ** < <= == and or not ( ) , 1 7 0 if else in min ceildiv __class__ . [ ] 'x' lambda :"
+    text = "+ - * / // % ** & | < <= == and or not ( ) , 1 7 0 if else in min ceildiv __class__ . [ ] 'x' lambda :"
     words = [*NAMES, *text.split()]
     values = 0
     for _ in range(3000):

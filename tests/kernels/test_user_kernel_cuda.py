@@ -340,6 +340,8 @@ def test_an_illegal_declaration_is_refused_in_words(tmp_path: Path) -> None:
         Own(tmp_path, "PUT(m);", "__managed__ int m;\n").run()
     with pytest.raises(CompileError, match="the emulator reads __shared__ where it declares a variable"):
         Own(tmp_path, "__shared__ int m = 3; PUT(m);").run()
+    with pytest.raises(CompileError, match="inline assembly is a GPU's"):
+        Own(tmp_path, 'int r; asm volatile("mov.u32 %%0, %%%%laneid;" : "=r"(r)); PUT(r);').run()
 
 
 @pytest.mark.parametrize("order", ["fifo", "lifo", "random:3"])

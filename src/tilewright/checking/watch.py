@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.checking import cost
 from tilewright.checking.check import SANITIZERS, SETS, Checked, Checker, Finding, Subject, subject_of
-from tilewright.core import Candidate, Failure, FailureKind, IllegalSchedule, Task, TilewrightError
+from tilewright.core import Candidate, Failure, FailureKind, IllegalSchedule, Task, TilewrightError, evaluate
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.user_kernel import UserTemplate
 
@@ -58,7 +58,8 @@ class Watch:
         if self._checker is None or self._checker.workload != subject.workload:
             self._checker = Checker(subject.workload, sets=SETS[:1], first=True, references=self._references)
         checker = self._checker
-        threads = max(math.prod(map(int, x.grid)) * math.prod(x.block) for x in subject.program.launches)
+        launches = subject.program.launches
+        threads = max(math.prod(evaluate(e, subject.arguments) for e in x.grid) * math.prod(x.block) for x in launches)
         races = checker.watching(("thread",))
         races.orders = checker.orders[:1] if threads <= _WHOLE else checker.orders[:2]
         for watching in (checker.watching([s for s in SANITIZERS if s != "thread"]), races):

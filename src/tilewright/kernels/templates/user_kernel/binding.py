@@ -203,8 +203,8 @@ def _listed(
         parameter = declared[n] if declared is not None and not declared[n].pointer else None
         kind = KINDS.get(parameter.type) if parameter is not None else None
         if typed:
-            if kind is not None and kind != typed[1]:
-                what = f"parameter {declared[n].name} of {kernel.entry} is {declared[n].type}"
+            if parameter is not None and kind is not None and kind != typed[1]:
+                what = f"parameter {parameter.name} of {kernel.entry} is {parameter.type}"
                 raise UsageError(f"{what}, and --param gives {piece!r}", f"Write {kind}: {typed[2]}")
             kind, piece = typed[1], typed[2]
         if piece in (*inputs, "out") and not typed:

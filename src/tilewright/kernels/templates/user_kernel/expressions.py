@@ -1,8 +1,8 @@
 """The small language of constraints and launch sizes: Python's arithmetic over knobs and sizes, nothing else.
 
-Whole numbers, exact fractions and texts; ``+ - * / // % **``, comparisons, ``and or not``, ``a if c else b``,
-``x in (1, 2)``, and the functions of :data:`FUNCTIONS`. It is parsed, never run: no attribute, no subscript,
-no other call exists.
+Whole numbers, exact fractions and texts; ``+ - * / // % **``, ``& | ^`` of whole numbers and conditions, comparisons,
+``and or not``, ``a if c else b``, ``x in (1, 2)``, and the functions of :data:`FUNCTIONS`. It is parsed, never run: no
+attribute, no subscript, no other call exists.
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: lambda a, b: Fraction(a) / Fraction(b),
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
+    ast.BitAnd: lambda a, b: a & b,
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitXor: lambda a, b: a ^ b,
 }
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: lambda a, b: a == b,
     ast.NotEq: lambda a, b: a != b,
@@ -95,11 +99,12 @@ def parse_list(text: str, what: str, known: Iterable[str]) -> tuple[Expression, 
         raise UsageError(f"{what} has {len(text)} characters", f"At most {_LONGEST} are taken")
     try:
         tree = ast.parse(f"({text.strip()}\n,)", mode="eval").body
+        if not isinstance(tree, ast.Tuple):
+            raise SyntaxError("its parentheses close ours")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UsageError(
             f"{what} {text!r} is no expression", "Write it as in Python, such as BM*BN <= 1024 or ceildiv(n, BN)"
         ) from None
-    assert isinstance(tree, ast.Tuple)
     names = tuple(known)
     out = []
     for node in tree.elts:
@@ -115,7 +120,7 @@ def _check(node: ast.AST, text: str, what: str, known: tuple[str, ...]) -> None:
     def refuse(why: str, hint: str = "") -> UsageError:
         return UsageError(
             f"{what} {text!r}: {why}",
-            hint or "Use + - * / // % **, comparisons, and, or, not, a if c else b, " + ", ".join(FUNCTIONS),
+            hint or "Use + - * / // % ** & | ^, comparisons, and, or, not, a if c else b, " + ", ".join(FUNCTIONS),
         )
 
     if isinstance(node, ast.Constant):
@@ -131,6 +136,8 @@ def _check(node: ast.AST, text: str, what: str, known: tuple[str, ...]) -> None:
     elif isinstance(node, ast.Compare):
         if any(type(o) not in _COMPARE for o in node.ops):
             raise refuse("it compares in a way that is not part of the language")
+        if any(isinstance(n, ast.BinOp) and isinstance(n.op, _BITS) for n in node.comparators[:-1]):
+            raise refuse("& and | are computed before comparisons", "Write (a > 1) & (b > 1), or a > 1 and b > 1")
         for o, right in zip(node.ops, node.comparators, strict=True):
             if isinstance(o, (ast.In, ast.NotIn)) != isinstance(right, (ast.Tuple, ast.List)):
                 raise refuse("`in` takes a list of values on the right", "Write BM in (32, 64)")
@@ -174,8 +181,11 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
         v = _value(node.operand, names)
         return (not v) if isinstance(node.op, ast.Not) else -v if isinstance(node.op, ast.USub) else +v
     if isinstance(node, ast.BoolOp):
-        parts = (_value(v, names) for v in node.values)
-        return all(parts) if isinstance(node.op, ast.And) else any(parts)
+        for v in node.values:
+            value = _value(v, names)
+            if bool(value) == isinstance(node.op, ast.Or):
+                break
+        return value
     if isinstance(node, ast.IfExp):
         return _value(node.body if _value(node.test, names) else node.orelse, names)
     if isinstance(node, ast.Compare):

@@ -90,7 +90,7 @@ def _space(kernel: UserKernel, task: Task) -> SearchSpace:
     for what, sides, most_of in (("grid", bound.grid, _GRID), ("block", bound.block, _BLOCK)):
         for e, most_here in zip(sides, most_of, strict=False):
             reason = f"{what} {e.text} is a whole number from 1 to {most_here}"
-            rules.append(_rule(e, bound, knobs, reason, lambda e, names, most=most_here: 1 <= e.whole(names) <= most))
+            rules.append(_rule(e, bound, knobs, reason, _from_one_to(most_here)))
     rules += _fitting(kernel, task, knobs, [a for b in bindings for a in b.arguments])
     if bound.shared is not None:
         most = int(limit.get("shared_per_block", 1 << 30))
@@ -106,6 +106,10 @@ def _space(kernel: UserKernel, task: Task) -> SearchSpace:
     numeric = {name: isinstance(values[0], (int, float)) for name, values in kernel.knobs}
     choices = tuple(Choice(name, values, "structure", numeric[name]) for name, values in kernel.knobs)
     return SearchSpace(kernel.name, UserTemplate.version, choices, tuple(rules))
+
+
+def _from_one_to(most: int) -> Test:
+    return lambda e, names: 1 <= e.whole(names) <= most
 
 
 def _holds(e: Expression, names: Mapping[str, Value]) -> bool:
