@@ -244,7 +244,9 @@ __global__ void scale(const float *x, float *out, int n) {
 """
 
 
-def test_illegal_kernels_whose_results_are_right_never_win_on_the_emulator(tmp_path: Path) -> None:
+def test_illegal_kernels_whose_results_are_right_never_win_on_the_emulator(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "scale.cu").write_text(WRONG)
 
     def twice(n: int) -> Any:
@@ -278,6 +280,17 @@ def test_illegal_kernels_whose_results_are_right_never_win_on_the_emulator(tmp_p
     assert "element 100 of x, which has 100: `more = x[i + 1];  // past the end`" in said
     assert "race at line 5" in said or "race at line 10" in said
     assert "at out[0]: `if (t == 0) out[0] = 2 * x[0];  // by every block`" in said
+    (tmp_path / "ref.py").write_text(
+        "from tilewright import te\ndef twice(n: int):\n    x = te.input('x', (n,))\n"
+        "    return te.compute((n,), lambda i: x[i] * 2.0)\n"
+    )
+    code = run(
+        ["tune", str(tmp_path / "scale.cu"), "--entry", "scale", "--knob", "HOW=1", "--reference",
+         f"{tmp_path / 'ref.py'}:twice", "--grid", "ceildiv(n, 64)", "--block", "64", "n=100", "--trials", "1",
+         "--device", "emulator", "--db", str(tmp_path / "c.db")]
+    )  # fmt: skip
+    assert code == 1
+    assert "no kernel won: each of the fastest failed its second check" in capfd.readouterr().err
 
 
 # --------------------------------------------------------------------------- the command line

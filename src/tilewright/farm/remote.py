@@ -15,6 +15,7 @@ from tilewright.backends import CACHES, Backend, Peaks, backend_for
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.toolchain import Compiled, CompileError, Rejected, Toolchain
 from tilewright.caching import cached_property
+from tilewright.checking.watch import Watch
 from tilewright.core import Failure, FailureKind, Measurement, Outcome, Target, Task, digest
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
@@ -135,9 +136,12 @@ class FarmRunner(Runner):
     on its own device.
     """
 
-    def __init__(self, farm: Farm, device_class: str, restore: Callable[[str], None]) -> None:
+    def __init__(
+        self, farm: Farm, device_class: str, restore: Callable[[str], None], watch: Watch | None = None
+    ) -> None:
         self.farm = farm
         self.device_class = device_class
+        self._watch = watch
         self._restore = restore
         self._executor = ThreadPoolExecutor(2, "farm-batch")
         self._anchors: dict[str, float] = {}
@@ -160,7 +164,9 @@ class FarmRunner(Runner):
             return Failure(FailureKind.DEVICE_LOST, error["message"])
         with _sensible():
             found = outcome_of(reply["failure"]) if reply["failure"] else None
-        return found if isinstance(found, Failure) else None
+        if isinstance(found, Failure) or self._watch is None:
+            return found if isinstance(found, Failure) else None
+        return self._watch.problem(item[0])  # here: workers know no kernel of the user's own
 
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
         """Time two kernels against each other on one device. Raises ``DeviceLost``."""

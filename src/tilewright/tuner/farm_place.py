@@ -10,6 +10,7 @@ from tilewright.backends import Peaks, is_emulated
 from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.caching import cached_property
+from tilewright.checking.watch import Watch
 from tilewright.core import Device, Target, Task, UsageError
 from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
@@ -57,7 +58,8 @@ class FarmPlace:
 
     def runner(self) -> FarmRunner:
         """The class' runners."""
-        return FarmRunner(self.farm, self.device.name, self._toolchain.restore)
+        watch = Watch(None) if self.emulated else None
+        return FarmRunner(self.farm, self.device.name, self._toolchain.restore, watch)
 
     @cached_property
     def _toolchain(self) -> FarmToolchain:

@@ -301,13 +301,15 @@ def _no_success(result: TuneResult) -> TilewrightError | None:
 
     if result.best and not result.all_failed:
         return None
+    again = f"{program()} show {result.run} --db {shown_path(result.database)}"
+    if result.trials > sum(result.failed.values()):
+        return TilewrightError("no kernel won: each of the fastest failed its second check", f"See the run: {again}")
     example = ""
     for kind in list(result.failed)[:1]:
         with Database.open(result.database, create=False, readonly=True) as database:
             for record in database.list_trials(result.run, status=kind, limit=1):
                 example = f", such as: {record.outcome.message}" if isinstance(record.outcome, Failure) else ""
     failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none was run"
-    again = f"{program()} show {result.run} --db {shown_path(result.database)}"
     return TilewrightError(f"no trial succeeded: {failed}{example}", f"See what failed: {again}")
 
 

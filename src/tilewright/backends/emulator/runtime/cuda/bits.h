@@ -38,7 +38,7 @@ __CUDA_WORD unsigned __fns(unsigned mask, unsigned base, int n) {
         if (mask >> at & 1 && (left += n > 0 ? -1 : 1) == 0) return (unsigned)at;
     return ~0u;
 }
-__CUDA_WORD int __mul24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
+__CUDA_WORD int __mul24(int x, int y) { return (int)((unsigned)((int)((unsigned)x << 8) >> 8) * (unsigned)((int)((unsigned)y << 8) >> 8)); }
 __CUDA_WORD unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
 __CUDA_WORD int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
 __CUDA_WORD unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
