@@ -290,6 +290,7 @@ FORMS = [
     "__shared__ float4 q[8]; float *s = (float *)q;",
     "__shared__ unsigned char raw[128]; float *s = reinterpret_cast<float *>(raw);",
     "__shared__ float *p[2], s[32]; p[0] = s;",
+    "__shared__ decltype(sinf(1)) s[32]; asm volatile(\"\" ::: \"memory\");",
     "__shared__ float (*p)[32]; __shared__ float m[2][32]; p = m; float *s = m[1];",
     "__shared__ float s[sizeof(float) * 8 < 40 ? 32 : 1];",
     "__shared__ int s[32]; { __shared__ float s[3]; s[0] = 1; }",

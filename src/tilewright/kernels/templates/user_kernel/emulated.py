@@ -20,6 +20,7 @@ _HEADERS = {
     r"|__u?r?hadd|__dp[24]a\w*|__vim(?:ax|in)3_s32",
     "simd": r"__v[a-z]+[24]",
     "minmax": r"(?:u|ll|ull)?(?:min|max)",
+    "strings": r"mem(?:cpy|set|move|cmp)|str[a-z]+",
     "memory": r"__ld(?:g|ca|cg|cs|lu|cv)|__st(?:wb|cg|cs|wt)",
     "system": r"clock(?:64)?|printf|assert|__(?:nanosleep|trap|brkpt|prof_trigger)",
     "casts": r"__\w+_as_\w+|__double2(?:hi|lo)int|__hiloint2double",
@@ -32,6 +33,8 @@ _HEADERS = {
 _QUALIFIERS = ("alignas", "__align__", "__attribute__")
 _SCOPES = re.compile(r"\b(?:namespace|extern|struct|class|union)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_ASSEMBLY = re.compile(r'[^"]*"(?:\\.|[^"\\])')
+"""What follows ``asm`` where it has instructions: an empty text has none."""
 
 
 Edit = tuple[int, int, str]
@@ -48,7 +51,8 @@ def both(text: str, entry: str) -> str:
     """The file with its shared memory, and the beginning and end of the kernel ``entry``, for either compiler."""
     text = _without_other_names(text)
     file = _File(text)
-    edits = [e for d in file.shared() for e in file.declared(d)] + file.frame(entry) + list(_in_macros(text))
+    edits = [e for d in file.shared() for e in file.declared(d)] + file.frame(entry)
+    edits += [*file.assembly(), *_in_macros(text)]
     out, last = [], 0
     for start, end, new in sorted(edits, key=lambda e: (e[0], e[1])):
         out += [text[last:start], new]
@@ -254,6 +258,9 @@ class _File:
             token = self.tokens[n]
             if n <= skip:
                 continue
+            if token == "(" and n and self.tokens[n - 1] in ("decltype", "typeof", "__typeof__"):
+                skip = self.pairs[n]
+                continue
             if token == "(":
                 return self._name([i for i in piece if n < i < self.pairs[n]])
             if token in ("[", "{"):
@@ -263,7 +270,13 @@ class _File:
                 found = n
         return found
 
-    # ------------------------------------------------------------------ the kernel's frame
+    # ------------------------------------------------------------------ the rest
+
+    def assembly(self) -> Iterator[Edit]:
+        """What refuses instructions of a GPU in plain words."""
+        for n, token in enumerate(self.tokens):
+            if token in ("asm", "__asm__", "__asm") and _ASSEMBLY.match(self.text, self.ends[n]):
+                yield self.starts[n], self.ends[n], f"TW_CUDA({token}) TW_EMULATED(CUDA_ASM)"
 
     def frame(self, entry: str) -> list[Edit]:
         """What tells an early return from a kernel's end, and holds a block to ``__launch_bounds__``."""

@@ -7,7 +7,6 @@
 #endif
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #define __CUDA_WORD static inline __attribute__((unused))
 #define __global__ __attribute__((visibility("default")))
 #define __device__
@@ -24,7 +23,7 @@
 #define __cluster_dims__(...) _Pragma("GCC error \"kernels of your own run without clusters: leave __cluster_dims__ out\"")
 // Reached only by a declaration within a macro.
 #define __shared__ _Pragma("GCC error \"the emulator reads __shared__ where it declares a variable: write it there, not in a macro\"")
-#define asm _Pragma("GCC error \"inline assembly is a GPU's: the emulator runs C++ and CUDA's own words\"") __asm__
+#define CUDA_ASM _Pragma("GCC error \"inline assembly is a GPU's: the emulator runs C++ and CUDA's own words\"") __asm__
 #ifndef __clang__
 #define __builtin_assume(holds) ((void)0)
 #endif
