@@ -221,8 +221,8 @@ def test_nothing_to_rank(play: Any) -> None:
     assert result == FinalResult((), False)
 
 
-@pytest.mark.parametrize(("slower", "said"), [(1.02, False), (1.2, True), (0.8, True)])
-def test_a_machine_that_changed_is_told_of(play: Any, slower: float, said: bool) -> None:
+@pytest.mark.parametrize("slower", [1.02, 1.2, 0.8])
+def test_a_final_measures_how_the_machine_changed(play: Any, slower: float) -> None:
     bench, result = play([1.0, 1.1, 1.2], slower=slower)
     assert result.drift == pytest.approx(slower)
-    assert any("the machine changed" in w for w in bench.warnings) == said
+    assert not bench.warnings

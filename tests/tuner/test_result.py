@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.core import UsageError
+from tilewright.core import Failure, FailureKind, Measurement, Proposal, Schedule, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.tuner import TuneResult
-from tilewright.tuner.result import default_is_best
+from tilewright.tuner.result import BestKernel, commonest_failure, default_is_best, drift_note, failures
 
 A = np.random.default_rng(0).standard_normal((24, 16)).astype(np.float32)
 B = np.random.default_rng(1).standard_normal((16, 20)).astype(np.float32)
@@ -51,6 +51,22 @@ def test_it_is_shown_in_a_line_and_as_a_table(result: TuneResult) -> None:
         assert part in shown
         assert part in result._repr_html_()
     assert "no trial succeeded" in repr(dataclasses.replace(result, best=None))
+
+
+def test_a_run_in_which_every_trial_failed_says_of_what(result: TuneResult) -> None:
+    def trial(number: int, outcome: Failure | Measurement) -> TrialRecord:
+        return TrialRecord(number, Proposal(Schedule("t", 1, (("x", number),), ())), outcome)
+
+    slow, wrong = Failure(FailureKind.TIMEOUT, "took 10 s"), Failure(FailureKind.WRONG_RESULT, "[0] is 1, not 2")
+    history = [trial(n, o) for n, o in enumerate((slow, wrong, wrong))]
+    assert commonest_failure(history) == "[0] is 1, not 2"
+    assert commonest_failure([trial(0, Measurement(1.0, 0.0, 1))]) is None
+    failed = dataclasses.replace(result, best=None, failed=failures(history), failure=commonest_failure(history))
+    assert "3 (3 failed: [0] is 1, not 2) in " in repr(failed)
+    kinds = f"1 {slow.kind.value}, 2 {wrong.kind.value}"
+    assert failed.no_success == f"no trial succeeded: {kinds}, such as: [0] is 1, not 2"
+    some = dataclasses.replace(failed, failed={"wrong_result": 2})
+    assert "(2 failed) in" in repr(some)
 
 
 def test_a_notebook_shows_the_gain_and_a_call_that_works(result: TuneResult) -> None:
@@ -109,3 +125,20 @@ def test_a_frame_of_nothing(tmp_path: Path) -> None:
         frame = database.trials_frame()
     assert len(frame) == 0
     assert "seconds" in frame.columns
+
+
+def test_a_machine_that_changed_is_told_of_once_and_where_it_changed_an_answer(result: TuneResult) -> None:
+    assert result.best is not None
+    fastest = dataclasses.replace(result.best, trial=result.curve[-1][0])
+    other = dataclasses.replace(result.best, trial=result.curve[-1][0] + 1)
+
+    def told(best: BestKernel, *drifts: float | None, kept: bool = False) -> str | None:
+        return drift_note(dataclasses.replace(result, best=best, drift=d, kept=kept) for d in drifts)
+
+    assert told(other, 1.04, 0.96, None) is None
+    assert told(fastest, 1.4, 0.5) is None, "the final chose as the search did"
+    assert told(other, 1.4, kept=True) is None, "nothing of this run is stored"
+    note = told(other, 1.2, 1.4, 1.3)
+    assert note is not None
+    assert note.startswith("this machine has become 1.30x slower since the run began")
+    assert "1.25x faster" in str(told(other, 0.8))

@@ -16,7 +16,7 @@ from tilewright.cli.app import run
 from tilewright.core import Measurement, Proposal, Schedule, TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.search_space import Space
-from tilewright.tuner import Observer, TuneTask, many, session, tune_many
+from tilewright.tuner import Observer, TuneTask, many, tune_many
 from tilewright.tuner.many import FIRST, SLICE, _search, _worth
 from tilewright.tuner.strategies.random import RandomStrategy
 
@@ -132,7 +132,6 @@ class Stumbles(RandomStrategy):
 def test_what_a_failed_task_left_is_stored_and_the_others_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "FIRST", 1)
     tasks = [TuneTask("matmul", {**SMALL, "m": 7}), TuneTask("matmul", OTHER), TuneTask("matmul", SMALL)]
     how: dict[str, Any] = {"strategy": Stumbles, "cost_model": "random", "db": tmp_path / "t.db"}
     warned: list[tuple[int, str]] = []
@@ -145,7 +144,7 @@ def test_what_a_failed_task_left_is_stored_and_the_others_go_on(
             warned.append((self.place, message))
 
     monkeypatch.setattr(Stumbles, "made", 0)
-    never, stopped, good = tune_many(tasks, trials=6, observer=Watch, **how)
+    never, stopped, good = tune_many(tasks, trials=12, observer=Watch, **how)
     assert never.result is None
     assert re.search(r"^IndexError: tuple index out of range \(test_tune_many.py:\d+\). A bug", str(never.problem))
     assert stopped.result is not None
@@ -172,7 +171,7 @@ def test_what_a_failed_task_left_is_stored_and_the_others_go_on(
     file.write_text(
         "".join(f'[[task]]\noperator = "matmul"\nparams = {{ m = {m}, n = 48, k = 40 }}\n' for m in (7, 16, 32))
     )
-    asked = ["tune", "--tasks", str(file), "--trials", "5", "--cost-model", "random", "--db", str(tmp_path / "t.db")]
+    asked = ["tune", "--tasks", str(file), "--trials", "12", "--cost-model", "random", "--db", str(tmp_path / "t.db")]
     asked += ["--strategy", f"{Stumbles.__module__}:Stumbles"]
     assert run([*asked, "--json"]) == 1
     out, said = capsys.readouterr()
@@ -214,6 +213,7 @@ def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(
     assert started == [0, 1]
     assert sum(t.result.trials for t in tuned) == 12
     assert all(t.result.trials in (4, 8) for t in tuned)
+    assert tuned[0].result.peaks is tuned[1].result.peaks, "the machine's limits are measured once"
     data = tuned[0].to_json()
     assert (data["operator"], data["params"], data["weight"]) == ("matmul", SMALL, 3.0)
     assert data["best"]["seconds"] > 0
@@ -241,10 +241,15 @@ def test_a_stopped_one_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_time_budget_ends_it(tmp_path: Path) -> None:
-    tuned = tune_many([TuneTask("matmul", SMALL), TuneTask("matmul", OTHER)], time_budget=0.01, db=tmp_path / "t.db")
-    assert [t.result.ended for t in tuned] == ["time", "time"]
-    assert all(0 < t.result.trials <= 8 and t.result.best for t in tuned)
-    assert tuned[0].result.peaks is tuned[1].result.peaks, "the machine's limits are measured once"
+    tasks = [TuneTask("matmul", SMALL), TuneTask("matmul", OTHER)]
+    tuned = tune_many(tasks, time_budget=0.01, db=tmp_path / "t.db")
+    assert [t.to_json()["ended"] for t in tuned] == [{"why": "time"}] * 2
+    assert [t.to_json()["trials"] for t in tuned] == [1, 0], "the first is begun and stored, the second not begun"
+    assert [t.to_json()["best"] is not None for t in tuned] == [True, False]
+    assert [t.unreached for t in tuned] == [False, True]
+    (again,) = tune_many(tasks[1:], trials=1, db=tmp_path / "t.db", resume=True)
+    assert again.run == tuned[1].run
+    assert again.succeeded
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])

@@ -105,7 +105,10 @@ def label(task: TuneTask) -> str:
 
 def said_failures(tuned: Sequence[TunedTask]) -> int:
     """Say which tasks failed and why; the exit code."""
-    missing = [t for t in tuned if not t.succeeded]
+    missing = [t for t in tuned if not t.succeeded and not t.unreached]
+    unreached = sum(t.unreached for t in tuned)
+    if unreached:
+        say(f"the time was over before {unreached} of {len(tuned)} tasks had a trial. Go on with --resume last")
     for t in missing:
         say(f"{label(t.task)}: {f'failed: {t.problem}' if t.problem else 'no trial succeeded'}")
     return 1 if missing else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,7 +14,7 @@ from tilewright.paths import default_path
 from tilewright.plugins import name_of
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.progress import watching
-from tilewright.tuner.result import TuneResult
+from tilewright.tuner.result import TuneResult, drift_note
 
 if TYPE_CHECKING:
     from tilewright.core import Device, Workload
@@ -62,8 +61,8 @@ def tune(
     model's choice is built, checked, timed and stored. ``resume``: a run's
     identifier or ``last``, to go on with it up to ``trials``; it keeps its strategy and seed. ``take_over``: also one
     that is stored as running on another host,
-    whose process cannot be seen from here. ``time_budget``: seconds after which nothing more is
-    proposed. ``until_converged``: nor once further trials are expected to gain less than noise. ``db``: a path or
+    whose process cannot be seen from here. ``time_budget``: seconds for search and final together.
+    ``until_converged``: the search ends once further trials are expected to gain less than noise. ``db``: a path or
     URL. ``prepared``: a folder that ``tilewright prepare`` wrote; its shortlist is tried first, without compiling.
     ``target``: ``cpu``, ``cuda`` or a variant of either. ``device``: cores (``cpu:0-1``), a GPU
     (``cuda:0``), or ``emulator``, which runs CUDA kernels on this processor for development: its times mean
@@ -81,6 +80,7 @@ def tune(
     from tilewright.database import Database
     from tilewright.kernels.templates.user_kernel import UserKernel
     from tilewright.tuner import user_kernel
+    from tilewright.tuner.budget import Budget
     from tilewright.tuner.tuning import Tools, Tuning, fail
 
     check_limits(trials, time_budget, threads)
@@ -108,14 +108,18 @@ def tune(
                 watcher.warning(w)
             try:
                 with place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)):
-                    deadline = None if time_budget is None else time.monotonic() + time_budget
+                    budget = None if time_budget is None else Budget(time_budget)
                     with place.builder() as builder, place.runner() as runner:
                         tuning = Tuning(
-                            database, run, Tools(place, builder, runner), watcher, deadline=deadline,
+                            database, run, Tools(place, builder, runner), watcher, budget=budget,
                             until_converged=until_converged, first=first, stop=stop,
                         )  # fmt: skip
                         tuning.search()
-                        return tuning.finish()
+                        result = tuning.finish()
+                note = drift_note([result])
+                if note is not None:
+                    watcher.warning(note)
+                return result
             except BaseException as e:
                 fail(database, run, e)
                 raise

@@ -59,8 +59,6 @@ Entry = tuple[Schedule, TrialRecord | None]
 CLEARLY = 1.5
 """Trials whose times are this far apart in one run need no comparison: both were paired with the run's incumbents."""
 
-DRIFT = 0.05
-"""Relative change of the machine during a run that a user should know of."""
 SLOWEST = 0.1
 """Seconds of a call from which on what is clearly slower is not compared: it would take long."""
 CHALLENGER = "challenger"
@@ -238,14 +236,8 @@ class Final:
             self.builder.fetch(f.artifact)
         artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f, _ in timed]
         self.database.set_kernels(self.task, self.device_model, self.run_id, kernels, artifacts)
-        drift = _drift(finalists, outcomes)
-        if drift is not None and abs(drift - 1) > DRIFT:
-            self.observer.warning(
-                f"kernels take {drift:.2f} times as long as when this run began: the machine changed meanwhile. Trials "
-                "are compared in pairs, and the final was timed anew"
-            )
         spread = timed[0][1].spread if timed and timed[0][1].samples > 1 else None
-        return FinalResult(tuple(kernels), best.stored is not None, drift=drift, spread=spread)
+        return FinalResult(tuple(kernels), best.stored is not None, drift=_drift(finalists, outcomes), spread=spread)
 
     def _champion(self) -> StoredKernel | None:
         """The stored kernel of an earlier run, if its template still is what it was."""

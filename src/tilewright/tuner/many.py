@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from tilewright.core import Task, TilewrightError, UsageError, Value
 from tilewright.errors import of_any
 from tilewright.paths import default_path
+from tilewright.tuner.budget import Budget
 from tilewright.tuner.gain import expected_gain
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.progress import LogProgress
-from tilewright.tuner.result import TuneResult
+from tilewright.tuner.result import TuneResult, drift_note
 
 if TYPE_CHECKING:
     from tilewright.cost_model import CostModelFactory
@@ -91,6 +91,11 @@ class TunedTask:
         return self.result is not None and self.result.interrupted
 
     @property
+    def unreached(self) -> bool:
+        """Whether the time of all tasks was over before its first trial."""
+        return self.result is not None and not self.result.trials and self.result.ended == "time"
+
+    @property
     def succeeded(self) -> bool:
         """Whether no error ended it, and a trial was right."""
         found = self.result
@@ -133,7 +138,8 @@ def tune_many(
     """Search for the fastest kernels of several tasks on one device. Results are in their order, stored as by ``tune``.
 
     ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task,
-    fewer where it has converged. ``resume``: go on with the newest unfinished run of each task, where there is one.
+    fewer where it has converged. The seconds are for finals too; tasks that they do not reach have no trial, and
+    ``resume`` goes on with them. ``resume``: go on with the newest unfinished run of each task, where there is one.
     ``observer`` gives the watcher of the task at a place of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all
     searches, and every task still gets a short final. An error in one task ends that one alone: it is its ``problem``,
     and its watcher is warned.
@@ -168,8 +174,8 @@ def tune_many(
             watchers[0].warning(warning)
         stack.enter_context(widest.lock(on_wait=lambda holder: watchers[0].waiting(widest.device.name, holder)))
         tools = {n: _tools(stack, p) for n, p in places.items()}
-        deadline = None if time_budget is None else time.monotonic() + time_budget
-        how: dict[str, Any] = {"deadline": deadline, "until_converged": until_converged, "stop": stop}
+        budget = None if time_budget is None else Budget(time_budget, len(tasks))
+        how: dict[str, Any] = {"budget": budget, "until_converged": until_converged, "stop": stop}
         runs: list[StoredRun] = []
         try:
             for t, w in zip(tasks, wanted, strict=True):
@@ -182,13 +188,17 @@ def tune_many(
             if not there:
                 raise next(e for e in begun if isinstance(e, Exception))
             tunings, searched = [t for t in begun if isinstance(t, Tuning)], [tasks[n] for n in there]
-            _search(tunings, searched, total)
-            finished = iter([_finished(t, _behind(tunings, searched, n)) for n, t in enumerate(tunings)])
+            _search(tunings, searched, total, budget)
+            held = [_finished(t, _behind(tunings, searched, n)) for n, t in enumerate(tunings)]
         except BaseException as e:
             for run in runs:
                 if database.run(run.id).state == "running":
                     fail(database, run, e)
             raise
+        note = drift_note(r for r, _ in held if r is not None)
+        if note is not None:
+            watchers[0].warning(note)
+    finished = iter(held)
     ends = [next(finished) if isinstance(t, Tuning) else (None, t) for t in begun]
     return [TunedTask(t, *end, run.id) for t, end, run in zip(tasks, ends, runs, strict=True)]
 
@@ -249,8 +259,10 @@ def _run(
     return begin(database, task, place.device, unfinished, limit, *settings)
 
 
-def _search(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None) -> None:
-    """Spend the budget, a slice at a time."""
+def _search(
+    tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None = None
+) -> None:
+    """Spend the budget, a slice at a time. Under a time budget every task has its first batch before any has more."""
     live = list(range(len(tunings)))
     last: Tuning | None = None
     while live:
@@ -260,10 +272,16 @@ def _search(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | 
             break
         n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
         tuning = tunings[n]
+        if budget is not None and not tuning.session.history and not budget.room:
+            live.remove(n)
+            tuning.session.ended = "time"
+            continue
         if last is not None and last.tools is not tuning.tools:
             last.session.settle()  # what it has been building ahead would disturb the other's measurements
         last = tuning
         first = FIRST - len(tuning.session.history)
+        if budget is not None and first == FIRST:
+            first = budget.first
         try:
             more = tuning.search(int(min(max(left, 1), first if first > 0 else SLICE)))
         except KeyboardInterrupt:

@@ -9,6 +9,7 @@ which was built for it alone and checked at its ends and within.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -203,6 +204,7 @@ def tune_tasks(
         for x in ranges:
             templates_for(Task(x.workload, places[x.task.threads].target))
         share = SHARE if ranges and time_budget is not None else 1.0
+        end = math.inf if time_budget is None else time.monotonic() + time_budget
         tuned = tune_many(
             list(searching.values()), time_budget=None if time_budget is None else share * time_budget, target=target,
             device=device, db=db, observer=observer, farm=connection, **settings,
@@ -214,9 +216,11 @@ def tune_tasks(
             if not x.workload.ranges:
                 results.append(replace(mine[0], task=x.task))
                 continue
-            watcher = observer(len(searching) + ranges.index(x))
+            place = ranges.index(x)
+            watcher, now = observer(len(searching) + place), time.monotonic()
+            until = now + (end - now) / (len(ranges) - place)
             try:
-                results.append(_compared(x, mine, places[x.task.threads], db, watcher, weights))
+                results.append(_compared(x, mine, places[x.task.threads], db, watcher, weights, until))
             except Exception as e:  # the other ranges are compared all the same
                 results.append(TunedTask(x.task, None, told(watcher, e)))
     return results
@@ -224,7 +228,7 @@ def tune_tasks(
 
 def _compared(
     x: _Listed, searched: Sequence[TunedTask], place: Site, db: str | os.PathLike[str] | None, watcher: Observer,
-    weights: Mapping[int, float] | None,
+    weights: Mapping[int, float] | None, until: float,
 ) -> RangeResult:  # fmt: skip
     """A range after its sizes have been tuned: kernels compared, and what serves it stored."""
     from tilewright.database import Database
@@ -240,7 +244,7 @@ def _compared(
     ):
         comparing = Comparing(task, extent, place, database, builder, runner, watcher)
         tried = anchors(extent) if interrupted else samples(extent)
-        found = comparing.timed(comparing.candidates(searched), tried)
+        found = comparing.timed(comparing.candidates(searched), tried, until)
         while found:
             cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS, weights)
             cut = comparing.settled(cut, found, weights)
@@ -250,9 +254,8 @@ def _compared(
                 watcher.warning(f"{e}. The range is shared out among the other kernels")
                 found.remove(e.kernel)
                 continue
-            return RangeResult(
-                task, extent, tuple(searched), stored, len(found), tuple(tried), database.location, interrupted
-            )
+            sizes = tuple(found[0].seconds)
+            return RangeResult(task, extent, tuple(searched), stored, len(found), sizes, database.location, interrupted)
         raise next(
             (t.problem for t in searched if t.problem is not None),
             TilewrightError(f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored"),
@@ -385,13 +388,18 @@ class Comparing:
             return False
         return narrowed(self.task.workload, theirs.low, theirs.high).program == other.program
 
-    def timed(self, found: Sequence[Found], sizes: Sequence[int]) -> list[Found]:
-        """Those that are right at all sizes, with their seconds at each."""
+    def timed(self, found: Sequence[Found], sizes: Sequence[int], until: float = math.inf) -> list[Found]:
+        """Those that are right at all sizes, with their seconds at each.
+
+        After ``until``, by ``time.monotonic``, only at those that were tuned by themselves.
+        """
         self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
         built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
         alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
         seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
         for size in sizes:
+            if time.monotonic() > until and size not in anchors(self.extent):
+                continue
             self.watcher.stage(f"comparing {len(alive)} kernels at {self.extent.name}={size}")
             kernels = [(Candidate(self.task, found[n].schedule), b) for n, b in alive.items()]
             one, items = at_size(self.task, kernels, size)

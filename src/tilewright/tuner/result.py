@@ -205,6 +205,29 @@ class TuneResult:
         }
 
 
+DRIFT = 0.05
+"""Relative change of the machine during a run that may decide between kernels."""
+
+
+def drift_note(results: Iterable[TuneResult]) -> str | None:
+    """What to say of a machine that changed during runs; ``None`` where that changed no answer.
+
+    It did where another kernel than the fastest trial won the final.
+    """
+    found = sorted(
+        r.drift for r in results
+        if r.drift is not None and abs(r.drift - 1) > DRIFT
+        and r.best is not None and not r.kept and r.curve and r.best.trial != r.curve[-1][0]
+    )  # fmt: skip
+    if not found:
+        return None
+    times = found[len(found) // 2]
+    change = f"{times:.2f}x slower" if times > 1 else f"{1 / times:.2f}x faster"
+    return (
+        f"this machine has become {change} since the run began: the final chose another kernel than the fastest trial"
+    )
+
+
 def html_table(rows: Iterable[tuple[str, str]]) -> str:
     """A table for notebooks: names, and what they are, in HTML."""
     left = ' style="text-align:left"'

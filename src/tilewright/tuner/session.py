@@ -28,6 +28,7 @@ from tilewright.core import (
 )
 from tilewright.database import Database
 from tilewright.measure.measuring import Runner
+from tilewright.tuner.budget import Budget
 from tilewright.tuner.clock import Clock
 from tilewright.tuner.gain import MORE, converged, expected_gain
 from tilewright.tuner.observer import Observer
@@ -38,17 +39,15 @@ Built = tuple[Candidate, Artifact]
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends: trials in all (failures included), a time by ``time.monotonic``, or, with ``until_converged``,
+    """When a run ends: trials in all (failures included), the time of a budget, or, with ``until_converged``,
     when further trials are expected to gain nothing. ``batch``: trials proposed at once."""
 
     trials: int
-    deadline: float | None = None
+    budget: Budget | None = None
     batch: int = 16
     until_converged: bool = False
 
 
-FIRST = 4
-"""Trials of a first batch under a time budget, before it is known how long one takes."""
 AHEAD = 2
 """Batches that are being built while one is measured, so that compilers never wait for a proposal."""
 REPLACED = 0.8
@@ -99,18 +98,26 @@ class Session:
         Returns whether there may be more to try.
         """
         until = math.inf if trials is None else len(self.history) + trials
+        budget = self.limits.budget
         while self._fill(1, []):
             if len(self.history) >= until:
                 return True
+            if budget is not None and self.history and budget.left <= 0:
+                self.ended = "time"
+                break
+            began = 0.0 if budget is None else budget.now()
             batch = self._ahead.pop(0)
             with self.clock.on("waiting for builds"):
                 built = self.builder.wait(batch.builds)
             measured = self._measure(batch, built)
-            if self.overlap:
+            # Of a budget that many tasks share nothing is spent on building what may never be measured.
+            if self.overlap and (budget is None or len(self.history) + len(built) < until):
                 self._fill(AHEAD if len(self.history) >= LEARNED else 1, batch.schedules)
             with self.clock.on("waiting for measurements"):
                 outcomes = measured.result()
             self._record(batch, built, outcomes)
+            if budget is not None:
+                budget.took(self.run_id, len(built), budget.now() - began)
         return False
 
     def _fill(self, count: int, measured: Sequence[Schedule]) -> bool:
@@ -154,17 +161,18 @@ class Session:
 
     def _fitting(self, pending: int) -> int:
         """How many trials to propose for the time that is left. A run always gets its first ones."""
-        if self.limits.deadline is None:
+        budget = self.limits.budget
+        if budget is None:
             return self.limits.batch
         if not self.history and not pending:
-            return min(self.limits.batch, FIRST)
-        left = self.limits.deadline - time.monotonic()
+            return min(self.limits.batch, budget.first)
+        left = budget.left
         if left <= 0:
             return 0
-        timed = [r.outcome for r in self.history if isinstance(r.outcome, Measurement)]
+        timed = [r for r in self.history if isinstance(r.outcome, Measurement)]
         if not timed:
-            return min(self.limits.batch, FIRST)
-        each = max(sum(m.verify_seconds + m.measure_seconds for m in timed) / len(timed), 1e-6)
+            return min(self.limits.batch, budget.first)
+        each = max(sum(_seconds(r) for r in timed) / len(timed), 1e-6)
         return max(0 if pending else 1, min(self.limits.batch, int(left / each) - pending))
 
     def _measure(self, batch: Batch, built: Sequence[Artifact | Failure]) -> Future[list[Outcome]]:
@@ -201,7 +209,7 @@ class Session:
             return None
         each = self.clock.elapsed / (len(self.history) - self._done)
         left = each * (self.limits.trials - len(self.history))
-        return left if self.limits.deadline is None else max(0.0, min(left, self.limits.deadline - time.monotonic()))
+        return left if self.limits.budget is None else max(0.0, min(left, self.limits.budget.left))
 
     def __post_init__(self) -> None:
         self._done = len(self.history)
@@ -228,3 +236,9 @@ class Session:
             "timing": sum(m.measure_seconds for m in timed),
             "overhead": self.clock.elapsed - waiting - final,
         }
+
+
+def _seconds(trial: TrialRecord) -> float:
+    """What a trial took: built, checked and timed."""
+    m = trial.outcome
+    return trial.build_seconds + (m.verify_seconds + m.measure_seconds if isinstance(m, Measurement) else 0.0)

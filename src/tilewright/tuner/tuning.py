@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from tilewright.backends import Peaks
+from tilewright.backends import NO_PEAKS, Peaks
 from tilewright.building.builder import Builder
-from tilewright.core import Schedule, Task, TilewrightError
+from tilewright.core import Artifact, Candidate, Schedule, Task, TilewrightError
 from tilewright.cost_model import CostModel, CostModelError, FeatureExtractor, get_cost_model
 from tilewright.cost_model.choice import choice
 from tilewright.cost_model.pairs import xgboost
@@ -26,11 +26,12 @@ from tilewright.measure.measuring import Runner, Site
 from tilewright.measure.timing import PairedComparison
 from tilewright.search_space import Space
 from tilewright.tuner import user_kernel
+from tilewright.tuner.budget import FULL, Budget
 from tilewright.tuner.clock import Clock
 from tilewright.tuner.final import Final, FinalResult
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.recall import recall
-from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
+from tilewright.tuner.result import BestKernel, TuneResult, commonest_failure, curve, failures
 from tilewright.tuner.session import Limits, Session
 from tilewright.tuner.strategies import get_strategy
 
@@ -54,7 +55,7 @@ class Tools:
     def peaks(self, task: Task) -> Peaks:
         """What the device reaches at most on a task's elements: measured once, as finals of runs follow each other."""
         w = task.workload
-        kind = (*(s.dtype for s in (*w.inputs, w.output)), w.precision)
+        kind = (*sorted({s.dtype for s in w.inputs}), w.output.dtype, w.precision)
         if kind not in self._peaks:
             self._peaks[kind] = self.place.peaks(task)
         return self._peaks[kind]
@@ -63,11 +64,11 @@ class Tools:
 class Tuning:
     """A run that was begun in the database: :meth:`search`, at once or in parts, then :meth:`finish`.
 
-    ``first``: schedules to try before all others but the default. ``deadline``: by ``time.monotonic``.
+    ``first``: schedules to try before all others but the default. ``budget`` is for the final too.
     """
 
     def __init__(
-        self, database: Database, run: StoredRun, tools: Tools, watcher: Observer, *, deadline: float | None = None,
+        self, database: Database, run: StoredRun, tools: Tools, watcher: Observer, *, budget: Budget | None = None,
         until_converged: bool = False, first: Sequence[Schedule] = (), stop: threading.Event | None = None,
     ) -> None:  # fmt: skip
         place = tools.place
@@ -90,18 +91,26 @@ class Tuning:
                 self.space, seed=run.seed, cost_model=self.model, initial=self.initial
             ),
             builder=tools.builder, runner=tools.runner,
-            limits=Limits(run.trials_wanted, deadline, _batch(run.trials_wanted, place.runners), until_converged),
+            limits=Limits(run.trials_wanted, budget, _batch(run.trials_wanted, place.runners), until_converged),
             observer=watcher, history=database.trials(run.id), overlap=place.apart, clock=clock,
             stop=stop or threading.Event(),
         )  # fmt: skip
         self._fresh = True
-        if deadline is not None:
-            database.update_summary(run.id, {"deadline": time.time() + deadline - time.monotonic()})
+        self.budget = budget
+        if budget is not None:
+            database.update_summary(run.id, {"deadline": time.time() + budget.left})
+            if self.session.history:
+                budget.took(run.id, 0, 0.0)
         watcher.started(run.id, task, len(self.session.history), run.trials_wanted, self.space.size)
 
     @property
     def task(self) -> Task:
         return self.session.task
+
+    @property
+    def unreached(self) -> bool:
+        """Whether the time was over before its first trial."""
+        return self.budget is not None and not self.session.history and self.run.trials_wanted > 0
 
     def search(self, trials: int | None = None) -> bool:
         """Run about ``trials`` more, or until a limit is reached. Returns whether there may be more to try.
@@ -117,7 +126,7 @@ class Tuning:
                         with session.clock.on("probe"):
                             user_kernel.probe(self.kernel, self.task, self.tools.builder)
                     session.restore()
-                more = session.search(trials)
+                more = self._more(trials)
         except KeyboardInterrupt:
             if session.best is None:
                 raise
@@ -130,24 +139,49 @@ class Tuning:
         """What is left is not searched; a short final still is held."""
         self.interrupted, self.session.ended = True, "stopped"
 
+    def _more(self, trials: int | None) -> bool:
+        """Search on; a first batch shows a budget how long trials and finals take."""
+        session = self.session
+        if self.budget is None or self.budget.rehearsed:
+            return session.search(trials)
+        before = len(session.history)
+        more = session.search(1)
+        self.rehearse()
+        made = len(session.history) - before
+        if not more or (trials is not None and made >= trials):
+            return more
+        return session.search(None if trials is None else trials - made)
+
+    def rehearse(self) -> None:
+        """Build and check the fastest kernel as the final does, which then finds it compiled: a budget learns how long
+        that takes."""
+        best, budget = self.session.best, self.budget
+        if best is None or budget is None or budget.rehearsed:
+            return
+        began, candidate = budget.now(), Candidate(self.task, best.schedule)
+        built = self.tools.builder.build([candidate], alone=True)[0]
+        if isinstance(built, Artifact):
+            self.tools.runner.verify(self.task, (candidate, built))
+        budget.rehearsal(self.run.id, budget.now() - began)
+
     def fail(self, error: Exception) -> None:
         """An error ended the search: what was measured before stays, and may be finished."""
         self.problem, self.session.ended = of_any(error), "failed"
 
     def finish(self, brief: bool = False) -> TuneResult:
-        """Hold the final, and store and return what the run found. ``brief``: between the two fastest trials alone."""
+        """Hold the final, and store and return what the run found. ``brief``: between the two fastest trials alone.
+
+        A budget says how many of the trials there is time for: one at least. Without any trial there is no final.
+        """
         session, place = self.session, self.tools.place
         if self.interrupted:
             self.watcher.stage("stopping: final between the fastest (again to stop at once)")
         # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
         self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
         with session.clock.running(), session.clock.on("final"):
-            peaks = self.tools.peaks(self.task)
-            untried = () if self.run.trials_wanted else (choice(self.model, self.space, self.initial, self.run.seed),)
-            final = Final(
-                self.task, self.initial[0], self.run.id, place.device.model, self.database, self.tools.builder,
-                self.tools.runner, self.watcher,
-            ).play(session.history, 2 if brief or self.interrupted else FINALISTS, peaks.flops, untried)  # fmt: skip
+            peaks = NO_PEAKS if self.unreached else self.tools.peaks(self.task)
+            most = 2 if brief or self.interrupted else FINALISTS
+            final = FinalResult((), False) if self.unreached else self._final(most, peaks.flops)
         counts = self.tools.builder.gate_counts()
         result = TuneResult(
             task=self.task, run=self.run.id, device=place.device.name, device_model=place.device.model,
@@ -157,12 +191,30 @@ class Tuning:
             structures=len({r.schedule.structure_key for r in session.history}), space_size=self.space.size,
             database=self.database.location, interrupted=self.interrupted, ended=session.ended,
             gate=counts.to_json() if counts.seen else None, peaks=peaks, drift=final.drift,
+            failure=commonest_failure(session.history),
             paired=_paired(final),
         )  # fmt: skip
-        state = "failed" if self.problem is not None else "interrupted" if self.interrupted else "done"
+        early = self.interrupted or self.unreached
+        state = "failed" if self.problem is not None else "interrupted" if early else "done"
         error = {} if self.problem is None else {"error": str(self.problem)}
         self.database.finish_run(self.run.id, state, {**result.to_json(), **error})
         return result
+
+    def _final(self, most: int, peak_flops: float | None) -> FinalResult:
+        """The final between at most so many trials, fewer where its share of a budget is short."""
+        place, budget = self.tools.place, self.budget
+        untried = () if self.run.trials_wanted else (choice(self.model, self.space, self.initial, self.run.seed),)
+        final = Final(
+            self.task, self.initial[0], self.run.id, place.device.model, self.database, self.tools.builder,
+            self.tools.runner, self.watcher,
+        )  # fmt: skip
+        if budget is None:
+            return final.play(self.session.history, most, peak_flops, untried)
+        began, share, short = budget.now(), budget.share(self.run.id), budget.short(self.run.id)
+        finalists = min(most, FINALISTS if share >= FULL * short else 2 if share >= 2 * short else 1)
+        found = final.play(self.session.history, finalists, peak_flops, untried, max(0.0, share - short))
+        budget.held(self.run.id, budget.now() - began, finalists)
+        return found
 
     def _best(self, final: FinalResult) -> BestKernel | None:
         if not final.ranked:

@@ -1,0 +1,123 @@
+"""A time budget is for searches and their finals, by a clock of the tests' own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tilewright.core import Measurement, Proposal, Schedule, TrialRecord
+from tilewright.tuner import Observer, TuneTask
+from tilewright.tuner.budget import BUILT, FIRST, FULL, SHORT, Budget
+from tilewright.tuner.many import _search
+
+
+class Machine:
+    """A clock that moves as work is done on it."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Simulated:
+    """A tuning whose trials take ``each`` seconds, and whose finals take ``final`` times what is expected of them."""
+
+    def __init__(self, machine: Machine, budget: Budget, name: str, each: float, final: float) -> None:
+        self.machine, self.budget, self.name, self.each, self.final = machine, budget, name, each, final
+        self.tools, self.interrupted, self.problem, self.watcher = "one place", False, None, Observer()
+        self.finalists = 0
+        self.session: Any = SimpleNamespace(
+            history=[], best=None, clock=SimpleNamespace(elapsed=0.0), settle=lambda: None, ended="trials"
+        )
+
+    def search(self, trials: int) -> bool:
+        history = self.session.history
+        for _ in range(trials):
+            if history and self.budget.left < self.each:
+                self.session.ended = "time"
+                return False
+            self.machine.time += self.each
+            self.session.clock.elapsed += self.each
+            self.budget.took(self.name, 1, self.each)
+            n = len(history)
+            seconds = Measurement(0.9**n, 0.0, 1)
+            history.append(TrialRecord(n, Proposal(Schedule("t", 1, (("x", n),), ())), seconds))
+            if not self.budget.rehearsed and len(history) == self.budget.first:
+                took = self.short / 2
+                self.machine.time += took
+                self.budget.rehearsal(self.name, took)
+        self.session.best = history[-1]
+        return True
+
+    @property
+    def short(self) -> float:
+        return self.final * self.each * (BUILT if len(self.session.history) == 1 else SHORT)
+
+    def finish(self) -> None:
+        share, short = self.budget.share(self.name), self.budget.short(self.name)
+        self.finalists = 8 if share >= FULL * short else 2 if share >= 2 * short else 1
+        took = self.short * {1: 1.0, 2: 2.0, 8: FULL}[self.finalists]
+        self.machine.time += took
+        self.budget.held(self.name, took, self.finalists)
+
+
+def spent(tasks: int, seconds: float, each: float, final: float = 1.0) -> tuple[float, list[Simulated]]:
+    machine = Machine()
+    budget = Budget(seconds, tasks, machine.now)
+    tunings = [Simulated(machine, budget, f"run {n}", each, final) for n in range(tasks)]
+    _search(cast(Any, tunings), [TuneTask("matmul")] * tasks, None, budget)
+    for t in tunings:
+        if t.session.history:
+            t.finish()
+    return machine.time - 100.0, tunings
+
+
+@pytest.mark.parametrize("tasks", [1, 12, 176])
+@pytest.mark.parametrize("each", [0.4, 1.1])
+@pytest.mark.parametrize("final", [0.3, 1.5, 4.0])
+def test_searches_and_finals_take_the_budget_and_hardly_more(tasks: int, each: float, final: float) -> None:
+    seconds, tunings = spent(tasks, 120.0, each, final)
+    assert seconds <= 1.1 * 120.0
+    reached = [t for t in tunings if t.session.history]
+    assert all(t.finalists for t in reached)
+    assert all(t.session.ended == "time" for t in tunings if t not in reached)
+    assert len(reached) == tasks or seconds > 0.5 * 120.0
+
+
+def test_many_tasks_in_little_time_start_with_one_trial() -> None:
+    assert (Budget(120.0, 176).first, Budget(120.0, 12).first, Budget(15.0).first) == (1, FIRST, FIRST)
+    _, tunings = spent(40, 40.0, 0.5)
+    counts = [len(t.session.history) for t in tunings]
+    assert min(counts) == 1, "every task is tried before one has more"
+
+
+def test_a_task_that_could_not_be_stored_is_not_begun() -> None:
+    seconds, tunings = spent(50, 10.0, 1.0)
+    reached = [t for t in tunings if t.session.history]
+    assert 2 <= len(reached) < 10
+    assert seconds <= 11.0
+    assert {t.session.ended for t in tunings[len(reached) :]} == {"time"}
+
+
+def test_the_first_task_is_begun_however_short_the_time_is() -> None:
+    _, tunings = spent(3, 0.01, 1.0)
+    assert [len(t.session.history) for t in tunings] == [1, 0, 0]
+
+
+def test_what_is_kept_for_finals_grows_with_the_trials_and_has_a_limit() -> None:
+    machine = Machine()
+    budget = Budget(100.0, 2, machine.now)
+    assert budget.left == 100.0
+    budget.took("a", 10, 10.0)
+    assert budget.left == 100.0 - FULL * SHORT
+    budget.took("b", 10, 100.0)
+    assert budget.left == 100.0 - SHORT * 11.0, "short finals of both are more than the share of full ones"
+    assert budget.share("b") == pytest.approx(100.0 * 10 / 11)
+    machine.time += 60.0
+    budget.held("b", 40.0, 1)
+    assert budget.short("a") == pytest.approx(SHORT * 2**0.5), "finals take longer here than expected"
+    assert budget.share("a") == 40.0
