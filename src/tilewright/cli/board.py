@@ -110,5 +110,5 @@ def said_failures(tuned: Sequence[TunedTask]) -> int:
     if unreached:
         say(f"the time was over before {unreached} of {len(tuned)} tasks had a trial. Go on with --resume last")
     for t in missing:
-        say(f"{label(t.task)}: {f'failed: {t.problem}' if t.problem else 'no trial succeeded'}")
+        say(f"{label(t.task)}: {t.result.no_success if t.result and not t.problem else f'failed: {t.problem}'}")
     return 1 if missing else 0

@@ -64,7 +64,7 @@ class TuneResult:
     (``default``; exactly 1 where it is that schedule) and, where it is, as the fastest other one (``challenger``), and
     this run's best as the kernel of an earlier run (``earlier``), timed in turns: a median ``ratio`` and its interval,
     ``low`` to ``high``, by name. ``ended``: why it ended, one of :data:`ENDS`. ``drift``: how many
-    times as long kernels took at its end as in their trials.
+    times as long kernels took at its end as in their trials. ``failure``: what most trials failed of, if any did.
     """
 
     task: Task
@@ -86,12 +86,21 @@ class TuneResult:
     gate: Mapping[str, Any] | None = None
     peaks: Peaks = NO_PEAKS
     drift: float | None = None
+    failure: str | None = None
     paired: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def all_failed(self) -> bool:
         """Whether no trial was right; ``best`` then is an earlier run's, if any."""
         return 0 < self.trials == sum(self.failed.values())
+
+    @property
+    def no_success(self) -> str:
+        """Why the run stored no kernel: its trials failed, how many and of what, or its finalists did."""
+        if self.trials > sum(self.failed.values()):
+            return "no kernel won: each of the fastest failed its second check"
+        failed = ", ".join(f"{n} {kind}" for kind, n in self.failed.items()) or "none was run"
+        return f"no trial succeeded: {failed}{f', such as: {self.failure}' if self.failure else ''}"
 
     @cached_property
     def kernel(self) -> Callable[..., Any]:
@@ -175,7 +184,8 @@ class TuneResult:
             share = f", {best.peak_fraction:.1%} of the peak" if known else ""
             facts.append(("best", f"{with_unit(best.seconds, 's')} ({speed(self.task.workload, best.seconds)}{share})"))
             facts.append(("template", best.template))
-        failed = f" ({sum(self.failed.values())} failed)" if self.failed else ""
+        why = f": {self.failure}" if self.all_failed and self.failure else ""
+        failed = f" ({sum(self.failed.values())} failed{why})" if self.failed else ""
         return [*facts, ("trials", f"{self.trials}{failed} in {with_unit(self.seconds, 's')}"), ("run", self.run)]
 
     def to_json(self) -> dict[str, Any]:
@@ -198,6 +208,7 @@ class TuneResult:
             "kept": self.kept,
             "ended": {"why": self.ended},
             "drift": self.drift,
+            "failure": self.failure,
             "paired": {name: dict(found) for name, found in self.paired.items()},
             "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
             "peaks": self.peaks.to_json(),
@@ -250,6 +261,12 @@ def default_is_best(summary: Mapping[str, Any]) -> bool:
 def failures(history: Sequence[TrialRecord]) -> dict[str, int]:
     """How many trials failed, by kind."""
     return dict(Counter(r.outcome.kind.value for r in history if isinstance(r.outcome, Failure)))
+
+
+def commonest_failure(history: Sequence[TrialRecord]) -> str | None:
+    """The message of most failed trials."""
+    found = Counter(r.outcome.message for r in history if isinstance(r.outcome, Failure))
+    return found.most_common(1)[0][0] if found else None
 
 
 def curve(history: Sequence[TrialRecord]) -> tuple[tuple[int, float], ...]:

@@ -29,7 +29,7 @@ from tilewright.cli.options import (
 from tilewright.cli.output import console, emit_json, program, rate, say, seconds, shown_path
 from tilewright.cli.paired import keep
 from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
-from tilewright.core import DatabaseError, Failure, TilewrightError
+from tilewright.core import DatabaseError, TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.baselines.compare import Comparison
@@ -297,20 +297,10 @@ def _on_farm(
 
 def _no_success(result: TuneResult) -> TilewrightError | None:
     """What to say of a run without a right trial, whatever an earlier one has stored."""
-    from tilewright.database import Database
-
     if result.best and not result.all_failed:
         return None
     again = f"{program()} show {result.run} --db {shown_path(result.database)}"
-    if result.trials > sum(result.failed.values()):
-        return TilewrightError("no kernel won: each of the fastest failed its second check", f"See the run: {again}")
-    example = ""
-    for kind in list(result.failed)[:1]:
-        with Database.open(result.database, create=False, readonly=True) as database:
-            for record in database.list_trials(result.run, status=kind, limit=1):
-                example = f", such as: {record.outcome.message}" if isinstance(record.outcome, Failure) else ""
-    failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none was run"
-    return TilewrightError(f"no trial succeeded: {failed}{example}", f"See what failed: {again}")
+    return TilewrightError(result.no_success, f"See what failed: {again}")
 
 
 def _against_numpy(result: TuneResult) -> Comparison | None:
