@@ -49,15 +49,19 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds for searching."""
-        shorts = sum(self.short(run) for run in self._trials)
+        shorts = self._shorts
         return self._end - self.now() - max(shorts, min(SHARE * self.seconds, FULL * shorts))
 
     @property
     def room(self) -> bool:
-        """Whether one more task can begin, and have its final."""
+        """Whether one more task can begin, and have the shortest final as those begun."""
         known = [v for v in self._trials.values() if v[0]]
         first = sum(seconds * min(1.0, self.first / count) for count, seconds in known) / max(1, len(known))
-        return not known or self.left >= first + self.short("")
+        return not known or self._end - self.now() >= self._shorts + first + self.short("")
+
+    @property
+    def _shorts(self) -> float:
+        return sum(self.short(run) for run in self._trials)
 
     def share(self, run: str) -> float:
         """Seconds for the final of a run, of those that are left for it and the finals after it."""
