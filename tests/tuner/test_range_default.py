@@ -33,7 +33,7 @@ class Device:
         return self.serving
 
     def compare(self, task: Task, one: Any, other: Any, sessions: int) -> PairedComparison:
-        size = dict(task.workload.params)["m"]
+        size = int(dict(task.workload.params)["m"])
         self.asked.append(size)
         a, b = (self.seconds[int(c.schedule.values["place"])][size] for c, _ in (one, other))
         return PairedComparison((a / b,) * sessions, (1.0,) * sessions, (a, b))
