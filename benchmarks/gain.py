@@ -32,7 +32,7 @@ import numpy as np
 
 from suite import Case, geomean
 from tilewright import tune
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
+from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings, parse_device
 from tilewright.backends.cpu.loader import load_path, time_rounds
 from tilewright.core import Artifact, Candidate, Schedule, Task
 from tilewright.database import Database
@@ -43,7 +43,7 @@ from tilewright.measure.places import find_place
 from tilewright.measure.timing import median_interval
 from tilewright.testing.kernels import random_arrays
 from tilewright.tuner import TuneResult
-from tilewright.verifying.verify import numpy_dtype
+from tilewright.verifying.inputs import numpy_dtype
 
 PLACES, ROUNDS, WARM = 3, 15, 0.05
 SAMPLE = 2e-3
@@ -132,7 +132,7 @@ def child() -> None:
     given = json.load(sys.stdin)
     case = next(c for c in CASES if c.name == given["name"])
     place = find_place("cpu")
-    os.sched_setaffinity(0, place.device.cores)
+    os.sched_setaffinity(0, parse_device("auto", 1).cores)
     task = Task(case.workload, place.target)
     candidates = [Candidate(task, Schedule.from_json(s)) for s in given["schedules"]]
     with place.builder() as builder:
@@ -145,7 +145,7 @@ def child() -> None:
         for candidate, artifact in zip(candidates, artifacts, strict=True):
             assert isinstance(artifact, Artifact), artifact.message
             kernel = load_path(artifact.path, artifact.sha256, copy=True).kernel(
-                artifact.program, dict(candidate.schedule.launch), 1
+                artifact.program, {k: int(v) for k, v in candidate.schedule.launch}, 1
             )  # fmt: skip
             calls.append(kernel.prepare([a.ctypes.data for a in arrays]))
         each = [time_rounds([c], 3, 1, CLOCK)[0][-1] for c in calls]
@@ -162,7 +162,7 @@ def busy(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    measured = set(find_place("cpu").device.cores)
+    measured = set(parse_device("auto", 1).cores)
     cores = sorted(set(os.sched_getaffinity(0)) - measured) or sorted(measured)
     spin = f"import os\nos.sched_setaffinity(0, {{{cores[-1]}}})\nwhile True: sum(range(10**6))"
     with subprocess.Popen([sys.executable, "-c", spin]) as process:
