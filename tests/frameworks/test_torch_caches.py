@@ -150,3 +150,14 @@ def test_calls_of_a_graph_are_forgotten_with_it(tuned: Path) -> None:
 def test_a_kernel_of_no_graph_here_is_an_error() -> None:
     with pytest.raises(tilewright.TilewrightError, match="a graph calls kernel abc, which this process did not place"):
         torch.ops.tilewright.kernel(torch.tensor(-1), "abc", [2], torch.float32, [torch.zeros(2)], [])
+
+
+def test_modules_of_one_class_are_all_served(tmp_path: Path) -> None:
+    """Dynamo compiles a function eight times at most, and modules of a class share theirs."""
+    x = torch.randn(3, 8)
+    for _ in range(6):
+        module = nn.Linear(8, 4).eval()
+        fast = tt.optimize(module, (x,), db=tmp_path / "t.db", trials=1, **HOW)
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
+        assert fast.library.stats().calls == 2
