@@ -12,7 +12,7 @@ import pytest
 
 import tilewright
 from tilewright.cli.app import run
-from tilewright.core import Failure, FailureKind, Task, UsageError
+from tilewright.core import Failure, FailureKind, Schedule, Task, UsageError
 from tilewright.database import Database
 from tilewright.kernels.ranges import varying
 from tilewright.measure.runner import Item, LocalRunner
@@ -152,13 +152,14 @@ def test_a_kernel_that_a_last_check_finds_wrong_is_left_out_and_nothing_is_lost(
 ) -> None:
     db = shutil.copy(tuned[0], tmp_path)
     verify = LocalRunner.verify
-    refused: list[str] = []
+    refused: list[Schedule] = []
     warnings: list[str] = []
 
     def first_wrong(self: LocalRunner, task: Task, item: Item) -> Failure | None:
-        if varying(task.workload) is None or refused:
+        extent = varying(task.workload)
+        if extent is None or refused:
             return verify(self, task, item)
-        refused.append(item[0].schedule.key)
+        refused.append(item[0].schedule.at(extent, extent.high))
         return Failure(FailureKind.WRONG_RESULT, "m=7: element (6, 0) is nan")
 
     class Watcher(Observer):
@@ -174,7 +175,7 @@ def test_a_kernel_that_a_last_check_finds_wrong_is_left_out_and_nothing_is_lost(
         "The range is shared out among the other kernels"
     ) in warnings
     assert [(k.low, k.high) for k in result.kernels] == [(1, 20)]
-    assert result.kernels[0].schedule.key not in refused
+    assert [result.kernels[0].schedule.at(result.extent, result.extent.high)] != refused
 
 
 def test_on_the_command_line(

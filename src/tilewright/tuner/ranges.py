@@ -252,7 +252,8 @@ def _compared(
                 stored = comparing.stored(cut, found)
             except _Unfit as e:
                 watcher.warning(f"{e}. The range is shared out among the other kernels")
-                found.remove(e.kernel)
+                unfit = e.kernel.schedule.at(extent, extent.high)  # found at several sizes, or serving already
+                found = [f for f in found if f.schedule.at(extent, extent.high) != unfit]
                 continue
             sizes = tuple(found[0].seconds)
             return RangeResult(task, extent, tuple(searched), stored, len(found), sizes, database.location, interrupted)
