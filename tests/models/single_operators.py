@@ -183,11 +183,11 @@ def _where(d: Draw) -> Drawn:
 
 @recipe("Clip")
 def _clip(d: Draw) -> Drawn:
-    dtype = d.dtype()
+    dtype = d.dtype() if d.since >= 11 else "float32"
     low, high = (d.of(-3, -1, 0), d.of(1, 2, 6)) if dtype[0] != "u" else (d.of(0, 1), d.of(2, 6))
     x = d.array(d.shape(), dtype)
     if d.since < 11:
-        return Drawn([x.astype("float32")], {k: float(v) for k, v in (("min", low), ("max", high)) if d.often()})
+        return Drawn([x], {k: float(v) for k, v in (("min", low), ("max", high)) if d.often()})
     bounds = [Fixed(np.array(v, dtype)) if d.often() else None for v in (low, high)]
     return Drawn([x, *bounds])
 
