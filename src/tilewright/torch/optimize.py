@@ -93,7 +93,8 @@ def _compiled(module: torch.nn.Module, example: Sequence[Any], backend: Callable
     # PyTorch counts how often a function is compiled, for all modules of a class together: each counts for itself here.
     known = inspect.signature(torch.compile).parameters
     alone = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
-    made: Any = torch.compile(module, backend=backend, dynamic=False, **alone)
+    compile: Any = torch.compile
+    made = compile(module, backend=backend, dynamic=False, **alone)
     with torch.no_grad():
         return made, made(*example)
 
