@@ -12,9 +12,7 @@ from tilewright.backends.classes import slug
 from tilewright.backends.driver import NoDriver, NotInstalled
 from tilewright.core import Pairs, Target, TargetUnavailable, UsageError
 
-_MEND = (
-    "Install a driver with OpenCL (PoCL runs on any processor: apt-get install pocl-opencl-icd), or use --target cpu"
-)
+_MEND = "Install an OpenCL driver (PoCL runs on any processor: apt-get install pocl-opencl-icd), or use --target cpu"
 _THREADS = 1024  # a block's, at most: schedule spaces are made for no more
 _SHARED = 96 << 10  # bytes of a block's local memory, at most, for the same reason
 _OCCUPANCY: Pairs = (

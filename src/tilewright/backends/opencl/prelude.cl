@@ -87,8 +87,5 @@ TW_ACCESS(double, double)
 TW_REAL(double)
 TW_EXCHANGE(double)
 // Toward zero, and odd where not exact: what rounds it further then rounds the double once.
-TW_DEVICE float tw_to_odd(double x) {
-    const float f = convert_float_rtz(x);
-    return (double)f == x ? f : as_float(as_uint(f) | 1u);
-}
+TW_DEVICE float tw_to_odd(double x) { float f = convert_float_rtz(x); return f == x ? f : as_float(as_uint(f) | 1u); }
 #endif
