@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -230,7 +231,8 @@ def measure(case: Case, dtype: str, samples: int, builder: Builder) -> Iterator[
         row |= {name: e.row() for name, e in rivals.items()}
         better = min((e.rms for e in rivals.values()), default=FLOOR)
         row["ratio"] = float(f"{max(e.rms for e in ours) / max(better, FLOOR):.3g}")
-        yield row
+        if math.isfinite(row["ratio"]):  # else a sum is beyond the type
+            yield row
 
 
 def table(record: Mapping[str, Any]) -> str:

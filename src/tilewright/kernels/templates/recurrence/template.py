@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from tilewright.kernels.families.recurrence import recurrence
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.recurrence.lower import kernel
 from tilewright.kernels.templates.recurrence.nests import nests, static
 from tilewright.kernels.templates.recurrence.space import default, plan, refusal, space
-from tilewright.kernels.templates.recurrence.wide import widened
 
 CPU_SCAN = PlannedTemplate(
     name="cpu_scan",
     family="recurrence",
-    version=2,
+    version=3,
     kinds=("cpu",),
     refusal="is no recurrence",
-    find=widened,
+    find=recurrence,
     refuses=refusal,
     span=space,
     choose=default,
