@@ -16,20 +16,20 @@ get ``u (2 sqrt(K) + q) sum``. The result is doubled once at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
 from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, TRANSCENDENTAL, Expr, const, holds
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, leading_to, left, right, simple_monoid
 from tilewright.verifying.monoids import at_term, chosen_part, here, nudged, with_errors
+from tilewright.verifying.propagation import SLACK, power, propagated, stepped
 from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term
 
 UNIT = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
     "float8_e5m2": 2.0**-3,
 }  # fmt: skip
-SLACK = 2.0
 FUNCTION_UNITS = 5.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
 WIDE = 32.0  # in u: more than a term of a sum is off by unless it was rounded to a narrower type
 TINY = 1e-35  # results below this may be flushed to zero
@@ -470,7 +470,7 @@ class _Deriver:
             ends = f64("add", f64("mul", f64("abs", x), b), f64("mul", a, f64("add", f64("abs", y), b)))
             return term(1 / SLACK, (ends,))
         if e.op == "floordiv" and not parts[1]:
-            return self._stepped(x, parts[0], lambda v: f64("floor", f64("div", v, y)))
+            return stepped(x, parts[0], lambda v: f64("floor", f64("div", v, y)))
         return _everything(_positive(added(*parts)))
 
     def _whether(self, e: Expr) -> Terms:
@@ -508,14 +508,6 @@ class _Deriver:
         parts = [x for a in e.args if a.dtype == "bool" and (x := self._uncertain(a, variables)) is not None]
         return reduce(lambda a, b: Expr("or", "bool", (a, b)), parts) if parts else None
 
-    def _stepped(self, x: Expr, error: Terms, step: Callable[[Expr], Expr]) -> Terms:
-        """How far a step function may be off when its argument is: exactly, once doubled."""
-        if not error:
-            return {}
-        reach = f64("mul", constant(SLACK), expression(error))
-        high, low = step(f64("add", x, reach)), step(f64("sub", x, reach))
-        return term(1 / SLACK, (f64("abs", f64("sub", high, low)),))
-
     def _cast(self, e: Expr, error: Terms, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         source = e.args[0].dtype
         if e.dtype in FLOATS and (holds(e.dtype, source) or (not error and source != "bool")):
@@ -529,7 +521,7 @@ class _Deriver:
             own = term(UNIT[e.dtype] * c, size)
             return added(error, own, term(HALF_STEP.get(e.dtype, 0.0), ()))
         if source in FLOATS and e.dtype != "bool":
-            return self._stepped(value, error, lambda x: f64("cast", Expr("cast", "int64", (x,))))
+            return stepped(value, error, lambda x: f64("cast", Expr("cast", "int64", (x,))))
         return error
 
     def _operation(self, e: Expr, parts: list[Terms], u: float, names: Mapping[str, Expr]) -> Terms:
@@ -555,13 +547,13 @@ class _Deriver:
         if op == "mul":
             return added(*(scaled(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
         if op == "floor":
-            return self._stepped(args[0], parts[0], lambda x: f64("floor", x))
+            return stepped(args[0], parts[0], lambda x: f64("floor", x))
         if op in TF32:  # defined to the bit, but a value that is off may go to the neighbour
             return added(parts[0], term(TF32_STEP, (size,))) if parts[0] else {}
         near = term(FUNCTION_UNITS * u, (size,))
         if op == "pow":
-            return added(near, *self._power(args[0], args[1], size, parts))
-        return added(near, self._carried(op, args[0], value, parts[0]), term(u, ()) if op == "log" else {})
+            return added(near, *power(args[0], args[1], size, parts))
+        return added(near, propagated(op, args[0], value, parts[0]), term(u, ()) if op == "log" else {})
 
     def _vanished(self, e: Expr, divisor: Expr, error: Terms, size: Expr) -> Terms:
         """The whole result where the divisor may overflow in its type, as ``1 + exp(-x)`` does."""
@@ -570,40 +562,6 @@ class _Deriver:
         reach = f64("add", f64("abs", divisor), f64("mul", constant(SLACK), expression(error)))
         over = Expr("lt", "bool", (constant(LARGEST[e.dtype]), reach))
         return term(1 / SLACK, (f64("select", over, size, constant(0)),))
-
-    def _carried(self, op: str, x: Expr, value: Expr, error: Terms) -> Terms:
-        """An argument's error times the function's derivative."""
-        if not error:
-            return {}
-        if op == "exp":
-            return scaled(error, 1.0, (value,))
-        if op == "log":
-            return scaled(error, 1.0, (f64("div", constant(1.0), f64("abs", x)),))
-        if op == "sqrt":  # not the derivative, which is infinite at 0
-            e = expression(error)
-            below = f64("add", f64("add", value, f64("sqrt", e)), constant(1e-300))
-            return term(math.sqrt(2.0), (f64("div", e, below),))
-        if op == "rsqrt":
-            return scaled(error, 0.5, (value, value, value))
-        if op == "log1p":
-            return scaled(error, 1.0, (f64("div", constant(1.0), f64("abs", f64("add", constant(1.0), x))),))
-        if op in ("sin", "cos"):  # the derivative's bound: it is 0 where the function turns
-            return error
-        if op == "tanh":
-            return scaled(error, 1.0, (f64("sub", constant(1.0), f64("mul", value, value)),))
-        assert op == "erf", op
-        return scaled(error, 2 / math.sqrt(math.pi), (f64("exp", f64("neg", f64("mul", x, x))),))
-
-    def _power(self, x: Expr, y: Expr, size: Expr, errors: list[Terms]) -> tuple[Terms, Terms]:
-        """What errors of base and exponent carry on. The base's by a difference: the derivative is infinite at 0."""
-        base, exponent = f64("abs", x), scaled(errors[1], 1.0, (size,))
-        log = f64("abs", f64("log", f64("max", base, constant(1e-300))))
-        if not errors[0]:
-            return {}, scaled(exponent, 1.0, (log,))
-        reach = f64("mul", constant(SLACK), expression(errors[0]))
-        low = f64("pow", f64("max", f64("sub", base, reach), constant(0.0)), y)
-        apart = f64("abs", f64("sub", f64("pow", f64("add", base, reach), y), low))
-        return term(1 / SLACK, (apart,)), scaled(exponent, 1.0, (log,))
 
 
 def _load(name: str, s: Stage) -> Expr:
