@@ -333,17 +333,21 @@ def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int =
     """Buffers for timing: random inputs as NumPy places its arrays, then the outputs as the runtime places its own.
 
     A kernel timed on cache-line aligned inputs only would look faster than its users will see it. ``shift`` moves
-    all of them; an odd one places outputs as NumPy does too, as callers that pass ``out`` do: stores that cross cache
-    lines decide between kernels by 10%.
+    all of them. With an odd one outputs are NumPy's too, as of callers that pass ``out``, and all arrays begin at one
+    offset in their pages, as NumPy's large ones do: either decides between kernels by 10%.
     """
-    own = align if shift % 2 else max(align, LINE)
+    large = shift % 2 == 1
+
+    def stagger(n: int) -> int:
+        return 0 if large else n * (2 * shift + 1) + shift
+
     buffers = []
     for n, v in enumerate(verifier.timing_values()):
-        g = GuardedArray(v.shape, v.dtype, "heap", align, n * (2 * shift + 1) + shift, input_name(n))
+        g = GuardedArray(v.shape, v.dtype, "heap", align, stagger(n), input_name(n))
         g.array[...] = v
         buffers.append(g)
+    own = align if large else max(align, LINE)
     for n, out in enumerate(program.outputs):
-        stagger = len(buffers) * (2 * shift + 1) + shift
         kind, name = numpy_dtype(out.dtype), output_name(program, n)
-        buffers.append(GuardedArray(out.shape, kind, "heap", own, stagger, name))
+        buffers.append(GuardedArray(out.shape, kind, "heap", own, stagger(len(buffers)), name))
     return buffers
