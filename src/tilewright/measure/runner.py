@@ -155,7 +155,7 @@ class LocalRunner(Runner):
         return self._watch.problem(item[0]) if self.backend.emulated else None
 
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
-        """Time two kernels against each other in turns, over so many sessions with fresh placements.
+        """Time two kernels against each other in turns, in ``sessions`` sessions with fresh placements.
 
         Raises ``DeviceLost`` when one of them crashes or hangs.
         """

@@ -153,7 +153,7 @@ def compare(
 
 
 def paired_comparison(session: PlacedRounds, round_seconds: float, sessions: int = SESSIONS) -> PairedComparison:
-    """Time two kernels over so many sessions. ``round_seconds``: what a round takes, roughly."""
+    """Time two kernels in ``sessions`` sessions. ``round_seconds``: estimated seconds of a round."""
     rounds = max(1, min(ROUNDS, int(SESSION_SECONDS / max(round_seconds, 1e-9))))
     ratios, itself, times = [], [], []
     for _ in range(sessions):

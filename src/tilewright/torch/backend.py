@@ -101,7 +101,7 @@ def tilewright(
 ) -> Any:
     """The backend. ``options``: ``rest``, who runs what no kernel computes: ``inductor`` (the default) or ``eager``.
 
-    ``mode`` and other options are Inductor's, for what it compiles. Raises ``UsageError`` for those that it has not.
+    ``mode`` and other options are Inductor's, for what it compiles. Raises ``UsageError`` for unknown ones.
     """
     return compiled(module, inputs, _find, Rest.of(mode, options))
 

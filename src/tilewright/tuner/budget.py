@@ -64,7 +64,7 @@ class Budget:
         return sum(self.short(run) for run in self._trials)
 
     def share(self, run: str) -> float:
-        """Seconds for the final of a run, of those that are left for it and the finals after it."""
+        """Seconds for the final of a run: its share of the seconds left for all finals."""
         shorts = {r: self.short(r) for r in self._trials}
         whole = sum(shorts.values())
         return max(0.0, self._end - self.now()) * (shorts.get(run, 0.0) / whole if whole else 1.0)

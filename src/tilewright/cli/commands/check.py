@@ -170,7 +170,7 @@ def _subjects(
 def own_subjects(
     kernel: UserKernel, params: Mapping[str, str], target: str | None, schedule: str | None, seed: int
 ) -> list[Subject]:
-    """A user's kernel with every combination of its knobs' values, or with those that ``schedule`` names."""
+    """A user's kernel with every combination of its knobs' values, or with the combinations that ``schedule`` names."""
     from tilewright.backends import get_backend
     from tilewright.checking.check import subject_of
     from tilewright.checking.schedules import parse_schedules
