@@ -1,4 +1,4 @@
-// cpu_scan version 3, cpu:avx512
+// cpu_scan version 4, cpu:avx512
 namespace tw_golden_ {
 struct tw_golden_task0_ctx {
  const tw_env * env;

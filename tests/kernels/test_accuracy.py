@@ -33,6 +33,8 @@ CASES: list[Case] = [  # template, operator, sizes, and the root mean square err
     ("cpu_generic", "var_mean", {"shape": "4,20000", "dim": 1}, 3.5),
     ("cpu_generic", "logsumexp", {"shape": "20000,3", "dim": 0}, 1.0),
     ("cpu_contraction", "matmul", {"m": 8, "n": 16, "k": 40000}, 14.0),
+    ("cpu_scan", "cumsum", {"shape": "3,70001", "dim": 1}, 0.9),
+    ("cpu_scan", "cumsum", {"shape": "20001,19", "dim": 0}, 0.9),
     ("cpu_attention", "attention", {"b": 1, "h": 1, "lq": 16, "lk": 4096, "d": 32}, 8.0),
 ]
 """Running totals of float32 are off by 2 (where lanes share a row) to 30 times as much."""

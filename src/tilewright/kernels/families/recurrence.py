@@ -17,7 +17,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program, Tensor
 from tilewright.kernels.families.elementwise import MAX_NODES, tree_size
 from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
-from tilewright.kernels.families.parts import Part, recompute, split
+from tilewright.kernels.families.parts import Part, recompute, simple_operator, split
 
 MAX_RECOMPUTE = 256
 """How many times over a map may be computed by inlining it: what is the same along an axis is computed once there."""
@@ -27,17 +27,26 @@ MAX_RECOMPUTE = 256
 class Scan:
     """One scan: ``body`` is its element, in which vars named after earlier scans are their values at the same point.
 
-    ``value`` is its own, of the state ``l0, l1, ...``.
+    ``value`` is its own, of the state ``l0, l1, ...``. ``wide``: a sum of float32 for a result of float32. An error in
+    it is one in all values that follow, so its state has a second component: what the first one lost by rounding.
     """
 
     name: str
     monoid: Monoid
     body: tuple[Expr, ...]
     value: Expr
+    wide: bool
+
+    @property
+    def state(self) -> tuple[Expr, ...]:
+        """The state before the first element."""
+        return self.monoid.identity * (2 if self.wide else 1)
 
     @cached_property
     def live(self) -> tuple[int, ...]:
         """Components of the state on which later values depend."""
+        if self.wide:
+            return 0, 1
         found, more = set[int](), _lefts(self.value)
         while more - found:
             found |= more
@@ -157,8 +166,9 @@ def _flat(
         return None
     each = iter(flat)
     made = tuple(
-        Scan(p.target, p.monoid, tuple(next(each) for _ in p.body), p.value) for p in scans if p.monoid is not None
-    )
+        Scan(p.target, p.monoid, tuple(next(each) for _ in p.body), p.value, _wide(p.monoid, program.output))
+        for p in scans if p.monoid is not None
+    )  # fmt: skip
     body = tuple(next(each) for _ in body)
     if monoid is not None and not over and sequence not in reduced:
         # The axis that is reduced has one element: the value of that.
@@ -166,6 +176,10 @@ def _flat(
     tensors = flat_tensors((*program.inputs, program.output))
     value, place = next(each), linear(next(each).args[0])
     return Recurrence(program, tensors, before, along[0], after, over, made, monoid, body, value, place)
+
+
+def _wide(m: Monoid, output: Tensor) -> bool:
+    return simple_operator(m) == "add" and m.identity[0].dtype == output.dtype == "float32"
 
 
 def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str] | None:

@@ -35,7 +35,7 @@ class Memory:
         total = 0
         for kind, wanted in (("kept", bool(p.chunk)), ("total", p.blocks > 1)):
             for s in p.r.scans if wanted else ():
-                for c, e in enumerate(s.monoid.identity):
+                for c, e in enumerate(s.state):
                     ctype = kept_type(e.dtype)
                     pointers.append((ctype, name(kind, s, c), total))
                     total += -(-p.blocks * size * BYTES[ctype] // ALIGN) * ALIGN

@@ -11,7 +11,7 @@ from tilewright.kernels.templates.recurrence.space import default, plan, refusal
 CPU_SCAN = PlannedTemplate(
     name="cpu_scan",
     family="recurrence",
-    version=3,
+    version=4,
     kinds=("cpu",),
     refusal="is no recurrence",
     find=recurrence,

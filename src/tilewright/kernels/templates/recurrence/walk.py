@@ -17,6 +17,11 @@ from tilewright.kernels.templates.recurrence.memory import Memory, kept_type, na
 from tilewright.kernels.templates.recurrence.space import ScanTiling
 
 
+BLOCK, BLOCK_ALONG = 16, 64
+"""Elements that go into a wide sum's second component before that goes into the first; where vectors lie along the
+sequence, so many, as the elements of one are added pair by pair."""
+
+
 @dataclass(frozen=True)
 class _Point:
     """One state of every lane: vector number ``v`` of a group, and ``n``, the C text of the reduced axis's position.
@@ -69,7 +74,7 @@ class Walk:
 
     def _components(self, s: Scan) -> Sequence[int]:
         """Components of the state that are kept: totals are combined with what came before, which may take all."""
-        return range(len(s.body)) if self.totals else s.live
+        return range(len(s.state)) if self.totals else s.live
 
     # -- around the loop
     def start(self, w: Writer, scope: Scope) -> Scope:
@@ -84,7 +89,7 @@ class Walk:
                     for n in range(1 if self._looped else p.states):
                         array = f"[{p.states}]" if self._looped else ""
                         slot = f"{v}" if self._looped else f"{v}_{n}"
-                        w.line(f"{self._type(s.monoid.identity[c])} {s.name}_{c}_{slot}{array};")
+                        w.line(f"{self._type(s.state[c])} {s.name}_{c}_{slot}{array};")
         self._all(w, scope, self._initial)
         if p.r.over_time and not self.totals:
             self._accumulators(w, scope)
@@ -115,7 +120,7 @@ class Walk:
         for s in p.r.scans:
             printer = self._printer(scope, at)
             for c in self._components(s):
-                w.line(f"{s.name}_{c}_{at.slot} = {self._value(printer, s.monoid.identity[c])};")
+                w.line(f"{s.name}_{c}_{at.slot} = {self._value(printer, s.state[c])};")
         if self.totals:
             return
         head = ""
@@ -130,12 +135,15 @@ class Walk:
             block = self._block(scope)
             with w.block(head), w.block(f"for (long k_ = 0; k_ < {block}; k_++)"):
                 for s in p.r.scans:
-                    every = range(len(s.body))
+                    every = range(len(s.state))
                     for c in every:
                         text = self._kept("total", s, c, scope, at, "k_")
-                        w.line(f"const {self._type(s.monoid.identity[c])} b{c} = {text};")
-                    names = {f"r{c}": f"b{c}" for c in every}
-                    self._merge(w, scope, at, s, names, s.live)
+                        w.line(f"const {self._type(s.state[c])} b{c} = {text};")
+                    if s.wide:
+                        self._add(w, s, at, "(b0 + b1)")
+                        self._carry(w, s, at)
+                    else:
+                        self._merge(w, scope, at, s, {f"r{c}": f"b{c}" for c in every}, s.live)
 
     def _keep(self, w: Writer, scope: Scope, at: _Point) -> None:
         for s in self.p.r.scans:
@@ -151,7 +159,7 @@ class Walk:
         where = self._where(kind, s, c, scope, at, block or self._block(scope))
         if self.p.vector is None:
             return f"*({where})"
-        own = self._type(s.monoid.identity[c])
+        own = self._type(s.state[c])
         return f"tw::splat<{own}>(*({where}))" if self.p.along else f"tw::load<{own}>({where})"
 
     def _where(self, kind: str, s: Scan, c: int, scope: Scope, at: _Point, block: str) -> str:
@@ -189,6 +197,10 @@ class Walk:
                     self._point(w, scope, _Point(v, f"{n}L", f"{v}_{n}"))
         if p.reduced and not self.totals:
             self._results(w, scope)
+        if any(s.wide for s in p.r.scans):
+            block, step = (max(BLOCK_ALONG, p.lanes), p.lanes) if p.along else (BLOCK, 1)
+            with w.block(f"if ({scope.at(p.r.sequence[0])} % {block}L == {block - step}L)"):
+                self._all(w, scope, self._carries)
         self.hoisted = before
 
     def _point(self, w: Writer, scope: Scope, at: _Point) -> None:
@@ -217,6 +229,9 @@ class Walk:
     def _on(self, w: Writer, scope: Scope, at: _Point, s: Scan, elements: Sequence[str]) -> dict[int, str]:
         """Every lane's state goes on by its element."""
         every = self._components(s)
+        if s.wide:
+            self._add(w, s, at, elements[0])
+            return {0: f"({s.name}_0_{at.slot} + {s.name}_1_{at.slot})"}
         self._merge(w, scope, at, s, {f"r{c}": t for c, t in enumerate(elements)}, every)
         return {c: f"{s.name}_{c}_{at.slot}" for c in every}
 
@@ -237,6 +252,11 @@ class Walk:
                 self._let(w, f"{s.name}p{c}_{shift}", m.identity[c], self._value(printer, m.combine[c])) for c in every
             ]
             shift *= 2
+        if s.wide:
+            zero, one, like = f"{s.name}_0_{at.slot}", f"{s.name}_1_{at.slot}", s.body[0]
+            value = "" if self.totals else self._let(w, f"{s.name}w", like, f"{zero} + ({one} + {now[0]})")
+            self._add(w, s, at, f"tw::splat<{self._type(like)}>({now[0]}[{self.p.lanes - 1}])")
+            return {0: value}
         carried = {f"l{c}": f"{s.name}_{c}_{at.slot}" for c in self._components(s)}
         printer = self._printer(scope, at, carried | {f"r{c}": t for c, t in enumerate(now)}, plain=True)
         values = {}
@@ -251,6 +271,26 @@ class Walk:
             )
         self._merge(w, scope, at, s, lasts, self._components(s))
         return values
+
+    def _add(self, w: Writer, s: Scan, at: _Point, text: str) -> None:
+        """What follows of a wide sum's block."""
+        w.line(f"{s.name}_1_{at.slot} = {s.name}_1_{at.slot} + {text};")
+
+    def _carries(self, w: Writer, scope: Scope, at: _Point) -> None:
+        for s in self.p.r.scans:
+            if s.wide:
+                self._carry(w, s, at)
+
+    def _carry(self, w: Writer, s: Scan, at: _Point) -> None:
+        """The sum of both components into the first, and what that loses (Knuth's two-sum) into the second.
+
+        An infinite sum loses nothing.
+        """
+        zero, one, own = f"{s.name}_0_{at.slot}", f"{s.name}_1_{at.slot}", self._type(s.body[0])
+        with w.block():
+            w.line(f"const {own} s_ = {zero} + {one};")
+            w.line(f"{one} = s_ - s_ == {own}{{}} ? {one} - (s_ - {zero}) : {own}{{}};")
+            w.line(f"{zero} = s_;")
 
     def _merge(
         self, w: Writer, scope: Scope, at: _Point, s: Scan, right: Mapping[str, str], components: Sequence[int]
