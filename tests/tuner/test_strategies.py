@@ -117,6 +117,26 @@ def test_evolution_breeds_from_few_parents(right: int) -> None:
         assert sum(shared) / len(shared) > len(parent.values) / 2
 
 
+def test_evolution_tries_what_it_has_neglected() -> None:
+    space = small_space()
+    same = [s for s in space if s.values.get("order") == "ij" and not s.values["pack"]]
+    tried = random.Random(5).sample(same, 24)
+    history = [record(n, s, Measurement(1e-3 + n * 1e-6, 0.01, 5)) for n, s in enumerate(tried)]
+    for seed in range(5):
+        proposals = EvolutionaryStrategy(space, seed=seed).suggest(16, history, [])
+        blind = [p.schedule.values for p in proposals if p.origin == "random"]
+        assert blind
+        assert all((v["order"], v["pack"]) == ("ji", True) for v in blind if "order" in v)
+    assert any("order" in v for v in blind)
+
+
+@pytest.mark.parametrize(("gain", "leaves"), [(1e-4, True), (1e-2, False)])
+def test_evolution_leaves_its_fastest_where_it_gains_next_to_nothing(gain: float, leaves: bool) -> None:
+    drawn = RandomStrategy(small_space(), seed=1).suggest(evolutionary.STALL + 2, [], [])
+    history = [record(n, p.schedule, Measurement(1e-3 * (1 - gain) ** n, 0.01, 5)) for n, p in enumerate(drawn)]
+    assert evolutionary._stalled(history) == leaves
+
+
 def test_evolution_spreads_over_structures_and_shares_them() -> None:
     space = small_space()
     trials = simulate(learned(space, 4), [16] * 7)

@@ -2,8 +2,8 @@
 
 A round keeps the fastest schedules so far as parents, breeds a few generations from them (the favourites
 of one generation are parents of the next), lets the cost model screen about a thousand offspring cheaply
-and rank a shortlist carefully, and proposes a diverse top slice. Some
-proposals are random, so that the model also sees what it does not believe in. Several proposals may
+and rank a shortlist carefully, and proposes a diverse top slice. Some proposals have the values of knobs that the
+search has neglected, so that the model also sees what it does not believe in. Several proposals may
 share a structure, since other launch arguments need no new binary, but enough structures are new.
 """
 
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
-from tilewright.core import IllegalSchedule, Pairs, Proposal, Schedule, TrialRecord, fastest
+from tilewright.core import IllegalSchedule, Pairs, Proposal, Schedule, TrialRecord, Value, fastest
 from tilewright.cost_model.base import Scores
 from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.random import fresh
@@ -38,11 +38,15 @@ SHORTLIST = 4
 """Candidates per proposal that survive the cost model's cheap look."""
 CROSSOVER = 0.4
 EPSILON = 0.1
-"""Share of random proposals."""
-BLIND_POOL = 4
-"""Random schedules drawn for each that is proposed."""
+"""Share of proposals with neglected values."""
+NEGLECTED_POOL = 64
+"""Random schedules drawn to tell which values these are."""
+FAVOURED = 8
+"""Of these, the ones with most such values, among which the cost model chooses."""
 STALL = 32
 """Trials without a faster one after which as many are bred from elsewhere: of random schedules, by the cost model."""
+REAL = 1.01
+"""A trial is faster where the best one before it takes more than so many times as long."""
 PER_STRUCTURE = 4
 """Proposals of one round that share a binary."""
 STRUCTURES = 3
@@ -74,11 +78,11 @@ class EvolutionaryStrategy(SpaceStrategy):
             pool = self._breed(rng, history, seen, max(n, FEWEST), draw)
             likely = diverse(self._screened(pool, rng), SHORTLIST * left, old, (), SHORTLIST * PER_STRUCTURE)
             pool = {s: pool[s] for s, _ in likely}
-        # The random ones may bring no new structure, so the others make up for them.
+        # Those with neglected values may bring no new structure, so the others make up for them.
         picked = diverse(self._ranked(pool, rng), left - blind, old, first, extra=blind)
         out += [self._proposal(s, score, pool[s]) for s, score in picked]
         seen.update(s for s, _ in picked)
-        return out + self._proposals(self._unlike(rng, n - len(out), seen, draw), "random", rng)
+        return out + self._proposals(self._neglected(rng, n - len(out), seen, draw), "random", rng)
 
     def _draw(self, history: Sequence[TrialRecord]) -> Draw:
         """Draws random schedules: of a template as likely as it may be the best, from what its trials were worth
@@ -97,11 +101,22 @@ class EvolutionaryStrategy(SpaceStrategy):
 
         return draw
 
-    def _unlike(self, rng: random.Random, n: int, seen: set[Schedule], draw: Draw) -> list[Schedule]:
-        """Random schedules, those of structures that were not tried first."""
-        known = {structure_of(s) for s in seen}
-        drawn = fresh(self.space, rng, BLIND_POOL * n, seen, draw)
-        return sorted(drawn, key=lambda s: structure_of(s) in known)[:n]
+    def _neglected(self, rng: random.Random, n: int, seen: set[Schedule], draw: Draw) -> list[Schedule]:
+        """Schedules with values that random search would have tried more often than this one did."""
+        drawn = fresh(self.space, rng, max(n, NEGLECTED_POOL), seen, draw) if n else []
+        expected, of_template = _counted(drawn)
+        likely = [s for s, _ in self._screened(drawn, rng)]
+        out: list[Schedule] = []
+        while len(out) < min(n, len(drawn)):
+            have, trials = _counted((*seen, *out))
+
+            def owed(s: Schedule) -> float:
+                share = trials[s.template] / of_template[s.template]
+                return sum(max(0.0, share * expected[v] - have[v]) for v in _knob_values(s))
+
+            most = sorted((s for s in drawn if s not in out), key=owed, reverse=True)[:FAVOURED]
+            out.append(min(most, key=likely.index))
+        return out
 
     def _breed(
         self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int, draw: Draw
@@ -163,8 +178,23 @@ class EvolutionaryStrategy(SpaceStrategy):
 def _stalled(history: Sequence[TrialRecord]) -> bool:
     """Whether the search is to leave its fastest schedules for a while."""
     best = fastest(history)
-    since = len(history) if best is None else len(history) - 1 - best.number
+    as_fast = math.inf if best is None or best.seconds is None else best.seconds * REAL
+    since = len(history) - 1 - next((n for n, r in enumerate(history) if (r.seconds or math.inf) <= as_fast), -1)
     return since // STALL % 2 == 1
+
+
+_KnobValue = tuple[str, str, Value]
+"""A template, a knob of it, and a value."""
+
+
+def _knob_values(s: Schedule) -> list[_KnobValue]:
+    return [(s.template, knob, value) for knob, value in s.values.items()]
+
+
+def _counted(schedules: Iterable[Schedule]) -> tuple[Counter[_KnobValue], Counter[str]]:
+    """How often each value occurs, and each template."""
+    known = list(schedules)
+    return Counter(v for s in known for v in _knob_values(s)), Counter(s.template for s in known)
 
 
 Structure = tuple[str, Pairs]
