@@ -10,7 +10,7 @@ import pytest
 from tilewright.core import Measurement, Proposal, Schedule, TrialRecord
 from tilewright.tuner import Observer, TuneTask
 from tilewright.tuner.budget import BUILT, FIRST, FULL, SHORT, Budget
-from tilewright.tuner.many import _search
+from tilewright.tuner.many import _tuned
 
 
 class Machine:
@@ -57,7 +57,13 @@ class Simulated:
     def short(self) -> float:
         return self.final * self.each * (BUILT if len(self.session.history) == 1 else SHORT)
 
-    def finish(self) -> None:
+    @property
+    def unreached(self) -> bool:
+        return not self.session.history
+
+    def finish(self, brief: bool) -> None:
+        if self.unreached:
+            return
         share, short = self.budget.share(self.name), self.budget.short(self.name)
         self.finalists = 8 if share >= FULL * short else 2 if share >= 2 * short else 1
         took = self.short * {1: 1.0, 2: 2.0, 8: FULL}[self.finalists]
@@ -69,10 +75,7 @@ def spent(tasks: int, seconds: float, each: float, final: float = 1.0) -> tuple[
     machine = Machine()
     budget = Budget(seconds, tasks, machine.now)
     tunings = [Simulated(machine, budget, f"run {n}", each, final) for n in range(tasks)]
-    _search(cast(Any, tunings), [TuneTask("matmul")] * tasks, None, budget)
-    for t in tunings:
-        if t.session.history:
-            t.finish()
+    _tuned(cast(Any, tunings), [TuneTask("matmul")] * tasks, None, budget)
     return machine.time - 100.0, tunings
 
 
@@ -85,7 +88,7 @@ def test_searches_and_finals_take_the_budget_and_hardly_more(tasks: int, each: f
     reached = [t for t in tunings if t.session.history]
     assert all(t.finalists for t in reached)
     assert all(t.session.ended == "time" for t in tunings if t not in reached)
-    assert len(reached) == tasks or seconds > 0.5 * 120.0
+    assert len(reached) == tasks or seconds > 0.9 * 120.0, "what finals leave is for tasks that were not reached"
 
 
 def test_many_tasks_in_little_time_start_with_one_trial() -> None:

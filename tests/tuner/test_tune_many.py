@@ -58,7 +58,7 @@ class Simulated:
 
 def shares(tunings: list[Simulated], weights: list[float], trials: int, choices: str = "") -> list[int]:
     tasks = [TuneTask("matmul", weight=w, choice=choices[n : n + 1]) for n, w in enumerate(weights)]
-    _search(cast(Any, tunings), tasks, trials)
+    _search(cast(Any, tunings), tasks, trials, None, range(len(tunings)))
     return [len(t.session.history) for t in tunings]
 
 

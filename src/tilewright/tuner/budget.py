@@ -31,6 +31,7 @@ class Budget:
         self.first = 1 if seconds < TIGHT * tasks else FIRST
         self._end = now() + seconds
         self._trials: dict[str, tuple[int, float]] = {}
+        self._over: set[str] = set()
         self._pace, self._rehearsed = 1.0, False
 
     def took(self, run: str, trials: int, seconds: float) -> None:
@@ -61,11 +62,11 @@ class Budget:
 
     @property
     def _shorts(self) -> float:
-        return sum(self.short(run) for run in self._trials)
+        return sum(self.short(run) for run in self._trials if run not in self._over)
 
     def share(self, run: str) -> float:
         """Seconds for the final of a run: its share of the seconds left for all finals."""
-        shorts = {r: self.short(r) for r in self._trials}
+        shorts = {r: self.short(r) for r in self._trials if r not in self._over}
         whole = sum(shorts.values())
         return max(0.0, self._end - self.now()) * (shorts.get(run, 0.0) / whole if whole else 1.0)
 
@@ -86,4 +87,4 @@ class Budget:
         expected = self.short(run)
         if finalists == 1 and expected:
             self._pace *= (seconds / expected) ** 0.5  # half way, as one final says little of the next
-        self._trials.pop(run, None)
+        self._over.add(run)

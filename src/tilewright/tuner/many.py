@@ -188,8 +188,7 @@ def tune_many(
             if not there:
                 raise next(e for e in begun if isinstance(e, Exception))
             tunings, searched = [t for t in begun if isinstance(t, Tuning)], [tasks[n] for n in there]
-            _search(tunings, searched, total, budget)
-            held = [_finished(t, _behind(tunings, searched, n)) for n, t in enumerate(tunings)]
+            held = _tuned(tunings, searched, total, budget)
         except BaseException as e:
             for run in runs:
                 if database.run(run.id).state == "running":
@@ -214,6 +213,21 @@ def _begun(
     except Exception as e:  # of an operator's or a template's own code
         fail(database, run, e)
         return told(watcher, e)
+
+
+def _tuned(
+    tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None
+) -> list[tuple[TuneResult | None, TilewrightError | None]]:
+    """Search all tasks and hold their finals. Where these leave time, tasks that were not reached get it."""
+    held: dict[int, tuple[TuneResult | None, TilewrightError | None]] = {}
+    left = list(range(len(tunings)))
+    while left:
+        _search(tunings, tasks, trials, budget, left)
+        over = [n for n in left if tunings[n].interrupted or tunings[n].problem is not None or not tunings[n].unreached]
+        for n in over or left:
+            held[n] = _finished(tunings[n], _behind(tunings, tasks, n))
+        left = [n for n in left if n not in held]
+    return [held[n] for n in range(len(tunings))]
 
 
 def _finished(tuning: Tuning, brief: bool) -> tuple[TuneResult | None, TilewrightError | None]:
@@ -260,10 +274,12 @@ def _run(
 
 
 def _search(
-    tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None = None
-) -> None:
-    """Spend the budget, a slice at a time. Under a time budget every task has its first batch before any has more."""
-    live = list(range(len(tunings)))
+    tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None,
+    chosen: Sequence[int],
+) -> None:  # fmt: skip
+    """Spend the budget on the ``chosen`` ones, a slice at a time. Under a time budget every task has its first batch
+    before any has more."""
+    live = list(chosen)
     last: Tuning | None = None
     while live:
         made = sum(len(t.session.history) for t in tunings)
