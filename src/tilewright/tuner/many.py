@@ -288,7 +288,7 @@ def _search(
             break
         n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
         tuning = tunings[n]
-        if budget is not None and not tuning.session.history and not budget.room:
+        if budget is not None and not (budget.affords(tuning.run.id) if tuning.session.history else budget.room):
             live.remove(n)
             tuning.session.ended = "time"
             continue
