@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.core import Measurement, Proposal, Schedule, TrialRecord
 from tilewright.tuner import Observer, TuneTask
-from tilewright.tuner.budget import BUILT, FIRST, FULL, REHEARSED, SHARE, SHORT, Budget
+from tilewright.tuner.budget import BUILT, FIRST, FULL, REHEARSED, SHORT, Budget
 from tilewright.tuner.many import _tuned
 
 

@@ -16,7 +16,6 @@ from tilewright.kernels.templates.recurrence.hoist import hoists
 from tilewright.kernels.templates.recurrence.memory import Memory, kept_type, name
 from tilewright.kernels.templates.recurrence.space import ScanTiling
 
-
 BLOCK, BLOCK_ALONG = 16, 64
 """Elements that go into a wide sum's second component before that goes into the first; where vectors lie along the
 sequence, so many, as the elements of one are added pair by pair."""
