@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable
 
 SHORT = 6.0
-"""Trials that the shortest final takes as long as: the fastest kernel and the default schedule are each built alone and
-checked, and compared."""
+"""Duration of the shortest final, in trials: two kernels are built alone, checked and compared."""
 BUILT = 0.9
-"""The same where there is one trial: that was built alone, and the final finds what was compiled."""
+"""Duration of a final after a single trial, in trials: its kernel is already compiled."""
 REHEARSED = {SHORT: 0.25, BUILT: 0.5}
-"""Share of these finals that building a kernel alone and checking it is."""
+"""Share of a final's duration that building one kernel alone and checking it takes, for both kinds of final."""
 FULL = 2.5
-"""Shortest finals that a final between several kernels takes as long as."""
+"""Duration of a final between eight kernels, in shortest finals."""
 SHARE = 0.2
 """The most of a budget that is kept for full finals."""
 FIRST = 4
@@ -43,8 +42,8 @@ class Budget:
         self._trials[run] = count + trials, before + seconds
 
     def short(self, run: str, more: bool = False) -> float:
-        """Seconds that the shortest final of a run is expected to take; 0 where nothing is known yet. ``more``: where
-        the run has more trials than today."""
+        """Expected duration of a run's shortest final in seconds; 0 before the first trial of any run. ``more``: after
+        another trial of the run."""
         count, seconds = self._trials.get(run, (0, 0.0))
         each = seconds / count if count else self._mean
         kind = SHORT if more else self._kind(run)
@@ -61,7 +60,7 @@ class Budget:
         return BUILT if count == 1 else SHORT
 
     def _paced(self, kind: float) -> float:
-        """How many times as long as expected finals of a kind take; as those of the other where none was held."""
+        """Ratio of actual to expected duration of one kind of final; the other kind's ratio before it is known."""
         return self._pace.get(kind, max(self._pace.values(), default=1.0))
 
     @property
@@ -71,7 +70,7 @@ class Budget:
         return self._end - self.now() - max(shorts, min(SHARE * self.seconds, FULL * shorts))
 
     def affords(self, run: str) -> bool:
-        """Whether a run can have another trial: a second one makes its final longer."""
+        """Whether there is time for another trial of a run, and for the longer final that a second trial leads to."""
         return self.left >= self.short(run, more=True) - self.short(run)
 
     @property
@@ -91,11 +90,11 @@ class Budget:
         return max(0.0, self._end - self.now()) * (shorts.get(run, 0.0) / whole if whole else 1.0)
 
     def rehearsed(self, run: str) -> bool:
-        """Whether it is known how long a kernel takes that is built alone and checked, after so many trials."""
+        """Whether the duration of the run's kind of final is known."""
         return self._kind(run) in self._pace
 
     def rehearsal(self, run: str, seconds: float) -> None:
-        """A kernel of a run was built alone and checked, which tells how long the shortest final takes."""
+        """Building a run's kernel alone and checking it took ``seconds``: the shortest final's duration follows."""
         self._correct(run, seconds / REHEARSED[self._kind(run)], 1.0)
 
     def held(self, run: str, seconds: float, finalists: int) -> None:
@@ -105,7 +104,7 @@ class Budget:
         self._over.add(run)
 
     def _correct(self, run: str, seconds: float, by: float) -> None:
-        """A final took, or will take, so long; ``by``: the share of what that says that is believed."""
+        """Correct the ratio of a final's kind by its duration in ``seconds``. ``by``: its weight, 0 to 1."""
         expected, kind = self.short(run), self._kind(run)
         if expected:
             self._pace[kind] = self._paced(kind) * (seconds / expected) ** by
