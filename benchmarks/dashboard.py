@@ -83,7 +83,7 @@ class Row:
 @contextmanager
 def serving(db: Path) -> Iterator[tuple[int, int]]:
     """The command on a free port: its port and process id."""
-    command = [sys.executable, "-m", "tilewright", "dashboard", "--db", str(db), "--port", "0"]
+    command = [sys.executable, "-m", "tilewright", "dashboard", "--db", str(db), "--port", "0", "--max-connections", "1000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert process.stdout is not None
