@@ -91,9 +91,8 @@ class Endpoint:
         where = joined(host, port)
         link = Link(self)
         link.nats = Client()
-        tls: dict[str, Any] = {}
-        if self.credentials is not None:
-            tls = {"tls": client_context(self.credentials), "tls_hostname": host}
+        context = None if self.credentials is None else client_context(self.credentials)
+        tls: dict[str, Any] = {} if context is None else {"tls": context, "tls_hostname": host}
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await link.nats.connect(
@@ -113,7 +112,7 @@ class Endpoint:
                     return await self._connect(host, port, again=False)  # it hung up before this side had heard why
                 raise self._explained(where, error) from None
             raise
-        if tls and link.nats._transport._io_writer.get_extra_info("ssl_object") is None:  # nats-py goes on in the clear
+        if context is not None and not context.encrypts:  # nats-py goes on in the clear
             await link.close()
             raise Refused(
                 f"{self.scheme}://{where} does not speak TLS: it is no farm's server, or one in the clear",
