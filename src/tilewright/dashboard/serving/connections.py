@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.dashboard.errors import refuse
 from tilewright.dashboard.serving.access import headers_of_safety, network_of
@@ -41,22 +43,38 @@ class Limits:
 DEFAULT = Limits()
 
 
+class Timer(Protocol):
+    """What calls something later, unless it is cancelled."""
+
+    def cancel(self) -> object: ...
+
+
+Later = Callable[[float, Callable[[], None]], Timer]
+
+
+def _on_the_loop(seconds: float, call: Callable[[], None]) -> Timer:
+    return asyncio.get_running_loop().call_later(seconds, call)
+
+
 class Connection:
     """A client's connection. It waits while the client owes a request: until all of it has arrived."""
 
-    def __init__(self, raw: socket.socket, client: str, seconds: float) -> None:
+    def __init__(self, raw: socket.socket, client: str, seconds: float, later: Later) -> None:
         self.client = client
         self.streams = False
         self.ended = False
+        self.since = 0.0
         self._raw = raw
-        self._deadline: asyncio.TimerHandle | None = None
+        self._later = later
+        self._deadline: Timer | None = None
         self.wait(seconds)
 
     def wait(self, seconds: float) -> None:
         """Wait for a request, so long at most."""
         self.arrived()
         self.streams = False
-        self._deadline = asyncio.get_running_loop().call_later(seconds, self.end)
+        self.since = time.monotonic()
+        self._deadline = self._later(seconds, self.end)
 
     @property
     def waits(self) -> bool:
@@ -68,9 +86,9 @@ class Connection:
 
     def arrived(self) -> None:
         """The request is there: the server's turn."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        deadline, self._deadline = self._deadline, None
+        if deadline is not None:
+            deadline.cancel()
 
     def end(self) -> None:
         """End the connection in whatever state: its transport reads an end of file, and closes the socket."""
@@ -81,24 +99,24 @@ class Connection:
 
 
 class Listener(socket.socket):
-    """A listening socket of asyncio's that admits connections within the limits.
+    """A listening socket that admits connections within the limits, for asyncio's servers and for ``socketserver``'s.
 
-    Where an address has its share, or all connections are taken, the newcomer takes the place of the oldest connection
-    that waits: a request sent whole is answered, however many connections send none. Behind a proxy all clients have
-    the proxy's address, which may hold all.
+    Where an address has its share, or all connections are taken, the newcomer takes the place of the connection that
+    has waited longest: a request sent whole is answered, however many connections send none.
     """
 
-    def __init__(self, listening: socket.socket, limits: Limits, behind_proxy: bool) -> None:
+    def __init__(self, listening: socket.socket, limits: Limits, share: int, later: Later = _on_the_loop) -> None:
         super().__init__(fileno=listening.detach())
         self.limits = limits
-        self.share = limits.connections if behind_proxy else limits.share
+        self.share = share
+        self._later = later
         self._held: dict[tuple[str, int], Connection] = {}
         self._paused = True
 
     def accept(self) -> tuple[socket.socket, Any]:
         """The next connection. Raises ``BlockingIOError`` where there is none, and at every second call.
 
-        Asyncio accepts until then: between two connections it reads what the first has sent.
+        Asyncio accepts until then, and reads what one connection has sent before it accepts the next.
         """
         self._paused = not self._paused
         if self._paused:
@@ -109,7 +127,7 @@ class Listener(socket.socket):
         own = [c for c in held if c.client == client]
         crowd = own if len(own) >= self.share else held if len(held) >= self.limits.connections else []
         if crowd:
-            oldest = next((c for c in crowd if c.waits), None)
+            oldest = min((c for c in crowd if c.waits), key=lambda c: c.since, default=None)
             if oldest is None:
                 raw.close()
                 raise ConnectionAbortedError
@@ -117,7 +135,8 @@ class Listener(socket.socket):
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # Ends connections whose client is gone without a word, or leaves what it gets unread.
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self.limits.unread_seconds))
-        self._held[str(peer[0]), peer[1]] = Connection(raw, client, self.limits.request_seconds)
+        connection = Connection(raw, client, self.limits.request_seconds, self._later)
+        self._held[str(peer[0]), peer[1]] = connection
         return raw, peer
 
     def connections(self, ended: bool = False) -> list[Connection]:
@@ -125,12 +144,12 @@ class Listener(socket.socket):
         for peer, connection in list(self._held.items()):
             if connection.closed:
                 connection.arrived()
-                del self._held[peer]
+                self._held.pop(peer, None)
         return [c for c in self._held.values() if ended or not c.ended]
 
-    def connection_of(self, scope: Any) -> Connection | None:
-        """The connection of a request; ``None`` if its client is gone."""
-        return self._held.get(scope["client"])
+    def connection_of(self, client: Any) -> Connection | None:
+        """The connection from a client's address and port; ``None`` if it is gone."""
+        return self._held.get(client)
 
     def streams_are_full(self, client: str) -> str:
         """Why ``client`` may open no live page more; empty if it may."""
@@ -153,7 +172,7 @@ class Arrivals:
         self._listener = listener
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        connection = self._listener.connection_of(scope) if scope["type"] == "http" else None
+        connection = self._listener.connection_of(scope["client"]) if scope["type"] == "http" else None
         if connection is None:
             await self._app(scope, receive, send)
             return

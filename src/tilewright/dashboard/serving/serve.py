@@ -150,7 +150,8 @@ def make_server(
 ) -> Server:
     """A server that has not begun. ``ready`` is called with the address once it listens."""
     _need_files(limits)
-    listener = Listener(place.listener, limits, place.access.behind_proxy)
+    # Behind a proxy all clients have the proxy's address.
+    listener = Listener(place.listener, limits, limits.connections if place.access.behind_proxy else limits.share)
     config = uvicorn.Config(
         Arrivals(app, listener), lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
         log_level="error", access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=_IDLE_SECONDS,
