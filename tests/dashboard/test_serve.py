@@ -211,6 +211,15 @@ def test_an_address_holds_its_share_of_connections_and_its_requests_are_answered
             assert found.get(source=source)[0] == 200
 
 
+def test_an_address_at_its_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with served(EIGHT) as found, contextlib.ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(socket.create_connection(("127.0.0.1", found.port)))
+        assert found.get()[0] == 200
+    [line] = [r.getMessage() for r in caplog.records if r.name == "tilewright.dashboard"]
+    assert line.startswith("127.0.0.1: 8 connections open, the limit (--max-connections)")
+
+
 def test_a_request_under_way_is_not_cut_for_new_connections() -> None:
     with served(EIGHT) as found, contextlib.ExitStack() as stack:
         c, reply = found.follow()

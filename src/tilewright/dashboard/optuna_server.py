@@ -27,7 +27,7 @@ from tilewright.farm.addresses import is_loopback
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-LIMITS = Limits(connections=32)
+LIMITS = Limits(connections=32, setting="fixed")
 """All of its clients have one address, which may hold every connection."""
 PATIENCE = 30.0
 """Seconds that a client may leave what is sent to it unread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import time
 from collections.abc import Callable
@@ -14,6 +15,9 @@ from tilewright.dashboard.errors import refuse
 from tilewright.dashboard.serving.access import headers_of_safety, network_of
 
 _LEAST_SHARE = 8  # a browser opens six connections
+_MOST_TOLD = 1000  # clients
+
+_log = logging.getLogger("tilewright.dashboard")
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,13 @@ class Limits:
 
     ``request_seconds``: from a connection's start until its first request has arrived whole, a TLS handshake included.
     ``unread_seconds``: how long a client may leave what was sent to it unread (Linux), and from the end of an answer
-    until the next request has arrived whole.
+    until the next request has arrived whole. ``setting``: where people set the limit.
     """
 
     connections: int = 200
     request_seconds: float = 10.0
     unread_seconds: float = 60.0
+    setting: str = "--max-connections"
 
     @property
     def share(self) -> int:
@@ -111,6 +116,7 @@ class Listener(socket.socket):
         self.share = share
         self._later = later
         self._held: dict[tuple[str, int], Connection] = {}
+        self._told: set[str] = set()
         self._paused = True
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -127,6 +133,7 @@ class Listener(socket.socket):
         own = [c for c in held if c.client == client]
         crowd = own if len(own) >= self.share else held if len(held) >= self.limits.connections else []
         if crowd:
+            self._tell(client if crowd is own else "All addresses together", len(crowd))
             oldest = min((c for c in crowd if c.waits), key=lambda c: c.since, default=None)
             if oldest is None:
                 raw.close()
@@ -138,6 +145,15 @@ class Listener(socket.socket):
         connection = Connection(raw, client, self.limits.request_seconds, self._later)
         self._held[str(peer[0]), peer[1]] = connection
         return raw, peer
+
+    def _tell(self, who: str, count: int) -> None:
+        """Log once for each client that it is at its limit."""
+        if who not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(who)
+            _log.warning(
+                "%s: %d connections open, the limit (%s). A new one ends the one that has owed a request for longest",
+                who, count, self.limits.setting,
+            )  # fmt: skip
 
     def connections(self, ended: bool = False) -> list[Connection]:
         """The open ones, the oldest first; also those that are being ended, if so asked."""
