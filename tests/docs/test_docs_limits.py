@@ -7,7 +7,7 @@ import re
 from blocks import ROOT
 
 from tilewright.backends import cache
-from tilewright.dashboard.serving import serve
+from tilewright.dashboard.serving.connections import DEFAULT
 from tilewright.farm import client, keeper, messages
 from tilewright.kernels import te
 from tilewright.kernels.expression.size import MAX_DEPTH, MAX_NODES
@@ -24,7 +24,7 @@ NUMBERS = {
     "a client's absence, until its jobs are dropped": f"{keeper.GRACE / 60:g} minutes",
     "a farm's absence, until a run ends": f"{client.PATIENCE / 60:g} minutes",
     "ONNX operator sets": f"{OPSETS[0]} to {OPSETS[1]}; of older ones, operators that mean the same",
-    "a dashboard's connections": f"{serve.CONNECTIONS}, by `--max-connections`",
+    "a dashboard's connections": f"{DEFAULT.connections}, by `--max-connections`; {DEFAULT.share} of them from one address",
     "the artifact cache": f"{cache.LIMIT >> 30} GiB, then the oldest goes",
     "misses that a program counts": f"{misses._KEPT:,} kinds",
 }
