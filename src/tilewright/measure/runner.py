@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends import backend_of
+from tilewright.backends.channel import ChannelClosed
 from tilewright.checking.watch import Watch
 from tilewright.core import (
     Candidate,
@@ -31,7 +32,6 @@ from tilewright.core import (
 )
 from tilewright.extent import spread
 from tilewright.kernels.ranges import varying
-from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
 from tilewright.measure.measuring import ENDS, Item, Runner, at_size, blocks_of, checked_sizes

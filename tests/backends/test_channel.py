@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tilewright.measure.channel import LIMIT, Channel, ChannelClosed
+from tilewright.backends.channel import LIMIT, Channel, ChannelClosed
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""Messages between a runner and its isolated child: length-prefixed JSON over a socket.
+"""Messages between a process and its isolated child: length-prefixed JSON over a socket.
 
-Both directions carry JSON only. The child runs code under test and may send anything, so the parent
+Both directions carry JSON only. The child runs code under test, or compiles it, and may send anything, so the parent
 never unpickles what comes from it.
 """
 
@@ -32,13 +32,19 @@ class Channel:
     def fileno(self) -> int:
         return self.sock.fileno()
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Write one message. Raises ``ChannelClosed`` when the peer is gone."""
+    def send(self, message: Mapping[str, Any], timeout: float | None = None) -> None:
+        """Write one message. Raises ``ChannelClosed`` when the peer is gone, and ``TimeoutError`` when it has not taken
+        the whole message after ``timeout`` seconds: what it took of it stays with it."""
         data = json.dumps(message, separators=(",", ":")).encode()
+        self.sock.settimeout(timeout)
         try:
             self.sock.sendall(_HEADER.pack(len(data)) + data)
+        except TimeoutError:
+            raise
         except OSError as e:
             raise ChannelClosed(str(e)) from e
+        finally:
+            self.sock.settimeout(None)
 
     def receive(self, timeout: float | None = None) -> dict[str, Any]:
         """Next message. Raises ``TimeoutError`` after ``timeout`` seconds, ``ChannelClosed`` at the end."""
