@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tilewright.core import DatabaseError
+from tilewright.runtime.bundle.ed25519 import verify
 from tilewright.runtime.bundle.layout import HEADER, Header, Index, damaged, unpack_header
 from tilewright.runtime.bundle.trusted import UNSIGNED, Trust, given_keys, read_keys, write_key
 from tilewright.runtime.trust import require_own
@@ -66,8 +67,6 @@ class Bundle:
 
 def authenticate(header: Header, path: Path, trust: Trust) -> str:
     """Who signed a bundle, by name or key; empty where nobody did. Raises ``DatabaseError``, ``UsageError``."""
-    from tilewright.runtime.bundle.ed25519 import verify
-
     keys = read_keys()
     anyone = trust is True or trust == UNSIGNED
     trusted = keys.trusted if isinstance(trust, bool) or anyone else given_keys(trust)

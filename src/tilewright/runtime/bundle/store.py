@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, TilewrightError, Workload
+from tilewright.forking import ForkLock
 from tilewright.runtime.bundle.layout import damaged, key_of, params_key, shapes_key
 from tilewright.runtime.bundle.reader import Bundle
 from tilewright.runtime.bundle.trusted import Trust
 from tilewright.runtime.entry import Entry, Shapes, entry_of
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.pins import read_pins
 
 _log = logging.getLogger("tilewright.runtime")
