@@ -7,6 +7,7 @@ never unpickles what comes from it.
 from __future__ import annotations
 
 import json
+import math
 import select
 import socket
 import struct
@@ -69,7 +70,7 @@ class Channel:
         """
         while len(self._pending) < count:
             left = None if end is None else end - time.monotonic()
-            if left is not None and (left <= 0 or not select.select([self.sock], [], [], left)[0]):
+            if left is not None and (left <= 0 or not self._readable(left)):
                 raise TimeoutError
             try:
                 chunk = self.sock.recv(1 << 16)
@@ -82,6 +83,12 @@ class Channel:
         if not keep:
             del self._pending[:count]
         return data
+
+    def _readable(self, seconds: float) -> bool:
+        """Whether something came, or the peer went, within so many seconds. Not ``select``, which knows 1,024 files."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(math.ceil(seconds * 1000)))
 
     def close(self) -> None:
         self.sock.close()
