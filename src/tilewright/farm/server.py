@@ -36,8 +36,9 @@ from tilewright.farm.keeper import STORAGE
 from tilewright.farm.link import Say, waits
 from tilewright.farm.messages import LIMIT
 from tilewright.farm.pki.identity import USERS, Peer, read_users
-from tilewright.farm.pki.private_files import explained, replace_files
+from tilewright.farm.pki.private_files import explained
 from tilewright.farm.pki.tls import Credentials
+from tilewright.files import replace_files
 from tilewright.measure.lifetime import tied_to
 
 OLDEST = (2, 9)  # direct reads of a subject came with 2.9

@@ -32,7 +32,8 @@ from tilewright.farm.pki.identity import (
     list_json,
     read_issued,
 )
-from tilewright.farm.pki.private_files import explained, locked, replace_files, require_private
+from tilewright.farm.pki.private_files import explained, require_private
+from tilewright.files import locked, replace_files
 
 WARNING_DAYS = 30  # how long before its end a certificate is worth a warning
 LEAF_DAYS = 365
