@@ -148,7 +148,7 @@ def test_half_a_greeting_leaves_no_half_member(
         ("builder", {"offers": {COMPILER: b"bytes"}}, "malformed"),
         ("builder", {"offers": {b"bytes": "text"}}, "not a message"),
         ("builder", {"device": {"deep": 1}}, "malformed"),
-        ("runner", {"note": "x" * 100_000}, "too long"),
+        ("runner", {"note": "x" * 100_000}, "over the limit"),
     ],
     ids=str,
 )

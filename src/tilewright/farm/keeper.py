@@ -18,10 +18,12 @@ from typing import Any
 from tilewright import __version__
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
+from tilewright.farm.budgets import MESSAGE, OverBudget
+from tilewright.farm.decoding import NoMessage
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, NotStored, Refused, Taken
 from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, names, waited, waits
-from tilewright.farm.messages import PROTOCOL, NoMessage
+from tilewright.farm.messages import PROTOCOL
 from tilewright.farm.pki.identity import ROLES, Peer
 from tilewright.farm.shares import Shares
 from tilewright.farm.subjects import AHEAD
@@ -31,7 +33,6 @@ PATIENCE = 600.0  # seconds for which a job waits for a worker that could do it
 GRACE = 120.0  # seconds after which the jobs of a silent client are dropped
 STORAGE = 4 << 30  # bytes on the server's disk
 
-_LONGEST = 64 << 10  # bytes in a question
 _LONGEST_USE = 1e9  # seconds of a queue
 _HINT = "Install the same version of Tilewright on both"
 
@@ -224,8 +225,6 @@ class Keeper:
 
     async def _answer(self, message: Any, answers: Mapping[str, tuple[Any, tuple[str, ...]]]) -> None:
         try:
-            if len(message.data) > _LONGEST:
-                raise Refused(f"a message of {len(message.data)} bytes is too long")
             body, peer = self._link.seal.open(message.subject, message.data, ROLES)
             role, name = message.subject.split(".")[1:3]
             if peer is not None and (peer.role, subjects.token(peer.name)) != (role, name):
@@ -246,9 +245,9 @@ class Keeper:
         # Nowhere else: what a peer may not publish, it may not have published here.
         if message.reply.startswith(f"{subjects.inbox(*message.subject.split('.')[1:3])}."):
             try:
-                sealed = self._link.seal.seal(message.subject, reply)
-            except NoMessage as e:  # it is too long
-                sealed = self._link.seal.seal(message.subject, {"error": e.to_json()})
+                sealed = self._link.seal.seal(message.subject, reply, MESSAGE)
+            except OverBudget as e:
+                sealed = self._link.seal.seal(message.subject, {"error": e.to_json()}, MESSAGE)
             await self._link.publish(message.reply, sealed)
 
     async def _beat(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:

@@ -13,6 +13,7 @@ import logging
 import random
 import ssl
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.addresses import is_loopback, joined, parse_address
+from tilewright.farm.budgets import MESSAGE, PENDING
+from tilewright.farm.decoding import NoMessage, require_msgpack
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
-from tilewright.farm.messages import PROTOCOL, NoMessage, Seal, require_msgpack
+from tilewright.farm.messages import PROTOCOL, Seal
 from tilewright.farm.pki.tls import Credentials, client_context, find_credentials
 
 CONNECT_SECONDS = 10.0
@@ -99,7 +102,7 @@ class Endpoint:
                     f"{'tls' if tls else 'nats'}://{where}", **tls, allow_reconnect=False, max_reconnect_attempts=1,
                     reconnect_time_wait=0.01, inbox_prefix=subjects.inbox(self.role, self.name).encode(),
                     error_cb=link.failed, closed_cb=link.ended, connect_timeout=CONNECT_SECONDS,
-                    flush_timeout=ANSWER_SECONDS, ping_interval=15, pending_size=64 << 20,
+                    flush_timeout=ANSWER_SECONDS, ping_interval=15, pending_size=PENDING.most,
                     name=f"{self.role} {self.name}",
                 )  # fmt: skip
         except BaseException as e:
@@ -165,7 +168,7 @@ class Link:
         self.seal = endpoint.seal
         self.closed = asyncio.Event()
         self.error: Exception | None = None
-        self.denied: list[str] = []  # what the server did not permit, in its words
+        self.denied: deque[str] = deque(maxlen=64)  # what the server did not permit, in its words
 
     async def failed(self, error: Exception) -> None:
         """Called with every error of the connection."""
@@ -189,7 +192,7 @@ class Link:
 
     async def subscribe(self, subject: str, handler: Handler, queue: str = "") -> None:
         """Have ``handler`` called with every message of a subject, one after the other."""
-        await self.nats.subscribe(subject, queue, cb=handler, pending_msgs_limit=-1, pending_bytes_limit=-1)
+        await self.nats.subscribe(subject, queue, cb=handler, pending_msgs_limit=-1, pending_bytes_limit=PENDING.most)
 
     async def settle(self) -> None:
         """Until the server has taken in what was sent: whoever asks from then on is heard. Raises ``LinkClosed``."""
@@ -245,7 +248,7 @@ class Link:
             raise Unreachable(
                 f"{self.endpoint.address} has a server but no keeper", "Start it with tilewright farm server"
             ) from None
-        answer, _ = self.seal.open(subject, reply.data, ("server",))
+        answer, _ = self.seal.open(subject, reply.data, ("server",), MESSAGE)
         if "error" in answer:
             kind = {k.kind: k for k in (Refused, Taken)}.get(answer["error"].get("kind"), FarmError)
             raise kind(str(answer["error"]["message"]), str(answer["error"].get("mend", "")))

@@ -31,10 +31,10 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.addresses import ip_of, is_loopback, joined
+from tilewright.farm.budgets import PAYLOAD
 from tilewright.farm.errors import FarmError
 from tilewright.farm.keeper import STORAGE
 from tilewright.farm.link import Say, waits
-from tilewright.farm.messages import LIMIT
 from tilewright.farm.pki.identity import USERS, Peer, read_users
 from tilewright.farm.pki.private_files import explained
 from tilewright.farm.pki.tls import Credentials
@@ -280,7 +280,7 @@ class NatsServer:
         quoted = {n: json.dumps(str(v)) for n, v in {"host": self.host, "store": self.state / "messages"}.items()}
         lines = [
             f"host: {quoted['host']}", f"port: {self.port}", f'http: "127.0.0.1:{self._monitor}"',
-            f"max_payload: {LIMIT + (64 << 10)}", "max_pending: 256MB", "max_connections: 65536", "write_deadline: 10s",
+            f"max_payload: {PAYLOAD.most}", "max_pending: 256MB", "max_connections: 65536", "write_deadline: 10s",
             'ping_interval: "15s"', "ping_max: 2",
             f"jetstream {{ store_dir: {quoted['store']}, max_mem: 256MB, max_file: {self.storage} }}",
         ]  # fmt: skip
