@@ -119,8 +119,10 @@ class Keeper:
                 await self._sweep()
                 await self.queues.change()
         finally:
-            await end(*self._tasks)
-            await link.close()
+            try:
+                await end(*self._tasks)
+            finally:
+                await link.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something beside the messages, while this connection lasts."""
