@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import re
 import secrets
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from tilewright.farm.messages import PROTOCOL, pack
 from tilewright.farm.pki.certificates import create_authority, issue
 from tilewright.farm.server import find_server, free_port
 from tilewright.farm.subjects import WORKERS
+from tilewright.farm.workers.work import Reply
 
 SECOND = ("client", "runner", "builder")
 ROLES = ("administrator", "client", "runner", "builder", "reader")
@@ -492,33 +495,36 @@ def test_a_farm_with_stale_streams_starts_and_keeps_those_written_to_last(tmp_pa
 
 
 def test_a_worker_takes_no_more_jobs_than_it_has_hands_for(tmp_path: Path) -> None:
-    """Whoever asks for them in its name."""
-    with SimulatedFarm(tmp_path, [SleepingMeasurer()]) as farm, Farm(farm.address) as client:
-        runner = farm.runners[0]
-        runner.record.save(quarantine="it rests")
-        most = runner._most
-        runner._held.update({str(n): None for n in range(most)})  # type: ignore[misc]
-        runner.record.save(quarantine="")
+    """Whoever asks for them in its name; the others stay in the queue."""
+    done = threading.Event()
 
-        async def steer() -> str:
-            link = await Endpoint(farm.address, None, "runner").connect()
-            found = await link.nats.subscribe(f"{subjects.inbox('runner', 'local')}.spy")
-            body = b'{"batch": 1, "expires": 20000000000}'
-            stream, consumer = subjects.queue_of(farm.device_class)
-            inbox = f"{runner._inbox}.{farm.device_class}"
-            await link.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}", body, inbox)
-            await link.settle()
-            future = client.submit(farm.device_class, {"do": "nothing"})
-            while not farm.hub or (await farm.hub.keeper.queues.counts(farm.device_class) or (0, 0))[0] == 0:
-                await asyncio.sleep(0.01)
-            await found.unsubscribe()
-            await link.close()
-            assert not future.done()
-            return "held"
+    def answer(_payload: Any) -> Reply:
+        done.wait(60.0)
+        return Reply({})
 
-        assert farm.call(steer()) == "held"
-        assert len(runner._held) == most
-        runner._held.clear()
+    with SimulatedFarm(tmp_path, []) as farm:
+        puppet = farm.call(started(farm, answer))
+        most, place = puppet._most, farm.device_class
+        stream, consumer = subjects.queue_of(place)
+
+        async def steer() -> None:
+            client = await Endpoint(farm.address, None, "client").connect()
+            for n in range(2 * most):
+                subject = subjects.job(place, "local", "s", str(n))
+                await client.store(subject, client.seal.seal(subject, {"payload": {}, "needs": []}))
+            thief = await Endpoint(farm.address, None, "runner").connect()
+            body = json.dumps({"batch": 2 * most, "expires": 10**9}).encode()
+            await thief.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}", body, f"{puppet._inbox}.{place}")
+            await thief.close()
+            await client.close()
+
+        farm.call(steer())
+        farm.wait_for(lambda: len(puppet._held) == most)
+        assert farm.hub is not None
+        assert farm.call(farm.hub.keeper.queues.counts(place))[0] == 2 * most
+        done.set()
+        farm.wait_for(lambda: puppet._done == 2 * most)
+        assert len(puppet._held) <= most
 
 
 def test_a_job_of_too_many_artifacts_is_refused(tmp_path: Path) -> None:
@@ -530,8 +536,6 @@ def test_a_job_of_too_many_artifacts_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_result_that_is_too_long_becomes_an_error(tmp_path: Path) -> None:
-    from tilewright.farm.workers.work import Reply
-
     with SimulatedFarm(tmp_path, []) as farm, Farm(farm.address) as client:
         puppet = farm.call(started(farm, lambda _payload: Reply({"x": bytes(budgets.RESULT.most)})))
         assert puppet.connected.is_set()

@@ -13,6 +13,7 @@ from tilewright.farm.budgets import WAITING, WAITING_EACH, WRAPPING, OverBudget,
 _LOG = logging.getLogger(__name__)
 Rest = Coroutine[Any, Any, Any]
 _ALWAYS = 64 << 10  # bytes that every sender may have here, however much others have
+_READS = 16  # times that the connection is read between two messages, where there is so much
 _OBJECT = 1 << 10  # bytes that a message takes beside its content
 
 
@@ -36,12 +37,13 @@ class Inbox:
         self._handle, self._over = handle, over
         self._waiting: OrderedDict[str, deque[Any]] = OrderedDict()
         self._bytes: Counter[str] = Counter()
-        self._total = 0
+        self._total = self._came = 0
         self._some = asyncio.Event()
         self._going_on: set[asyncio.Task[Any]] = set()
 
     async def put(self, message: Any) -> None:
         """Take a message in; called with every one of a subscription."""
+        self._came += 1
         who, size = sender(message.subject), len(message.data)
         try:
             of_subject(message.subject).check(size - WRAPPING.most)
@@ -67,10 +69,18 @@ class Inbox:
                     if queue:
                         self._waiting[who] = queue
                     await self._one(who, message)
-                    await asyncio.sleep(0)  # others are read meanwhile
+                    await self._read_on()
         finally:
             for task in self._going_on:
                 task.cancel()
+
+    async def _read_on(self) -> None:
+        """Take in what has come: the server cuts off who reads too slowly."""
+        for _ in range(_READS):
+            came = self._came
+            await asyncio.sleep(0)
+            if self._came == came:
+                return
 
     async def _one(self, who: str, message: Any) -> None:
         size = len(message.data) + _OBJECT
