@@ -58,7 +58,7 @@ def replace_file(path: Path, data: bytes, mode: int = PRIVATE, *, sync: bool = T
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files of mode 0600. All are on disk before the first takes its place: a full disk spoils none."""
     with contextlib.ExitStack() as written:
-        for name, data in reversed(files.items()):  # the last that is written takes its place first
+        for name, data in reversed(list(files.items())):  # the last that is written takes its place first
             draft = written.enter_context(replacing(folder / name))
             draft.write_bytes(data)
             _sync(draft)
