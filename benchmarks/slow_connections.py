@@ -82,10 +82,10 @@ async def honest(port: int, source: str, seconds: float) -> float:
 
 
 def held(port: int) -> int:
-    """How many connections the slow address has open at the server, by the kernel's table."""
+    """How many connections of the slow address the server has accepted and not ended, by the kernel's table."""
     local, remote = f"0100007F:{port:04X}", "0200007F:"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(row[1] == local and row[2].startswith(remote) and row[3] == "01" for row in rows)
+    return sum(row[1] == local and row[2].startswith(remote) and row[3] == "01" and row[9] != "0" for row in rows)
 
 
 async def measure(port: int, connections: int, seconds: float) -> bool:
