@@ -211,22 +211,30 @@ def script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @linux
-def test_forks_compile_by_workers_of_their_own(tmp_path: Path) -> None:
-    """Forked while one worker is idle, another at work, and a thread holds the lock of all."""
-    os.mkfifo(tmp_path / "begun")
+def test_forks_compile_by_workers_of_their_own() -> None:
+    """Forked while workers are idle, and at moments of others' starts."""
     ran = script(
         "mine = asked()\n"
-        "other = ThreadPoolExecutor(1).submit(asked, 'meet', sys.argv[1], 'r')\n"
-        "open(sys.argv[1], 'w').close()\n"
-        "mine = {mine, other.result()}\n"
-        "threading.Thread(target=compiler_worker._workers._lock.acquire).start()\n"
-        "for _ in range(2):\n"
+        "going = True\n"
+        "def busy():\n"
+        "    while going:\n"
+        "        for source in ('int x;', 'spoil', 'int x;'):\n"
+        "            asked(source)\n"
+        "def forked(code):\n"
         "    if (pid := os.fork()) == 0:\n"
-        "        os._exit(0 if asked() not in mine and asked() == asked() else 1)\n"
-        "    assert os.waitpid(pid, 0)[1] == 0\n"
-        "compiler_worker._workers._lock.release()\n"
-        "assert asked() in mine\n",
-        str(tmp_path / "begun"),
+        "        os._exit(code())\n"
+        "    return os.waitpid(pid, 0)[1]\n"
+        "def sockets():\n"
+        "    with os.scandir('/proc/self/fd') as found:\n"
+        "        return sum('socket' in os.readlink(f.path) for f in found)\n"
+        "thread = threading.Thread(target=busy, daemon=True)\n"
+        "thread.start()\n"
+        "held = [forked(sockets) for _ in range(60)]\n"
+        "assert not any(held), held\n"
+        "assert forked(lambda: not (asked() != mine and asked() == asked())) == 0\n"
+        "going = False\n"
+        "thread.join()\n"
+        "assert asked() == asked()\n"
     )
     assert (ran.returncode, ran.stderr) == (0, "")
 

@@ -174,53 +174,59 @@ class _Worker:
 
 
 class _Workers:
-    """All workers of this process; those that are idle by their kind."""
+    """All workers of this process; those that are idle by their kind.
+
+    ``steady``: held while they change, and by who forks, so that a fork knows all that are not its own: an end of a
+    worker's socket that stayed open there would hide that the worker ended.
+    """
 
     def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
+        self.steady = threading.RLock()
         self._all: set[_Worker] = set()
         self._idle: dict[object, list[_Worker]] = {}
-        self._lock = threading.Lock()
 
     def start(self, module: str, variables: dict[str, str]) -> _Worker:
         """A new worker. Raises ``TilewrightError`` where none can be started."""
-        try:
-            worker = _Worker(module, variables)
-        except OSError as e:
-            raise not_started(e) from None
-        self._all.add(worker)
-        return worker
+        with self.steady:
+            try:
+                worker = _Worker(module, variables)
+            except OSError as e:
+                raise not_started(e) from None
+            self._all.add(worker)
+            return worker
 
     def take(self, kind: object) -> _Worker | None:
         """An idle worker of a kind."""
-        with self._lock:
+        with self.steady:
             self._bury()
             idle = self._idle.get(kind)
             return idle.pop() if idle else None
 
     def give(self, kind: object, worker: _Worker) -> None:
         """A worker is idle."""
-        with self._lock:
+        with self.steady:
             self._idle.setdefault(kind, []).append(worker)
 
     def end(self, worker: _Worker) -> None:
         """A worker is of no more use."""
-        self._all.discard(worker)
-        worker.end()
+        with self.steady:
+            worker.end()
+            self._all.discard(worker)
 
     def close(self) -> None:
         """End all."""
-        self._idle.clear()
-        while self._all:
-            self._all.pop().end()
+        with self.steady:
+            self._idle.clear()
+            for worker in list(self._all):
+                self.end(worker)
 
     def forget(self) -> None:
-        """In a fork: they are the other process's, and a thread that is not here may have held the lock."""
+        """In a fork: they are the other process's."""
         for worker in self._all:
             worker.forget()
-        self._reset()
+        self._all.clear()
+        self._idle.clear()
+        self.steady.release()
 
     def _bury(self) -> None:
         """Take the exit status of those that ended by themselves."""
@@ -237,7 +243,9 @@ class _Workers:
 _workers = _Workers()
 atexit.register(_workers.close)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_workers.forget)
+    os.register_at_fork(
+        before=_workers.steady.acquire, after_in_parent=_workers.steady.release, after_in_child=_workers.forget
+    )
 
 
 def _left(end: float) -> float:
