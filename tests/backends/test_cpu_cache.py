@@ -164,7 +164,7 @@ def test_the_bound_holds_among_many_writers_at_every_moment(tmp_path: Path) -> N
     assert held(tmp_path / "c") > limit - 2 * size
 
 
-@pytest.mark.parametrize("text", ["", "x", "1", "-1 y", f"0 {time.time() - 1e6}", "0 1e300", "nan nan"])
+@pytest.mark.parametrize("text", ["", "x", "1", "-1 y", "0 1e9", "0 1e300", "nan nan"])
 def test_a_size_that_cannot_be_read_or_is_old_is_counted_anew(tmp_path: Path, text: str) -> None:
     c = ArtifactCache(tmp_path / "c", limit_bytes=3000)
     for n in range(3):
