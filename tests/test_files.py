@@ -36,6 +36,7 @@ def test_a_replaced_file_has_the_mode_that_is_asked_for_less_the_umask(tmp_path:
 
 def test_an_error_while_a_file_is_written_leaves_the_old_one_alone(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("old")
+
     def half() -> None:
         with replacing(tmp_path / "f") as draft:
             draft.write_text("half")
