@@ -290,6 +290,23 @@ def test_the_status_fits_its_message_whatever_workers_and_clients_say(
     farm.ask("second-builder", beat("b0", compilers(1)))  # there is room again
 
 
+def test_clients_of_a_certificate_are_limited(farm: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = budgets.Budget("SESSIONS_EACH", 2, "clients with one certificate", "")
+    monkeypatch.setattr("tilewright.farm.roster.SESSIONS_EACH", limit)
+
+    def share(name: str, session: str) -> None:
+        farm.ask(name, {"what": "shares", "session": session, "name": "x", "weight": 1.0, "places": {}})
+
+    for session in "aba":
+        share("client", session)
+    with pytest.raises(Refused, match=r"3 clients with one certificate are over the limit of 2 \(SESSIONS_EACH in"):
+        share("client", "c")
+    share("second-client", "d")
+    farm.call(farm.keeper._drop("a", "client"))
+    share("client", "c")
+    farm.call(farm.keeper._drop("d", "second-client"))
+
+
 def test_a_sessions_places_are_forgotten_with_it(farm: Peers) -> None:
     def share(places: Sequence[str]) -> Any:
         counts = {p: [1, 1, 0, 0.0] for p in places}
@@ -335,8 +352,8 @@ def test_a_cancellation_names_so_many_jobs_and_has_so_many_bytes(farm: Peers) ->
     refused = farm.keeper.refused
 
     async def send() -> None:
-        await link.publish(subject, link.seal.seal(subject, {"ids": ["x"] * 257, "place": "nowhere"}))
-        await link.publish(subject, link.seal.seal(subject, {"ids": ["x"] * 256, "place": "nowhere"}))
+        await link.publish(subject, link.seal.seal(subject, {"ids": list(map(str, range(257))), "place": "nowhere"}))
+        await link.publish(subject, link.seal.seal(subject, {"ids": list(map(str, range(256))), "place": "nowhere"}))
         long = {"ids": ["x" * 70_000], "place": "nowhere"}
         for _ in range(3):
             await link.publish(subject, link.seal.seal(subject, long, budgets.MESSAGE))
@@ -521,7 +538,7 @@ def test_a_worker_takes_no_more_jobs_than_it_has_hands_for(tmp_path: Path) -> No
         farm.call(steer())
         farm.wait_for(lambda: len(puppet._held) == most)
         assert farm.hub is not None
-        assert farm.call(farm.hub.keeper.queues.counts(place))[0] == 2 * most
+        assert farm.call(farm.hub.keeper.queues._count(place))[0] == 2 * most
         done.set()
         farm.wait_for(lambda: puppet._done == 2 * most)
         assert len(puppet._held) <= most

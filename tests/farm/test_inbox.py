@@ -1,4 +1,4 @@
-"""Messages that wait: senders in turn, each sender's in their order, and no more than there is room for."""
+"""Messages that wait: equal time for each sender, its messages in their order, and no more than there is room for."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class Desk:
     handled: list[tuple[str, bytes]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     later: dict[bytes, asyncio.Event] = field(default_factory=dict)
+    clock: float = 0.0
 
     async def handle(self, message: Message) -> Coroutine[Any, Any, Any] | None:
         self.handled.append((sender(message.subject), message.data[:9]))
+        self.clock += 10.0 if message.data.startswith(b"costly") else 1.0
         if message.data == b"raise":
             raise RuntimeError("a handler's mistake")
         event = self.later.get(message.data)
@@ -37,7 +39,7 @@ class Desk:
         self.refused.append(error.budget.name)
 
     def inbox(self) -> Inbox:
-        return Inbox(self.handle, self.over)
+        return Inbox(self.handle, self.over, lambda: self.clock)
 
 
 async def opened(inbox: Inbox) -> asyncio.Task[None]:
@@ -60,20 +62,48 @@ def test_a_sender_is_a_role_and_a_name_and_a_client_whatever_its_session() -> No
     assert sender("cancel.eve.1") == sender("cancel.eve.2") == sender("ask.client.eve") == "client.eve"
 
 
-def test_senders_are_heard_in_turn_and_each_in_its_order() -> None:
+def heard(*messages: tuple[str, bytes]) -> list[tuple[str, bytes]]:
     async def go() -> Desk:
         desk = Desk()
         inbox = desk.inbox()
-        for n in range(1000):
-            await inbox.put(Message("ask.runner.flood", b"%d" % n))
-        for n in range(2):
-            await inbox.put(Message("ask.reader.calm", b"%d" % n))
+        for who, data in messages:
+            await inbox.put(Message(f"ask.{who}", data))
         await ended(await opened(inbox))
         return desk
 
-    handled = asyncio.run(go()).handled
+    return asyncio.run(go()).handled
+
+
+def test_senders_are_heard_in_turn_and_each_in_its_order() -> None:
+    flood, calm = [("runner.flood", b"%d" % n) for n in range(1000)], [("reader.calm", b"%d" % n) for n in range(2)]
+    handled = heard(*flood, *calm)
     assert [i for i, (who, _) in enumerate(handled) if who == "reader.calm"] == [1, 3]
-    assert [d for who, d in handled if who == "runner.flood"] == [b"%d" % n for n in range(1000)]
+    assert [m for m in handled if m in flood] == flood
+
+
+def test_who_takes_long_is_heard_less_often() -> None:
+    handled = heard(*[("client.heavy", b"costly")] * 20, *[("runner.light", b"x")] * 60)
+    assert [who for who, _ in handled[:66]].count("client.heavy") in (6, 7)
+
+
+def test_who_comes_later_has_no_claim_on_the_past() -> None:
+    async def go() -> Desk:
+        desk = Desk()
+        inbox = desk.inbox()
+        for _ in range(100):
+            await inbox.put(Message("ask.runner.first", b"x"))
+        task = asyncio.create_task(inbox.run())
+        while len(desk.handled) < 50:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await inbox.put(Message("ask.runner.second", b"x"))
+        while inbox._waiting:
+            await asyncio.sleep(0)
+        await ended(task)
+        return desk
+
+    second = [i for i, (who, _) in enumerate(asyncio.run(go()).handled) if who == "runner.second"]
+    assert second[10] - second[0] == 20
 
 
 def test_a_flood_is_refused_when_it_has_no_room_and_a_calm_sender_never() -> None:

@@ -67,6 +67,7 @@ STATUS_EACH = Budget(
     "STATUS_EACH", 4 * MIB, "bytes that workers and clients of one certificate take of the status", _REFUSED
 )
 STATUS = Budget("STATUS", 7 * MIB, "bytes that workers and clients take of the status", _REFUSED)
+SESSIONS_EACH = Budget("SESSIONS_EACH", 1024, "clients with one certificate", _REFUSED)
 QUARANTINED = Budget(
     "QUARANTINED", 256, "workers remembered that left in quarantine", "who has the most of them loses the oldest"
 )

@@ -1,10 +1,11 @@
-"""Messages that wait for one handler, taken in turn from each sender: a flood makes its own sender wait."""
+"""Messages that wait for one handler. Its time goes to senders in equal parts: a flood makes its own sender wait."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict, deque
+import time
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -14,6 +15,7 @@ _LOG = logging.getLogger(__name__)
 Rest = Coroutine[Any, Any, Any]
 _ALWAYS = 64 << 10  # bytes that every sender may have here, however much others have
 _READS = 16  # times that the connection is read between two messages, where there is so much
+_REMEMBERED = 1024  # senders whose seconds are known while others wait
 _OBJECT = 1 << 10  # bytes that a message takes beside its content
 
 
@@ -24,18 +26,23 @@ def sender(subject: str) -> str:
 
 
 class Inbox:
-    """Hands messages to ``handle`` one after the other, each sender's in their order, senders in turn.
+    """Hands messages to ``handle`` one after the other, each sender's in their order, next the sender that had least of
+    its time. One that comes, or comes back, starts level with those who wait.
 
     What ``handle`` returns goes on while others are heard. ``over`` is told of messages that no budget has room for.
+    ``now``: a steady clock's seconds.
     """
 
     def __init__(
         self,
         handle: Callable[[Any], Awaitable[Rest | None]],
         over: Callable[[Any, OverBudget], Awaitable[None]],
+        now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._handle, self._over = handle, over
-        self._waiting: OrderedDict[str, deque[Any]] = OrderedDict()
+        self._handle, self._over, self._now = handle, over, now
+        self._waiting: dict[str, deque[Any]] = {}
+        self._served: dict[str, float] = {}  # seconds that each who waits has had, or was set level with
+        self._level = 0.0
         self._bytes: Counter[str] = Counter()
         self._total = self._came = 0
         self._some = asyncio.Event()
@@ -54,7 +61,10 @@ class Inbox:
             await self._over(message, e)
             return
         self._count(who, size + _OBJECT)
-        self._waiting.setdefault(who, deque()).append(message)
+        if who not in self._waiting:
+            self._waiting[who] = deque()
+            self._served[who] = max(self._served.get(who, 0.0), self._level)
+        self._waiting[who].append(message)
         self._some.set()
 
     async def run(self) -> None:
@@ -64,12 +74,19 @@ class Inbox:
                 await self._some.wait()
                 self._some.clear()
                 while self._waiting:
-                    who, queue = self._waiting.popitem(last=False)
-                    message = queue.popleft()
-                    if queue:
-                        self._waiting[who] = queue
+                    who = min(self._waiting, key=self._served.__getitem__)
+                    self._level = self._served[who]
+                    message = self._waiting[who].popleft()
+                    if not self._waiting[who]:
+                        del self._waiting[who]
+                    began = self._now()
                     await self._one(who, message)
+                    self._served[who] += self._now() - began
                     await self._read_on()
+                    if len(self._served) > _REMEMBERED:
+                        self._served = {w: self._served[w] for w in self._waiting}
+                self._served.clear()
+                self._level = 0.0
         finally:
             for task in self._going_on:
                 task.cancel()

@@ -320,12 +320,13 @@ class Keeper:
             ids = body.get("ids")
             if ids is None:
                 return self._drop(session, client)
-            CANCELLED.check(len(ids) if isinstance(ids, list) else 0)
+            ids = {str(i)[:64] for i in ids} if isinstance(ids, list) else set()
+            CANCELLED.check(len(ids))
         except (Refused, NoMessage) as e:
             self._refuse(message, e)
             return None
-        for job_id in ids if isinstance(ids, list) else ():
-            await self.queues.purge(f"{client}.{session}.{str(job_id)[:64]}", body.get("place"))
+        if ids:
+            await self.queues.purge(body.get("place"), client, session, ids)
         return None
 
     async def _drop(self, session: str, client: str) -> None:
@@ -335,7 +336,7 @@ class Keeper:
         places = tuple(gone.places) if gone else ()
         self._forget(session, places)
         for place in places:
-            await self.queues.purge(f"{client}.{session}.*", place)
+            await self.queues.purge(place, client, session)
 
     # ------------------------------------------------------------------ who is there
 
@@ -386,22 +387,22 @@ class Keeper:
                 if count[0] or place in counts:
                     counts.setdefault(place, []).append(count)
         facts = dict(await self._facts()) if self._facts else {}
-        places = await asyncio.gather(*(self._place(p, counts[p]) for p in sorted(counts)))
+        queued = await self.queues.counts()
         return {
             "protocol": PROTOCOL, "tilewright": __version__, "uptime": round(now - self._began, 1),
             "workers": [m.entry(now) for _, m in sorted(self.members.items())],
-            "places": dict(zip(sorted(counts), places, strict=True)),
+            "places": {p: self._place(p, counts[p], queued.get(p)) for p in sorted(counts)},
             "clients": [s.entry(now - s.heard < SILENT * self.heartbeat) for s in self.sessions.values()],
             "quarantined_away": {n: why for n, (why, _) in sorted(self.roster.quarantined.items())},
             "refused": self.refused + int(facts.pop("refused", 0)), "trouble": self.trouble, "server": facts,
         }  # fmt: skip
 
-    async def _place(self, place: str, counts: Sequence[Any]) -> dict[str, int]:
+    def _place(self, place: str, counts: Sequence[Any], queued: tuple[int, int] | None) -> dict[str, int]:
+        """``counts``: of the clients that wait there. ``queued``: jobs in its queue, and those that workers have."""
         workers = self.roster.at(place)
-        found = await self.queues.counts(place)
-        if found is None:  # nobody has ever served it: nothing could be sent
+        if queued is None:  # nobody has ever served it: nothing could be sent
             return {"workers": len(workers), "waiting": sum(c[0] for c in counts), "in_hand": 0}
-        jobs, in_hand = found
+        jobs, in_hand = queued
         # What was given back counts as delivered too: there is no more in hand than hands.
         in_hand = min(in_hand, sum(w.said["lanes"] + AHEAD.most if w.takes else w.said["running"] for w in workers))
         return {"workers": len(workers), "waiting": jobs - in_hand + sum(c[1] for c in counts), "in_hand": in_hand}

@@ -51,6 +51,8 @@ class Queues:
         self._changing: dict[str, Any] = {}  # streams that are not as they should be, and how that is
         self._making: dict[str, asyncio.Task[None]] = {}
         self._leaving: dict[str, None] = {}  # streams of queues that were given up
+        self._counted: dict[str, tuple[int, int]] = {}
+        self._look_again = -math.inf
         self._one = asyncio.Lock()  # the server does one thing for us at a time
 
     async def begin(self, link: Link) -> None:
@@ -162,24 +164,33 @@ class Queues:
         self._leaving.pop(stream, None)
         self._changing.pop(stream, None)
 
-    async def purge(self, jobs: str, place: Any) -> None:
-        """Take jobs away one by one: what nats-server 2.9 purges by its subject, it counts as stored for ever.
-
-        ``jobs``: client, session and job, or ``*``."""
+    async def purge(self, place: Any, client: str, session: str, ids: Collection[str] | None = None) -> None:
+        """Take jobs of a session away, all of them unless there are ``ids``. One by one: what nats-server 2.9 purges by
+        its subject, it counts as stored for ever."""
         if not isinstance(place, str) or not self._is_made(place):
             return
-        stream, wanted = subjects.queue_of(place)[0], f"jobs.{subjects.token(place)}.{jobs}"
+        stream, start = subjects.queue_of(place)[0], f"jobs.{subjects.token(place)}.{client}.{session}."
         with contextlib.suppress(FarmError):
-            info = await self._link.manage("stream_info", stream, subjects_filter=wanted)
+            only = next(iter(ids)) if ids is not None and len(ids) == 1 else "*"
+            info = await self._link.manage("stream_info", stream, subjects_filter=f"{start}{only}")
             for subject in info.state.subjects or ():
-                with contextlib.suppress(NotStored):  # done meanwhile, or taken away by another keeper
-                    found = await self._link.manage("get_last_msg", stream, subject)
-                    await self._link.manage("delete_msg", stream, found.seq)
+                if ids is None or subject.removeprefix(start) in ids:
+                    with contextlib.suppress(NotStored):  # done meanwhile, or taken away by another keeper
+                        found = await self._link.manage("get_last_msg", stream, subject)
+                        await self._link.manage("delete_msg", stream, found.seq)
 
-    async def counts(self, place: str) -> tuple[int, int] | None:
-        """Jobs in a queue, and how many of them were given to a worker. ``None`` where there is no queue."""
-        if not self._is_made(place):
-            return None
+    async def counts(self) -> dict[str, tuple[int, int]]:
+        """Jobs in each queue, and how many of them were given to a worker. Looked at again when that takes no more than
+        a fifth of the time."""
+        began = time.monotonic()
+        if began >= self._look_again:
+            made = [p for p, q in self.known.items() if q.made]
+            self._counted = dict(zip(made, await asyncio.gather(*map(self._count, made)), strict=True))
+            now = time.monotonic()
+            self._look_again = now + 4 * (now - began)
+        return self._counted
+
+    async def _count(self, place: str) -> tuple[int, int]:
         try:
             info = await self._link.manage("consumer_info", *subjects.queue_of(place))
         except FarmError:

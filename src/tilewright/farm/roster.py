@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.farm.budgets import QUARANTINED, STATUS, STATUS_EACH
+from tilewright.farm.budgets import QUARANTINED, SESSIONS_EACH, STATUS, STATUS_EACH
 from tilewright.farm.errors import Refused
 from tilewright.farm.messages import pack
 
@@ -86,6 +86,7 @@ class Roster:
         self.sessions: dict[str, Session] = {}
         self.quarantined: dict[str, tuple[str, str]] = {}  # reason and owner, of who was in quarantine when heard last
         self._taken: Counter[str] = Counter()  # bytes of the status, by owner
+        self._clients: Counter[str] = Counter()  # sessions, by certificate
         self._by_place: dict[str, dict[str, Member]] = {}
         self._able: dict[str, tuple[int, int]] = {}
 
@@ -158,10 +159,13 @@ class Roster:
         old = self.sessions.get(key)
         if old is not None and old.certificate != session.certificate:
             raise Refused("the session is another client's")
+        if old is None:
+            SESSIONS_EACH.check(self._clients[session.certificate] + 1)
         session.size = len(pack(session.entry(True))) + _CHANGING + _SESSION
         session.size += sum(len(p) + _PLACE for p in session.places)
         self._check(session, old)
         self._taken[session.owner] += session.size - (old.size if old else 0)
+        self._clients[session.certificate] += old is None
         self.sessions[key] = session
         return old
 
@@ -170,6 +174,7 @@ class Roster:
         session = self.sessions.pop(key, None)
         if session is not None:
             self._taken[session.owner] -= session.size
+            self._clients[session.certificate] -= 1
         return session
 
     def _check(self, new: Member | Session, old: Member | Session | None) -> None:

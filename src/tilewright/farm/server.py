@@ -63,6 +63,7 @@ _INSTALL = (
     "Install it (pip install 'tilewright[farm-server]', apt install nats-server, brew install nats-server), "
     "or set TILEWRIGHT_NATS_SERVER to its path"
 )
+_COLLECTED = "25"  # percent of its memory that garbage, such as large messages that were sent on, may add
 _TROUBLE = re.compile(r"\[(?:ERR|FTL|WRN)\] (.*)")
 _QUIET = re.compile(r"found in connect proto|[Pp]laintext passwords|Healthcheck failed|insecure|certificate expir")
 _IN_USE = "address already in use"
@@ -331,6 +332,7 @@ class NatsServer:
             self.process = subprocess.Popen(
                 [self.binary, "-c", str(self.state / "nats.conf")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                env={"GOGC": _COLLECTED, **os.environ},
                 # A supervisor that is killed takes its server with it, rather than leave one that heeds no revocation.
                 preexec_fn=tied_to(os.getpid()),  # noqa: PLW1509 - one system call
             )  # fmt: skip
