@@ -17,11 +17,13 @@ from typing import Any
 import pytest
 
 from harness.farm import SimulatedFarm, SleepingMeasurer, simulated_device
+from tilewright.core import Failure, FailureKind
 from tilewright.farm import budgets, subjects
 from tilewright.farm.budgets import BUDGETS, OverBudget
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import Refused
 from tilewright.farm.hub import Hub
+from tilewright.farm.jobs import LONGEST, outcome_json, outcome_of
 from tilewright.farm.keeper import Keeper
 from tilewright.farm.link import Endpoint, Link
 from tilewright.farm.messages import PROTOCOL, pack
@@ -558,13 +560,19 @@ def test_a_result_that_is_too_long_becomes_an_error(tmp_path: Path) -> None:
         assert puppet.connected.is_set()
         error = client.submit(farm.device_class, {}).result(30.0)["error"]
     assert error["kind"] == "refused"
-    assert "over the limit of 4,194,304 (RESULT in" in error["message"]
+    assert "over the limit of 1,048,576 (RESULT in" in error["message"]
 
 
 async def started(farm: SimulatedFarm, answer: Callable[..., Any]) -> Any:
     puppet = farm.start_puppet("puppet", answer)
     await puppet.connected.wait()
     return puppet
+
+
+def test_a_failures_message_is_cut_before_it_travels() -> None:
+    said = outcome_json(Failure(FailureKind.WRONG_RESULT, "x" * 10_000))
+    assert said["message"] == "x" * LONGEST
+    assert outcome_of(said) == Failure(FailureKind.WRONG_RESULT, "x" * LONGEST)
 
 
 def test_a_job_that_is_too_long_is_not_sent(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ MESSAGE = Budget(
     "MESSAGE", 8 * MIB - 64 * KIB, "bytes of a message, an artifact or the status among them", _UNREAD, 2 * MIB
 )
 JOB = Budget("JOB", 5 * MIB, "bytes of a job", _UNREAD, 256 * KIB)
-RESULT = Budget("RESULT", 4 * MIB, "bytes of a result", _UNREAD, 256 * KIB)
+RESULT = Budget("RESULT", MIB, "bytes of a result", _UNREAD, 128 * KIB)
 ASK = Budget("ASK", 64 * KIB, "bytes of a question, a sign of life or a command", _UNREAD, 16 * KIB)
 CANCEL = Budget("CANCEL", 64 * KIB, "bytes of a cancellation", _UNREAD, 16 * KIB)
 WRAPPING = Budget("WRAPPING", 16 * KIB, "bytes of certificate and signature around a message", _UNREAD, 16)
@@ -96,7 +96,7 @@ PAYLOAD = Budget(
     "PAYLOAD", 8 * MIB, "bytes that anything sent may have: max_payload", "nats-server ends the connection"
 )
 PENDING = Budget(
-    "PENDING", 64 * MIB, "bytes kept for a peer that reads too slowly: max_pending", "nats-server ends the connection"
+    "PENDING", 32 * MIB, "bytes kept for a peer that reads too slowly: max_pending", "nats-server ends the connection"
 )
 MEMORY = Budget("MEMORY", 256 * MIB, "bytes of streams in memory: max_mem", "refused by nats-server")
 STORAGE = Budget("STORAGE", 4 << 30, "bytes on a server's disk, or --storage: max_file", "refused by nats-server")
