@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.channel import Channel, ChannelClosed
 from tilewright.closing import Closing
 from tilewright.measure import sandbox
-from tilewright.measure.channel import Channel, ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.lifetime import die_with_parent
 from tilewright.measure.worker import limit_resources
