@@ -154,3 +154,10 @@ def test_a_chain_is_a_segment_of_a_longer_program() -> None:
     z = te.compute((60, 92), lambda i, j: te.sum((3, 3), lambda r, s: y[i + r, j + s]))
     task = task_of(_program(te.compute((1,), lambda _: te.sum((60, 92), lambda i, j: z[i, j]))), TARGETS[0])
     assert "cpu_neighbours" in str(dict(default_schedule(task).values))
+
+
+def test_a_stage_that_is_read_behind_a_condition_which_never_holds_is_left_out() -> None:
+    x = te.input("x", (70,))
+    never = te.compute((70,), lambda i: te.exp(x[i]))
+    out = te.compute((70,), lambda i: te.select(i >= 70, never[i] + never[i - 1], 2.0 * x[i]))
+    assert neighbours(_program(out).dumps()) is None

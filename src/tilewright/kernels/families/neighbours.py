@@ -180,6 +180,8 @@ def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]
                     highs[d].setdefault(repr(ends[1]), ends[1])
             places = [len(found) - n for found, n in zip(lows, before, strict=True)]
             near |= any(follows.get(d) is not None and n > 1 for d, n in enumerate(places))
+        if not all(lows):
+            continue  # what read it was never evaluated
         followed = [o for o in follows.values() if o is not None]
         if len(set(followed)) < len(followed):
             return None
