@@ -19,6 +19,7 @@ from tilewright.farm.addresses import is_loopback, parse_address
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.messages import LIMIT, NoMessage, Seal, Seen, pack, unpack
 from tilewright.farm.pki.certificates import create_authority
+from tilewright.farm.pki.identity import USERS
 from tilewright.farm.pki.tls import find_credentials
 
 PLAIN = st.recursive(
@@ -32,11 +33,16 @@ SUBJECT = "result.client.0.1"
 
 @pytest.fixture(scope="module")
 def seal_of(certs: Path) -> Callable[[str], Seal]:
+    """Seals of each role, which know who is revoked."""
     seals: dict[str, Seal] = {}
 
     def of(role: str) -> Seal:
         if role not in seals:
             seals[role] = Seal(find_credentials(certs, role))
+            revocations = seals[role].revocations
+            assert revocations is not None
+            revocations.take_file(certs / "server" / USERS)
+            revocations.confirm(float("inf"))
         return seals[role]
 
     return of

@@ -2,7 +2,8 @@
 
 The server in the middle passes messages on, and a peer can have it publish where the peer itself may not (a request's
 reply subject is the peer's to choose). So a message carries its sender's certificate and a signature over the subject
-that it was written for and its content: whoever reads it checks both, and trusts no subject. Nothing is unpickled.
+that it was written for and its content: whoever reads it checks both, and that the certificate is not revoked, and
+trusts no subject. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki.identity import Peer
+from tilewright.farm.pki.revocations import Revocations
 from tilewright.farm.pki.tls import Authority, Credentials
 
 PROTOCOL = 3
@@ -85,16 +87,19 @@ def require_msgpack() -> Any:
 
 class Seal:
     """Seals this process' messages and opens those of others. Without credentials, as on a loopback farm in the
-    clear, messages are neither signed nor checked, and nobody is known."""
+    clear, messages are neither signed nor checked, and nobody is known. ``revocations``: who is revoked, as far as this
+    process has heard."""
 
-    def __init__(self, credentials: Credentials | None) -> None:
+    def __init__(self, credentials: Credentials | None, revocations: Revocations | None = None) -> None:
         self._authority: Authority | None = None
+        self.revocations = revocations
         if credentials is not None:
             from tilewright.farm.pki import x509
 
             self._key = x509.load_key(Path(credentials.key).read_bytes())
             self._own = x509.certificate_der(x509.load_certificate(Path(credentials.cert).read_bytes()))
             self._authority = Authority(credentials.ca)
+            self.revocations = revocations or Revocations(credentials.ca)
 
     def seal(self, subject: str, body: Mapping[str, Any]) -> bytes:
         """A message for ``subject``, and for no other."""
@@ -106,10 +111,14 @@ class Seal:
         signature = x509.sign(self._key, _signed(subject, content))
         return pack({"body": content, "from": self._own, "signature": signature})
 
-    def open(self, subject: str, data: bytes, roles: Collection[str]) -> tuple[dict[str, Any], Peer | None]:
-        """What a message for ``subject`` says, and who of ``roles`` sealed it.
+    def open(
+        self, subject: str, data: bytes, roles: Collection[str], *, revocable: bool = True
+    ) -> tuple[dict[str, Any], Peer | None]:
+        """What a message for ``subject`` says, and who of ``roles`` sealed it. ``revocable`` is false where the caller
+        checks by itself whether the sender is revoked.
 
-        Raises ``Refused`` for another sender or a seal that is broken, ``NoMessage`` for what is none.
+        Raises ``Refused`` for another or a revoked sender and for a broken seal, ``Stale`` where it is not known who is
+        revoked, ``NoMessage`` for what is none.
         """
         outer = unpack(data)
         content = outer.get("body")
@@ -127,7 +136,23 @@ class Seal:
                 raise Refused(f"a message of {peer}, where only a {' or '.join(roles)} may speak")
             if not x509.verify(certificate, _signed(subject, content), signature):
                 raise Refused(f"a message in the name of {peer} is forged, or was written for another subject")
+            if revocable and self.revocations is not None:
+                self.revocations.check(peer)
         return unpack(content), peer
+
+    @property
+    def stale(self) -> bool:
+        """Whether it is not known who is revoked, so that :meth:`open` refuses everybody."""
+        return self.revocations is not None and not self.revocations.fresh
+
+    def holder(self, certificate: bytes) -> Peer | None:
+        """Whose a certificate (DER) is, ``None`` without credentials. Raises ``Refused``."""
+        return self._authority.peer(certificate)[0] if self._authority is not None else None
+
+    def require_listed_nowhere(self, peer: Peer | None) -> None:
+        """Raises ``Refused`` where a sender is known to be revoked."""
+        if peer is not None and self.revocations is not None:
+            self.revocations.require_listed_nowhere(peer)
 
 
 def _signed(subject: str, content: bytes) -> bytes:

@@ -20,7 +20,7 @@ from tilewright.farm.pki.private_files import explained, require_private
 if TYPE_CHECKING:
     from tilewright.farm.pki import x509
 
-_SLACK = 86400.0  # seconds that the clocks of two machines may differ
+CLOCKS = 86400.0  # seconds that the clocks of two machines may differ
 _OURS = "Use one of this farm's own authority, with its whole folder as it was issued"
 _REMEMBERED = 4096  # certificates whose signatures need no second look
 
@@ -93,7 +93,7 @@ class Authority:
         # Refusals are not remembered: what anyone may send must not push out what is in use.
         self._known = functools.lru_cache(_REMEMBERED)(self._examine)
 
-    def peer(self, der: bytes, slack: float = _SLACK) -> tuple[Peer, x509.Certificate]:
+    def peer(self, der: bytes, slack: float = CLOCKS) -> tuple[Peer, x509.Certificate]:
         """Whose a certificate is, and the certificate itself.
 
         Raises ``Refused`` unless this authority issued it, it names one role, and it is valid now. ``slack``: seconds
@@ -103,10 +103,10 @@ class Authority:
         now = time.time()
         if own.not_after + slack < now:
             again = f"Issue another with `tilewright farm issue {own.name} --renew`, and copy its folder again"
-            raise Refused(f"the certificate of {own} expired on {_minute(own.not_after)}", again)
+            raise Refused(f"the certificate of {own} expired on {minute(own.not_after)}", again)
         if own.not_before - slack > now:
             raise Refused(
-                f"the certificate of {own} is not valid before {_minute(own.not_before)}", "Set the machines' clocks"
+                f"the certificate of {own} is not valid before {minute(own.not_before)}", "Set the machines' clocks"
             )
         return own, certificate
 
@@ -122,5 +122,6 @@ class Authority:
         return x509.describe(certificate), certificate
 
 
-def _minute(seconds: float) -> str:
+def minute(seconds: float) -> str:
+    """A time in seconds since the epoch, as messages have it."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

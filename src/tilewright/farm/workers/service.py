@@ -258,7 +258,7 @@ class Service(ABC):
     async def _pull(self) -> None:
         """Ask for a job of each place where none is asked for yet, while there is room here."""
         link, now = self._link, time.monotonic()
-        if link is None or self._draining or self.record.quarantine:
+        if link is None or self._draining or self.record.quarantine or link.seal.stale:
             return
         room = self.lanes + AHEAD - sum(not job.done for job in self._held.values())
         for place in self._able["places"] if room > 0 else ():
@@ -289,6 +289,9 @@ class Service(ABC):
         link = self._link
         if link is None:
             return
+        if link.seal.stale:  # whoever takes it instead may know
+            await link.publish(message.reply, b"-NAK")
+            return
         opened = link.open(message, ("client",))
         try:
             _, _, client, session, job_id = message.subject.split(".")
@@ -296,9 +299,8 @@ class Service(ABC):
                 raise ValueError("sender")
             body = opened[0]
             delivered = int(message.reply.split(".")[4])  # $JS.ACK.STREAM.CONSUMER.DELIVERED...
-            job = Held(
-                job_id, client, session, dict(body["payload"]), tuple(map(str, body["needs"])), message.reply, delivered
-            )
+            needs = tuple(map(str, body["needs"]))
+            job = Held(job_id, client, session, dict(body["payload"]), needs, message.reply, delivered, opened[1])
         except (ValueError, TypeError, KeyError, IndexError):
             self._say(f"refused a job: {link.denied[-1] if link.denied else 'it is malformed'}")
             await link.publish(message.reply, b"+TERM")
@@ -362,6 +364,7 @@ class Service(ABC):
         if self.lanes == 1:
             self.record.at(f"job {job.id}")
         try:
+            self.endpoint.seal.require_listed_nowhere(job.sender)  # who was good when the job came may not be now
             return self.execute(job.payload, job.paths)
         except TilewrightError as e:
             # A lost device is the host's fault; anything else was asked for.
