@@ -17,7 +17,7 @@ import pytest
 from tilewright.errors import TilewrightError
 from tilewright.farm.errors import FarmError, Refused, Stale
 from tilewright.farm.messages import Seal
-from tilewright.farm.pki import certificates, x509
+from tilewright.farm.pki import x509
 from tilewright.farm.pki.certificates import create_authority, issue, read, revocation_list, revoke
 from tilewright.farm.pki.identity import USERS, Peer
 from tilewright.farm.pki.revocations import FRESH, RevocationList, Revocations
@@ -139,7 +139,7 @@ def test_an_authority_whose_users_file_is_lost_or_damaged_signs_another_list(far
 def test_no_list_outlasts_the_authority(farm: Path) -> None:
     with clocks_ahead(3600 * DAY):
         revoke(farm)
-        end = certificates.load(farm / "ca" / "ca.pem").not_valid_after_utc.timestamp()
+        end = x509.read_certificate(farm / "ca" / "ca.pem").not_valid_after_utc.timestamp()
         assert listed(farm).until == end
 
 

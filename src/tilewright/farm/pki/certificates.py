@@ -171,7 +171,7 @@ def listing(folder: Path) -> list[Peer]:
             home, issued = folder, [read(folder / CERT)]
         else:
             raise FarmError(f"{folder} holds no certificates", "Name the folder that `tilewright farm init` made")
-    return [x509.describe(load(home / CA), ("", AUTHORITY, AUTHORITY)), *issued]
+    return [x509.describe(x509.read_certificate(home / CA), ("", AUTHORITY, AUTHORITY)), *issued]
 
 
 def expiring(certificates: Iterable[Peer], *, now: float | None = None) -> list[Peer]:
@@ -187,19 +187,9 @@ def server_folders(folder: Path) -> list[Path]:
         return [folder / name for name in sorted(names) if (folder / name / CERT).exists()]
 
 
-def load(path: Path) -> x509.Certificate:
-    """The certificate in a PEM file, whosever it is. Raises ``FarmError``."""
-    with explained(path):
-        pem = path.read_bytes()
-    try:
-        return x509.load_certificate(pem)
-    except ValueError:
-        raise FarmError(f"{path} is no certificate", "Copy it again from where it was issued") from None
-
-
 def read(path: Path) -> Peer:
     """What the certificate in a PEM file says. Raises ``FarmError``, and ``Refused`` if it is of no farm."""
-    return x509.describe(load(path))
+    return x509.describe(x509.read_certificate(path))
 
 
 class _Authority:
@@ -213,7 +203,7 @@ class _Authority:
             key = x509.load_key(path.read_bytes())
         except ValueError:
             raise FarmError(f"{path} is no key of an authority", "Restore it from a backup") from None
-        self.signer, self.issued = (load(self.home / CA), key), read_issued(self.home / _ISSUED)
+        self.signer, self.issued = (x509.read_certificate(self.home / CA), key), read_issued(self.home / _ISSUED)
 
     def save(self, *, anew: bool = False) -> bytes:
         """Write down what was issued, and for every server who is let in and who is revoked: ``users.json``, which is

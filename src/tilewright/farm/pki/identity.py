@@ -24,6 +24,7 @@ ISSUE_SERVER = "Issue a server's: `tilewright farm issue server --role server --
 AUTHORITY = "ca"  # the authority's folder, name and role
 USERS = "users.json"
 DAY = 86400
+CLOCKS = float(DAY)  # seconds that the clocks of two machines may differ
 _COPY = "Copy DIR/ca/users.json there again"
 
 _SCHEME = "tilewright"
@@ -137,3 +138,8 @@ def _read_peers(path: Path, key: str, roles: Collection[str], hint: str) -> list
 def list_json(key: str, rows: Sequence[Mapping[str, Any]], **more: str) -> bytes:
     """A list as it is written into a file, and what else belongs there."""
     return json.dumps({"version": 1, key: rows, **more}, indent=1).encode() + b"\n"
+
+
+def minute(seconds: float) -> str:
+    """A time in seconds since the epoch, as messages have it."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

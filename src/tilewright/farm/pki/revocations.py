@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.farm.errors import FarmError, Refused, Stale
-from tilewright.farm.pki.identity import DAY, Peer, read_list
+from tilewright.farm.pki.identity import CLOCKS, DAY, Peer, minute, read_list
 from tilewright.farm.pki.private_files import locked, replace_files
-from tilewright.farm.pki.tls import CLOCKS, minute
 
 WARNING_DAYS = 30  # how long before its end a certificate, or the list, is worth a warning
 FRESH = 60.0  # seconds for which a list counts after a keeper has said that it is the newest
@@ -47,9 +46,9 @@ class Revocations:
     """
 
     def __init__(self, ca: Path) -> None:
-        from tilewright.farm.pki import certificates, x509
+        from tilewright.farm.pki import x509
 
-        self._authority = certificates.load(ca)
+        self._authority = x509.read_certificate(ca)
         self._farm = hashlib.sha256(x509.certificate_der(self._authority)).hexdigest()[:32]
         self._memory: Path | None = None
         self._confirmed = float("-inf")

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.pki.identity import ISSUE_SERVER, RETIRED, Peer
+from tilewright.farm.pki.identity import CLOCKS, ISSUE_SERVER, RETIRED, Peer, minute
 from tilewright.farm.pki.private_files import explained, require_private
 
 if TYPE_CHECKING:
     from tilewright.farm.pki import x509
 
-CLOCKS = 86400.0  # seconds that the clocks of two machines may differ
 _OURS = "Use one of this farm's own authority, with its whole folder as it was issued"
 _REMEMBERED = 4096  # certificates whose signatures need no second look
 
@@ -53,7 +52,7 @@ def find_credentials(certs: Path, *roles: str) -> Credentials:
             old = "server" in roles and (certs / RETIRED).is_dir()
             raise FarmError(f"{certs} has no certificate for {wanted}", ISSUE_SERVER if old else hint)
     ca, cert, key = (home / name for name in (certificates.CA, certificates.CERT, certificates.KEY))
-    own, _ = Authority(ca).peer(x509.certificate_der(certificates.load(cert)), slack=0.0)
+    own, _ = Authority(ca).peer(x509.certificate_der(x509.read_certificate(cert)), slack=0.0)
     if own.role not in roles:
         raise FarmError(f"{cert} is for {own.role}, and one for {wanted} is needed", hint)
     require_private(key)
@@ -87,9 +86,9 @@ class Authority:
     """
 
     def __init__(self, ca: Path) -> None:
-        from tilewright.farm.pki import certificates
+        from tilewright.farm.pki import x509
 
-        self._certificate = certificates.load(ca)
+        self._certificate = x509.read_certificate(ca)
         # Refusals are not remembered: what anyone may send must not push out what is in use.
         self._known = functools.lru_cache(_REMEMBERED)(self._examine)
 
@@ -120,8 +119,3 @@ class Authority:
         if not x509.signed_by(certificate, self._certificate):
             raise Refused("the certificate is of another authority", _OURS)
         return x509.describe(certificate), certificate
-
-
-def minute(seconds: float) -> str:
-    """A time in seconds since the epoch, as messages have it."""
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

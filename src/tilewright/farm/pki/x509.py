@@ -13,11 +13,13 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from tilewright.errors import UsageError
 from tilewright.farm.addresses import ip_of
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki.identity import Peer, parse_identity
+from tilewright.farm.pki.private_files import explained
 
 try:
     from cryptography import x509
@@ -71,6 +73,16 @@ def load_certificate(data: bytes, *, der: bool = False) -> Certificate:
         return x509.load_der_x509_certificate(data) if der else x509.load_pem_x509_certificate(data)
     except x509.InvalidVersion as e:  # which is no ValueError
         raise ValueError(str(e)) from None
+
+
+def read_certificate(path: Path) -> Certificate:
+    """The certificate in a PEM file, whosever it is. Raises ``FarmError``."""
+    with explained(path):
+        pem = path.read_bytes()
+    try:
+        return load_certificate(pem)
+    except ValueError:
+        raise FarmError(f"{path} is no certificate", "Copy it again from where it was issued") from None
 
 
 def certificate_der(certificate: Certificate) -> bytes:
