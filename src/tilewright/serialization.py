@@ -226,6 +226,6 @@ def _is_plain(kind: Any, value: Any) -> bool:
 
 
 @cache
-def _hints(kind: type[Any]) -> Mapping[str, Any]:
+def _hints(kind: Any) -> Mapping[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {f.name: hints[f.name] for f in fields(kind) if f.compare}

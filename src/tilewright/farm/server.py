@@ -265,8 +265,9 @@ class NatsServer:
         seen = (status.st_mtime_ns, status.st_ino)
         if seen == self._users_seen:
             return False
+        users = tuple(read_users(path))
         self.revocations.take_file(path)
-        self.users, self._users_seen = tuple(read_users(path)), seen
+        self.users, self._users_seen = users, seen
         return True
 
     def _configure(self) -> bool:
