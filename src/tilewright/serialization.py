@@ -190,7 +190,7 @@ def require_types(annotation: Any, value: Any, name: str) -> None:
     elif origin is Union or origin is UnionType:
         if not any(_has_type(kind, value, name) for kind in kinds):
             raise ValueError(f"{name} may not be {type(value).__name__}")
-    elif is_dataclass(annotation) and isinstance(value, annotation):  # type: ignore[arg-type]
+    elif isinstance(annotation, type) and is_dataclass(annotation) and isinstance(value, annotation):
         for field_name, kind in _hints(annotation).items():
             require_types(kind, getattr(value, field_name), f"{name}.{field_name}")
     elif origin is list and type(value) is list:
