@@ -11,11 +11,11 @@ RUNS   ?= 5
 SEED   ?= 0
 MINUTES ?= 10
 
-.PHONY: demo test test-needs test-torch test-all soak fuzz lint typecheck docs wheel bench update-golden check-tools clean help
+.PHONY: demo test test-needs test-torch test-all soak fuzz lint typecheck docs wheel pins bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: test-needs test-torch lint docs wheel test-all soak fuzz update-golden clean"
+	@echo "other targets: test-needs test-torch lint docs wheel pins test-all soak fuzz update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -29,9 +29,11 @@ $(VENV)/.tune: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) install -c constraints.txt -e '.[tune]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing the development tools: about 340 MB to download, with all that tuning, farms, PostgreSQL, pages, plots and documentation need and NVIDIA's run-time compiler."
-	@$(PIP) install -c constraints.txt -e '.[tune,dashboard,plot,optuna,dev]'
+# Each file that is installed has a hash in requirements.txt; this project itself is built by what that installs.
+$(VENV)/.dev: pyproject.toml requirements.txt | $(BIN)/python
+	@echo "Installing the development tools: about 360 MB to download, with all that tuning, farms, PostgreSQL, pages, plots and documentation need and NVIDIA's run-time compiler."
+	@$(PIP) install --require-hashes -r requirements.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.tune
 
 demo: check-tools $(VENV)/.tune
@@ -73,6 +75,11 @@ lint: check-tools $(VENV)/.dev
 	@$(BIN)/ruff format --check --diff src tests fuzz benchmarks examples > /dev/null || { echo "run: ruff format"; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+# The hashes of all files of the versions in constraints.txt.
+pins:
+	@$(BIN)/uv pip compile -q --no-deps --generate-hashes --no-annotate \
+	  --custom-compile-command "make pins" -o requirements.txt constraints.txt
 
 docs: check-tools $(VENV)/.dev
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

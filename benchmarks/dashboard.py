@@ -83,7 +83,8 @@ class Row:
 @contextmanager
 def serving(db: Path) -> Iterator[tuple[int, int]]:
     """The command on a free port: its port and process id."""
-    command = [sys.executable, "-m", "tilewright", "dashboard", "--db", str(db), "--port", "0"]
+    serve = ["dashboard", "--db", str(db), "--port", "0", "--max-connections", "1000"]
+    command = [sys.executable, "-m", "tilewright", *serve]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert process.stdout is not None

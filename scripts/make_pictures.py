@@ -64,10 +64,12 @@ def record() -> list[tuple[float, list[list[tuple[str, str, bool]]]]]:
         command = [str(Path(sys.executable).with_name("tilewright")), *COMMAND, "--db", "t.db"]
         stream.feed(f"$ tilewright {' '.join(COMMAND)} --db t.db\r\n".encode())
         start = time.monotonic()
+        waiting = select.poll()
+        waiting.register(ours, select.POLLIN)
         with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder):
             os.close(theirs)
             while True:
-                if select.select([ours], [], [], EVERY)[0]:
+                if waiting.poll(1000 * EVERY):
                     try:
                         stream.feed(os.read(ours, 1 << 16))
                     except OSError:  # the other end is closed

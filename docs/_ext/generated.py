@@ -15,6 +15,7 @@ from typing import Any
 
 import api_reference
 import benchmark_pages
+import budgets_reference
 import cli_reference
 import contents
 import outside
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "api": api_reference.markdown,
     "benchmarks": benchmark_pages.markdown,
     **{f"benchmarks_{name}": partial(benchmark_pages.topic, name=name) for name in benchmark_pages.TOPICS},
+    "budgets": budgets_reference.markdown,
     "changelog": outside.changelog,
     "cli": cli_reference.markdown,
     "contents": contents.markdown,

@@ -6,8 +6,9 @@ the fastest kernel; ``Library``: run what was found. Each is imported when it is
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from tilewright.forking import imported
 
 if TYPE_CHECKING:
     from tilewright.core import DatabaseError as DatabaseError
@@ -56,7 +57,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
     module_name, attribute = _LAZY[name]
-    module = importlib.import_module(module_name)
+    module = imported(module_name)
     value = module if attribute is None else getattr(module, attribute)
     globals()[name] = value
     return value

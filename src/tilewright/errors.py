@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import traceback
 import warnings
@@ -93,8 +94,6 @@ def of_any(error: BaseException) -> TilewrightError:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """``Did you mean ...? `` where a known name is close, else nothing; all that are equally close."""
-    import difflib
-
     names = list(dict.fromkeys(known))
     ratios = {n: difflib.SequenceMatcher(None, n, name).ratio() for n in names}
     best = max(ratios.values(), default=0.0)

@@ -17,6 +17,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from tilewright.errors import UsageError, nearest
+from tilewright.forking import imported
 
 _SINGULAR = {
     "strategies": "strategy", "cost_models": "cost model", "operators": "operator", "templates": "template",
@@ -30,9 +31,8 @@ KINDS = tuple(_SINGULAR)
 @cache
 def installed(kind: str) -> Mapping[str, str]:
     """What installed packages add of a kind: name -> ``module:attribute``."""
-    from importlib.metadata import entry_points
-
-    return {e.name: e.value for e in entry_points(group=f"tilewright.{kind}")}
+    found = imported("importlib.metadata").entry_points(group=f"tilewright.{kind}")
+    return {e.name: e.value for e in found}
 
 
 def find(kind: str, name: str, built_in: Iterable[str], hint: str = "", by_path: bool = True) -> Any:

@@ -18,6 +18,7 @@ import pytest
 from tilewright.backends import cache as cache_module
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
+from tilewright.files import locked
 
 
 def data_of(n: int, size: int = 1000) -> bytes:
@@ -105,12 +106,12 @@ def _age(path: str, seconds: float) -> None:
 
 
 def test_least_recently_used_goes_first(tmp_path: Path) -> None:
-    c = ArtifactCache(tmp_path / "c", limit_bytes=3000)
+    c = ArtifactCache(tmp_path / "c", limit_bytes=5000)
     paths = [c.put(str(n), data_of(n)) for n in range(5)]
     for n, p in enumerate(paths):
         _age(p, 10000 - n)
     c.get("0")  # now the most recent
-    assert c.gc() == 2000
+    assert c.gc(3000) == 2000
     assert [c.get(str(n)) is not None for n in range(5)] == [True, False, False, True, True]
     assert c.stats().bytes == 3000
     assert c.gc(0) == 0  # all just used
@@ -119,13 +120,78 @@ def test_least_recently_used_goes_first(tmp_path: Path) -> None:
     assert c.put("1", data_of(1))
 
 
-def test_collection_comes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "_PUTS_PER_CHECK", 16)
+def held(root: Path) -> int:
+    """Bytes of a cache's data and of what is being written, in this order: what is renamed meanwhile counts once."""
+    total = 0
+    for kind in ("blobs", "tmp"):
+        for path in (root / "v1" / kind).rglob("*"):
+            with contextlib.suppress(OSError):
+                total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def test_the_bound_holds_after_each_put_and_the_latest_stay(tmp_path: Path) -> None:
     for run in range(3):  # short runs add up to it too
         c = ArtifactCache(tmp_path / "c", limit_bytes=10_000)
+        paths = []
         for n in range(20):
-            _age(c.put(f"{run} {n}", data_of(100 * run + n)), 10_000 - n)
-        assert c.stats().entries <= 10 + 20
+            paths.append(c.put(f"{run} {n}", data_of(100 * run + n)))
+            _age(paths[-1], 10_000 - 20 * run - n)
+            assert held(tmp_path / "c") <= 10_000
+        kept = [n for n, path in enumerate(paths) if Path(path).exists()]
+        assert len(kept) >= 9
+        assert kept == list(range(20 - len(kept), 20))
+    assert c.put("larger than all", data_of(1, 20_000)) == c.get("larger than all")
+    assert c.stats().entries == 1
+    c.put("small", b"small")
+    assert c.stats().bytes == 5
+
+
+def test_the_bound_holds_among_many_writers_at_every_moment(tmp_path: Path) -> None:
+    limit, size = 50_000, 5000
+
+    def write(worker: int) -> int:
+        c = ArtifactCache(tmp_path / "c", limit_bytes=limit)
+        most = 0
+        for n in range(15):
+            c.put(f"{worker} {n}", data_of(1000 * worker + n, size))
+            most = max(most, held(tmp_path / "c"))
+        return most
+
+    with ThreadPoolExecutor(4) as pool:
+        # Between two looks of one sum another writer may have dropped an object and begun a new one.
+        assert max(pool.map(write, range(4))) <= limit + size
+    assert held(tmp_path / "c") > limit - 2 * size
+
+
+@pytest.mark.parametrize("text", ["", "x", "1", "-1 y", "0 1e9", "0 1e300", "nan nan"])
+def test_a_size_that_cannot_be_read_or_is_old_is_counted_anew(tmp_path: Path, text: str) -> None:
+    c = ArtifactCache(tmp_path / "c", limit_bytes=3000)
+    for n in range(3):
+        c.put(str(n), data_of(n))
+    (tmp_path / "c/v1/size").write_text(text)
+    c.put("more", data_of(9))
+    assert held(tmp_path / "c") <= 3000
+    assert c.get("more") is not None
+
+
+def test_what_a_killed_writer_left_counts_until_it_is_dropped(tmp_path: Path) -> None:
+    c = ArtifactCache(tmp_path / "c", limit_bytes=3000)
+    left = tmp_path / "c/v1/tmp/left"
+    left.write_bytes(bytes(1500))
+    for n in range(3):
+        c.put(str(n), data_of(n))
+        assert held(tmp_path / "c") <= 3000
+    _age(str(left), 1000)
+    c.put("more", data_of(3))
+    assert not left.exists()
+
+
+def test_a_stopped_writer_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "PATIENCE", 0.01)
+    c = ArtifactCache(tmp_path / "c")
+    with locked(tmp_path / "c/v1/blobs"):
+        assert c.put("k", b"x") == c.get("k")
 
 
 def test_collection_sweeps_what_killed_writers_left(tmp_path: Path) -> None:

@@ -101,7 +101,8 @@ def test_first_error(log: str, line: str) -> None:
 
 
 def test_killed_compiler_is_named() -> None:
-    assert first_error("", -11) == "the compiler was killed by SIGSEGV"
+    assert first_error("", -11) == "the compiler was killed by SIGSEGV (a source nested too deeply?)"
+    assert first_error("", -15) == "the compiler was killed by SIGTERM"
     assert "SIGKILL (out of memory?)" in first_error("", -9)
     assert len(first_error("x: error: " + "y" * 5000, 1)) <= 300
 

@@ -52,6 +52,7 @@ def test_its_limits() -> None:
     assert found["Max core file size"] == ["0", "0"]
     assert found["Max cpu time"] == ["21", "22"]
     assert found["Max address space"] == [str(confine.MEMORY)] * 2
+    assert found["Max stack size"] == [str(8 << 20), str(64 << 20)]
     assert found["Max file size"] == [str(confine.LARGEST)] * 2
 
 

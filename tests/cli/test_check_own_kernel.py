@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.core import TargetUnavailable
 
 REFERENCE = """
 from tilewright import operator, te
@@ -55,6 +59,20 @@ def test_every_combination_is_checked_with_all_sanitizers(check: Any) -> None:
     (bug,) = wrong["bugs"]
     assert (bug["kind"], bug["line"], bug["text"]) == ("race", 5, "if (t == 0) out[0] = 2 * x[0];")
     assert "at out[0]" in bug["message"]
+
+
+def test_a_source_that_ends_the_compiler_is_one_line(check: Any) -> None:
+    try:
+        find_nvrtc("sm_90a")
+    except TargetUnavailable as e:
+        pytest.skip(e.message)
+    deep = CUDA.replace("twice(x[i])", "(" * 100_000 + "x[i]" + ")" * 100_000)
+    reply = check(deep, "--knob", "HOW=0", "n=100", "--sass")
+    assert (reply.code, reply.out) == (1, "")
+    assert re.fullmatch(
+        r"tilewright: NVRTC [0-9.]+ was killed by SIGSEGV \(a source nested too deeply\?\) while it compiled\n",
+        reply.err,
+    )
 
 
 CPU = """

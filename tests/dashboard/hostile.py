@@ -59,7 +59,7 @@ def hostile_farm(folder: Path) -> Iterator[SimulatedFarm]:
         assert farm.hub is not None
         keeper = farm.hub.keeper
         keeper._facts = facts
-        keeper._quarantined |= {HOSTILE: HOSTILE, "=1+1": "@SUM(1)"}
+        keeper.roster.quarantined |= {HOSTILE: (HOSTILE, ""), "=1+1": ("@SUM(1)", "")}
         keeper.sessions["s"] = Session(HOSTILE, HOSTILE, math.inf)
         farm.call(keeper._command("administrator", None, {"what": "quarantine", "name": "sim-0", "why": HOSTILE}))
         yield farm

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import hashlib
 import http.client
 import json
@@ -27,9 +29,10 @@ from optuna.trial import TrialState
 
 from harness.examples import DEVICE, SETTINGS, example_record, example_task
 from tilewright.core import DatabaseError, Failure, FailureKind, Proposal, Schedule, TrialRecord, UsageError
+from tilewright.dashboard import optuna_server as optuna_server_module
 from tilewright.dashboard import optuna_storage
 from tilewright.dashboard.errors import DashboardError
-from tilewright.dashboard.optuna_server import OptunaServer, optuna_server, serve_optuna
+from tilewright.dashboard.optuna_server import LIMITS, OptunaServer, optuna_server, serve_optuna
 from tilewright.dashboard.optuna_storage import ReadOnlyStorage
 from tilewright.database import Database
 
@@ -283,15 +286,29 @@ def test_a_client_that_hangs_up_is_no_news(
     assert capfd.readouterr().err == ""
 
 
-def test_more_connections_than_it_takes_are_closed(server: OptunaServer, fetch: Fetch) -> None:
-    while server._slots.acquire(blocking=False):
-        pass
-    with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
-        fetch("/api/meta")
-    server._slots.release()
-    assert fetch("/api/meta")[0] == 200
-    for _ in range(31):
-        server._slots.release()
+@pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"])
+def test_connections_that_send_no_whole_request_make_room(server: OptunaServer, fetch: Fetch, begin: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(LIMITS.connections + 8):
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port)))
+            raw.sendall(begin)
+        assert fetch("/api/meta")[0] == 200
+        assert len(server.listener.connections()) <= LIMITS.connections
+
+
+def test_a_request_has_to_arrive_in_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optuna_server_module, "LIMITS", dataclasses.replace(LIMITS, request_seconds=0.2))
+    with optuna_server(path) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        for begin in (b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"):
+            with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as raw:
+                raw.sendall(begin)
+                with contextlib.suppress(ConnectionResetError):
+                    while raw.recv(65536):
+                        pass
+        server.shutdown()
+        thread.join()
 
 
 def test_other_hosts_a_taken_port_and_a_missing_database_are_told(path: Path, server: OptunaServer) -> None:

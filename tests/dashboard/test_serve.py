@@ -24,10 +24,10 @@ from starlette.routing import Route
 
 from tilewright.core import TilewrightError, UsageError
 from tilewright.dashboard.serving.access import Guard
-from tilewright.dashboard.serving.serve import Limits, Place, Server, make_server, open_place
+from tilewright.dashboard.serving.connections import DEFAULT, Limits
+from tilewright.dashboard.serving.serve import Place, Server, make_server, open_place
 
 TOKEN = "correct-horse-battery"
-DEFAULT = Limits()
 PLENTY = 60.0  # seconds, for what takes a moment on a machine that does nothing else
 
 
@@ -65,10 +65,15 @@ class App:
 
             return StreamingResponse(events(), media_type="text/event-stream")
 
+        async def form(request: Request) -> Response:
+            return PlainTextResponse(await request.body())
+
         return Starlette(
-            routes=[Route("/", page), Route("/live", stream), Route("/flood", flood)],
+            routes=[
+                Route("/", page), Route("/live", stream), Route("/flood", flood), Route("/login", form, methods=["POST"])
+            ],
             middleware=[Middleware(Guard, access=place.access)],
-        )
+        )  # fmt: skip
 
 
 class Served:
@@ -76,22 +81,22 @@ class Served:
         self.server, self.place, self.app, self.thread = server, place, app, thread
         self.port = place.access.port or 0
 
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PLENTY)
+    def connect(self, source: str = "127.0.0.1") -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PLENTY, source_address=(source, 0))
 
     @property
     def connections(self) -> int:
-        return len(self.server.server_state.connections)
+        return len(self.server.listener.connections())
 
-    def get(self, path: str = "/", **headers: str) -> tuple[int, dict[str, str], bytes]:
-        with contextlib.closing(self.connect()) as c:
+    def get(self, path: str = "/", source: str = "127.0.0.1", **headers: str) -> tuple[int, dict[str, str], bytes]:
+        with contextlib.closing(self.connect(source)) as c:
             c.request("GET", path, headers=headers)
             reply = c.getresponse()
             return reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read()
 
-    def follow(self, path: str = "/live") -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        c = self.connect()
-        c.request("GET", path)
+    def follow(self, source: str = "127.0.0.1") -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        c = self.connect(source)
+        c.request("GET", "/live")
         reply = c.getresponse()
         assert reply.status == 200
         return c, reply
@@ -183,28 +188,63 @@ def test_what_is_no_request_of_ours(one: Served, data: bytes) -> None:
 # --------------------------------------------------------------------------- limits
 
 
-def test_connections_are_capped_and_the_server_lives_on() -> None:
-    with served(Limits(connections=3, spare=2, request_seconds=600.0)) as found:
-        streams = [found.follow() for _ in range(3)]
-        for _ in range(3):
-            status, headers, _ = found.get()
-            assert (status, headers["connection"], headers["x-frame-options"]) == (503, "close", "DENY")
-            assert int(headers["retry-after"]) > 0
-        assert eventually(lambda: found.connections == 3)  # those that were refused are gone
-        raws = [socket.create_connection(("127.0.0.1", found.port)) for _ in range(6)]
-        assert eventually(lambda: sum(dropped(raw) for raw in raws) >= 4)
-        assert found.connections == 5
-        assert sum(dropped(raw) for raw in raws) == 4
-        for raw in raws:
-            raw.close()
-        streams.pop()[0].close()
-        assert eventually(lambda: found.get()[0] == 200)
-        for c, _ in streams:
-            c.close()
+EIGHT = Limits(connections=80, request_seconds=600.0)
+"""Eight connections an address, six of them streams."""
+BEGINNINGS = (
+    "", "G", "GET / HTTP/1.1\r\nHost: localhost:PORT\r\n",
+    "POST /login HTTP/1.1\r\nHost: localhost:PORT\r\nContent-Length: 9\r\n\r\nab",
+    "POST /login HTTP/1.1\r\nHost: localhost:PORT\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+)  # fmt: skip
+"""Requests of which something is still to come."""
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS)
+def test_an_address_holds_its_share_of_connections_and_its_requests_are_answered(begin: str) -> None:
+    with served(EIGHT) as found, contextlib.ExitStack() as stack:
+        raws = []
+        for _ in range(30):
+            raws.append(stack.enter_context(socket.create_connection(("127.0.0.1", found.port))))
+            raws[-1].sendall(begin.replace("PORT", str(found.port)).encode())
+        assert eventually(lambda: sum(dropped(raw) for raw in raws) == 30 - EIGHT.share)
+        assert found.connections == EIGHT.share == EIGHT.connections // 10
+        for source in ("127.0.0.1", "127.0.0.2"):
+            assert found.get(source=source)[0] == 200
+
+
+def test_an_address_at_its_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with served(EIGHT) as found, contextlib.ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(socket.create_connection(("127.0.0.1", found.port)))
+        assert found.get()[0] == 200
+    [line] = [r.getMessage() for r in caplog.records if r.name == "tilewright.dashboard"]
+    assert line.startswith("127.0.0.1: 8 connections open, the limit (--max-connections)")
+
+
+def test_a_request_under_way_is_not_cut_for_new_connections() -> None:
+    with served(EIGHT) as found, contextlib.ExitStack() as stack:
+        c, reply = found.follow()
+        stack.callback(c.close)
+        for _ in range(30):
+            stack.enter_context(socket.create_connection(("127.0.0.1", found.port)))
+        assert found.get()[0] == 200
+        assert reply.read(len(b"data: first\n\n")) == b"data: first\n\n"
+        assert found.app.streams == 1
+
+
+def test_the_oldest_connection_that_waits_makes_room_when_all_are_taken() -> None:
+    with served(Limits(connections=8, request_seconds=600.0)) as found, contextlib.ExitStack() as stack:
+        raws = [stack.enter_context(connected(found.port, f"127.0.0.{n}")) for n in range(2, 10)]
+        assert eventually(lambda: found.connections == 8)
+        assert found.get()[0] == 200
+        assert [dropped(raw) for raw in raws] == [True, *[False] * 7]
+
+
+def connected(port: int, source: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
 
 
 def dropped(raw: socket.socket) -> bool:
-    """Whether it has been closed without a word, before anything was asked."""
+    """Whether the server has closed it."""
     raw.setblocking(False)
     try:
         return raw.recv(1) == b""
@@ -225,7 +265,7 @@ def eventually(condition: Any) -> bool:
 
 
 def test_idle_connections_make_room() -> None:
-    with served(Limits(connections=2, spare=0)) as found:
+    with served(Limits(connections=2)) as found:
         idle = []
         for _ in range(5):
             c = found.connect()
@@ -237,37 +277,71 @@ def test_idle_connections_make_room() -> None:
             c.close()
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"POST /login HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"],
-)
-def test_a_request_has_to_arrive_in_time(begin: bytes) -> None:
+@pytest.mark.parametrize("begin", BEGINNINGS)
+def test_a_request_has_to_arrive_in_time(begin: str) -> None:
     """Also from one who sends a little more each time."""
     with served(Limits(request_seconds=0.3)) as found, socket.create_connection(("127.0.0.1", found.port)) as raw:
         with contextlib.suppress(OSError):
-            raw.sendall(begin)
+            raw.sendall(begin.replace("PORT", str(found.port)).encode())
             for _ in range(5):
                 time.sleep(0.1)
-                raw.sendall(b"X-A: b\r\n" if begin.startswith(b"GET") else b"")
+                raw.sendall(b"X-A: b\r\n" if begin.startswith("GET") else b"")
         assert closed(raw)
         assert eventually(lambda: found.get()[0] == 200)  # one that arrives in time, for it must as well
 
 
-def test_one_client_does_not_take_all_places() -> None:
-    """Its pages are answered still, and a stream that ends makes room."""
-    limits = Limits(connections=8)
-    with served(limits) as found:
-        streams = [found.follow() for _ in range(limits.streams)]
-        assert limits.streams < limits.connections
-        status, _, said = found.get("/live")
-        assert status == 503
-        assert b"as many live pages" in said
+def test_a_further_request_has_to_arrive_in_time() -> None:
+    limits = Limits(unread_seconds=0.3)
+    with served(limits) as found, socket.create_connection(("127.0.0.1", found.port)) as raw:
+        raw.sendall(f"GET / HTTP/1.1\r\nHost: localhost:{found.port}\r\n\r\nGET ".encode())
+        assert closed(raw)
+
+
+def test_an_answer_before_the_end_of_a_request_is_the_last(one: Served) -> None:
+    """Nobody reads what is still to come."""
+    with socket.create_connection(("127.0.0.1", one.port)) as raw:
+        raw.sendall(f"PUT / HTTP/1.1\r\nHost: localhost:{one.port}\r\nContent-Length: 9\r\n\r\nab".encode())
+        raw.settimeout(PLENTY)
+        said = b"".join(iter(lambda: raw.recv(65536), b"")).lower()
+    assert said.startswith(b"http/1.1 405")
+    assert b"\r\nconnection: close\r\n" in said
+
+
+def test_one_address_does_not_take_all_live_pages() -> None:
+    """Its pages are answered still, and a live page that ends makes room."""
+    with served(EIGHT) as found:
+        streams = [found.follow() for _ in range(6)]
+        status, headers, said = found.get("/live")
+        assert (status, headers["connection"], headers["x-frame-options"]) == (503, "close", "DENY")
+        assert int(headers["retry-after"]) > 0
+        assert b"6 live pages open, as many as it may" in said
+        assert b"--max-connections" in said
         assert found.get("/")[0] == 200
         streams.pop()[0].close()
-        assert eventually(lambda: found.app.streams == limits.streams - 1)
+        assert eventually(lambda: found.app.streams == 5)
         again = found.follow()
         for c, _ in (*streams, again):
             c.close()
+
+
+def test_all_addresses_together_leave_connections_for_pages() -> None:
+    with served(Limits(connections=8)) as found:
+        streams = [found.follow(source=f"127.0.0.{n}") for n in range(2, 8)]
+        status, _, said = found.get("/live")
+        assert (status, b"as many as the dashboard takes" in said) == (503, True)
+        assert found.get("/")[0] == 200
+        for c, _ in streams:
+            c.close()
+
+
+def test_behind_a_proxy_one_address_holds_all_connections(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(TOKEN)
+    with served(EIGHT, behind_proxy=True, token_file=token) as found, contextlib.ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(socket.create_connection(("127.0.0.1", found.port)))
+        assert eventually(lambda: found.connections == 30)
 
 
 def test_a_stream_may_last_longer_than_a_request() -> None:
@@ -358,6 +432,14 @@ def test_https(certificate: tuple[Path, Path], tmp_path: Path) -> None:
         c.close()
         assert found.place.tls is not None
         assert found.place.tls.minimum_version >= ssl.TLSVersion.TLSv1_2
+    with served(EIGHT, tls_cert=cert, tls_key=key) as found, contextlib.ExitStack() as stack:
+        for _ in range(30):  # handshakes that do not begin are connections too
+            stack.enter_context(socket.create_connection(("127.0.0.1", found.port)))
+        c = http.client.HTTPSConnection("127.0.0.1", found.port, timeout=PLENTY, context=trusting)
+        c.request("GET", "/")
+        assert c.getresponse().status == 200
+        c.close()
+        assert found.connections <= EIGHT.share
     hasty = served(Limits(request_seconds=0.3), tls_cert=cert, tls_key=key)
     with hasty as found, socket.create_connection(("127.0.0.1", found.port)) as raw:
         raw.sendall(b"\x16\x03\x01")  # a handshake that does not go on

@@ -62,7 +62,7 @@ def started(words: list[str], folder: Path) -> Iterator[int]:
     thread.start()
     try:
         assert ready.wait(60.0)
-        yield place.listener.getsockname()[1]
+        yield place.access.port
     finally:
         server.stop()
         thread.join(60.0)

@@ -28,6 +28,7 @@ from deploy_files import (
 )
 
 import tilewright
+from tilewright.farm import budgets
 
 FOLDER = DEPLOY / "kubernetes"
 NAMESPACE = "tilewright"
@@ -455,6 +456,14 @@ def test_the_chart_has_the_names_of_our_own_servers() -> None:
         values["tlsCA"]["secretName"],
     }
     assert secrets == {"tilewright-server-certs"}
+
+
+def test_the_chart_has_the_budgets_of_our_own_servers() -> None:
+    merged = chart()["config"]["merge"]
+    sizes = {"max_payload": budgets.PAYLOAD, "max_pending": budgets.PENDING}
+    assert {k: merged[k] for k in sizes} == {k: f"<< {b.most >> 20}MB >>" for k, b in sizes.items()}
+    numbers = {"max_connections": budgets.CONNECTIONS, "max_subscriptions": budgets.SUBSCRIPTIONS}
+    assert {k: merged[k] for k in numbers} == {k: b.most for k, b in numbers.items()}
 
 
 def test_the_charts_additions_fit_a_pod() -> None:

@@ -7,12 +7,13 @@ import re
 from blocks import ROOT
 
 from tilewright.backends import cache
-from tilewright.dashboard.serving import serve
+from tilewright.dashboard.serving.connections import DEFAULT
 from tilewright.farm import client, keeper, messages
 from tilewright.kernels import te
 from tilewright.kernels.expression.size import MAX_DEPTH, MAX_NODES
 from tilewright.kernels.operators import cat, einsum
-from tilewright.models.model_file import OPSETS
+from tilewright.models.folding import FREE, SECONDS, TIMES
+from tilewright.models.model_file import MOST_NODES, OPSETS
 from tilewright.runtime import misses
 
 NUMBERS = {
@@ -24,7 +25,11 @@ NUMBERS = {
     "a client's absence, until its jobs are dropped": f"{keeper.GRACE / 60:g} minutes",
     "a farm's absence, until a run ends": f"{client.PATIENCE / 60:g} minutes",
     "ONNX operator sets": f"{OPSETS[0]} to {OPSETS[1]}; of older ones, operators that mean the same",
-    "a dashboard's connections": f"{serve.CONNECTIONS}, by `--max-connections`",
+    "constants of an ONNX model that are computed from its own": (
+        f"{FREE >> 20} MiB and {TIMES} times its own, {SECONDS:g} seconds; the others when it runs"
+    ),
+    "operators of an ONNX model, those of its functions among them": f"{MOST_NODES:,}",
+    "a dashboard's connections": f"{DEFAULT.connections}, by `--max-connections`; {DEFAULT.share} of them from one address",
     "the artifact cache": f"{cache.LIMIT >> 30} GiB, then the oldest goes",
     "misses that a program counts": f"{misses._KEPT:,} kinds",
 }

@@ -82,6 +82,14 @@ def test_the_schema_is_there(site: Path) -> None:
             assert str(index.name) in text
 
 
+def test_every_budget_of_a_farm_is_there(site: Path) -> None:
+    from tilewright.farm.budgets import BUDGETS
+
+    text = text_of(site / "farm.html")
+    for budget in BUDGETS:
+        assert re.search(rf"{budget.name}\s+{re.escape(budget.of)}\s+[\d.,]+", text), budget.name
+
+
 def test_every_result_has_its_machine_and_date(site: Path) -> None:
     pages = [p.read_text(encoding="utf-8") for p in sorted((site / "benchmarks").glob("*.html"))]
     found = [

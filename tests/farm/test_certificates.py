@@ -23,8 +23,9 @@ from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki import certificates
 from tilewright.farm.pki.certificates import create_authority, expiring, issue, listing, read, revoke
 from tilewright.farm.pki.identity import ROLES, Peer, check_name, identity, parse_identity, read_users
-from tilewright.farm.pki.private_files import replace_files, require_private
+from tilewright.farm.pki.private_files import require_private
 from tilewright.farm.pki.x509 import server_hosts
+from tilewright.files import replace_files
 
 DAY = 86400
 FILES = {"ca.pem", "cert.pem", "key.pem"}

@@ -71,6 +71,7 @@ def test_it_compiles_for_what_this_machine_is_not(builder: Builder, target: str)
     [
         ({"source": '#include "/etc/passwd"\n'}, "source", "include"),
         ({"source": "int x = ;"}, "compile", "error"),
+        ({"source": "int x = " + "(" * 300}, "source", "line 1: ( at column 265 is nested over the limit of 256"),
         ({"symbols": ["-o"]}, "source", "symbol"),
         ({"target": {"isa": ["avx2", "plugin=/tmp/evil.so"]}}, "usage", "means something else"),
         ({"target": {"variant": "none"}}, "usage", "none"),
@@ -86,6 +87,20 @@ def test_what_it_turns_down(builder: Builder, change: dict[str, Any], kind: str,
         error = {"kind": e.kind, "message": e.message}
     assert error["kind"] == kind
     assert said in error["message"]
+
+
+def test_a_source_that_ends_the_compiler_leaves_the_builder(builder: Builder) -> None:
+    if not any(p.startswith("build:cuda") for p in offers()):
+        pytest.skip("no NVRTC")
+    reply = builder.execute(request("cuda:sm_90a", source=f"TW_DEVICE int f() {{ return {'~' * 400_000}1; }}"), {})
+    assert reply.result["error"]["kind"] == "compile"
+    assert "was killed by SIGSEGV" in reply.result["error"]["message"]
+    assert (reply.strike, reply.again) == ("", False)  # the source's fault: no other builder tries it
+    slow = f"TW_DEVICE int f(int a) {{ return {'a + ' * 100_000}a; }}"
+    reply = builder.execute(request("cuda:sm_90a", source=slow, deadline=0.2), {})
+    assert "took more than 0.2 s and was stopped" in reply.result["error"]["message"]
+    assert (reply.strike, reply.again) == ("", False)
+    assert "error" not in builder.execute(request("cuda:sm_90a"), {}).result
 
 
 def test_flags_follow_from_the_name_of_a_target_alone() -> None:

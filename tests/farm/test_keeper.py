@@ -107,11 +107,11 @@ def test_half_a_greeting_leaves_no_half_member(
         "list": [[]],
         "map": {"a": {}},
     }[how]
-    queues = set(keeper._queues)
+    queues = set(keeper.queues.known)
     with pytest.raises(FarmError):
         asking("runner", beat("odd", **{field: value}))
     assert not keeper.members
-    assert keeper._queues == queues
+    assert set(keeper.queues.known) == queues
     assert json.dumps(asking("reader", {"what": "status"})["workers"]) == "[]"
 
 
@@ -148,7 +148,7 @@ def test_half_a_greeting_leaves_no_half_member(
         ("builder", {"offers": {COMPILER: b"bytes"}}, "malformed"),
         ("builder", {"offers": {b"bytes": "text"}}, "not a message"),
         ("builder", {"device": {"deep": 1}}, "malformed"),
-        ("runner", {"note": "x" * 100_000}, "too long"),
+        ("runner", {"note": "x" * 100_000}, "over the limit"),
     ],
     ids=str,
 )
@@ -326,7 +326,7 @@ def test_a_silent_clients_jobs_are_dropped(quick: SimulatedFarm) -> None:
     keeper = quick.hub.keeper
 
     async def leave_a_job() -> None:
-        await keeper._queue(CLASS)
+        await quick.make_queue(CLASS)
         link = await Endpoint(quick.address, None, "client").connect()
         await link.ask(share("silent"))
         await link.store(subjects.job(CLASS, "local", "silent", "1"), b"x", "1")

@@ -15,9 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tilewright.farm import budgets
 from tilewright.farm.addresses import is_loopback, parse_address
+from tilewright.farm.budgets import OverBudget
+from tilewright.farm.decoding import NoMessage, unpack
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.messages import LIMIT, NoMessage, Seal, Seen, pack, unpack
+from tilewright.farm.messages import LIMIT, Seal, Seen, pack
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.pki.identity import USERS
 from tilewright.farm.pki.tls import find_credentials
@@ -109,7 +112,7 @@ BAD = {
 
 @pytest.mark.parametrize("data", BAD.values(), ids=BAD)
 def test_anything_else_is_no_message(data: bytes) -> None:
-    with pytest.raises(NoMessage):
+    with pytest.raises((NoMessage, OverBudget)):
         unpack(data)
 
 
@@ -121,9 +124,9 @@ def test_a_pickle_in_a_message_stays_bytes(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=200))
 def test_noise_raises_nothing_but_no_message(data: bytes) -> None:
-    with contextlib.suppress(NoMessage):
+    with contextlib.suppress(NoMessage, OverBudget):
         unpack(data)
-    with contextlib.suppress(NoMessage):
+    with contextlib.suppress(NoMessage, OverBudget):
         Seal(None).open(SUBJECT, data, ("client",))
 
 
@@ -132,7 +135,7 @@ def test_what_is_nested_as_deep_as_allowed_passes() -> None:
 
 
 def test_a_message_over_the_limit_is_not_sent() -> None:
-    with pytest.raises(NoMessage, match="over the limit"):
+    with pytest.raises(OverBudget, match="over the limit"):
         pack({"data": bytes(LIMIT)})
 
 
@@ -227,8 +230,53 @@ def test_what_is_signed_must_be_a_message_too(seal_of: Callable[[str], Seal], ce
     key = x509.load_key((certs / "runner" / "key.pem").read_bytes())
     for content in BAD.values():
         data = pack({"body": content, "from": own, "signature": x509.sign(key, _signed(SUBJECT, content))})
-        with pytest.raises(NoMessage):
+        with pytest.raises((NoMessage, OverBudget)):
             seal_of("client").open(SUBJECT, data, ("runner",))
+
+
+def test_nothing_is_read_before_its_signature_is_known_to_be_right(
+    seal_of: Callable[[str], Seal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is forged, only the wrapping is read: three byte strings."""
+    read: list[bytes] = []
+
+    def reading(data: bytes, *budget: Any) -> dict[str, Any]:
+        read.append(data)
+        return unpack(data, *budget)
+
+    sealed = seal_of("runner").seal(SUBJECT, {"x": 1})
+    outer = unpack(sealed)
+    monkeypatch.setattr("tilewright.farm.messages.unpack", reading)
+    assert seal_of("client").open(SUBJECT, sealed, ("runner",))[0] == {"x": 1}
+    assert read.pop() == outer["body"]
+    read.clear()
+    forged = [{**outer, "signature": bytes(64)}, {**outer, "body": pack({"x": 2})}, {"body": outer["body"]}]
+    for n, wrong in enumerate(forged, 1):
+        with pytest.raises(Refused):
+            seal_of("client").open(SUBJECT, pack(wrong), ("runner",))
+        assert read == [pack(w) for w in forged[:n]]
+
+
+@pytest.mark.parametrize(
+    ("subject", "budget"),
+    [
+        ("cancel.client.s", budgets.CANCEL), ("ask.client.client", budgets.ASK), ("tell.client.client", budgets.ASK),
+        ("ctl.runner.runner.x", budgets.ASK), ("jobs.x.client.0.1", budgets.JOB), (SUBJECT, budgets.RESULT),
+    ],
+)  # fmt: skip
+def test_a_message_has_the_size_of_its_subject(
+    subject: str, budget: budgets.Budget, seal_of: Callable[[str], Seal]
+) -> None:
+    body = {"x": bytes(budget.most - 8)}
+    for seals in (seal_of("client"), Seal(None)):
+        sealed = seals.seal(subject, body)
+        assert seals.open(subject, sealed, ("client",))[0] == body
+        with pytest.raises(OverBudget, match=f"over the limit of {budget.most:,} .{budget.name} in"):
+            seals.seal(subject, {"x": bytes(budget.most)})
+        answer = seals.seal(subject, {"x": bytes(budget.most)}, budgets.MESSAGE)
+        with pytest.raises(OverBudget, match=f"over the limit of {budget.most:,} .{budget.name} in"):
+            seals.open(subject, answer, ("client",))
+        assert seals.open(subject, answer, ("client",), budgets.MESSAGE)[0] == {"x": bytes(budget.most)}
 
 
 def test_in_the_clear_nobody_is_known_and_in_a_farm_with_certificates_the_clear_is_refused(

@@ -508,9 +508,7 @@ def test_jobs_wait_for_room_in_the_servers_storage(tmp_path: Path) -> None:
     with (
         Small(tmp_path, []) as farm, Farm(farm.address) as filling, Farm(farm.address, say=said.append) as waiting,
     ):  # fmt: skip
-        assert farm.hub is not None
-        keeper = farm.hub.keeper
-        farm.call(keeper._queue(NOBODY))
+        farm.call(farm.make_queue(NOBODY))
         farm.call(_puppet(farm))
         assert waiting.submit(CLASS, {"n": 0}).result(LIMIT) == {"n": 0}
         filler = [filling.submit(NOBODY, {"pad": bytes(900_000)}) for _ in range(3)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +41,15 @@ def backend_by_name() -> None:
 
     if "tilewright" not in torch._dynamo.list_backends():
         torch._dynamo.register_backend(backend, "tilewright")
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """TorchDynamo without what other tests compiled, before and after a test."""
+    import torch
+
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+    gc.collect()

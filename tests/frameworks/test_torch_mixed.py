@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,8 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path: Path) -> Iterator[None]:
-    torch.manual_seed(0)
-    torch._dynamo.reset()
+def empty(fresh: None, tmp_path: Path) -> None:
     tt.use(tilewright.Library(tmp_path / "empty.db", missing_ok=True, watch=False))
-    yield
-    torch._dynamo.reset()
 
 
 def exact(library: Any) -> int:

@@ -239,6 +239,12 @@ class SimulatedFarm:
             shutil.rmtree(self.folder / "server")
         await self.start_server(port)
 
+    async def make_queue(self, place: str) -> None:
+        """Have the server keep jobs for a place that no worker serves."""
+        assert self.hub is not None
+        self.hub.keeper.queues.claim([place], "runner nobody")
+        await self.hub.keeper.queues.there([place])
+
     async def lose_artifacts(self) -> None:
         """As if the server had needed the room."""
         assert self.hub is not None

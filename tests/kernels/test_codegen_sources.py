@@ -20,7 +20,7 @@ from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, Target, Task, UsageError
 from tilewright.kernels import te
-from tilewright.kernels.codegen.sources import _DEVICE, _HOST, LONGEST, SourceRefused, check_source
+from tilewright.kernels.codegen.sources import _DEVICE, _HOST, DEEPEST, LONGEST, SourceRefused, check_source
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, lower
@@ -198,6 +198,21 @@ def test_errors_name_the_line_the_rule_and_the_mend() -> None:
     assert refused("#if defined(__clang__)\nint x;\n").rule == "brackets"
     assert refused("#if defined(__clang__)\n{\n#else\nint x;\n#endif\n}").line == 3  # each branch closes its own
     assert len(refused("#" + "x" * 5000).message) < 200
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "where"),
+    [
+        ("(", ")", f"line 2: ( at column {DEEPEST + 1}"), ("{", "}", f"line 2: {{ at column {DEEPEST + 1}"),
+        ("a[", "]", f"line 2: [ at column {2 * DEEPEST + 2}"), ("\n (", ")", f"line {DEEPEST + 3}: ( at column 2"),
+        ("#if defined(__AVX__)\n", "\n#endif\n", f"line {DEEPEST + 2}: #if at column 1"),
+    ],
+)  # fmt: skip
+def test_nesting_over_the_limit_is_refused_at_its_place(left: str, right: str, where: str) -> None:
+    check_source(f"int x;\n{(left * DEEPEST + right * DEEPEST) * 3}", [], CPU)
+    for deep in (DEEPEST + 1, 40_000):
+        error = refused(f"int x;\n{left * deep}{right * deep}")
+        assert error.message == f"kernel source refused, {where} is nested over the limit of {DEEPEST} (rule: nesting)"
 
 
 def test_what_a_gpu_kernel_has_no_use_for_is_refused_there() -> None:

@@ -6,13 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from every_program import every_program
 
 from tilewright.backends import parse_target
 from tilewright.backends.cuda.archs import target
 from tilewright.core import Candidate
 from tilewright.kernels import te
 from tilewright.kernels.anonymous import from_program
-from tilewright.kernels.expression.program import Program
+from tilewright.kernels.expression.expr import const
+from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families.parts import inlinable, reductions
 from tilewright.kernels.operator import operator
 from tilewright.kernels.operators import OPERATORS, get_operator
@@ -84,6 +86,21 @@ def test_templates_of_one_result_leave_them_alone() -> None:
             matching = {n for n, t in TEMPLATES.items() if where.kind in t.kinds and t.matches(task)}
             assert matching == {f"{where.kind}_generic", f"{where.kind}_partition"}
             assert [t.name for t in templates_for(task)] == [f"{where.kind}_partition"]
+
+
+ONE = {n: p for n, p in every_program().items() if not p.results and p.varying is None}
+"""Programs of one result."""
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_templates_of_one_result_leave_a_constant_beside_it_alone(name: str) -> None:
+    program = ONE[name]
+    constant = Stage("one", (3,), (), (const(1.5, "float32"),), "float32")
+    beside = Program(program.inputs, (constant, *program.stages), ("one", program.stages[-1].name))
+    for where in (portable_target(TEMPLATES["cpu_generic"]), target("sm_90a")):
+        task = task_of(beside, where)
+        matching = {n for n, t in TEMPLATES.items() if where.kind in t.kinds and t.matches(task)}
+        assert matching <= {f"{where.kind}_generic", f"{where.kind}_partition"}
 
 
 def test_an_operator_of_a_program_gives_the_same_workload() -> None:

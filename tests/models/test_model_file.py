@@ -13,6 +13,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tilewright.core import UsageError  # noqa: E402
+from tilewright.models import apart, folding, model_file  # noqa: E402
 from tilewright.models.extract import Extracted, extract, extracted  # noqa: E402
 from tilewright.models.importer import Importer  # noqa: E402
 from tilewright.models.model_file import prepared, read_model  # noqa: E402
@@ -146,6 +147,137 @@ def test_no_memory_is_taken_for_what_a_file_claims(tmp_path: Path) -> None:
     found = read(made)
     assert "big" not in found.imported.folded
     assert found.imported.graph.values["big"].shape == (1 << 40,)
+
+
+def sums(nodes: list[Any], names: list[str], **constants: Any) -> Any:
+    """A model that adds values to its input, however they are made."""
+    ends = [node("ReduceSum", [n], [f"sum {n}"], keepdims=0) for n in names]
+    added = node("Sum", ["x", *(f"sum {n}" for n in names)], ["y"])
+    return model([*nodes, *ends, added], [value("x", 1, [1])], [value("y", 1, None)], **constants)
+
+
+def test_constants_beyond_a_models_memory_are_computed_when_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(folding, "FREE", 100_000)
+    nodes = [node("ConstantOfShape", ["s"], [f"c{n}"]) for n in range(8)]
+    made = sums(nodes, [f"c{n}" for n in range(8)], s=np.array([10_000]))
+    found = read(made)
+    folded = [n for n in found.imported.folded if n.startswith("c")]
+    assert 0 < len(folded) < 8
+    assert sum(found.imported.folded[n].nbytes for n in folded) <= 100_000 + 4 * 8
+    assert untuned(found, tmp_path, x=np.ones(1, np.float32))["y"].tolist() == [1]
+    assert [r.getMessage().partition(":")[0] for r in caplog.records] == [
+        "constants that the model computes from its own take more than 0 MiB or 30 s"
+    ]
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_constants_beyond_a_models_time_are_computed_when_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(folding, "SECONDS", seconds)
+    found = read(sums([node("ConstantOfShape", ["s"], ["c"])], ["c"], s=np.array([10])))
+    assert "c" not in found.imported.folded
+    assert untuned(found, tmp_path, x=np.ones(1, np.float32))["y"].tolist() == [1]
+
+
+def products() -> Any:
+    """Constants in bfloat16 and float32 that a child computes, and ``large``, of 36 MB."""
+    nodes = [
+        node("MatMul", ["a", "a"], ["b"]), node("Cast", ["b"], ["narrow"], to=16),
+        node("MatMul", ["column", "row"], ["large"]),
+        node("MatMul", ["narrow", "narrow"], ["c"]), node("Cast", ["c"], ["d"], to=1),
+    ]  # fmt: skip
+    a = np.arange(400, dtype=np.float32).reshape(20, 20)
+    column = np.ones((3000, 1), np.float32)
+    return sums(nodes, ["b", "large", "d"], a=a, column=column, row=column.T)
+
+
+def test_constants_whose_operators_may_take_any_time_are_computed_in_a_child() -> None:
+    imported = Importer(prepared(products()), HANDLERS).run()
+    a = imported.folded["a"]
+    np.testing.assert_array_equal(imported.folded["b"], a @ a)
+    assert imported.folded["narrow"].dtype.name == imported.folded["c"].dtype.name == "bfloat16"
+    np.testing.assert_allclose(imported.folded["d"], (a @ a) @ (a @ a), rtol=0.03)
+    assert imported.folded["large"].all()
+
+
+def test_a_child_that_lacks_memory_for_a_constant_computes_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "MEMORY", 24 << 20)
+    imported = Importer(prepared(products()), HANDLERS).run()
+    assert {"b", "c", "d"} <= set(imported.folded)
+    assert "large" not in imported.folded
+
+
+def test_a_child_that_takes_too_long_for_a_constant_is_ended() -> None:
+    with apart.Apart() as child:
+        assert child.run(products(), {}, 0.0) is None
+        assert child._child is None
+
+
+def test_texts_of_any_length_are_not_multiplied() -> None:
+    nodes = [node("Concat", [f"t{n}"] * 2, [f"t{n + 1}"], axis=0) for n in range(40)]
+    nodes += [node("Tile", ["long", "s"], ["many"]), node("StringConcat", ["t1", "t1"], ["u"])]
+    nodes += [node("Equal", [n, n], [f"e {n}"]) for n in ("t40", "many", "u")]
+    nodes += [node("Cast", [f"e {n}"], [f"f {n}"], to=1) for n in ("t40", "many", "u")]
+    made = sums(
+        nodes, ["f t40", "f many", "f u"], t0=np.array(["a"], object), long=np.array(["b" * 5000], object),
+        s=np.array([1000]),
+    )  # fmt: skip
+    made.opset_import[0].version = 20
+    folded = read(made).imported.folded
+    assert folded["t1"].tolist() == ["a", "a"]
+    assert not {"t40", "many"} & set(folded)
+
+
+def test_a_sparse_weight_has_a_largest_size() -> None:
+    made = model([node("Add", ["x", "w"], ["y"])], [value("x", 1, [1])], [value("y", 1, None)])
+    values = onnx.numpy_helper.from_array(np.array([5.0], np.float32), "w")
+    indices = onnx.numpy_helper.from_array(np.array([1]), "w_indices")
+    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [1 << 40]))
+    with pytest.raises(UsageError, match="sparse weight w has 4194304 MiB with its zeros, more than the 256 MiB") as e:
+        read(made)
+    assert "dense" in e.value.hint
+
+
+def functions(folder: Path, count: int, last: str) -> Path:
+    """A model of a function that calls another one twice, and so on; ``last`` is what the last one calls."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+
+    def function(name: str, inner: str) -> Any:
+        domain = "" if inner == "Relu" else "f"
+        nodes = [node(inner, ["a"], ["m"], domain=domain), node(inner, ["m"], ["b"], domain=domain)]
+        return helper.make_function("f", name, ["a"], ["b"], nodes, opsets)
+
+    made = model([node("f0", ["x"], ["y"], domain="f")], [value("x", 1, [1])], [value("y", 1, None)], domain="f")
+    made.functions.extend(function(f"f{n}", f"f{n + 1}" if n + 1 < count else last) for n in range(count))
+    file = folder / "functions.onnx"
+    file.write_bytes(made.SerializeToString())
+    return file
+
+
+def test_functions_stand_for_a_bounded_number_of_operators(tmp_path: Path) -> None:
+    assert len(read_model(functions(tmp_path, 3, "Relu")).proto.graph.node) == 8
+    for count, last in ((30, "Relu"), (3, "f0"), (1, "f0")):
+        with pytest.raises(UsageError, match="no sound ONNX model"):
+            read_model(functions(tmp_path, count, last))
+    with pytest.raises(UsageError, match=r"its functions stand for 1\.07e\+09 operators, and 1,000,000 are the most"):
+        read_model(functions(tmp_path, 30, "Relu"))
+
+
+def test_constants_of_nodes_in_other_files_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c.bin").write_bytes(np.arange(10, dtype=np.float32).tobytes())
+    constant = onnx.TensorProto(name="c", data_type=1, dims=[10], data_location=onnx.TensorProto.EXTERNAL)
+    constant.external_data.add(key="location", value="c.bin")
+    made = model([node("Constant", [], ["c"], value=constant), node("Add", ["x", "c"], ["y"])], [value("x", 1, [1])],
+                 [value("y", 1, None)])  # fmt: skip
+    file = tmp_path / "m.onnx"
+    file.write_bytes(made.SerializeToString())
+    assert extract(file).imported.folded["c"].tolist() == list(range(10))
+    monkeypatch.setattr(model_file, "BESIDE", 39)
+    with pytest.raises(UsageError, match="constants of its nodes take more than 0 MiB of other files"):
+        read_model(file)
 
 
 def test_what_follows_from_constants_and_shapes_is_known() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from tilewright.runtime.bundle import trusted
 from tilewright.runtime.bundle.layout import HEADER, SIGNED, unpack_header
 from tilewright.runtime.bundle.reader import Bundle
 from tilewright.runtime.bundle.store import BundleStore
-from tilewright.runtime.bundle.trusted import write_key
+from tilewright.runtime.bundle.trusted import change_keys, read_keys, write_key
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
@@ -270,6 +271,27 @@ def test_an_unsigned_bundle(filled_database: Path, tmp_path: Path) -> None:
 def test_trust_that_says_nothing(bundle: Path, trust: object) -> None:
     with pytest.raises(UsageError, match=r"is no public key|says nothing"):
         Library(bundle, trust=trust)  # type: ignore[arg-type]
+
+
+def test_keys_that_are_revoked_beside_others_that_are_trusted_stay_revoked(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "trusted_keys"
+    keys = [Ed25519PrivateKey.generate().public_key().public_bytes_raw() for _ in range(8)]
+    for key in keys[:4]:
+        change_keys(key, "stolen", revoke=False, path=path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: change_keys(keys[n], "n", revoke=n < 4, path=path), range(8)))
+    found = read_keys(path)
+    assert (set(found.revoked), set(found.trusted)) == (set(keys[:4]), set(keys[4:]))
+    assert [p.name for p in path.parent.iterdir()] == ["trusted_keys"]
+
+
+def test_a_link_to_the_file_of_trusted_keys_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "trusted_keys"
+    link.symlink_to(tmp_path / "real" / "keys")
+    assert change_keys(KEY.public_key().public_bytes_raw(), "mine", revoke=False, path=link) == link
+    assert link.is_symlink()
+    assert set(read_keys(tmp_path / "real" / "keys").trusted) == {KEY.public_key().public_bytes_raw()}
 
 
 def test_a_database_is_signed_by_nobody(filled_database: Path) -> None:

@@ -13,7 +13,6 @@ from runtime_kernels import random
 
 import tilewright
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu import compiler as compilers
 from tilewright.core import TilewrightError
 from tilewright.runtime import Library, defaults
 
@@ -49,7 +48,7 @@ def test_compiles_once_and_is_found_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert told.template == "cpu_contraction"
     assert told.schedule
     # Another library that asked for nothing finds it, even with no compiler.
-    monkeypatch.setattr(compilers, "find_compiler", no_compiler)
+    monkeypatch.setattr(defaults, "find_compiler", no_compiler)
     other = Library(nothing, missing_ok=True)
     assert other.explain("matmul", **SIZES).tier == "foreseen"
     np.testing.assert_allclose(other.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
@@ -59,7 +58,7 @@ def test_compiles_once_and_is_found_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_never_compiles_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "compile_default", no_compiler)
-    monkeypatch.setattr(compilers, "compile_library", no_compiler)
+    monkeypatch.setattr(defaults, "build_library", no_compiler)
     library = Library(tmp_path / "none.db", missing_ok=True)
     np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
     assert library.explain("matmul", **SIZES).tier == "fallback"
@@ -69,7 +68,7 @@ def test_never_compiles_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_falls_back_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilers, "find_compiler", no_compiler)
+    monkeypatch.setattr(defaults, "find_compiler", no_compiler)
     library = Library(tmp_path / "none.db", missing_ok=True, compile=True)
     np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
     plan = library.plan("matmul", **SIZES)
@@ -80,9 +79,7 @@ def test_falls_back_without_a_compiler(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_default_that_is_wrong_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from tilewright.kernels import templates
-
-    lower = templates.lower
+    lower = defaults.lower
 
     def broken(candidate: Any) -> Any:
         made = lower(candidate)
@@ -94,11 +91,11 @@ def test_a_default_that_is_wrong_is_not_used(tmp_path: Path, monkeypatch: pytest
         )
         return replace(made, source=source)
 
-    monkeypatch.setattr(templates, "lower", broken)
+    monkeypatch.setattr(defaults, "lower", broken)
     library = Library(tmp_path / "none.db", missing_ok=True, compile=True)
     np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
     assert library.stats().tiers["fallback"] == 1
-    monkeypatch.setattr(templates, "lower", lower)
+    monkeypatch.setattr(defaults, "lower", lower)
     assert Library(tmp_path / "none.db", missing_ok=True).explain("matmul", **SIZES).tier == "fallback"
 
 

@@ -343,3 +343,39 @@ def test_the_command_line_tunes(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert "own_dense_" in out
     assert "BM=2 BN=16" in out
     assert "reference.py:dense" in out.replace("\n", "").replace("│", "")
+
+
+def test_illegal_kernels_whose_results_are_right_never_win_on_a_processor(tmp_path: Path) -> None:
+    (tmp_path / "scale.cpp").write_text("""
+struct job { const float *x; float *out; long n; };
+static void part(void *given, long task, long) {
+    const job *j = (const job *)given;
+    for (long i = task * 10; i < j->n && i < (task + 1) * 10; i++) j->out[i] = 2.0f * j->x[i];
+    if (HOW == 2) j->out[0] = 2.0f * j->x[0];  // by every task
+}
+int scale(const float *x, float *out, long n, const tw_env *env) {
+    job j = {x, out, n};
+    tw::parallel_for(env, (n + 9) / 10, part, &j);
+    if (HOW == 1 && x[n] > 1e30f) out[0] = 2.0f * x[0];  // past the end
+    return 0;
+}
+""")
+
+    def twice(n: int) -> Any:
+        x = tilewright.te.input("x", (n,))
+        return tilewright.te.compute((n,), lambda i: x[i] * 2.0)
+
+    made = tilewright.own_kernel(
+        tmp_path / "scale.cpp", entry="scale", knobs={"HOW": [1, 2, 0]}, reference=twice, with_templates=False
+    )
+    told: list[str] = []
+
+    class Listener(Observer):
+        def warning(self, text: str) -> None:
+            told.append(text)
+
+    result = tilewright.tune(made, trials=3, strategy="grid", db=tmp_path / "t.db", observer=Listener(), n=100)
+    assert result.failed == {"crash": 1}, "pages behind arrays cannot be read"
+    assert result.best is not None
+    assert result.best.schedule.values == {"HOW": 0}
+    assert any("race" in text for text in told), told

@@ -15,6 +15,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilewright.core import Device, LaunchProgram, Pairs, Target, Task, UsageError
+from tilewright.forking import steady
 from tilewright.plugins import find, installed
 from tilewright.serialization import Json
 
@@ -253,7 +254,10 @@ def get_backend(name: str) -> Backend:
             raise UsageError(
                 f"unknown backend {name!r}", f"Did you mean {named[0]}? {name} is a target of that backend"
             )
-    made = resolve_name(BACKENDS[name]) if name in BACKENDS else find("backends", name, BACKENDS, by_path=False)
+    if name not in BACKENDS:
+        return cast(Backend, find("backends", name, BACKENDS, by_path=False)())
+    with steady:
+        made = resolve_name(BACKENDS[name])
     return cast(Backend, made())
 
 

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from tilewright.core import TensorSpec
+from tilewright.forking import imported
 
 MAKERS = {"torch": "cuda", "cupy": "cuda", "pyopencl": "opencl"}
 """The package of an array's type -> the backend whose ``arrays`` module knows it."""
@@ -137,7 +137,7 @@ LOOKS: dict[type, Look] = _Looks()
 
 def arrays_of(name: str) -> Arrays:
     """The ``arrays`` module of a backend."""
-    return cast(Arrays, import_module(f"tilewright.backends.{name}.arrays"))
+    return cast(Arrays, imported(f"tilewright.backends.{name}.arrays"))
 
 
 def on_gpu(a: object) -> bool:

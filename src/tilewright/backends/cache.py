@@ -5,23 +5,21 @@
     <root>/v1/keys/<k>/<key>          text: the SHA-256 of the data that the key stands for
     <root>/v1/blobs/<s>/<sha256>.so   the data, named by its hash; its mtime is its last use
     <root>/v1/tmp/                    files being written
+    <root>/v1/size                    text: bytes of all data and files being written, and when they were counted
 
-Every file appears by a rename, so readers and writers in several processes see all of it or nothing,
-and a killed writer leaves only a file in ``tmp`` that a later collection sweeps. Data that does not
-match its name is dropped and reads as absent: the caller builds it again.
+Every file appears by a rename, so readers in several processes see all of it or nothing, and a killed
+writer leaves only a file in ``tmp`` that a later collection sweeps. Data that does not
+match its name is dropped and reads as absent: the caller builds it again. Writers come one at a time, and make room
+before they write: the bound holds at every moment, for data that fits it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import itertools
 import os
-import random
 import re
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,13 +27,16 @@ from hashlib import sha256
 from pathlib import Path
 
 from tilewright.core import TilewrightError
+from tilewright.files import PATIENCE, locked, replacing
 from tilewright.paths import cache_root
 from tilewright.serialization import Json
 
 LIMIT = 2 << 30  # bytes
-GRACE = 120.0  # seconds for which a used entry is safe from collection
-_STALE = 3600.0  # seconds after which a file in tmp belongs to no one
-_PUTS_PER_CHECK = 256
+GRACE = 120.0  # seconds for which a used entry is safe from :meth:`ArtifactCache.gc`
+_STALE = 60.0  # seconds without a write after which a file in tmp belongs to no one
+_RECOUNT = 3600.0  # seconds for which the size is kept by adding: others may have removed files
+_SPARE = 16  # a full cache gives up this part of its limit at once
+_MAKING = 600.0  # seconds for which a maker of what every kernel needs is waited for
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -60,10 +61,6 @@ class ArtifactCache:
         self.root = Path(root) if root is not None else cache_root()
         self.limit_bytes = limit_bytes
         self._base = self.root / "v1"
-        self._serial = itertools.count()
-        self._lock = threading.Lock()
-        # A random start, so that the bound holds for many short runs too.
-        self._puts = random.randrange(_PUTS_PER_CHECK)
         with _clear_errors(self.root):
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_owner(self.root, (os.getuid(), 0))
@@ -93,15 +90,11 @@ class ArtifactCache:
         """Store ``data`` under ``key`` and return its path. The last of several writers wins."""
         named = sha256(data).hexdigest()
         blob = self._blob(named)
-        with _clear_errors(self.root):
+        with _clear_errors(self.root), self._alone("blobs", PATIENCE):
             if not _intact(blob, named):
+                self._make_room(len(data))
                 self._write(blob, data)
             self._write(self._entry(key), named.encode())
-        with self._lock:
-            self._puts += 1
-            check = self._puts % _PUTS_PER_CHECK == 0
-        if check:
-            self.gc(self.limit_bytes)
         return str(blob)
 
     def made(self, key: str, make: Callable[[], bytes]) -> tuple[str, bool]:
@@ -113,7 +106,7 @@ class ArtifactCache:
         """Path of what every kernel needs: whoever comes while it is made waits for it, in other processes too."""
         path = self.get(key)
         if path is None:
-            with self._alone():
+            with self._alone("keys", _MAKING):
                 path, _ = self.made(key, make)
         return path
 
@@ -131,10 +124,34 @@ class ArtifactCache:
 
         What was used in the last ``grace`` seconds stays: someone may be about to load it.
         """
-        limit = self.limit_bytes if limit is None else limit
+        with _clear_errors(self.root), self._alone("blobs", PATIENCE):
+            freed, left = self._collect(self.limit_bytes if limit is None else limit, grace)
+            self._keep_size(left, time.time())
+        return freed
+
+    def _make_room(self, size: int) -> None:
+        """Count ``size`` bytes more, and drop the least recently used data where they do not fit. Too much is counted
+        where this process is killed before it has written them, never too little."""
+        now = time.time()
+        try:
+            total, counted = map(float, (self._base / "size").read_text().split())
+            known = 0 <= now - counted < _RECOUNT
+        except (OSError, ValueError):  # there is none yet, or its writer was killed
+            total, counted, known = 0.0, now, False
+        if not known or total + size > self.limit_bytes:
+            total, counted = float(self._collect(self.limit_bytes - size, 0.0, self.limit_bytes // _SPARE)[1]), now
+        self._keep_size(int(total) + size, counted)
+
+    def _keep_size(self, size: int, counted: float) -> None:
+        (self._base / "size").write_text(f"{size} {counted}")
+
+    def _collect(self, limit: int, grace: float, spare: int = 0) -> tuple[int, int]:
+        """Drop data until ``limit`` bytes are left, or ``spare`` less where any goes; bytes that are freed and left."""
         now = time.time()
         found = sorted(self._blobs())
-        total = sum(size for _, size, _ in found)
+        total = sum(size for _, size, _ in found) + self._drafted(now)
+        if total > limit:
+            limit -= spare
         freed = 0
         for used, size, path in found:
             if total - freed <= limit:
@@ -145,31 +162,34 @@ class ArtifactCache:
                 path.unlink()
                 freed += size
         self._sweep(now)
-        return freed
+        return freed, total - freed
+
+    def _drafted(self, now: float) -> int:
+        """Bytes of files in ``tmp``, which no writer that waited for its turn has; what killed ones left is dropped."""
+        total = 0
+        for path in (self._base / "tmp").iterdir():
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if now - status.st_mtime > _STALE:
+                    path.unlink()
+                else:
+                    total += status.st_size
+        return total
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        # Locking the folder itself leaves no file behind. Where folders cannot be locked, several may make the same.
-        descriptor = os.open(self._base, os.O_RDONLY)
-        try:
+    def _alone(self, folder: str, patience: float) -> Iterator[None]:
+        """One at a time, in other processes too; where folders cannot be locked, or a stopped process has locked it,
+        beside each other."""
+        with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                held.enter_context(locked(self._base / folder, patience))
             yield
-        finally:
-            with contextlib.suppress(OSError):
-                # Unlocked by name: a forked child's copy of the descriptor would keep it locked.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
 
     def _sweep(self, now: float) -> None:
-        # Keys whose data went, and what killed writers left.
+        # Keys whose data went.
         for path in self._files("keys"):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 if not self._blob(path.read_text().strip()).exists() and now - path.stat().st_mtime > GRACE:
-                    path.unlink()
-        for path in (self._base / "tmp").iterdir():
-            with contextlib.suppress(OSError):
-                if now - path.stat().st_mtime > _STALE:
                     path.unlink()
 
     def _entry(self, key: str) -> Path:
@@ -191,17 +211,9 @@ class ArtifactCache:
                 yield s.st_mtime, s.st_size, path
 
     def _write(self, path: Path, data: bytes) -> None:
-        name = f"{os.getpid()}-{threading.get_ident()}-{next(self._serial)}-{os.urandom(4).hex()}"
-        temporary = self._base / "tmp" / name
-        try:
-            with open(temporary, "xb") as f:
-                f.write(data)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with replacing(path, sync=False, drafts=self._base / "tmp") as draft:
+            draft.write_bytes(data)
 
 
 def _intact(blob: Path, named: str) -> bool:

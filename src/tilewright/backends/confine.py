@@ -4,8 +4,7 @@ Local builds and a farm's builders do the same. Of the environment only the path
 chooses the SDK), so no header path (``CPATH``), other compiler pass (``GCC_EXEC_PREFIX``, ``COMPILER_PATH``), added
 option or plugin (``CCC_OVERRIDE_OPTIONS``) and no preloaded library comes from it; options are those of the target and
 of ``$CXX``, which the machine's owner sets. Temporary files and diagnostics lie in a folder that goes with the
-compiler. NVRTC is a library in our own process, which these limits do not reach: it has a deadline, no include paths,
-and whatever limits the process has.
+compiler. Compilers that are libraries are run the same way, in a process that stays (``compiler_worker.py``).
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import IO, Any
 
 from tilewright.errors import TilewrightError
 
@@ -39,10 +39,12 @@ _TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216"
 
 # A shell sets them between fork and exec: Python code there may deadlock in a process with threads. One that cannot be
 # set (macOS has no limit of address space) is passed over. Units are seconds, KiB, and blocks of 512 bytes. The soft
-# limit of time comes first: its signal says what it is for, the hard one's is SIGKILL.
+# limit of time comes first: its signal says what it is for, the hard one's is SIGKILL. The soft limit of the stack is
+# what threads get; GCC and NVRTC raise it for their first thread.
 _LIMITED = """
-{ ulimit -c 0; ulimit -S -t "$1"; ulimit -H -t $(($1 + 1)); ulimit -v "$2"; ulimit -f "$3"; } 2>/dev/null
-shift 3
+{ ulimit -c 0; ulimit -S -t "$1"; ulimit -H -t "$2"; ulimit -v "$3"; ulimit -f "$4"; } 2>/dev/null
+{ ulimit -S -s 8192; ulimit -H -s 65536; } 2>/dev/null
+shift 4
 exec "$@"
 """
 _NOT_STARTED = (126, 127)  # a shell's exit status where exec fails
@@ -66,7 +68,7 @@ class Ran:
 
 
 def environment(folder: str | None = None) -> dict[str, str]:
-    """The whole environment of a compiler whose temporary files go to ``folder`` (default: the system's)."""
+    """The whole environment of a compiler program whose temporary files go to ``folder`` (default: the system's)."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**kept, "LC_ALL": "C", "GLIBC_TUNABLES": _TUNABLES, "TMPDIR": folder or tempfile.gettempdir()}
 
@@ -77,19 +79,8 @@ def confined(command: Sequence[str], text: str, deadline: float) -> Ran:
     It is killed with whatever it started past the deadline and when the caller is interrupted; where the caller
     itself is killed, the limit of processor time ends it. Raises ``TilewrightError`` when it cannot be tried.
     """
-    limits = (str(math.ceil(deadline) + 1), str(MEMORY >> 10), str(LARGEST >> 9))
     with scratch() as folder, open(os.path.join(folder, "said"), "w+b") as said:
-        try:
-            # A session of its own, so that the driver's children die with it.
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", _LIMITED, "sh", *limits, *command],
-                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
-                env=environment(folder),
-            )  # fmt: skip
-        except OSError as e:
-            raise TilewrightError(
-                f"no compiler can be started: {one_line(str(e))}", "See what memory and processes are left"
-            ) from None
+        process = start(command, subprocess.PIPE, said, environment(folder), math.ceil(deadline) + 1)
         timed_out = False
         try:
             process.communicate(text.encode(), timeout=deadline)
@@ -97,12 +88,37 @@ def confined(command: Sequence[str], text: str, deadline: float) -> Ran:
             timed_out = True
         finally:
             if process.returncode is None:
-                _kill_group(process)
+                kill_group(process)
         said.seek(0)
         return Ran(process.returncode, said.read(LOG).decode(errors="replace"), timed_out)
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def start(
+    command: Sequence[str], stdin: Any, said: IO[bytes], variables: Mapping[str, str], seconds: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program under the limits, whose standard error goes to ``said``; ``variables`` are its whole environment.
+
+    ``seconds`` of processor time (default: no limit). Raises ``TilewrightError`` when it cannot be tried.
+    """
+    time = ("unlimited", "unlimited") if seconds is None else (str(seconds), str(seconds + 1))
+    try:
+        # A session of its own, so that the driver's children die with it.
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _LIMITED, "sh", *time, str(MEMORY >> 10), str(LARGEST >> 9), *command],
+            stdin=stdin, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True, env=variables,
+        )  # fmt: skip
+    except OSError as e:
+        raise not_started(e) from None
+
+
+def not_started(error: OSError) -> TilewrightError:
+    """The error to raise where the system does not start a compiler."""
+    what = f"no compiler can be started: {one_line(str(error))}"
+    return TilewrightError(what, "See what disk space, memory and processes are left")
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a program of :func:`start` at once, with whatever it started, and take its exit status."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

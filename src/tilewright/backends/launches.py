@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as sha256_of
 from typing import Any
 
 from tilewright.backends.driver import Context, LoadError, Module, prepare
 from tilewright.core import ABI_VERSION, LaunchProgram, UsageError, evaluate
+from tilewright.forking import ForkLock
 
 Queue = Callable[..., None]
 """Queues every launch of one call, on the current stream or on the one that is passed."""
@@ -85,7 +85,7 @@ class DeviceLibrary:
         self._open = open
         self._module: Module | None = None
         self._context: Context | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> LibraryKernel:
         """A callable for one launch program. Raises ``LoadError`` for one that does not fit this library."""

@@ -87,6 +87,17 @@ def first_error(log: str, returncode: int) -> str:
         if pattern.search(line) and "ld returned" not in line:
             return re.sub(r"(/[^\s:]*)?/tilewright-[^\s/:]*/", "", line)
     if returncode < 0:
-        name = signal.Signals(-returncode).name if -returncode in set(signal.Signals) else str(-returncode)
-        return f"the compiler was killed by {name}" + (" (out of memory?)" if returncode == -signal.SIGKILL else "")
+        return f"the compiler {ended(returncode)}"
     return lines[0] if lines else f"the compiler failed with status {returncode} and said nothing"
+
+
+_SUSPECTED = {signal.SIGKILL: " (out of memory?)", signal.SIGSEGV: " (a source nested too deeply?)"}
+
+
+def ended(returncode: int) -> str:
+    """How a compiler's process ended, by its exit status (minus the signal): ``was killed by SIGSEGV``."""
+    if returncode >= 0:
+        return f"ended with status {returncode}"
+    known = -returncode in set(signal.Signals)
+    name = signal.Signals(-returncode).name if known else str(-returncode)
+    return f"was killed by {name}" + (_SUSPECTED.get(signal.Signals(-returncode), "") if known else "")

@@ -1,8 +1,8 @@
 """Candidates into artifacts: lower, put several kernels into a translation unit, compile.
 
-The work is the compiler's, a process of its own or a library that needs no interpreter lock, so threads
-are enough here. Those threads, and the compilers that they start, run at low priority and on the
-given cores. What compiles is a :class:`~tilewright.backends.toolchain.Toolchain`.
+The work is the compiler's, a process of its own, so threads are enough here. Those threads, and the compilers that they
+start, run at low priority and on the given cores. What compiles is a
+:class:`~tilewright.backends.toolchain.Toolchain`.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from tilewright.core import UsageError
 from tilewright.database import Database
 from tilewright.database.copies import replacing
 from tilewright.database.transfer import export_best
+from tilewright.files import SHARED
 from tilewright.runtime.bundle.layout import (
     HEADER,
     MAGIC,
@@ -112,12 +113,8 @@ def signed(header: Header, key: Ed25519PrivateKey | None) -> Header:
 @contextmanager
 def writing(destination: Path) -> Iterator[Any]:
     """A file that takes its name when it is whole, and that whoever may read others of this user's may read."""
-    with replacing(destination) as partial:
-        with partial.open("wb") as out:
-            yield out
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o666 & ~mask)
+    with replacing(destination, SHARED) as partial, partial.open("wb") as out:
+        yield out
 
 
 class _Blobs:

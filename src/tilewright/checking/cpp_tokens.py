@@ -9,8 +9,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import overload
+
+from tilewright.caching import cached_property
 
 _TOKEN = re.compile(
     r"""

@@ -24,19 +24,16 @@ _KINDS = {
 class Watch:
     """Looks at kernels of one workload after the other. Not safe to use from several threads at once.
 
-    ``references``: the folder of reference results that took long.
+    ``references``: the folder of reference results that took long. ``strict``: a kernel fails where no sanitizer runs.
     """
 
-    def __init__(self, references: Path | None) -> None:
-        self._references = references
+    def __init__(self, references: Path | None, strict: bool = True) -> None:
+        self._references, self._strict = references, strict
         self._checker: Checker | None = None
         self._known: dict[str, Failure | None] = {}
 
     def problem(self, candidate: Candidate) -> Failure | None:
-        """What speaks against a user's CUDA kernel; ``None`` where nothing does, and for kernels of other templates.
-
-        A kernel that cannot be watched fails too: it may be wrong.
-        """
+        """What speaks against a user's kernel; ``None`` where nothing does, and for kernels of other templates."""
         try:
             template = get_template(candidate.schedule.template)
         except TilewrightError:
@@ -63,17 +60,17 @@ class Watch:
         races = checker.watching(("thread",))
         races.orders = checker.orders[:1] if threads <= _WHOLE else checker.orders[:2]
         for watching in (checker.watching([s for s in SANITIZERS if s != "thread"]), races):
-            found = _failure(watching.check(subject))
+            found = _failure(watching.check(subject), self._strict)
             if found is not None:
                 return replace(found, message=f"{found.message}{f' [at {sizes}]' if sizes else ''}")
         return None
 
 
-def _failure(checked: Checked) -> Failure | None:
+def _failure(checked: Checked, strict: bool) -> Failure | None:
     if checked.findings:
         first = checked.findings[0]
         return Failure(_KINDS.get(first.kind, FailureKind.CRASH), told(first))
-    if checked.unchecked:
+    if checked.unchecked and strict:
         return Failure(FailureKind.RESOURCES, f"it cannot be checked: {checked.unchecked[0]}")
     return None
 

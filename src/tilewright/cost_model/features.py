@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 
 from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule, Schedule, Task
+from tilewright.cost_model.bound import least_cycles
 from tilewright.cost_model.transferable import transferable
+from tilewright.kernels.loopnest.footprint import footprint
+from tilewright.kernels.templates import get_template, task_space
 from tilewright.search_space import Space
 
 Matrix = NDArray[np.float32]
@@ -31,8 +34,6 @@ LEAST = "least_cycles"
 
 def footprint_of(task: Task) -> Analysis:
     """The footprint analysis of the task's schedules."""
-    from tilewright.kernels.loopnest.footprint import footprint
-    from tilewright.kernels.templates import get_template
 
     def analyse(schedule: Schedule) -> Mapping[str, float]:
         return footprint(get_template(schedule.template).nests(task, schedule), task.target)
@@ -42,8 +43,6 @@ def footprint_of(task: Task) -> Analysis:
 
 def static_of(task: Task) -> Analysis:
     """What the task's templates know of a schedule beside its loops, and of CUDA's what follows for its time."""
-    from tilewright.cost_model.bound import least_cycles
-    from tilewright.kernels.templates import get_template
 
     def analyse(schedule: Schedule) -> Mapping[str, float]:
         known = get_template(schedule.template).static(task, schedule)
@@ -69,8 +68,6 @@ class FeatureExtractor:
         static: Analysis | None = None,
     ) -> None:
         if space is None:
-            from tilewright.kernels.templates import task_space
-
             space = task_space(task)
         self.task = task
         self.space = space
@@ -110,8 +107,6 @@ class FeatureExtractor:
         names = self._columns[2]
         if not self._of_templates:
             return np.full(len(names), np.nan, np.float32)
-        from tilewright.kernels.templates import get_template
-
         default = get_template(self.space.live[0].template).default(self.task)
         return self._shared_row(*self._analysed(default))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class TransferModel:
 @cache
 def shipped(kind: str) -> TransferModel | None:
     """The model that comes with the package for a kind of target, or ``None``."""
-    path = files("tilewright.cost_model") / "pretrained" / f"{kind}.model"
+    path = Path(__file__).with_name("pretrained") / f"{kind}.model"
     return TransferModel.load(path.read_bytes(), f"the shipped cost model for {kind}") if path.is_file() else None
 
 

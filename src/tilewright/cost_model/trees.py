@@ -13,9 +13,11 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
+from numpy.ctypeslib import as_array
 
 from tilewright.cost_model.base import CostModelError, Scores
 from tilewright.cost_model.features import Matrix
+from tilewright.forking import steady
 
 _SETTINGS = {"nthread": "1", "verbosity": "0"}
 _MARGIN = {
@@ -59,7 +61,7 @@ class Trees:
             )
         )  # fmt: skip
         # In the library's memory, until this thread asks again
-        return np.ctypeslib.as_array(found, (len(rows),)).astype(np.float64)
+        return as_array(found, (len(rows),)).astype(np.float64)
 
 
 def _check(code: int) -> None:
@@ -75,6 +77,7 @@ def _library() -> ctypes.CDLL:
     assert spec.loader is not None
     paths = module_from_spec(spec)
     spec.loader.exec_module(paths)
-    library = ctypes.CDLL(paths.find_lib_path()[0])
+    with steady:
+        library = ctypes.CDLL(paths.find_lib_path()[0])
     library.XGBGetLastError.restype = ctypes.c_char_p
     return library

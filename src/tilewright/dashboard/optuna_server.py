@@ -20,16 +20,17 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from tilewright.core import UsageError
 from tilewright.dashboard.errors import cannot_listen
 from tilewright.dashboard.serving.access import Access
+from tilewright.dashboard.serving.connections import Limits, Listener
 from tilewright.database import Database
 from tilewright.farm.addresses import is_loopback
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-CONNECTIONS = 32
-"""Answered at a time; others are closed at once."""
+LIMITS = Limits(connections=32, setting="fixed")
+"""All of its clients have one address, which may hold every connection."""
 PATIENCE = 30.0
-"""Seconds that a client may take for each part of its request."""
+"""Seconds that a client may leave what is sent to it unread."""
 MOST_BODY = 1 << 16
 """Bytes of a refused request that are read, so that its sender gets to read the answer."""
 READING = ("GET", "HEAD")
@@ -118,7 +119,6 @@ class OptunaServer(ThreadingMixIn, WSGIServer):
     request_queue_size = 64
 
     def __init__(self, host: str, port: int) -> None:
-        self._slots = threading.BoundedSemaphore(CONNECTIONS)
         self._host = host
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -126,6 +126,7 @@ class OptunaServer(ThreadingMixIn, WSGIServer):
             super().__init__((host, port), _Handler)
         except OSError as e:
             raise cannot_listen(host, port, e) from None
+        self.listener = self.socket = Listener(self.socket, LIMITS, LIMITS.connections, _in_a_thread)
 
     @property
     def url(self) -> str:
@@ -138,25 +139,28 @@ class OptunaServer(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = self._host, self.server_address[1]
         self.setup_environ()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._slots.release()
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):  # clients that hang up or take too long are no news
             super().handle_error(request, client_address)
 
 
+def _in_a_thread(seconds: float, call: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
 class _Handler(WSGIRequestHandler):
     timeout = PATIENCE
+    server: OptunaServer
+
+    def parse_request(self) -> bool:
+        parsed = super().parse_request()
+        connection = self.server.listener.connection_of(self.client_address[:2])
+        if connection is not None and self.command in READING:  # the body of others is read until the deadline
+            connection.arrived()
+        return parsed
 
     def log_message(self, *_args: Any) -> None:
         """Nothing: every request of a page that is left open would make a line."""

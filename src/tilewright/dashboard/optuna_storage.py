@@ -53,10 +53,12 @@ class ReadOnlyStorage(BaseStorage):
             return [study for _, (_, study) in sorted(self._studies.items())]
 
     def get_study_id_from_name(self, study_name: str) -> int:
-        found = [s._study_id for s in self.get_all_studies() if s.study_name == study_name]
-        if not found:
-            raise KeyError(f"no run is called {study_name!r}")
-        return found[0]
+        with self._lock:
+            self._refresh()
+            for number, (_, study) in self._studies.items():
+                if study.study_name == study_name:
+                    return number
+        raise KeyError(f"no run is called {study_name!r}")
 
     def get_study_name_from_id(self, study_id: int) -> str:
         return self._study(study_id)[1].study_name
@@ -115,13 +117,16 @@ class ReadOnlyStorage(BaseStorage):
         return copy.deepcopy(wanted) if deepcopy else wanted
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        for trial in self.get_all_trials(trial_id >> _TRIAL_BITS, deepcopy=False):
-            if trial._trial_id == trial_id:
+        study_id = trial_id >> _TRIAL_BITS
+        for trial in self.get_all_trials(study_id, deepcopy=False):
+            if trial.number == trial_id - (study_id << _TRIAL_BITS):
                 return trial
         raise KeyError(f"no trial has the identifier {trial_id}")
 
     def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
-        return self.get_trial((study_id << _TRIAL_BITS) + trial_number)._trial_id
+        trial_id = (study_id << _TRIAL_BITS) + trial_number
+        self.get_trial(trial_id)
+        return trial_id
 
     # ------------------------------------------------------------------ writes
 

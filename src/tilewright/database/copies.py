@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from tilewright import files
 from tilewright.core import DatabaseError
 from tilewright.database.errors import explained
 
@@ -17,23 +16,18 @@ _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
-def replacing(destination: Path) -> Iterator[Path]:
-    """A new file of mode 0600 beside ``destination``, which takes its name at the end, or vanishes on an error.
+def replacing(destination: Path, mode: int = files.PRIVATE) -> Iterator[Path]:
+    """:func:`tilewright.files.replacing` of a file that may be a database, whose logs go with it.
 
     Raises ``DatabaseError`` where the folder cannot be written, or its disk is full.
     """
-    partial = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.partial")
-    with explained(str(destination)):
+    with explained(str(destination)), files.replacing(destination, mode) as partial:
         try:
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
             yield partial
-            with partial.open("rb+") as written:
-                os.fsync(written.fileno())
-            os.replace(partial, destination)
         except DatabaseError as e:
             raise DatabaseError(e.message.replace(str(partial), str(destination)), e.hint) from None
         finally:
-            for suffix in ("", *_SIDE_FILES):
+            for suffix in _SIDE_FILES:
                 Path(f"{partial}{suffix}").unlink(missing_ok=True)
 
 

@@ -28,6 +28,7 @@ from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Stale
 from tilewright.farm.link import SILENT, Endpoint, Link, end, waited, waits
+from tilewright.farm.log import Log
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
 ASK_SECONDS = 60.0
@@ -95,7 +96,7 @@ class Farm(Closing):
         self.cut_offs = 0
         self.refused = 0  # messages that were no result of a worker of this farm
         self._weight = PRIORITIES[priority]
-        self._say = say
+        self._say, self._log = say, Log(say)
         self._session = secrets.token_hex(16)
         self._jobs: dict[str, Job] = {}
         self._queues: dict[str, Queue] = {}
@@ -397,7 +398,7 @@ class Farm(Closing):
             return
         except (FarmError, KeyError, TypeError, ValueError) as e:
             self.refused += 1
-            self._say(f"a result was refused: {e}")
+            self._log.about("workers", f"a result was refused: {e}")
             return
         queue = self._queues[job.place]
         queue.used, queue.done = queue.used + seconds, queue.done + 1

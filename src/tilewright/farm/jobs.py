@@ -69,6 +69,14 @@ def item_of(task: Task, data: Mapping[str, Any], paths: Mapping[str, str]) -> It
     return Candidate(task, Schedule.from_json(data["schedule"])), artifact
 
 
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """What a runner says of a kernel, as it travels: a failure's message has its length."""
+    said: dict[str, Any] = outcome.to_json()
+    if isinstance(outcome, Failure):
+        said["message"] = outcome.message[:LONGEST]
+    return said
+
+
 def outcome_of(data: Mapping[str, Any]) -> Outcome:
     """What a runner says of a kernel."""
     if "failure" in data:

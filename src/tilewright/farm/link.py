@@ -14,6 +14,7 @@ import random
 import secrets
 import ssl
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.addresses import is_loopback, joined, parse_address
+from tilewright.farm.budgets import MESSAGE, PENDING
+from tilewright.farm.decoding import NoMessage, require_msgpack
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Stale, Taken, Unreachable
-from tilewright.farm.messages import PROTOCOL, NoMessage, Seal, require_msgpack
+from tilewright.farm.messages import PROTOCOL, Seal
 from tilewright.farm.pki.identity import Peer
 from tilewright.farm.pki.revocations import Revocations
 from tilewright.farm.pki.tls import Credentials, client_context, find_credentials
@@ -106,16 +109,15 @@ class Endpoint:
         where = joined(host, port)
         link = Link(self)
         link.nats = Client()
-        tls: dict[str, Any] = {}
-        if self.credentials is not None:
-            tls = {"tls": client_context(self.credentials), "tls_hostname": host}
+        context = None if self.credentials is None else client_context(self.credentials)
+        tls: dict[str, Any] = {} if context is None else {"tls": context, "tls_hostname": host}
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await link.nats.connect(
                     f"{'tls' if tls else 'nats'}://{where}", **tls, allow_reconnect=False, max_reconnect_attempts=1,
                     reconnect_time_wait=0.01, inbox_prefix=subjects.inbox(self.role, self.name).encode(),
                     error_cb=link.failed, closed_cb=link.ended, connect_timeout=CONNECT_SECONDS,
-                    flush_timeout=ANSWER_SECONDS, ping_interval=15, pending_size=64 << 20,
+                    flush_timeout=ANSWER_SECONDS, ping_interval=15, pending_size=PENDING.most,
                     name=f"{self.role} {self.name}",
                 )  # fmt: skip
         except BaseException as e:
@@ -128,15 +130,14 @@ class Endpoint:
                     return await self._connect(host, port, again=False)  # it hung up before this side had heard why
                 raise self._explained(where, error) from None
             raise
-        if tls:
-            found = link.nats._transport._io_writer.get_extra_info("ssl_object")
-            if found is None:  # nats-py goes on in the clear
+        if context is not None:
+            if not context.shown:  # nats-py goes on in the clear
                 await link.close()
                 raise Refused(
                     f"{self.scheme}://{where} does not speak TLS: it is no farm's server, or one in the clear",
                     "Write tcp://HOST:PORT for a farm of this machine alone",
                 )
-            link.shown = found.getpeercert(binary_form=True)
+            link.shown = context.shown
         link.nats._reading_task.add_done_callback(link.cut)
         return link
 
@@ -185,7 +186,7 @@ class Link:
         self.seal = endpoint.seal
         self.closed = asyncio.Event()
         self.error: Exception | None = None
-        self.denied: list[str] = []  # what the server did not permit, in its words
+        self.denied: deque[str] = deque(maxlen=64)  # what the server did not permit, in its words
         self.shown = b""  # the certificate of the server at the other end, DER
         self._following: asyncio.Task[None] | None = None
 
@@ -211,7 +212,7 @@ class Link:
 
     async def subscribe(self, subject: str, handler: Handler, queue: str = "") -> None:
         """Have ``handler`` called with every message of a subject, one after the other."""
-        await self.nats.subscribe(subject, queue, cb=handler, pending_msgs_limit=-1, pending_bytes_limit=-1)
+        await self.nats.subscribe(subject, queue, cb=handler, pending_msgs_limit=-1, pending_bytes_limit=PENDING.most)
 
     async def settle(self) -> None:
         """Until the server has taken in what was sent: whoever asks from then on is heard. Raises ``LinkClosed``."""
@@ -329,7 +330,7 @@ class Link:
             raise Unreachable(
                 f"{self.endpoint.address} has a server but no keeper", "Start it with tilewright farm server"
             ) from None
-        answer, peer = self.seal.open(subject, reply.data, ("server",), revocable=revocable)
+        answer, peer = self.seal.open(subject, reply.data, ("server",), MESSAGE, revocable=revocable)
         if "error" in answer:
             kind = {k.kind: k for k in (Refused, Stale, Taken)}.get(answer["error"].get("kind"), FarmError)
             raise kind(str(answer["error"]["message"]), str(answer["error"].get("mend", "")))

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.farm.errors import FarmError, Refused
+from tilewright.farm.budgets import MESSAGE, WRAPPING, Budget, OverBudget, of_subject
+from tilewright.farm.decoding import NoMessage, require_msgpack, unpack
+from tilewright.farm.errors import Refused
 from tilewright.farm.pki.identity import Peer
 from tilewright.farm.pki.revocations import Revocations
 from tilewright.farm.pki.tls import Authority, Credentials
@@ -21,68 +24,15 @@ from tilewright.farm.pki.tls import Authority, Credentials
 PROTOCOL = 3
 """Version of the messages and subjects. A farm's keeper tells peers of another one that they do not fit."""
 
-LIMIT = (8 << 20) - (64 << 10)  # bytes in one message, an artifact among them: 8 MiB with its wrapping
-_DEEPEST = 64  # maps and lists within each other: far from where a decoder or an encoder of any peer gives up
-_PLAIN = frozenset({str, bytes, bool, int, float, type(None)})
+LIMIT = MESSAGE.most
+_OUTER = replace(WRAPPING, most=MESSAGE.most + WRAPPING.most)  # of a message with what it is wrapped in
 
 
-class NoMessage(FarmError):
-    """Bytes that are no message of plain values."""
-
-    kind = "no_message"
-
-
-def pack(message: Mapping[str, Any]) -> bytes:
-    """One message as bytes. Raises ``NoMessage`` for one that is too long."""
+def pack(message: Mapping[str, Any], budget: Budget = MESSAGE) -> bytes:
+    """One message as bytes. Raises ``OverBudget`` for one that is too long."""
     data: bytes = require_msgpack().packb(message, use_bin_type=True)
-    if len(data) > LIMIT:
-        raise NoMessage(f"a message of {len(data)} bytes is over the limit of {LIMIT}")
+    budget.check(len(data))
     return data
-
-
-def unpack(data: bytes) -> dict[str, Any]:
-    """The message in ``data``. Raises ``NoMessage`` for anything but a map of plain values."""
-    try:
-        message = require_msgpack().unpackb(data, raw=False, strict_map_key=True, ext_hook=_refuse_extension)
-    except FarmError:
-        raise
-    except Exception as e:  # the decoder raises many kinds
-        raise NoMessage(f"not a message: {type(e).__name__}") from None
-    if not isinstance(message, dict):
-        raise NoMessage("not a message: no map")
-    _check_plain(message)
-    return message
-
-
-def _check_plain(message: dict[str, Any]) -> None:
-    level: list[Any] = [message]
-    for _ in range(_DEEPEST):
-        inner: list[Any] = []
-        for value in level:
-            kind = type(value)  # the decoder makes these types themselves, never ones derived from them
-            if kind is dict and all(type(k) is str for k in value):
-                inner.extend(value.values())
-            elif kind is list:
-                inner.extend(value)
-            elif kind not in _PLAIN:
-                raise NoMessage(f"not a message: a {kind.__name__} in it")
-        if not inner:
-            return
-        level = inner
-    raise NoMessage(f"not a message: more than {_DEEPEST} levels deep")
-
-
-def _refuse_extension(code: int, _data: bytes) -> Any:
-    raise ValueError(f"extension type {code}")
-
-
-def require_msgpack() -> Any:
-    """The msgpack package. Raises ``FarmError`` where it is not installed."""
-    try:
-        import msgpack
-    except ImportError:
-        raise FarmError("the farm needs msgpack", "pip install 'tilewright[farm]'") from None
-    return msgpack
 
 
 class Seal:
@@ -101,26 +51,33 @@ class Seal:
             self._authority = Authority(credentials.ca)
             self.revocations = revocations or Revocations(credentials.ca)
 
-    def seal(self, subject: str, body: Mapping[str, Any]) -> bytes:
-        """A message for ``subject``, and for no other."""
-        content = pack(body)
-        if self._authority is None:
-            return pack({"body": content})
-        from tilewright.farm.pki import x509
+    def seal(self, subject: str, body: Mapping[str, Any], budget: Budget | None = None) -> bytes:
+        """A message for ``subject``, and for no other. ``budget``: the subject's, unless it is an answer to one there.
 
-        signature = x509.sign(self._key, _signed(subject, content))
-        return pack({"body": content, "from": self._own, "signature": signature})
+        Raises ``OverBudget`` for one that is too long.
+        """
+        content = pack(body, budget or of_subject(subject))
+        outer = {"body": content}
+        if self._authority is not None:
+            from tilewright.farm.pki import x509
+
+            outer |= {"from": self._own, "signature": x509.sign(self._key, _signed(subject, content))}
+        return pack(outer, _OUTER)
 
     def open(
-        self, subject: str, data: bytes, roles: Collection[str], *, revocable: bool = True
+        self, subject: str, data: bytes, roles: Collection[str], budget: Budget | None = None, *, revocable: bool = True
     ) -> tuple[dict[str, Any], Peer | None]:
-        """What a message for ``subject`` says, and who of ``roles`` sealed it. ``revocable`` is false where the caller
-        checks by itself whether the sender is revoked.
+        """What a message for ``subject`` says, and who of ``roles`` sealed it. ``budget``: as of :meth:`seal`.
+        ``revocable`` is false where the caller checks by itself whether the sender is revoked.
 
-        Raises ``Refused`` for another or a revoked sender and for a broken seal, ``Stale`` where it is not known who is
-        revoked, ``NoMessage`` for what is none.
+        Nothing of the content is read before its signature is known to be right. Raises ``OverBudget`` for more than
+        there may be, ``Refused`` for another or a revoked sender and for a broken seal, ``Stale`` where it is not known
+        who is revoked, ``NoMessage`` for what is none.
         """
-        outer = unpack(data)
+        allowed = budget or of_subject(subject)
+        if len(data) > allowed.most + WRAPPING.most:
+            raise OverBudget(allowed, len(data))
+        outer = unpack(data, _OUTER)
         content = outer.get("body")
         if not isinstance(content, bytes):
             raise NoMessage("not a message: nothing in it")
@@ -138,7 +95,7 @@ class Seal:
                 raise Refused(f"a message in the name of {peer} is forged, or was written for another subject")
             if revocable and self.revocations is not None:
                 self.revocations.check(peer)
-        return unpack(content), peer
+        return unpack(content, allowed), peer
 
     @property
     def stale(self) -> bool:

@@ -31,14 +31,25 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.addresses import ip_of, is_loopback, joined
+from tilewright.farm.budgets import (
+    CONNECTIONS,
+    CONSUMERS,
+    MEMORY,
+    PAYLOAD,
+    PENDING,
+    QUEUES,
+    STORAGE,
+    STREAMS,
+    SUBSCRIPTIONS,
+)
 from tilewright.farm.errors import FarmError
-from tilewright.farm.keeper import STORAGE
 from tilewright.farm.link import Say, waits
-from tilewright.farm.messages import LIMIT
+from tilewright.farm.log import Log
 from tilewright.farm.pki.identity import USERS, Peer, read_users
-from tilewright.farm.pki.private_files import explained, replace_files
+from tilewright.farm.pki.private_files import explained
 from tilewright.farm.pki.revocations import Revocations
 from tilewright.farm.pki.tls import Credentials
+from tilewright.files import replace_files
 from tilewright.measure.lifetime import tied_to
 
 OLDEST = (2, 9)  # direct reads of a subject came with 2.9
@@ -53,9 +64,11 @@ _INSTALL = (
     "Install it (pip install 'tilewright[farm-server]', apt install nats-server, brew install nats-server), "
     "or set TILEWRIGHT_NATS_SERVER to its path"
 )
+_COLLECTED = "25"  # percent of its memory that garbage, such as large messages that were sent on, may add
 _TROUBLE = re.compile(r"\[(?:ERR|FTL|WRN)\] (.*)")
 _QUIET = re.compile(r"found in connect proto|[Pp]laintext passwords|Healthcheck failed|insecure|certificate expir")
 _IN_USE = "address already in use"
+_CONNECTION = re.compile(r"\S+:\d+ - \S+ - |\d+")  # what differs from one connection's trouble to another's
 _ATTEMPT = re.compile(r" \(attempt \d+\)")
 _REFUSED = re.compile(r"authentication error|TLS handshake error|[Aa]uthorization [Vv]iolation")
 
@@ -101,7 +114,8 @@ def users_text(users: Sequence[Peer], now: float) -> str:
 
 
 def accounts_text(users: str, orders: str) -> str:
-    """nats-server's accounts: the farm's with its users, and where its orders to the server end.
+    """nats-server's accounts: the farm's with its users and limits, and where its orders to the server end. It has the
+    server's storage to itself: an account's limit would let small messages in where jobs no longer fit.
 
     A peer can have the server publish anything anywhere, since the subject of an answer is the peer's to choose. So
     orders on streams lead nowhere from where they are usually given, and count under ``orders``, which only the keeper
@@ -112,7 +126,7 @@ def accounts_text(users: str, orders: str) -> str:
 accounts {{
   SYS {{ exports: [ {{ service: "$JS.API.>" }}, {{ service: "nowhere.>" }} ] }}
   FARM {{
-    jetstream: enabled
+    jetstream {{ max_streams: {STREAMS.most}, max_consumers: {CONSUMERS.most} }}
     users: {users}
     imports: [
       {{ service: {{ account: SYS, subject: "nowhere.>" }}, to: "$JS.API.>" }}
@@ -168,7 +182,7 @@ class NatsServer:
         *,
         cluster: Cluster | None = None,
         let_in: Path | None = None,
-        storage: int = STORAGE,
+        storage: int = STORAGE.most,
         say: Say = lambda _line: None,
     ) -> None:
         if credentials is None and not is_loopback(host):
@@ -193,7 +207,7 @@ class NatsServer:
         self.revocations = None if credentials is None else Revocations(credentials.ca)
         self.let_in = let_in or (credentials.cert.with_name(USERS) if credentials else None)
         self.process: subprocess.Popen[str] | None = None
-        self._say = say
+        self._say = Log(say)
         self._monitor = 0
         self.users: tuple[Peer, ...] = ()  # who may come in, so long as their certificates last
         self._users_seen: tuple[int, int] | None = None
@@ -285,9 +299,9 @@ class NatsServer:
         quoted = {n: json.dumps(str(v)) for n, v in {"host": self.host, "store": self.state / "messages"}.items()}
         lines = [
             f"host: {quoted['host']}", f"port: {self.port}", f'http: "127.0.0.1:{self._monitor}"',
-            f"max_payload: {LIMIT + (64 << 10)}", "max_pending: 256MB", "max_connections: 65536", "write_deadline: 10s",
-            'ping_interval: "15s"', "ping_max: 2",
-            f"jetstream {{ store_dir: {quoted['store']}, max_mem: 256MB, max_file: {self.storage} }}",
+            f"max_payload: {PAYLOAD.most}", f"max_pending: {PENDING.most}", f"max_connections: {CONNECTIONS.most}",
+            f"max_subscriptions: {SUBSCRIPTIONS.most}", "write_deadline: 10s", 'ping_interval: "15s"', "ping_max: 2",
+            f"jetstream {{ store_dir: {quoted['store']}, max_mem: {MEMORY.most}, max_file: {self.storage} }}",
         ]  # fmt: skip
         tls = ""
         if self.credentials is not None:
@@ -295,9 +309,11 @@ class NatsServer:
             files = {"cert_file": c.cert, "key_file": c.key, "ca_file": c.ca}
             tls = ", ".join(f"{n}: {json.dumps(str(p.absolute()))}" for n, p in files.items())
             lines.append(f"tls {{ {tls}, verify_and_map: true, timeout: 10 }}")
-            lines.append(accounts_text(users_text(self.users, time.time()), self.orders))
+            users = users_text(self.users, time.time())
         else:
-            lines += ["no_auth_user: local", accounts_text("[ { user: local } ]", self.orders)]
+            lines.append("no_auth_user: local")
+            users = "[ { user: local } ]"
+        lines.append(accounts_text(users, self.orders))
         if self.cluster is not None:
             routes = ", ".join(json.dumps(f"nats://{r}") for r in self.cluster.routes)
             own = json.dumps(joined(self.host, self.cluster.listen.rpartition(":")[2]))
@@ -313,6 +329,8 @@ class NatsServer:
     # ------------------------------------------------------------------ the process
 
     async def _launch(self) -> None:
+        if self.cluster is None:
+            await asyncio.to_thread(self._drop_stale)
         self._monitor = free_port("127.0.0.1")
         self._configure()
         self._complaint = ""
@@ -320,6 +338,7 @@ class NatsServer:
             self.process = subprocess.Popen(
                 [self.binary, "-c", str(self.state / "nats.conf")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                env={"GOGC": _COLLECTED, **os.environ},
                 # A supervisor that is killed takes its server with it, rather than leave one that heeds no revocation.
                 preexec_fn=tied_to(os.getpid()),  # noqa: PLW1509 - one system call
             )  # fmt: skip
@@ -335,6 +354,18 @@ class NatsServer:
         await self._end()
         await asyncio.wait({reading}, timeout=1.0)  # its last words
         raise FarmError(f"nats-server did not start: {self._complaint or 'it says nothing'}", self._cure())
+
+    def _drop_stale(self) -> None:
+        """Keep the queues that were written to last, as many as there may be. nats-server reads all of its streams
+        before it answers, which takes minutes for ten thousand. Clients send the jobs again that go with a queue."""
+        with contextlib.suppress(OSError):
+            streams = self.state / "messages" / "jetstream" / "FARM" / "streams"
+            queues = [p for p in streams.iterdir() if subjects.place_of(p.name) is not None]
+            if len(queues) > QUEUES.most:
+                stale = sorted(queues, key=_written)[: -QUEUES.most]
+                self._say(f"dropping {len(stale):,} stale queues: {QUEUES.most:,} are kept ({QUEUES.where})")
+                for path in stale:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def _cure(self) -> str:
         if _IN_USE in self._complaint:
@@ -353,7 +384,7 @@ class NatsServer:
             elif found and not _QUIET.search(line):
                 said = _ATTEMPT.sub("", found[1].strip())
                 if said != self._complaint:
-                    self._say(f"nats-server: {said}")
+                    self._say.about("nats-server", f"nats-server: {said}", _CONNECTION.sub("", said))
                 self._complaint = said
         process.stderr.close()
 
@@ -402,6 +433,11 @@ class NatsServer:
         with contextlib.suppress(OSError):
             return shutil.disk_usage(self.state).free > 64 << 20
         return False
+
+
+def _written(stream: Path) -> float:
+    """When a stream was written to last, as far as its files tell."""
+    return max((p.stat().st_mtime for p in stream.glob("msgs/*.blk")), default=0.0)
 
 
 _PAGES = ("/varz", "/jsz", "/routez")

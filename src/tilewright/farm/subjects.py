@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-AHEAD = 1  # jobs that wait at a worker beside those that it runs
 RESULTS, BEGUN, ARTIFACTS = "RESULTS", "BEGUN", "ARTIFACTS"
 COUNT = "count.begun"
 REVOKED = "revoked"
@@ -45,6 +44,11 @@ def role_for(place: str) -> str:
 def queue_of(place: str) -> tuple[str, str]:
     """The stream of a place's jobs, and the consumer that its workers share."""
     return f"JOBS-{token(place)}", f"{role_for(place)}s"
+
+
+def place_of(stream: str) -> str | None:
+    """Whose jobs a stream has; ``None`` of another stream."""
+    return stream.removeprefix("JOBS-").replace("%", ".") if stream.startswith("JOBS-") else None
 
 
 def job(place: str, client: str, session: str, job_id: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import core
-from tilewright.measure.channel import Channel, ChannelClosed
+from tilewright.backends.channel import Channel, ChannelClosed
 from tilewright.measure.sandbox import Limits
 
 START_SECONDS = 60.0

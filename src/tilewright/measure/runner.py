@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends import backend_of
+from tilewright.backends.channel import ChannelClosed
 from tilewright.checking.watch import Watch
 from tilewright.core import (
     Candidate,
@@ -31,7 +32,6 @@ from tilewright.core import (
 )
 from tilewright.extent import spread
 from tilewright.kernels.ranges import varying
-from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
 from tilewright.measure.measuring import ENDS, Item, Runner, at_size, blocks_of, checked_sizes
@@ -108,7 +108,8 @@ class LocalRunner(Runner):
         self._closed = threading.Event()
         self._anchors: dict[str, float] = {}
         self._environments: dict[str, Pairs] = {}
-        self._watch = Watch(Path(self._settings["references"]) if self._settings["references"] else None)
+        folder = self._settings["references"]
+        self._watch = Watch(Path(folder) if folder else None, strict=self.backend.emulated)
 
     # ------------------------------------------------------------------ the interface
 
@@ -129,7 +130,7 @@ class LocalRunner(Runner):
 
         One that takes a range is checked at :func:`~tilewright.measure.measuring.checked_sizes`: on every input set
         at the ends and between, on one set elsewhere.
-        On the emulator a kernel of the user's own runs under its sanitizers too.
+        On the emulator and on processors a kernel of the user's own runs under sanitizers too.
         """
         extent = varying(task.workload)
         if extent is None:
@@ -152,7 +153,8 @@ class LocalRunner(Runner):
         outcome = outcome_from_json(reply) if reply else None
         if isinstance(outcome, Failure):
             return outcome
-        return self._watch.problem(item[0]) if self.backend.emulated else None
+        watched = (self.backend.emulated or task.target.kind == "cpu") and turn is None
+        return self._watch.problem(item[0]) if watched else None
 
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
         """Time two kernels against each other in turns, in ``sessions`` sessions with fresh placements.

@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
     import socket
 
-    from tilewright.measure.channel import Channel, ChannelClosed
+    from tilewright.backends.channel import Channel, ChannelClosed
 
     channel = Channel(socket.socket(fileno=fd))
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import UsageError
+from tilewright.files import SHARED, replace_file
 from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, tasks_of
 from tilewright.models.importer import Imported, Importer
 from tilewright.models.model_file import read_model
@@ -60,6 +61,6 @@ def write_tasks(tasks: Sequence[GraphTask], path: str | os.PathLike[str], thread
             "",
         ]
     try:
-        Path(path).write_text("\n".join(lines), encoding="utf-8")
+        replace_file(Path(path), "\n".join(lines).encode(), SHARED)
     except OSError as e:
         raise UsageError(f"cannot write {path}: {e.strerror}", "Name another file with -o") from e

@@ -1,19 +1,49 @@
-"""Values of a model that follow from its constants and shapes: computed once, when it is read."""
+"""Values of a model that follow from its constants and shapes: computed once, when it is read, within limits.
+
+A file of a few hundred bytes can state constants of any size and any number of operations on them. What goes beyond the
+limits is computed when the model runs, as if it were no constant.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from tilewright.core import TilewrightError
+from tilewright.closing import Closing
+from tilewright.core import TilewrightError, UsageError
+from tilewright.models.apart import Apart
 from tilewright.models.model_file import STANDARD, Array, Model
 from tilewright.models.sessions import Session, part_of, subgraphs
 
 LARGEST_FOLDED = 1 << 24
 """Elements of a constant that is computed from constants."""
+
+FREE, TIMES = 256 << 20, 4
+"""Bytes of all constants that are computed, and how many times those of the model's own there may be beside them."""
+
+SECONDS, SECONDS_A_NODE = 30.0, 10.0
+"""Seconds that computing them may take for a model, and for a node that is computed in a child."""
+
+LINEAR = (
+    "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "ConstantOfShape", "CumSum",
+    "DequantizeLinear", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
+    "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Log", "Max", "Min",
+    "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "QuantizeLinear", "Range", "Reciprocal",
+    "Relu", "Reshape", "Round", "ScatterElements", "ScatterND", "Sigmoid", "Sign", "Slice", "Split", "Sqrt", "Squeeze",
+    "Sub", "Tanh", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+)  # fmt: skip
+"""Operators whose time and memory are in proportion to what they read and give: computed in this process. So is what
+reads and gives few elements, ``FEW``; the others go to a child."""
+
+FEW = 256
+
+LONGEST = 1024
+"""Characters of a text that is copied, elements of an array of texts."""
 
 FOUND = ("NonZero", "Compress", "Unique")
 """Operators of no more results than their input has elements, however many."""
@@ -23,47 +53,121 @@ DRAWN = (
 )  # fmt: skip
 """Operators that draw at random."""
 
+_log = logging.getLogger("tilewright.models")
 
-def fold(
-    model: Model, node: Any, inferred: Mapping[str, Any] | None, constants: Mapping[str, Array],
-    shape_of: Callable[[str], tuple[int, ...] | None],
-) -> dict[str, Array] | None:  # fmt: skip
-    """What a node gives, where that is known now: constants by name. onnxruntime computes it, so it means the same.
 
-    ``inferred``: its outputs' types; ``shape_of``: a value's shape where it is known.
+class Folding(Closing):
+    """Constants that are computed from a model's own, as long as its limits allow.
+
+    ``constants``: those known so far, by name, to which the caller adds what it is given; ``shape_of``: a value's shape
+    where it is known. ``left``: bytes that may still be computed.
     """
-    outputs = [n for n in node.output if n]
-    reads = list(dict.fromkeys(n for n in node.input if n))
-    if node.domain not in STANDARD or not outputs or node.op_type in DRAWN or any(subgraphs(node)):
-        return None
-    shape = shape_of(reads[0]) if node.op_type in ("Shape", "Size") else None
-    if shape is not None:
-        taken = {a.name: a.i for a in node.attribute}
-        part = np.array(shape[taken.get("start", 0) : taken.get("end", len(shape))], np.int64)
-        return {outputs[0]: part if node.op_type == "Shape" else np.array(math.prod(shape), np.int64)}
-    if any(n not in constants for n in reads):
-        return None
-    if node.op_type == "Constant" and node.attribute[0].name == "value":
-        return {outputs[0]: model.array(node.attribute[0].t)}
-    if node.op_type == "Identity":
-        return {outputs[0]: constants[reads[0]]}
-    if node.op_type not in FOUND and not _small(outputs, inferred):
-        return None
-    read = {n: constants[n] for n in reads}
-    try:
-        made = Session(*part_of(model, [node], [], outputs, read), optimised=False).run({})
-    except TilewrightError:  # computed when the model runs, or refused then
-        return None
-    return made if all(isinstance(a, np.ndarray) for a in made.values()) else None
 
+    def __init__(
+        self, model: Model, constants: Mapping[str, Array], shape_of: Callable[[str], tuple[int, ...] | None]
+    ) -> None:
+        self._model, self._constants, self._shape_of = model, constants, shape_of
+        self._end = time.monotonic() + SECONDS
+        self._apart = Apart()
+        self._stopped = False
+        self.left = FREE + TIMES * sum(a.nbytes for a in constants.values())
 
-def _small(outputs: list[str], inferred: Mapping[str, Any] | None) -> bool:
-    """Whether the results' numbers of elements are known, and few enough to keep."""
-    for name in outputs:
-        kind = (inferred or {}).get(name)
-        if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
-            return False
-        dims = kind.tensor_type.shape.dim
-        if not all(d.HasField("dim_value") for d in dims) or math.prod(d.dim_value for d in dims) > LARGEST_FOLDED:
-            return False
-    return True
+    def close(self) -> None:
+        self._apart.close()
+
+    def fold(self, node: Any, inferred: Mapping[str, Any] | None) -> dict[str, Array] | None:
+        """What a node gives, where that is known now: constants by name. onnxruntime computes it, so it means the same.
+
+        ``inferred``: its outputs' types.
+        """
+        constants = self._constants
+        outputs = [n for n in node.output if n]
+        reads = list(dict.fromkeys(n for n in node.input if n))
+        if node.domain not in STANDARD or not outputs or node.op_type in DRAWN or any(subgraphs(node)):
+            return None
+        shape = self._shape_of(reads[0]) if node.op_type in ("Shape", "Size") else None
+        if shape is not None:
+            taken = {a.name: a.i for a in node.attribute}
+            part = np.array(shape[taken.get("start", 0) : taken.get("end", len(shape))], np.int64)
+            return {outputs[0]: part if node.op_type == "Shape" else np.array(math.prod(shape), np.int64)}
+        if any(n not in constants for n in reads):
+            return None
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            return {outputs[0]: self._model.array(node.attribute[0].t)}
+        if node.op_type == "Identity":
+            return {outputs[0]: constants[reads[0]]}
+        read = {n: constants[n] for n in reads}
+        elements = self._elements(node, read, outputs, inferred)
+        if elements is None or not self._fits(elements, read):
+            return None
+        made = self._computed(node, read, outputs, elements)
+        if made is None or not all(isinstance(a, np.ndarray) for a in made.values()):
+            return None
+        self.left -= sum(a.nbytes for a in made.values())
+        return made
+
+    def dense(self, tensor: Any) -> Array:
+        """A sparse weight with its zeros. Raises ``UsageError`` where these are more than a model may have."""
+        values, at = self._model.array(tensor.values), self._model.array(tensor.indices)
+        size = math.prod(tensor.dims) * values.dtype.itemsize
+        if size > self.left:
+            raise UsageError(
+                f"the sparse weight {tensor.values.name} has {size >> 20} MiB with its zeros, more than the "
+                f"{self.left >> 20} MiB that are left for computed constants",
+                "Export the model with dense weights",
+            )
+        self.left -= size
+        made = np.zeros(math.prod(tensor.dims), values.dtype)
+        made[at if at.ndim == 1 else np.ravel_multi_index(tuple(at.T), tuple(tensor.dims))] = values
+        return made.reshape(tuple(tensor.dims))
+
+    @staticmethod
+    def _elements(
+        node: Any, read: Mapping[str, Array], outputs: list[str], inferred: Mapping[str, Any] | None
+    ) -> int | None:
+        """The most elements that the results have together, of 8 bytes; ``None`` where that is not known, or more than
+        may be kept of one."""
+        if node.op_type in FOUND:
+            (first, *_) = read.values()
+            return first.size * (max(1, first.ndim) + len(outputs))
+        total = 0
+        for name in outputs:
+            kind = (inferred or {}).get(name)
+            if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+                return None
+            dims = kind.tensor_type.shape.dim
+            size = math.prod(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
+            if size is None or size > LARGEST_FOLDED:
+                return None
+            total += size
+        return total
+
+    def _fits(self, elements: int, read: Mapping[str, Array]) -> bool:
+        """Whether there is memory and time left for results of so many elements; says once where there is none."""
+        texts = [a for a in read.values() if a.dtype.kind in "OSU"]
+        if texts:
+            longest = max((len(x) for a in texts for x in a.reshape(-1)), default=0)
+            return elements <= LONGEST and longest <= LONGEST and all(a.size <= LONGEST for a in texts)
+        if elements * 8 <= self.left and time.monotonic() < self._end:
+            return True
+        if not self._stopped:
+            self._stopped = True
+            _log.warning(
+                "constants that the model computes from its own take more than %d MiB or %g s: the others are computed "
+                "when it runs. Simplify the model when it is exported",
+                FREE >> 20, SECONDS,
+            )  # fmt: skip
+        return False
+
+    def _computed(
+        self, node: Any, read: Mapping[str, Array], outputs: list[str], elements: int
+    ) -> dict[str, Array] | None:
+        try:
+            proto, large = part_of(self._model, [node], [], outputs, read)
+            if node.op_type in LINEAR or elements + sum(a.size for a in read.values()) <= FEW:
+                return Session(proto, large, optimised=False).run({})
+        except TilewrightError:  # computed when the model runs, or refused then
+            return None
+        if any(a.dtype.kind in "OSU" for a in read.values()):
+            return None
+        return self._apart.run(proto, large, min(SECONDS_A_NODE, self._end - time.monotonic()))

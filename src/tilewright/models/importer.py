@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from tilewright.core import TensorSpec, TilewrightError, UsageError
 from tilewright.graph import Graph, GraphBuilder, fold_batch_norms
 from tilewright.kernels.expression.expr import DTYPES, INTEGERS
-from tilewright.models.folding import fold
+from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
 from tilewright.models.model_file import OPSETS, STANDARD, Array, Model, onnx_module
 from tilewright.models.sessions import captured, dtype_kind
@@ -75,15 +74,16 @@ class Importer:
         graph = self.model.proto.graph
         for tensor in graph.initializer:
             self.constant(tensor.name, self.model.array(tensor))
-        for tensor in graph.sparse_initializer:
-            self.constant(tensor.values.name, _dense(self.model, tensor))
         for value in graph.input:
             if value.name not in self.constants:
                 self._input(value)
         producer: dict[str, int] = {}
-        for number, node in enumerate(graph.node):
-            producer.update((name, number) for name in node.output if name)
-            self._node(node)
+        with Folding(self.model, self.constants, self._known_shape) as folding:
+            for tensor in graph.sparse_initializer:
+                self.constant(tensor.values.name, folding.dense(tensor))
+            for number, node in enumerate(graph.node):
+                producer.update((name, number) for name in node.output if name)
+                self._node(node, folding)
         outputs = [v.name for v in graph.output]
         unknown = next((n for n in outputs if n not in self.builder.values), None)
         if unknown is not None:
@@ -99,9 +99,9 @@ class Importer:
             raise UsageError(f"the input {value.name} has no element type", "Export the model with one")
         self.builder.input(spec.name, spec.shape, spec.dtype)
 
-    def _node(self, node: Any) -> None:
+    def _node(self, node: Any, folding: Folding) -> None:
         inferred = self.types.infer(node)
-        folded = fold(self.model, node, inferred, self.constants, self._known_shape)
+        folded = folding.fold(node, inferred)
         if folded is not None:
             for name, array in folded.items():
                 self.constant(name, array)
@@ -218,14 +218,6 @@ class Importer:
         reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n in self.builder.values]
         if outputs:
             self.builder.add_opaque(f"onnx::{name}", reads, outputs)
-
-
-def _dense(model: Model, tensor: Any) -> Array:
-    """A sparse weight with its zeros."""
-    values, at = model.array(tensor.values), model.array(tensor.indices)
-    made = np.zeros(math.prod(tensor.dims), values.dtype)
-    made[at if at.ndim == 1 else np.ravel_multi_index(tuple(at.T), tuple(tensor.dims))] = values
-    return made.reshape(tuple(tensor.dims))
 
 
 Handler = Callable[[Importer, Any, dict[str, Any]], object]

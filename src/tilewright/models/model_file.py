@@ -19,6 +19,12 @@ Array = np.ndarray[Any, Any]
 OPSETS = (7, 28)
 """Versions of ONNX's operator set whose operators kernels may compute. Models keep theirs: nothing is converted."""
 
+MOST_NODES = 1_000_000
+"""Operators that a model may have once its functions stand where they are called."""
+
+BESIDE = 1 << 30
+"""Bytes of constants of nodes that are read from beside the model; those of its initializers stay there."""
+
 STANDARD = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
 
@@ -108,13 +114,20 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
         raise UsageError(f"there is no file {file}", "Name an ONNX model")
     try:
         proto = onnx.load(str(file), load_external_data=False)
+        read = 0
         for tensor in _inner_tensors(proto.graph):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                where = {e.key: e.value for e in tensor.external_data}
+                read += int(where.get("length", 0)) or (file.parent / where.get("location", "")).stat().st_size
+                if read > BESIDE:
+                    raise ValueError(f"constants of its nodes take more than {BESIDE >> 20} MiB of other files")
                 onnx.external_data_helper.load_external_data_for_tensor(tensor, str(file.parent))
                 tensor.data_location = onnx.TensorProto.DEFAULT
                 del tensor.external_data[:]
         onnx.checker.check_model(_skeleton(onnx, proto))
         if proto.functions:
+            if (count := _inlined(proto)) > MOST_NODES:
+                raise ValueError(f"its functions stand for {count:.3g} operators, and {MOST_NODES:,} are the most")
             proto = onnx.inliner.inline_local_functions(proto)
     except OSError as e:
         raise UsageError(f"cannot read {file}: {e.strerror or e}", "Name an ONNX model with its data beside it") from e
@@ -177,6 +190,25 @@ def _inner_tensors(graph: Any) -> Iterator[Any]:
         for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             yield from inner.initializer
             yield from _inner_tensors(inner)
+
+
+def _inlined(proto: Any) -> int:
+    """How many operators a model has once its functions, which may call each other, stand where they are called."""
+    bodies = {(f.domain, f.name): f.node for f in proto.functions}
+    counts: dict[tuple[str, str], int] = {}
+
+    def of(nodes: Any) -> int:
+        total = 0
+        for node in nodes:
+            name = (node.domain, node.op_type)
+            if name in bodies and name not in counts:
+                counts[name] = MOST_NODES + 1  # where it calls itself
+                counts[name] = of(bodies[name])
+            graphs = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
+            total += counts.get(name, 1) + sum(of(g.node) for g in graphs)
+        return total
+
+    return of(proto.graph.node)
 
 
 def _skeleton(onnx: Any, proto: Any) -> Any:

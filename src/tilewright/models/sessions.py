@@ -127,13 +127,19 @@ class Session:
         return values | {n: values[n].astype(narrow) for n in self._narrow & values.keys()}
 
 
-def _session(
-    source: str | bytes, large: Mapping[str, Array], threads: int, optimised: bool, sizes: Mapping[str, int]
-) -> Any:
+def runtime() -> Any:
+    """The package ``onnxruntime``. Raises ``UsageError`` where it is not installed."""
     try:
         import onnxruntime
     except ImportError as e:
         raise UsageError(f"running models needs the package onnxruntime ({e})", "pip install 'tilewright[onnx]'") from e
+    return onnxruntime
+
+
+def _session(
+    source: str | bytes, large: Mapping[str, Array], threads: int, optimised: bool, sizes: Mapping[str, int]
+) -> Any:
+    onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

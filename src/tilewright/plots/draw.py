@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 from tilewright.core import TilewrightError, UsageError
 from tilewright.database.text import visible_text
+from tilewright.files import SHARED, replace_file
 from tilewright.insight.chart import XY, Bars, Drawn, Grid, Parallel
 from tilewright.plots.axes import shown
 from tilewright.plots.theme import DARK, LIGHT, Theme, settings
@@ -53,7 +54,7 @@ def draw(chart: Drawn | Sequence[Drawn], path: str | Path, dark: bool = False) -
     path = check_path(path)
     data = picture(chart, path.suffix.lower(), dark)
     try:
-        path.write_bytes(data)
+        replace_file(path, data, SHARED)
     except OSError as e:
         raise UsageError(f"cannot write {path}: {e.strerror}", "Choose another file") from None
     return path

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.core import TensorSpec
+from tilewright.forking import steady
 from tilewright.kernels.expression.expr import BITS
 from tilewright.runtime.foreign import borrow
 from tilewright.runtime.stats import Tally
@@ -229,7 +230,8 @@ class Checked:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):
             held = empty((), storage(spec.dtype), max(self.align, LINE))
             if spec.dtype in BITS:
-                from tilewright.kernels.expression.numerics import encode
+                with steady:
+                    from tilewright.kernels.expression.numerics import encode
 
                 a = encode(np.asarray(a), spec.dtype)
             held[()] = a

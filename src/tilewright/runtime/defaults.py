@@ -13,10 +13,16 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
 
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cpu.build import build_library, library_key
+from tilewright.backends.cpu.compiler import find_compiler
+from tilewright.backends.cpu.loader import LoadedKernel, LoadError, load_path
+from tilewright.backends.cpu.targets import detect
 from tilewright.core import (
     Candidate,
     LaunchProgram,
@@ -28,9 +34,16 @@ from tilewright.core import (
     canonical_json,
     digest,
 )
-
-if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel
+from tilewright.forking import steady
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.numerics import decode, encode
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.expression.value_range import draw
+from tilewright.kernels.reference import evaluate_block, index_bounds
+from tilewright.kernels.templates import TEMPLATES, default_schedule, lower, templates_for
+from tilewright.paths import cache_root
+from tilewright.runtime.checked import address, empty, storage
 
 _CHECKED_ELEMENTS = 48  # per axis of the output, at each end
 _TOLERANCE = {"float32": 1e-3, "float64": 1e-9, "float16": 3e-3, "bfloat16": 2e-2}
@@ -48,16 +61,11 @@ class DefaultKernel:
 
 def any_recorded() -> bool:
     """Whether the cache holds any default, so that looking for one is worth its time."""
-    from tilewright.paths import cache_root
-
     return cache_root().is_dir() and _cache().get(_MARK) is not None
 
 
 def find_default(workload: Workload, threads: int) -> DefaultKernel | None:
     """The default kernel of a workload on this machine if it is in the cache."""
-    from tilewright.backends.cpu.loader import LoadError, load_path
-    from tilewright.backends.cpu.targets import detect
-
     task = Task(workload, detect(threads))
     cache = _cache()
     record = cache.get(_record_key(task))
@@ -82,13 +90,6 @@ def compile_default(workload: Workload, threads: int, nearest: Schedule | None =
 
     ``nearest``: the schedule of the nearest sizes that were tuned.
     """
-    from tilewright.backends.cpu.build import build_library, library_key
-    from tilewright.backends.cpu.compiler import find_compiler
-    from tilewright.backends.cpu.loader import load_path
-    from tilewright.backends.cpu.targets import detect
-    from tilewright.kernels.codegen.prelude import prelude
-    from tilewright.kernels.templates import lower
-
     task = Task(workload, detect(threads))
     schedule, tier = _schedule(task, nearest)
     lowered = lower(Candidate(task, schedule))
@@ -111,13 +112,12 @@ def compile_default(workload: Workload, threads: int, nearest: Schedule | None =
 
 def _schedule(task: Task, nearest: Schedule | None) -> tuple[Schedule, str]:
     """A schedule, and how it was chosen."""
-    from tilewright.kernels.templates import default_schedule, templates_for
-
     for template in templates_for(task) if nearest else ():
         if nearest is not None and (template.name, template.version) == (nearest.template, nearest.version):
             return template.space(task).carried(random.Random(0), nearest, template.default(task)), "nearest"
     try:
-        from tilewright.cost_model.choice import foreseen
+        with steady:
+            from tilewright.cost_model.choice import foreseen
 
         return foreseen(task), "foreseen"
     except (ImportError, TilewrightError):  # without xgboost, or for a kind of task that it cannot judge
@@ -128,13 +128,11 @@ _MARK = digest("runtime defaults, version 3")
 
 
 def _cache() -> Any:
-    from tilewright.backends.cache import ArtifactCache
 
     return ArtifactCache()
 
 
 def _record_key(task: Task) -> str:
-    from tilewright.kernels.templates import TEMPLATES
 
     return digest([_MARK, task.key, sorted((str(t.name), int(t.version)) for t in _each(TEMPLATES))])
 
@@ -149,16 +147,9 @@ def _launch(schedule: Schedule) -> dict[str, int]:
 
 def _check(workload: Workload, kernel: LoadedKernel) -> None:
     """Compare the outputs' corners with the reference, on random inputs; the rest must be written."""
-    from tilewright.kernels.expression.expr import FLOATS
-    from tilewright.kernels.expression.numerics import decode, encode
-    from tilewright.kernels.expression.program import Program
-    from tilewright.kernels.expression.value_range import draw
-    from tilewright.kernels.reference import evaluate_block, index_bounds
-    from tilewright.runtime.checked import address, empty, storage
-
     program = Program.loads(workload.program)
     bounds = index_bounds(program)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     inputs = []
     for tensor in program.inputs:
         a = empty(tensor.shape, storage(tensor.dtype), 4096)

@@ -19,7 +19,9 @@ import numpy as np
 
 from tilewright.backends.arrays import on_gpu
 from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
+from tilewright.forking import ForkLock, steady
 from tilewright.kernels.expression.expr import BITS
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.parameters import settled
 from tilewright.runtime.checked import (
     LINE,
@@ -34,7 +36,6 @@ from tilewright.runtime.checked import (
     storage,
 )  # fmt: skip
 from tilewright.runtime.foreign import Borrowed, borrow
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.missed import warn
 from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
@@ -186,8 +187,6 @@ class Dispatch:
 
     def _workload(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Workload | None:
         """The built-in operator's workload for these arrays, or ``None`` where it has none."""
-        from tilewright.kernels.operators import get_operator
-
         op = get_operator(self.__name__)
         if op.infer is None or not args:
             return None
@@ -270,8 +269,6 @@ class Dispatch:
         entries = self._resolver.store.entries(self.__name__)
         if entries or not self.built_in:
             return any(len(e.outputs) > 1 for e in entries)
-        from tilewright.kernels.operators import get_operator
-
         op = get_operator(self.__name__)
         return len(op.workload(**op.example).outputs) > 1
 
@@ -299,8 +296,6 @@ class Dispatch:
         """The attribute ``dtype`` of a call with arguments of these dtypes, where it needs it: NumPy lacks some."""
         if not self.built_in:
             return {"dtype": next(n for n in names if n in BITS)}
-        from tilewright.kernels.operators import get_operator
-
         known = get_operator(self.__name__).dtypes
         dtype = next((n for n in names if n in known), None)
         if dtype is None:
@@ -345,13 +340,9 @@ class Dispatch:
         return result
 
     def _own(self) -> Mapping[str, Any]:
-        from tilewright.kernels.operators import get_operator
-
         return {k: v for k, v in get_operator(self.__name__).attributes.items() if k not in IMPLICIT}
 
     def _by_operator(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any) -> Any:
-        from tilewright.kernels.operators import get_operator
-
         op = get_operator(self.__name__)
         arrays = [np.asarray(a) for a in args]
         added = any(map(added_dtype, arrays))
@@ -431,7 +422,8 @@ def _plain(a: Array, dtype: str, kept: Collection[str]) -> Array:
     seen = a if a.dtype.name == BITS[dtype] else a.view(BITS[dtype])
     if dtype in kept:
         return seen
-    from tilewright.kernels.expression.numerics import decode
+    with steady:
+        from tilewright.kernels.expression.numerics import decode
 
     return decode(seen, dtype)
 

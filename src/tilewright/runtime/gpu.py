@@ -7,15 +7,18 @@ operator is an error. Nothing is compiled, and nothing waits for the GPU.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import Backend, get_backend, is_emulated
 from tilewright.backends.arrays import LOOKS, Face, arrays_of, backend_name, stands_for
+from tilewright.backends.launches import DeviceKernel
 from tilewright.core import ABI_VERSION, DatabaseError, TilewrightError, UsageError
+from tilewright.forking import ForkLock
 from tilewright.kernels.parameters import agree, settled
 from tilewright.runtime.entry import Entry
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.gpu_plan import GpuKernel, GpuPlan, Kept, Lent, several
 from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Counters
@@ -175,8 +178,6 @@ class GpuRuntime:
     def _load(self, entry: Entry, device: Key, context: Context) -> GpuKernel:
         key = (device, entry.sha256, entry.schedule.key)
         if key not in self._kernels:
-            from tilewright.backends.launches import DeviceKernel
-
             try:
                 values = {k: int(v) for k, v in entry.schedule.launch}
                 kernel = DeviceKernel(context, self._module(entry, device, context), entry.program, values)
@@ -191,8 +192,6 @@ class GpuRuntime:
         """A kernel's code on a device, loaded once for all sizes of a range."""
         key = (device, entry.sha256)
         if key not in self._modules:
-            from hashlib import sha256
-
             code = self._store.code(entry.sha256)
             if sha256(code).hexdigest() != entry.sha256:
                 raise DatabaseError(
@@ -205,8 +204,6 @@ class GpuRuntime:
     # ----------------------------------------------------------------------- no kernel
 
     def _without(self, op: str, args: Sequence[Any], attributes: Mapping[str, Any], out: Any, built_in: bool) -> Any:
-        import sys
-
         plain = built_in and not attributes and op in ("matmul", "batch_matmul")
         for name in ("torch", "cupy"):
             framework = sys.modules.get(name)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arrays import LOOKS, Arrays, Face, GpuArray, arrays_of, backend_name, fits
 from tilewright.core import LaunchProgram, TensorSpec, TilewrightError
+from tilewright.forking import ForkLock
 from tilewright.runtime.checked import each_out, returned, signature
 from tilewright.runtime.entry import Entry
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.stats import Tally
 
 if TYPE_CHECKING:

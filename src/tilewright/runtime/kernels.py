@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tilewright.core import UsageError, Workload
+from tilewright.runtime.bundle.store import BundleStore
+from tilewright.runtime.bundle.trusted import Trust, given_keys
 from tilewright.runtime.entry import Entry, Shapes
 from tilewright.runtime.store import Store, file_of
-
-if TYPE_CHECKING:
-    from tilewright.runtime.bundle.trusted import Trust
 
 
 class Kernels(Protocol):
@@ -84,12 +83,8 @@ def open_kernels(
     """
     file = file_of(os.fspath(path))
     if _begins_as_bundle(file):
-        from tilewright.runtime.bundle.store import BundleStore
-
         return BundleStore(file, trust=trust, pinned=pinned)
     if not isinstance(trust, bool) and trust != "unsigned":
-        from tilewright.runtime.bundle.trusted import given_keys
-
         given_keys(trust)
         raise UsageError(f"{file} is a database, which nobody signs", "Pass trust=True or leave trust out")
     return Store(path, trust=trust is True, missing_ok=missing_ok, pinned=pinned)

@@ -13,9 +13,11 @@ import numpy as np
 from tilewright.closing import Closing
 from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.errors import nearest
+from tilewright.forking import ForkLock
+from tilewright.kernels.operators import OPERATORS
+from tilewright.paths import default_path
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.kernels import open_kernels
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.resolve import Miss, Resolver
@@ -77,8 +79,6 @@ class Library(Closing):
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise UsageError(f"threads={threads!r} is no number of threads", "Pass 1 or more, or None")
         if path is None:
-            from tilewright.paths import default_path
-
             path = default_path()
         self._options = {
             "threads": threads, "trust": trust, "missing_ok": missing_ok, "compile": compile, "check": check,
@@ -191,8 +191,6 @@ class Library(Closing):
 
     def operators(self) -> tuple[str, ...]:
         """Names that this library answers: what was tuned, and what is built in."""
-        from tilewright.kernels.operators import OPERATORS
-
         return tuple(sorted({*self._store.names(), *OPERATORS}))
 
     def close(self) -> None:
@@ -219,8 +217,6 @@ class Library(Closing):
         if name.startswith("_"):
             raise AttributeError(f"Library has no attribute {name!r}")
         self._resolver.require_open()
-        from tilewright.kernels.operators import OPERATORS
-
         built_in = name in OPERATORS
         if not built_in and name not in self._store.names():
             known = self.operators()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import Workload
+from tilewright.forking import steady
 from tilewright.runtime.checked import Run
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +31,9 @@ def looking(look: Look | None, run: Run) -> Run:
 
 def look_at(workload: Workload) -> Look | None:
     """What looks at a workload's inputs; ``None`` where none has a range of values (``te.input(..., low=, high=)``)."""
-    from tilewright.kernels.expression.numerics import decode
-    from tilewright.kernels.expression.program import Program
+    with steady:
+        from tilewright.kernels.expression.numerics import decode
+        from tilewright.kernels.expression.program import Program
 
     tensors = Program.loads(workload.program).inputs
     limited = [n for n, t in enumerate(tensors) if t.low is not None or t.high is not None]

@@ -13,8 +13,9 @@ import time
 import weakref
 from collections.abc import Mapping
 
+from tilewright.backends.cpu.targets import detect
 from tilewright.core import TilewrightError, Value, canonical_json
-from tilewright.runtime.forking import ForkLock
+from tilewright.forking import ForkLock
 from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Cell, Counters
 
@@ -82,8 +83,6 @@ class Misses:
         return {key: sum(cell.value for cell in cells.values()) for key, cells in self._cells.items()}
 
     def _write(self, news: Mapping[Key, int]) -> bool:
-        from tilewright.backends.cpu.targets import detect
-
         path = self._store.path
         try:
             if not self._store.writable or not os.access(path, os.W_OK):

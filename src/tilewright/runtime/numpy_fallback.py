@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import IMPLICIT, Workload
+from tilewright.forking import steady
+from tilewright.kernels.operators import find_numpy
 from tilewright.runtime.checked import Run
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +32,6 @@ def runner(workload: Workload) -> tuple[Run, str]:
             function(*inputs, out=outs[0])
 
         return direct, "numpy"
-    from tilewright.kernels.operators import find_numpy
-
     known = find_numpy(workload)
     if known is not None:
         run = known
@@ -43,10 +43,11 @@ def runner(workload: Workload) -> tuple[Run, str]:
 
         return by_numpy, "numpy"
 
-    from tilewright.kernels.expression.expr import BITS
-    from tilewright.kernels.expression.numerics import encode
-    from tilewright.kernels.expression.program import Program
-    from tilewright.kernels.reference import evaluate
+    with steady:
+        from tilewright.kernels.expression.expr import BITS
+        from tilewright.kernels.expression.numerics import encode
+        from tilewright.kernels.expression.program import Program
+        from tilewright.kernels.reference import evaluate
 
     program = Program.loads(workload.program)
 
@@ -61,6 +62,4 @@ def runner(workload: Workload) -> tuple[Run, str]:
 
 
 def _is_built_in(workload: Workload) -> bool:
-    from tilewright.kernels.operators import find_numpy
-
     return find_numpy(workload) is not None

@@ -6,9 +6,11 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import DatabaseError
+from tilewright.files import SHARED, replace_file
 
 if TYPE_CHECKING:
     from tilewright.runtime.entry import Entry
@@ -53,11 +55,8 @@ def write_pins(path: str | os.PathLike[str], entries: Iterable[Entry]) -> int:
     )  # fmt: skip
     kernels = [dict(zip(_NAMES, row, strict=True)) for row in rows]
     text = json.dumps({"tilewright_lock": FORMAT, "kernels": kernels}, indent=1) + "\n"
-    beside = f"{os.fspath(path)}.new"
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(beside, path)
+        replace_file(Path(path), text.encode(), SHARED)
     except OSError as e:
         raise DatabaseError(f"cannot write {os.fspath(path)}: {e.strerror}", "Name another file") from e
     return len(kernels)

@@ -13,12 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
+from tilewright.backends import cores
+from tilewright.backends.cpu.device import device_model
+from tilewright.backends.cpu.loader import LoadedKernel, LoadError, load_bytes
+from tilewright.backends.cpu.targets import runs_here
+from tilewright.core import ABI_VERSION, DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
+from tilewright.forking import ForkLock, steady
+from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import agree, numbers, settled, type_name
+from tilewright.kernels.ranges import program_at
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation
-from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.gpu import GpuRuntime, agrees
 from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.limits import look_at
@@ -29,7 +35,6 @@ from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
 from tilewright.runtime.stats import UNTUNED, Cell, Counters
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.kernels.operator import Operator
 
 _CHOSEN = {
@@ -126,7 +131,7 @@ class Resolver:
         found = self._choose(entries)
         if found.entry is not None:
             return self._exact(found.entry, found.reason)
-        if op in _built_in_names():
+        if op in OPERATORS:
             return None
         return self.untuned(_stored_workload(self.store, entries[0]), found.reason)
 
@@ -174,8 +179,8 @@ class Resolver:
     def defaults_exist(self) -> bool:
         """Whether template defaults were ever compiled here, or may be: else looking is in vain."""
         if self._defaults is None:
-            from tilewright.runtime.defaults import any_recorded
-
+            with steady:
+                from tilewright.runtime.defaults import any_recorded
             try:
                 self._defaults = any_recorded()
             except TilewrightError:  # a cache that cannot be used
@@ -195,10 +200,8 @@ class Resolver:
     @property
     def threads(self) -> int:
         """The most threads that a kernel may use now."""
-        from tilewright.backends.cores import available_cores
-
-        cores = available_cores()
-        return cores if self._threads is None else min(self._threads, cores)
+        available = cores.available_cores()
+        return available if self._threads is None else min(self._threads, available)
 
     def require_open(self) -> None:
         if self.closed:
@@ -212,8 +215,6 @@ class Resolver:
         if isinstance(op, Workload):
             return self._of_workload(op), op
         if isinstance(op, str) and (":" in op or op.endswith(".py")):
-            from tilewright.kernels.operators import get_operator
-
             op = get_operator(op)
         if not isinstance(op, str):
             workload = op.workload(**given)
@@ -227,9 +228,7 @@ class Resolver:
             found = self._choose(_narrowest(fitting)) if fitting else found
         if found.entry is not None:
             return found, None
-        if op in _built_in_names():
-            from tilewright.kernels.operators import get_operator
-
+        if op in OPERATORS:
             workload = get_operator(op).workload(**given)
             if not matching:  # written differently: "512", 512.0, or by another default
                 full = dict(workload.params)
@@ -251,8 +250,6 @@ class Resolver:
         fitting = [f for e in self.store.ranges() if (f := e.fitted(shapes)) is not None]
         if not fitting:
             return found
-        from tilewright.kernels.ranges import program_at
-
         same = [
             e for e in fitting
             if program_at(_stored_workload(self.store, e).program, e.size) == workload.program
@@ -261,10 +258,6 @@ class Resolver:
 
     def _choose(self, entries: Sequence[Entry]) -> Found:
         """The best usable kernel of entries that all fit the request."""
-        from tilewright.backends.cpu.device import device_model
-        from tilewright.backends.cpu.targets import runs_here
-        from tilewright.core import ABI_VERSION
-
         if not entries:
             return Found(None, "nothing was tuned for it")
         here = [e for e in entries if runs_here(e.target)]
@@ -309,13 +302,10 @@ class Resolver:
 
     def _loaded(self, entry: Entry) -> LoadedKernel:
         """A stored kernel. Raises ``DatabaseError`` for one that cannot be loaded."""
-        from tilewright.backends.cpu.loader import LoadError, load_bytes
-
         try:
             code = self.store.code(entry.sha256)
             launch = {k: int(v) for k, v in entry.schedule.launch}
-            with steady:
-                return load_bytes(code, entry.sha256).kernel(entry.program, launch, entry.target.threads)
+            return load_bytes(code, entry.sha256).kernel(entry.program, launch, entry.target.threads)
         except LoadError as e:
             raise DatabaseError(
                 f"the kernel of {entry.op} {entry.label} in {self.store.path} cannot be loaded: {e.message}",
@@ -339,7 +329,8 @@ class Resolver:
 
     def _untuned(self, workload: Workload, reason: str) -> Served:
         """What answers a workload that has no tuned kernel: a default of the cache, or compiled now where asked for."""
-        from tilewright.runtime.defaults import compile_default, find_default
+        with steady:
+            from tilewright.runtime.defaults import compile_default, find_default
 
         explanation = Explanation("fallback", reason, workload.op, dict(workload.params))
         try:
@@ -399,12 +390,6 @@ class Resolver:
             self._served.clear()
 
 
-def _built_in_names() -> tuple[str, ...]:
-    from tilewright.kernels.operators import OPERATORS
-
-    return OPERATORS
-
-
 def _stored_workload(store: Kernels, entry: Entry) -> Workload:
     for workload in store.workloads(entry.op):
         if workload.key == entry.workload_key:
@@ -447,7 +432,7 @@ def _unknown(op: str, given: Mapping[str, Any], store: Kernels) -> UsageError:
     """No such operator, or an operator known only with other parameters."""
     known = store.workloads(op)
     if not known:
-        names = sorted({*store.names(), *_built_in_names()})
+        names = sorted({*store.names(), *OPERATORS})
         return UsageError(
             f"unknown operator {op!r}",
             f"{nearest(op, names)}Known here are {', '.join(names)}; tune your own as FILE.py:function",

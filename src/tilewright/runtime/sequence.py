@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu.loader import Block, Call, LoadedKernel, Memory, run_calls
 from tilewright.core import TensorSpec, UsageError
+from tilewright.forking import ForkLock
 from tilewright.runtime.checked import address, empty, storage
 from tilewright.runtime.memory_plan import ALIGN, Lifetime, planned
-
-if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import Block, LoadedKernel
 
 Array = np.ndarray[Any, Any]
 
@@ -45,12 +43,10 @@ class KernelSequence:
         outputs: Sequence[str],
         views: Mapping[str, str] | None = None,
     ) -> None:
-        from tilewright.backends.cpu.loader import Call, Memory
-
         if not steps:
             raise UsageError("a sequence has no kernels", "Give one at least")
         self._values, self._views = dict(values), dict(views or {})
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._align = max(s.kernel.program.align for s in steps)
         written = {s.output for s in steps}
         self.outputs = tuple(outputs)
@@ -99,8 +95,6 @@ class KernelSequence:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs for these inputs. Raises ``UsageError`` for arrays that do not fit, ``LaunchError``."""
-        from tilewright.backends.cpu.loader import run_calls
-
         given = {n: self._checked(n, inputs) for n in self.inputs}
         made = {n: empty(self._values[n].shape, storage(self._values[n].dtype), ALIGN) for n in self._stored}
         with self._lock:

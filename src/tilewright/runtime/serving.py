@@ -6,10 +6,11 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu.loader import LoadedKernel, process_host
 from tilewright.core import TensorSpec, Workload
 from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.runtime import numpy_fallback, pycall
@@ -18,9 +19,6 @@ from tilewright.runtime.checked import Checked, address, empty, signature, stora
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.limits import Look, looking
 from tilewright.runtime.stats import Tally
-
-if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel
 
 Array = np.ndarray[Any, Any]
 
@@ -106,8 +104,6 @@ def _native(
 
     ``bound``: tensors given once, by address.
     """
-    from tilewright.backends.cpu.loader import process_host
-
     align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
     taken, given = ([pycall.Tensor(s.shape, storage(s.dtype)) for s in specs] for specs in (inputs, checked.outputs))

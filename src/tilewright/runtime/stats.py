@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from tilewright.runtime.forking import ForkLock
+from tilewright.forking import ForkLock
 from tilewright.serialization import Json
 
 TIERS = ("exact", "range", "nearest", "foreseen", "default", "fallback")

@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote
 
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, Workload
+from tilewright.forking import ForkLock, steady
 from tilewright.runtime.entry import Entry, Shapes, entry_of
-from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.pins import read_pins
 from tilewright.runtime.trust import require_trust
 

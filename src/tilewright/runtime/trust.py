@@ -6,7 +6,9 @@ its reader or root, through every folder that leads to it.
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -84,9 +86,6 @@ def _private_group(status: os.stat_result) -> bool:
 
     Many systems give each user one and make new files writable by it.
     """
-    import grp
-    import pwd
-
     if status.st_uid == 0 or status.st_gid == 0:
         return False
     try:
@@ -97,8 +96,6 @@ def _private_group(status: os.stat_result) -> bool:
 
 
 def _user(uid: int) -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

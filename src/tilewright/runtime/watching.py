@@ -10,7 +10,7 @@ import weakref
 from typing import Protocol
 
 from tilewright.core import TilewrightError
-from tilewright.runtime.forking import ForkLock
+from tilewright.forking import ForkLock
 
 EVERY = 0.4
 """Seconds between two looks."""

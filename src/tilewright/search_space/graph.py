@@ -12,11 +12,11 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Protocol
 
+from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule
 
 EDGE_LIMIT = 500_000

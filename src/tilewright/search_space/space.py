@@ -6,10 +6,10 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
 from tilewright.search_space.graph import Component, component, paths
 from tilewright.search_space.graph import nearest as nearest_option

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
 from tilewright.search_space.space import SearchSpace
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -379,8 +380,6 @@ def _known() -> dict[Any, Import]:
         found[getattr(aten.pow, overload)] = _one("pow", "self", "exponent")
     found[aten.sum.dim_IntList], found[aten.mean.dim] = _reduction("sum"), _reduction("mean")
     found[aten.amax.default], found[aten.amin.default] = _reduction("amax"), _reduction("amin")
-    import operator
-
     found[operator.getitem] = _first
     return found
 

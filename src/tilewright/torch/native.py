@@ -23,7 +23,7 @@ from tilewright.backends.confine import scratch
 from tilewright.backends.cpu.compiler import SUPPORT, CompileError, Compiler, find_compiler, run_compiler, support_hash
 from tilewright.backends.toolchain import CompileTimeout
 from tilewright.core import TilewrightError, digest
-from tilewright.runtime.forking import ForkLock
+from tilewright.forking import ForkLock
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel

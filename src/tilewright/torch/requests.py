@@ -15,6 +15,7 @@ import torch
 from tilewright.core import UsageError, Workload
 from tilewright.graph import GraphBuilder
 from tilewright.graph.groups import state_nodes, workload_of
+from tilewright.kernels.operators import get_operator
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 """The dtypes that are served, by PyTorch's name and ours."""
@@ -52,8 +53,6 @@ def request(name: str, args: Arguments) -> Request:
     op, params, places = _RECOGNISERS[name](*args)
     if mixed:
         return _mixed(op, params, places, args)
-    from tilewright.kernels.operators import get_operator
-
     try:
         return Request(get_operator(op).workload(**params, dtype=DTYPES[dtype]), places)
     except UsageError as e:  # what does not fit together: PyTorch names it
@@ -62,8 +61,6 @@ def request(name: str, args: Arguments) -> Request:
 
 def similar(name: str, args: Arguments) -> tuple[str, list[tuple[int, ...]], dict[str, Any]] | None:
     """The operator of ours for such shapes whatever the tensors' types, its inputs' shapes and its attributes."""
-    from tilewright.kernels.operators import get_operator
-
     try:
         op, params, _ = _RECOGNISERS[name](*args)
         workload = get_operator(op).workload(**params)

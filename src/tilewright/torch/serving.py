@@ -11,9 +11,9 @@ import torch
 
 import tilewright
 from tilewright.core import TilewrightError
+from tilewright.forking import ForkLock
 from tilewright.runtime import Library
 from tilewright.runtime.checked import storage
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.missed import warn
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served

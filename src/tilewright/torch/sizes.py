@@ -16,9 +16,9 @@ import torch
 from torch.fx import Graph, GraphModule, Node, Proxy
 
 from tilewright.core import TilewrightError, Workload
+from tilewright.forking import ForkLock
 from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import from_program
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import imported
 from tilewright.torch.placed import Call, Placed

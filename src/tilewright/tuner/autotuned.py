@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tilewright.backends.arrays import arrays_of, backend_name
 from tilewright.backends.locks import DeviceLock
 from tilewright.core import UsageError, Workload
+from tilewright.forking import ForkLock
 from tilewright.paths import default_path
 from tilewright.runtime import Library
 from tilewright.runtime.foreign import borrow
@@ -40,7 +40,7 @@ class Autotuned:
         self.__doc__ = operator.doc
         self._db, self._threads, self._how = db, threads, how
         self._plans: dict[Any, Callable[..., Any]] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def __repr__(self) -> str:
         return f"<autotuned operator {self.__name__}>"

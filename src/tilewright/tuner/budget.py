@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SHORT = 2.0
-"""Trials that a final of one kernel takes as long as: it is built alone, checked, timed and stored."""
-BUILT = 0.2
-"""The same where there is one trial: that was built alone, and the final finds what was compiled."""
-FULL = 4.0
-"""Finals of one kernel that a final between several takes as long as."""
+SHORT = 6.0
+"""Duration of the shortest final, in trials: two kernels are built alone, checked and compared."""
+BUILT = 0.9
+"""Duration of a final after a single trial, in trials: its kernel is already compiled."""
+REHEARSED = {SHORT: 0.25, BUILT: 0.5}
+"""Share of a final's duration that building one kernel alone and checking it takes, for both kinds of final."""
+FULL = 2.5
+"""Duration of a final between eight kernels, in shortest finals."""
 SHARE = 0.2
 """The most of a budget that is kept for full finals."""
 FIRST = 4
@@ -32,20 +34,34 @@ class Budget:
         self._end = now() + seconds
         self._trials: dict[str, tuple[int, float]] = {}
         self._over: set[str] = set()
-        self._pace, self._rehearsed = 1.0, False
+        self._pace: dict[float, float] = {}
 
     def took(self, run: str, trials: int, seconds: float) -> None:
         """Trials of a run, building included, took so long. From its first ones on its final has a share."""
         count, before = self._trials.get(run, (0, 0.0))
         self._trials[run] = count + trials, before + seconds
 
-    def short(self, run: str) -> float:
-        """Seconds that the shortest final of a run is expected to take; 0 where nothing is known yet."""
+    def short(self, run: str, more: bool = False) -> float:
+        """Expected duration of a run's shortest final in seconds; 0 before the first trial of any run. ``more``: after
+        another trial of the run."""
         count, seconds = self._trials.get(run, (0, 0.0))
-        if not count:  # as of a trial of the others
-            known = [v for v in self._trials.values() if v[0]]
-            count, seconds = len(known), sum(seconds / n for n, seconds in known)
-        return self._pace * seconds / count * (BUILT if count == 1 else SHORT) if count else 0.0
+        each = seconds / count if count else self._mean
+        kind = SHORT if more else self._kind(run)
+        return self._paced(kind) * kind * each
+
+    @property
+    def _mean(self) -> float:
+        """Seconds of a trial, of the runs that have some."""
+        known = [seconds / n for n, seconds in self._trials.values() if n]
+        return sum(known) / len(known) if known else 0.0
+
+    def _kind(self, run: str) -> float:
+        count, _ = self._trials.get(run, (self.first, 0.0))
+        return BUILT if count == 1 else SHORT
+
+    def _paced(self, kind: float) -> float:
+        """Ratio of actual to expected duration of one kind of final; the other kind's ratio before it is known."""
+        return self._pace.get(kind, max(self._pace.values(), default=1.0))
 
     @property
     def left(self) -> float:
@@ -53,12 +69,15 @@ class Budget:
         shorts = self._shorts
         return self._end - self.now() - max(shorts, min(SHARE * self.seconds, FULL * shorts))
 
+    def affords(self, run: str) -> bool:
+        """Whether there is time for another trial of a run, and for the longer final that a second trial leads to."""
+        return self.left >= self.short(run, more=True) - self.short(run)
+
     @property
     def room(self) -> bool:
         """Whether one more task can begin, and have the shortest final as those begun."""
-        known = [v for v in self._trials.values() if v[0]]
-        first = sum(seconds * min(1.0, self.first / count) for count, seconds in known) / max(1, len(known))
-        return not known or self._end - self.now() >= self._shorts + first + self.short("")
+        first = self._mean * self.first
+        return not first or self._end - self.now() >= self._shorts + first + self.short("")
 
     @property
     def _shorts(self) -> float:
@@ -70,21 +89,22 @@ class Budget:
         whole = sum(shorts.values())
         return max(0.0, self._end - self.now()) * (shorts.get(run, 0.0) / whole if whole else 1.0)
 
-    @property
-    def rehearsed(self) -> bool:
-        """Whether it is known how long a kernel takes that is built alone and checked."""
-        return self._rehearsed
+    def rehearsed(self, run: str) -> bool:
+        """Whether the duration of the run's kind of final is known."""
+        return self._kind(run) in self._pace
 
     def rehearsal(self, run: str, seconds: float) -> None:
-        """A kernel of a run was built alone and checked: half of the shortest final."""
-        self._rehearsed = True
-        expected = self.short(run)
-        if expected:
-            self._pace *= 2 * seconds / expected
+        """Building a run's kernel alone and checking it took ``seconds``: the shortest final's duration follows."""
+        self._correct(run, seconds / REHEARSED[self._kind(run)], 1.0)
 
     def held(self, run: str, seconds: float, finalists: int) -> None:
         """The final of a run took so long."""
-        expected = self.short(run)
-        if finalists == 1 and expected:
-            self._pace *= (seconds / expected) ** 0.5  # half way, as one final says little of the next
+        if finalists == 1:
+            self._correct(run, seconds, 0.5)  # half way, as one final says little of the next
         self._over.add(run)
+
+    def _correct(self, run: str, seconds: float, by: float) -> None:
+        """Correct the ratio of a final's kind by its duration in ``seconds``. ``by``: its weight, 0 to 1."""
+        expected, kind = self.short(run), self._kind(run)
+        if expected:
+            self._pace[kind] = self._paced(kind) * (seconds / expected) ** by

@@ -218,7 +218,7 @@ def _begun(
 def _tuned(
     tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None
 ) -> list[tuple[TuneResult | None, TilewrightError | None]]:
-    """Search all tasks and hold their finals. Where these leave time, tasks that were not reached get it."""
+    """Search all tasks and hold their finals. Time that the finals leave goes to tasks without a trial."""
     held: dict[int, tuple[TuneResult | None, TilewrightError | None]] = {}
     left = list(range(len(tunings)))
     while left:
@@ -288,7 +288,7 @@ def _search(
             break
         n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
         tuning = tunings[n]
-        if budget is not None and not tuning.session.history and not budget.room:
+        if budget is not None and not (budget.affords(tuning.run.id) if tuning.session.history else budget.room):
             live.remove(n)
             tuning.session.ended = "time"
             continue

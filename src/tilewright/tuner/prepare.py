@@ -11,7 +11,6 @@ import contextlib
 import json
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +35,7 @@ from tilewright.core import (
 )
 from tilewright.cost_model import COST_MODELS, get_cost_model
 from tilewright.cost_model.features import LEAST, static_of
+from tilewright.files import SHARED, replace_file
 from tilewright.kernels.templates import default_schedule, get_template, templates_for
 from tilewright.tuner.clock import Clock
 
@@ -333,8 +333,6 @@ def write(prepared: Prepared, folder: Path) -> Path:
         for k in prepared.kernels:
             to = folder / KERNELS / f"{k.artifact.sha256}.cubin"
             if not to.exists() or to.stat().st_size != os.path.getsize(k.artifact.path):
-                shutil.copyfile(k.artifact.path, to)
-        temporary = path.with_suffix(".json.new")
-        temporary.write_text(json.dumps(prepared.to_json(), indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+                replace_file(to, Path(k.artifact.path).read_bytes(), SHARED)
+        replace_file(path, (json.dumps(prepared.to_json(), indent=1) + "\n").encode(), SHARED)
     return path

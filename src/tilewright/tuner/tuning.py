@@ -141,22 +141,22 @@ class Tuning:
 
     def _more(self, trials: int | None) -> bool:
         """Search on; a first batch shows a budget how long trials and finals take."""
-        session = self.session
-        if self.budget is None or self.budget.rehearsed:
-            return session.search(trials)
-        before = len(session.history)
-        more = session.search(1)
+        session, made = self.session, 0
+        if self.budget is not None and not session.history:
+            made = self.budget.first if trials is None else min(self.budget.first, trials)
+            more = session.search(made)
+            self.rehearse()
+            if not more or made == trials:
+                return more
+        more = session.search(None if trials is None else trials - made)
         self.rehearse()
-        made = len(session.history) - before
-        if not more or (trials is not None and made >= trials):
-            return more
-        return session.search(None if trials is None else trials - made)
+        return more
 
     def rehearse(self) -> None:
         """Build and check the fastest kernel as the final does, which then finds it compiled: a budget learns how long
         that takes."""
         best, budget = self.session.best, self.budget
-        if best is None or budget is None or budget.rehearsed:
+        if best is None or budget is None or budget.rehearsed(self.run.id):
             return
         began, candidate = budget.now(), Candidate(self.task, best.schedule)
         built = self.tools.builder.build([candidate], alone=True)[0]

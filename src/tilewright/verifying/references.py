@@ -22,6 +22,7 @@ import numpy as np
 
 from tilewright import verifying
 from tilewright.core import digest
+from tilewright.files import replace_file
 from tilewright.kernels import expression, reference
 from tilewright.kernels.expression import expr
 from tilewright.kernels.expression.program import Program
@@ -112,9 +113,7 @@ class References:
         # Losing a reference costs its computation only: a full or read-only disk is no error here.
         with contextlib.suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary = self.folder / f".{name}.{os.getpid()}"
-            temporary.write_bytes(hashlib.sha256(data).digest() + data)
-            os.replace(temporary, self.folder / f"{name}.npy")
+            replace_file(self.folder / f"{name}.npy", hashlib.sha256(data).digest() + data, sync=False)
 
 
 def compute(

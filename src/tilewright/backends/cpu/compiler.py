@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.confine import MEMORY, confined, environment, one_line, scratch
 from tilewright.backends.cpu.targets import COMMON_FLAGS, flags, host_arch
 from tilewright.backends.toolchain import DEADLINE, CompileError, CompileTimeout, first_error
+from tilewright.caching import cached_property
 from tilewright.core import Target, TilewrightError, digest
 
 SUPPORT = Path(__file__).parent / "support"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import itertools
 import os
 import sys
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 
 from tilewright.backends.cores import available_cores
 from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, evaluate
+from tilewright.forking import steady
 from tilewright.paths import cache_root
 
 CLOCKS = {"monotonic": 0, "cpu": 1}
@@ -110,7 +112,6 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tw_copy_bandwidth": (ctypes.c_double, (ctypes.c_size_t, ctypes.c_double)),
 }  # fmt: skip
 
-_lock = threading.RLock()
 _loaded: dict[str, LoadedLibrary] = {}
 _watched: ctypes.Array[Zone] | None = None
 _host: LoadedLibrary | None = None  # never closed: its pool's threads run its code
@@ -151,13 +152,13 @@ class LoadedLibrary:
         Its kernels must not be called afterwards. The library that owns the process's thread pool
         stays.
         """
-        with _lock:
+        with steady:
             self.uses -= 1
             if self.uses != 0 or self is _host:
                 return
             if _loaded.get(self.sha256) is self:
                 del _loaded[self.sha256]
-        _dlclose(self.handle)
+            _dlclose(self.handle)
 
 
 class LoadedKernel:
@@ -352,7 +353,7 @@ def run_calls(calls: ctypes.Array[Call]) -> None:
     """Run calls one after the other, in C where a loaded library can: the host first, whose threads then stay awake
     from one call to the next. Raises ``LaunchError``.
     """
-    with _lock:
+    with steady:
         libraries = (process_host(), *_loaded.values())
     able = next((x.handle for x in libraries if hasattr(x.handle, "tw_run_calls")), None)
     if able is not None:
@@ -412,7 +413,7 @@ def load_bytes(data: bytes, sha256: str | None = None, copy: bool = False) -> Lo
     if sha256 is not None and sha256 != actual:
         raise LoadError(f"library {sha256[:12]} is damaged: its bytes hash to {actual[:12]}", "Build it again")
     global _host  # noqa: PLW0603 - one pool a process is the point
-    with _lock:
+    with steady:
         found = None if copy else _loaded.get(actual)
         if found is not None:
             found.uses += 1
@@ -480,8 +481,6 @@ def _unique_fd_path(fd: int) -> str:
 
 
 def _seal(fd: int) -> None:
-    import fcntl
-
     with contextlib.suppress(OSError, AttributeError):
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)

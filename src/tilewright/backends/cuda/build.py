@@ -14,9 +14,9 @@ from typing import Any
 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import cubin, ptxas
-from tilewright.backends.cuda.nvrtc import DEADLINE, Nvrtc, find_nvrtc
+from tilewright.backends.cuda.nvrtc import Nvrtc, find_nvrtc
 from tilewright.backends.limits import Refusal
-from tilewright.backends.toolchain import Compiled, CompileError, Rejected
+from tilewright.backends.toolchain import DEADLINE, Compiled, CompileError, Rejected
 from tilewright.core import Pairs, Target, UsageError, Value, digest
 
 _FORMAT = 1  # of the note beside a cubin in the cache

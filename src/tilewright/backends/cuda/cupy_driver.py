@@ -13,6 +13,7 @@ from tilewright.backends.cuda import status
 from tilewright.backends.cuda.archs import limits_of
 from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunction, import_problem, release
 from tilewright.backends.driver import NoDriver, NotInstalled, Size, contiguous
+from tilewright.forking import steady
 from tilewright.installed import installed_version
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ class CupyDriver(CudaDriver):
                 f"pip uninstall {' '.join(installed)}, then install one of them",
             )
         try:
-            import cupy
-            from cupy.cuda import driver, runtime
+            with steady:
+                import cupy
+                from cupy.cuda import driver, runtime
         except ImportError as e:
             raise import_problem(next(iter(installed)), e, "Install it again") from None
         version = str(cupy.__version__)

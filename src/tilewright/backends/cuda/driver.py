@@ -6,7 +6,6 @@ queue up behind it, and the facts of a device are the same.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from tilewright.backends.driver import (
     Size,
 )
 from tilewright.core import Pairs, UsageError
+from tilewright.forking import ForkLock, steady
 
 DRIVERS = {
     "cupy": "tilewright.backends.cuda.cupy_driver:CupyDriver",
@@ -62,7 +62,9 @@ def get_driver(name: str | None = None) -> Driver:
 def _make(name: str) -> Driver:
     if name not in DRIVERS:
         raise UsageError(f"no CUDA driver {name!r}", f"Use one of {', '.join(DRIVERS)}")
-    return cast(Driver, resolve_name(DRIVERS[name])())
+    with steady:
+        driver = resolve_name(DRIVERS[name])
+    return cast(Driver, driver())
 
 
 # --------------------------------------------------------------------------- what the packages share
@@ -123,7 +125,7 @@ class CudaContext(ABC):
         self._version = driver.version
         self.errors, self.named, self._guarded = driver.errors, driver.named, driver.guarded
         self._blocker: Function | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def _facts(self, runtime: str, driver: int) -> Pairs:
         """``runtime``: the release of CUDA's runtime; ``driver``: CUDA's number of the release that the driver has."""

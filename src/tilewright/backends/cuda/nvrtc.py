@@ -1,6 +1,6 @@
 """NVRTC, NVIDIA's run-time compiler: CUDA C++ in, cubin out. It needs no GPU and no driver.
 
-The library is called through ctypes, which releases the interpreter's lock, so several threads compile at once.
+The library, called through ctypes, tells here what it knows, and compiles in worker processes (``compiler_worker.py``).
 Nothing that is found is executed: libraries are opened by path, in the order of :func:`candidates`.
 """
 
@@ -12,25 +12,23 @@ import importlib.util
 import os
 import re
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.backends.compiler_worker import LibraryCompiler
 from tilewright.backends.confine import one_line
-from tilewright.backends.toolchain import CompileError, CompileTimeout, first_error
+from tilewright.backends.toolchain import DEADLINE, CompileError, first_error
 from tilewright.core import TargetUnavailable, TilewrightError
-
-DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.1
 
 _VARIABLE = "TILEWRIGHT_NVRTC"
 _HINT = (
     "pip install 'tilewright[cuda13]' (or 'tilewright[cuda12]' for a driver of CUDA 12), install the CUDA toolkit and "
     f"set CUDA_HOME, or set {_VARIABLE} to the path of libnvrtc.so"
 )
-_CANCELLED = 16
+_OUT_OF_MEMORY = 1
 _MAJORS = (13, 12)  # CUDA releases whose libraries are looked for by name on the loader's path
 
 
@@ -81,13 +79,18 @@ class Nvrtc:
         return match is not None and int(match[1]) in self.archs
 
     def compile(self, source: str, options: Sequence[str], deadline: float = DEADLINE) -> tuple[bytes, str]:
-        """Cubin and log of one translation unit.
+        """Cubin and log of one translation unit, compiled by a worker process.
 
-        Raises ``CompileError`` with the first diagnostic, and ``CompileTimeout`` past ``deadline`` seconds. The
-        compiler looks at the clock between its steps; one long step of its assembler ends before it stops.
+        Raises ``CompileError`` with the first diagnostic, or where the source ends the compiler, and
+        ``CompileTimeout`` past ``deadline`` seconds.
         """
         if "\0" in source:
             raise CompileError("the source holds a zero byte")
+        worker = LibraryCompiler(self.name, "tilewright.backends.cuda.compile")
+        return worker.compile(source, (self.path, *options), deadline)
+
+    def compile_here(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
+        """Cubin and log, compiled in this process, which a source may end. Raises ``CompileError``."""
         program = ctypes.c_void_p()
         lib = self._library
         text = source.encode()
@@ -96,35 +99,16 @@ class Nvrtc:
         )
         try:
             encoded = [o.encode() for o in options]
-            with self._until(program, deadline):
-                status = lib.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
+            status = lib.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
             log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
-            if status == _CANCELLED:
-                raise CompileTimeout(f"{self.name} took more than {deadline:g} s and was stopped", log)
+            if status == _OUT_OF_MEMORY:
+                raise MemoryError
             if status != 0:
                 said = log if log.strip() else f"{self.name}: {self._error(status)}"
                 raise CompileError(first_error(said, 1), log)
             return self._bytes(program, "CUBIN"), log
         finally:
             lib.nvrtcDestroyProgram(ctypes.byref(program))
-
-    @contextlib.contextmanager
-    def _until(self, program: ctypes.c_void_p, deadline: float) -> Iterator[None]:
-        if not hasattr(self._library, "nvrtcSetFlowCallback"):  # new in CUDA 12.8: older ones run to their end
-            yield
-            return
-        # The compiler asks this callback thousands of times whether to stop. A Python function would wait for the
-        # interpreter's lock each time; strlen of a two-byte buffer answers 0, and 1 once the timer has set it.
-        flag = ctypes.create_string_buffer(2)
-        answer = ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p)
-        self._check(self._library.nvrtcSetFlowCallback(program, answer, ctypes.addressof(flag)), "nvrtcSetFlowCallback")
-        timer = threading.Timer(deadline, lambda: ctypes.memset(flag, 1, 1))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
     def _load_builtins(self) -> None:
         # NVRTC opens this companion by its bare name; some releases do not look beside themselves for it.
@@ -168,9 +152,6 @@ class Nvrtc:
             function.restype, function.argtypes = i, arguments
         self._library.nvrtcGetErrorString.restype = text
         self._library.nvrtcGetErrorString.argtypes = (i,)
-        if hasattr(self._library, "nvrtcSetFlowCallback"):
-            self._library.nvrtcSetFlowCallback.restype = i
-            self._library.nvrtcSetFlowCallback.argtypes = (p, p, p)
 
 
 # --------------------------------------------------------------------------- finding it
@@ -225,7 +206,7 @@ def find_nvrtc(arch: str | None = None) -> Nvrtc:
     given = bool(os.environ.get(_VARIABLE, "").strip())
     for place in candidates():
         try:
-            found.append(_open(place.path))
+            found.append(opened(place.path))
         except TilewrightError as e:
             # A name that the loader does not know is no problem; a file that does not open is one.
             if os.path.isabs(place.path) or given:
@@ -254,7 +235,8 @@ def find_nvrtc(arch: str | None = None) -> Nvrtc:
 
 
 @lru_cache(maxsize=16)
-def _open(path: str) -> Nvrtc:
+def opened(path: str) -> Nvrtc:
+    """The library at a path, opened once."""
     return Nvrtc(path)
 
 

@@ -15,6 +15,7 @@ from tilewright.backends.cuda.archs import limits_of
 from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunction, import_problem
 from tilewright.backends.driver import LoadError, NotInstalled, Size, contiguous
 from tilewright.core import UsageError
+from tilewright.forking import steady
 from tilewright.installed import installed_version
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class PycudaDriver(CudaDriver):
             raise NotInstalled("PyCUDA is not installed", _RECIPE)
         self.version = version
         try:
-            import pycuda.driver as cuda
+            with steady:
+                import pycuda.driver as cuda
         except ImportError as e:
             raise import_problem("PyCUDA", e, f"Build it again: {_RECIPE}") from None
         self.cuda: Any = cuda

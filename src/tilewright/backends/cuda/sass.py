@@ -17,10 +17,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 
 from tilewright.backends.confine import one_line
+from tilewright.caching import cached_property
 from tilewright.core import TargetUnavailable, TilewrightError
 
 _VARIABLE = "TILEWRIGHT_NVDISASM"

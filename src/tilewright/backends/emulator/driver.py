@@ -13,7 +13,6 @@ import mmap
 import os
 import struct
 import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +34,7 @@ from tilewright.backends.driver import (
 from tilewright.backends.emulator.run import parse_order
 from tilewright.backends.emulator.tensor_map import tensor_map_bytes
 from tilewright.core import Pairs
+from tilewright.forking import ForkLock
 
 MODEL = "emulator"
 _VARIANT = "sm_90a"  # whose limits it claims
@@ -73,7 +73,7 @@ class EmulatorContext:
         self.facts: Pairs = (("driver", driver.name),)
         self._room = memory
         self._allocations: dict[int, tuple[int, int, int]] = {}  # address -> size, mapping, its size
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
         self._failure: DeviceError | None = None
 
     def check(self) -> None:

@@ -1,35 +1,33 @@
-"""The driver's compiler in a process that may die of it: ``python -m ... VARIANT OUTPUT OPTIONS... < SOURCE``.
-
-Exit status 0: the artifact was written; 3: the source is at fault, with the compiler's log on standard error.
-"""
+"""A driver's compiler in a worker process, which may die of a source."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Sequence
 
+from tilewright.backends.compiler_worker import serve
+from tilewright.backends.confine import one_line
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.code import packed
+from tilewright.backends.toolchain import CompileError
 
 
-def main(argv: list[str]) -> int:
-    """Compile standard input for a device."""
-    cl, device = devices.pyopencl(), devices.find(argv[1])
-    program = cl.Program(cl.Context([device.handle]), sys.stdin.read())
+def compiled(source: str, arguments: Sequence[str]) -> tuple[bytes, str]:
+    """Artifact of a source. ``arguments``: the device's variant, then the compiler's options."""
+    cl, device = devices.pyopencl(), devices.find(arguments[0])
+    program = cl.Program(cl.Context([device.handle]), source)
     try:
-        program.build(argv[3:], cache_dir=False)
+        program.build(list(arguments[1:]), cache_dir=False)
     except cl.Error as e:
-        print(e, file=sys.stderr)
-        return 3
+        lines = [x for x in str(e).splitlines() if "error" in x.lower()]
+        raise CompileError(one_line((lines or ["the OpenCL compiler failed"])[0]), str(e)) from None
     i = cl.kernel_work_group_info
     facts = {"shared_bytes": i.LOCAL_MEM_SIZE, "private_bytes": i.PRIVATE_MEM_SIZE, "max_threads": i.WORK_GROUP_SIZE}
     kernels = {
         k.function_name: {name: int(k.get_work_group_info(what, device.handle)) for name, what in facts.items()}
         for k in program.all_kernels()
     }
-    Path(argv[2]).write_bytes(packed(program.binaries[0], device.version, kernels))
-    return 0
+    return packed(program.binaries[0], device.version, kernels), ""
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    serve(compiled)

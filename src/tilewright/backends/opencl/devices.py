@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.backends.classes import slug
 from tilewright.backends.driver import NoDriver, NotInstalled
 from tilewright.core import Pairs, Target, TargetUnavailable, UsageError
+from tilewright.forking import steady
 
 _MEND = "Install an OpenCL driver (PoCL runs on any processor: apt-get install pocl-opencl-icd), or use --target cpu"
 _THREADS = 1024  # a block's, at most: schedule spaces are made for no more
@@ -55,7 +56,8 @@ class OpenClDevice:
 def pyopencl() -> Any:
     """The package. Raises ``NotInstalled``, and ``NoDriver`` where it does not import."""
     try:
-        import pyopencl as cl
+        with steady:
+            import pyopencl as cl
     except ModuleNotFoundError:
         raise NotInstalled("pyopencl is not installed", "pip install 'tilewright[opencl]'") from None
     except ImportError as e:

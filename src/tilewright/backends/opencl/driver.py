@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +23,7 @@ from tilewright.backends.driver import (
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.code import unpacked
 from tilewright.core import Pairs, UsageError
+from tilewright.forking import ForkLock
 
 _ALIGN = 256
 _TYPES: Mapping[str, Any] = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
@@ -198,7 +198,7 @@ class OpenClFunction:
         self._count = int(kernel.num_args)
         self._symbol = symbol
         self._set: Any = None
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None) -> None:
         cl, context, parameters = self._context._cl, self._context, arguments.parameters

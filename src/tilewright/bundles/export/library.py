@@ -30,6 +30,7 @@ from tilewright.bundles.contents import source_of
 from tilewright.bundles.export.functions import Function
 from tilewright.bundles.export.texts import ERRORS, header, implementation
 from tilewright.core import Artifact, Target, TilewrightError, UsageError, digest
+from tilewright.files import SHARED, replace_file
 from tilewright.runtime.bundle.reader import Bundle
 
 _DEADLINE = 120.0  # seconds of one compiler
@@ -90,7 +91,7 @@ def write_c(library: CLibrary, folder: Path, name: str) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, data in files.items():
-            (folder / file).write_bytes(data)
+            replace_file(folder / file, data, SHARED)
     except OSError as e:
         raise TilewrightError(f"cannot write into {folder}: {e.strerror}", "Name another folder") from e
     return [folder / file for file in files]

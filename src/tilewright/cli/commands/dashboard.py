@@ -46,7 +46,7 @@ _NEEDS = ("starlette", "uvicorn", "jinja2", "pygments", "prometheus_client")
     type=click.IntRange(1, 10000),
     default=200,
     show_default=True,
-    help="At a time; an open live page takes one.",
+    help="At a time; an open live page takes one. One address may hold a tenth.",
 )
 @click.option("--optuna", is_flag=True, help="Serve Optuna's own dashboard of the database instead (loopback only).")
 @click.option("--optuna-port", type=click.IntRange(0, 65535), default=8766, show_default=True)
@@ -86,7 +86,8 @@ def command(
     _require_extra()
     from tilewright.dashboard.app import create_app
     from tilewright.dashboard.farm_source import FarmSource
-    from tilewright.dashboard.serving.serve import Limits, open_place, serve
+    from tilewright.dashboard.serving.connections import Limits
+    from tilewright.dashboard.serving.serve import open_place, serve
 
     Database.open(where, create=False, readonly=True).close()  # before anything listens
     farm = FarmSource(address, certs_for(address, certs)) if address else None

@@ -10,6 +10,7 @@ from tilewright.cli.options import db_option, json_option, open_database, target
 from tilewright.cli.output import console, emit_json, report, say
 from tilewright.core import Target, TilewrightError
 from tilewright.database.text import safe_text
+from tilewright.files import SHARED, replace_file
 
 
 @click.group("model")
@@ -86,7 +87,7 @@ def export(file: Path, db: str | None, target: str, threads: int, as_json: bool)
     with open_database(db) as database:
         data = models.stored(database, _target(target, threads)).save()
     try:
-        file.write_bytes(data)
+        replace_file(file, data, SHARED)
     except OSError as e:
         raise TilewrightError(f"{file} cannot be written: {e.strerror or e}") from e
     report(as_json, {"file": str(file), "bytes": len(data)}, f"{file}: {len(data)} bytes")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.caching import cached_property
 from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
 from tilewright.cli.output import emit_json, say
 from tilewright.core import TrialRecord, UsageError

@@ -212,13 +212,13 @@ class Attempts:
 
     def wait(self, address: str) -> int:
         """Seconds until this client may try again; 0 if it may now."""
-        failed = self._failed.get(_network(address), ())
+        failed = self._failed.get(network_of(address), ())
         recent = [t for t in failed if t > self._clock() - ATTEMPTS_SECONDS]
         return 0 if len(recent) < ATTEMPTS else max(1, math.ceil(recent[0] + ATTEMPTS_SECONDS - self._clock()))
 
     def failed(self, address: str) -> None:
         now = self._clock()
-        name = _network(address)
+        name = network_of(address)
         times = self._failed.pop(name, deque(maxlen=ATTEMPTS))
         times.append(now)
         self._failed[name] = times  # the latest last
@@ -228,7 +228,8 @@ class Attempts:
             del self._failed[old]
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """What counts as one client: an IPv4 address, or an IPv6 network of 64 bits."""
     plain = _plain(address)
     return str(IPv6Address(int(IPv6Address(plain)) >> 64 << 64)) if ":" in plain and ip_of(plain) is not None else plain
 

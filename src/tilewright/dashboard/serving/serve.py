@@ -1,4 +1,4 @@
-"""Serving the dashboard: where it may listen, and a server that no single client can hold up."""
+"""Serving the dashboard: where it may listen, and the server."""
 
 from __future__ import annotations
 
@@ -8,54 +8,30 @@ import resource
 import signal
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tilewright.core import UsageError
-from tilewright.dashboard.errors import DashboardError, cannot_listen, refuse
+from tilewright.dashboard.errors import DashboardError, cannot_listen
 from tilewright.dashboard.serving.access import (
     MAKE_TOKEN,
     MOST_HEADERS,
     Access,
-    client_of,
-    headers_of_safety,
     read_token,
     require_token,
     split_host,
 )
+from tilewright.dashboard.serving.connections import DEFAULT, Arrivals, Limits, Listener
 from tilewright.farm.errors import FarmError
 from tilewright.farm.pki.private_files import require_private
 
 PORT = 8765
-CONNECTIONS = 200
 _IDLE_SECONDS = 5  # between two requests of one connection
 _STOP_SECONDS = 3  # for answers under way, once the server is told to stop
-
-
-@dataclass(frozen=True)
-class Limits:
-    """``connections``: those that are answered, streams included; ``spare`` more are told that there are too many.
-
-    ``request_seconds``: for a whole request to arrive, and for a TLS handshake. ``unread_seconds``: how long a client
-    may leave what was sent to it unread (Linux).
-    """
-
-    connections: int = CONNECTIONS
-    spare: int = 50
-    request_seconds: float = 10.0
-    unread_seconds: float = 60.0
-
-    @property
-    def streams(self) -> int:
-        """How many live pages one client may have open: some places are left to others."""
-        return max(4, 3 * self.connections // 4)
 
 
 # --------------------------------------------------------------------------- where it may listen
@@ -164,28 +140,31 @@ def _tls_context(cert: Path, key: Path) -> ssl.SSLContext:
 # --------------------------------------------------------------------------- the server
 
 
-def serve(app: Any, place: Place, limits: Limits = Limits(), ready: Callable[[str], None] = lambda _url: None) -> None:
+def serve(app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None) -> None:
     """Serve until Ctrl-C, SIGTERM or ``Server.stop``; streams end at once, other answers within seconds."""
     make_server(app, place, limits, ready).run()
 
 
 def make_server(
-    app: Any, place: Place, limits: Limits = Limits(), ready: Callable[[str], None] = lambda _url: None
+    app: Any, place: Place, limits: Limits = DEFAULT, ready: Callable[[str], None] = lambda _url: None
 ) -> Server:
     """A server that has not begun. ``ready`` is called with the address once it listens."""
     _need_files(limits)
+    # Behind a proxy all clients have the proxy's address.
+    listener = Listener(place.listener, limits, limits.connections if place.access.behind_proxy else limits.share)
     config = uvicorn.Config(
-        _Marking(app, limits, place.access.behind_proxy),
-        lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
+        Arrivals(app, listener), lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
         log_level="error", access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS, h11_max_incomplete_event_size=MOST_HEADERS,
     )  # fmt: skip
-    return Server(config, place, limits, ready)
+    config.load()
+    config.ssl = place.tls
+    return Server(config, listener, lambda: ready(place.url))
 
 
 def _need_files(limits: Limits) -> None:
     """See to it that so many connections can be open at a time, the database's files beside them."""
-    wanted = limits.connections + limits.spare + 150
+    wanted = limits.connections + 200
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
@@ -198,16 +177,15 @@ def _need_files(limits: Limits) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server with limits of its own, on a socket that is bound already."""
+    """uvicorn's server on a socket that listens already, which ends live pages when it is told to stop."""
 
-    def __init__(self, config: uvicorn.Config, place: Place, limits: Limits, ready: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, listener: Listener, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._place = place
-        self._limits = limits
+        self.listener = listener
         self._ready = ready
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.run(self.serve(sockets))
+        asyncio.run(self.serve(sockets or [self.listener]))
 
     def stop(self) -> None:
         """Stop in good order; at once the second time. May be called from any thread."""
@@ -215,30 +193,20 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await self.lifespan.startup()
-        if self.lifespan.should_exit:
-            raise DashboardError("the dashboard did not start", "What stopped it is said above")
-        tls = self._place.tls
-        own: dict[str, Any] = {}
-        if tls is not None:
-            own = {"ssl": tls, "ssl_handshake_timeout": self._limits.request_seconds, "ssl_shutdown_timeout": 2.0}
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: _Connection(self.config, self.server_state, self.lifespan.state, self._limits),
-            sock=self._place.listener, backlog=128, **own,
-        )  # fmt: skip
-        self.servers = [server]
-        self.started = True
-        self._ready(self._place.url)
+        await super().startup(sockets)
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for c in list(self.server_state.connections):
-            if isinstance(c, _Connection) and c.streams:
-                c.transport.abort()  # its browser comes back when there is a server again
+        for connection in self.listener.connections():
+            if connection.streams:
+                connection.end()  # its browser comes back when there is a server again
         await super().shutdown(sockets)
-        for c in list(self.server_state.connections):
-            c.transport.abort()
-        await asyncio.sleep(0)
+        for connection in self.listener.connections():
+            connection.end()
+        for _ in range(100):
+            if not self.listener.connections(ended=True):
+                break
+            await asyncio.sleep(0.01)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -248,127 +216,3 @@ class Server(uvicorn.Server):
             for s in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(s, self.stop)
         yield
-
-
-class _Marking:
-    """Notes on a request that its answer is a stream of events, which ends only when somebody ends it.
-
-    No client's streams take all places: of one that has as many as it may, the next is refused. Behind a proxy all
-    clients are the proxy.
-    """
-
-    KEY = "tilewright.stream"
-
-    def __init__(self, app: Any, limits: Limits, behind_proxy: bool) -> None:
-        self._app = app
-        self._most = limits.connections if behind_proxy else limits.streams
-        self._open: Counter[str] = Counter()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        client = client_of(scope) if scope["type"] == "http" else ""
-        full = False
-
-        async def marking(message: Any) -> None:
-            nonlocal full
-            if message["type"] == "http.response.start":
-                headers = message.get("headers", ())
-                stream = any(k.lower() == b"content-type" and v.startswith(b"text/event-stream") for k, v in headers)
-                full = stream and self._open[client] >= self._most
-                if full:
-                    again = [("Retry-After", "10"), ("Connection", "close"), *headers_of_safety()]
-                    await refuse(send, 503, "This client has as many live pages open as it may", again)
-                    raise _Full
-                scope[self.KEY] = stream
-                self._open[client] += stream
-            await send(message)
-
-        try:
-            await self._app(scope, receive, marking)
-        except _Full:
-            pass
-        finally:
-            if scope.get(self.KEY):
-                self._open[client] -= 1
-                self._open += Counter()  # let go of those that have none
-
-
-class _Full(Exception):
-    """A stream that was refused: nothing more of it is made."""
-
-
-class _Connection(H11Protocol):
-    """One connection, within the limits."""
-
-    def __init__(self, config: uvicorn.Config, state: Any, app_state: dict[str, Any], limits: Limits) -> None:
-        super().__init__(config, state, app_state)
-        self._limits = limits
-        self._deadline: asyncio.TimerHandle | None = None
-
-    @property
-    def streams(self) -> bool:
-        """Whether it carries a stream of events now."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        return answering and bool(self.cycle.scope.get(_Marking.KEY))
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        raw = transport.get_extra_info("socket")
-        if raw is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Ends connections whose client is gone without a word, or leaves what it gets unread.
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self._limits.unread_seconds))
-        if len(self.connections) > self._limits.connections:
-            self._make_room()
-        if len(self.connections) > self._limits.connections + self._limits.spare:
-            transport.abort()
-            return
-        if len(self.connections) > self._limits.connections:
-            self.app = _busy
-        self._deadline = self.loop.call_later(self._limits.request_seconds, self._late)
-
-    def _make_room(self) -> None:
-        """Close a connection that waits for another request of its client: browsers keep some for a while."""
-        for c in self.connections:
-            if isinstance(c, _Connection) and c.timeout_keep_alive_task is not None:
-                c.timeout_keep_alive_handler()
-                self.connections.discard(c)
-                return
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        # The time counts from a request's first byte to its last, however many come between.
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._on_time()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(self._limits.request_seconds, self._late)
-
-    def _on_time(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, with the headers that every answer has; not in the middle of another answer."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.abort()
-            return
-        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Connection", "close"), *headers_of_safety()]
-        answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
-        for event in (answer, h11.Data(data=msg.encode("ascii")), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
-
-    def _late(self) -> None:
-        self._deadline = None
-        self.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._on_time()
-        super().connection_lost(exc)
-
-
-async def _busy(scope: Any, _receive: Any, send: Any) -> None:
-    if scope["type"] == "http":
-        headers = [("Retry-After", "10"), ("Connection", "close"), *headers_of_safety()]
-        await refuse(
-            send, 503, "The dashboard has as many connections as it takes. Try again in a little while", headers
-        )

@@ -32,8 +32,9 @@ from tilewright.farm.pki.identity import (
     list_json,
     read_issued,
 )
-from tilewright.farm.pki.private_files import explained, locked, replace_files, require_private
+from tilewright.farm.pki.private_files import explained, require_private
 from tilewright.farm.pki.revocations import WARNING_DAYS, RevocationList, Revocations
+from tilewright.files import locked, replace_files
 
 LEAF_DAYS = 365
 AUTHORITY_DAYS = 3650

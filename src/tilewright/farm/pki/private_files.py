@@ -1,12 +1,10 @@
-"""Files that hold secrets: written whole or not at all, and closed to other users."""
+"""Files that hold secrets: closed to other users, and what the system says of them."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from tilewright.farm.errors import FarmError
@@ -24,31 +22,6 @@ def require_private(path: Path) -> None:
         raise FarmError(f"the key {path} belongs to another user", f"Run `chown {os.geteuid()} {path}`")
     if status.st_mode & (0o077 if mine else 0o037):
         raise FarmError(f"the key {path} is open to other users", f"Run `chmod 600 {path}`")
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Alone in a folder. Locking the folder itself leaves no file behind."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files of mode 0600. All are on disk before the first takes its place: a full disk spoils none."""
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder, ignore_cleanup_errors=True) as drafts:  # of mode 0700
-        for name, data in files.items():
-            draft = Path(drafts, name)
-            draft.touch(mode=0o600)
-            with draft.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        for name in files:
-            os.replace(Path(drafts, name), folder / name)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tilewright.farm.errors import FarmError, Refused, Stale
 from tilewright.farm.pki.identity import CLOCKS, DAY, Peer, minute, read_list
-from tilewright.farm.pki.private_files import locked, replace_files
+from tilewright.files import locked, replace_files
 
 WARNING_DAYS = 30  # how long before its end a certificate, or the list, is worth a warning
 FRESH = 60.0  # seconds for which a list counts after a keeper has said that it is the newest

@@ -11,7 +11,7 @@ import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki.identity import CLOCKS, ISSUE_SERVER, RETIRED, Peer, minute
@@ -61,9 +61,22 @@ def find_credentials(certs: Path, *roles: str) -> Credentials:
     return credentials
 
 
-def client_context(credentials: Credentials) -> ssl.SSLContext:
-    """For connections to a server whose certificate names the host that was asked for."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which checks the server's certificate and its name
+class ClientContext(ssl.SSLContext):
+    """The context of one connection. ``shown``: the certificate of its other end (DER), empty until it is encrypted."""
+
+    shown = b""
+
+
+class _Noting(ssl.SSLObject):
+    def do_handshake(self) -> None:
+        super().do_handshake()
+        cast(ClientContext, self.context).shown = self.getpeercert(binary_form=True) or b""
+
+
+def client_context(credentials: Credentials) -> ClientContext:
+    """For a connection to a server whose certificate names the host that was asked for."""
+    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)  # which checks the server's certificate and its name
+    context.sslobject_class = _Noting
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
     try:

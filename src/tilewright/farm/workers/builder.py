@@ -16,8 +16,8 @@ from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cores import affinity
 from tilewright.backends.toolchain import DEADLINE, CompileError, Toolchain
 from tilewright.core import Target, TilewrightError, UsageError, digest
+from tilewright.farm.budgets import MESSAGE
 from tilewright.farm.link import Endpoint, Say
-from tilewright.farm.messages import LIMIT
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
 from tilewright.kernels.codegen.prelude import prelude
@@ -72,8 +72,8 @@ class Builder(Service):
             deadline = min(DEADLINE, float(payload["deadline"]))
             done = toolchain.compile(f"{prelude(target, emulated)}\n{source}", symbols, deadline)
             data = Path(done.path).read_bytes()
-            if len(data) > LIMIT:  # it travels in one message
-                raise CompileError(f"the compiled code has {len(data)} bytes, over the limit of {LIMIT}")
+            if len(data) > MESSAGE.most:  # it travels in one message
+                raise CompileError(f"the compiled code has {len(data)} bytes, over the limit of {MESSAGE.most}")
         except TilewrightError as e:
             said = {"error": {**e.to_json(), "reason": str(getattr(e, "reason", ""))}}
             host = type(e) is TilewrightError  # no disk space, a compiler that does not start: not the source's fault

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tilewright.backends import Peaks
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import Candidate, Failure, FailureKind, Outcome, Target, Task, UsageError
-from tilewright.farm.jobs import item_of, plain
+from tilewright.farm.jobs import item_of, outcome_json, plain
 from tilewright.farm.link import Endpoint, Say
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
@@ -120,10 +120,10 @@ class Runner(Service):
                         if incumbent is not None:
                             measurer.anchor(incumbent[0], float(payload["anchor"]))
                         outcomes = measurer.run(task, items, incumbent, payload.get("pairs"))
-                        return _reply({"outcomes": [o.to_json() for o in outcomes]}, outcomes)
+                        return _reply({"outcomes": [outcome_json(o) for o in outcomes]}, outcomes)
                     case "verify":
                         failure = measurer.verify(task, items[0])
-                        return _reply({"failure": failure and failure.to_json()}, [failure])
+                        return _reply({"failure": failure and outcome_json(failure)}, [failure])
                     case "duel":
                         found = measurer.compare(task, items[0], items[1], int(payload["sessions"]))
                         return _reply({"duel": found.to_json()})

@@ -17,10 +17,11 @@ from typing import Any
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
+from tilewright.farm.budgets import AHEAD, NEEDS, UNSTORED, OverBudget, cut
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
 from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, waited, waits
+from tilewright.farm.log import Log
 from tilewright.farm.messages import Seen
-from tilewright.farm.subjects import AHEAD
 from tilewright.farm.workers.work import Held, Missing, Record, Reply
 
 DRAIN_SECONDS = 60.0
@@ -53,7 +54,8 @@ class Service(ABC):
         self.instance = secrets.token_hex(8)
         self.connected = asyncio.Event()
         self.record = Record(cache.root / "farm" / f"{name.replace('/', '-')}.json")
-        self._say = say
+        self.refused = 0  # jobs that were none, or not their client's
+        self._say = Log(say)
         self._link: Link | None = None
         self._heartbeat = 5.0
         self._able: Mapping[str, Any] = {}  # what it said of itself in its greeting
@@ -161,8 +163,8 @@ class Service(ABC):
         return {
             "name": self.name, "instance": self.instance, "lanes": self.lanes, "running": self._running,
             "queued": len(self._held) - self._running, "done": self._done, "busy": self._busy,
-            "draining": self._draining, "quarantine": self.record.quarantine, "strikes": self.record.strikes,
-            "note": self.note()[:200], "device": {}, "offers": {}, **self._able,
+            "draining": self._draining, "quarantine": cut(self.record.quarantine), "strikes": self.record.strikes,
+            "note": cut(self.note()[:200]), "device": {}, "offers": {}, **self._able,
         }  # fmt: skip
 
     async def drain(self, deadline: float = DRAIN_SECONDS) -> bool:
@@ -218,7 +220,7 @@ class Service(ABC):
             self._draining = True
             self._spawn(self.drain())
         elif what == "quarantine":
-            self.record.save(quarantine=str(command["why"]))
+            self.record.save(quarantine=cut(str(command["why"])))
             await self._give_back(lambda job: not job.begun)
         elif what == "release":
             self.record.save(quarantine="", strikes=0)
@@ -260,7 +262,8 @@ class Service(ABC):
         link, now = self._link, time.monotonic()
         if link is None or self._draining or self.record.quarantine or link.seal.stale:
             return
-        room = self.lanes + AHEAD - sum(not job.done for job in self._held.values())
+        done = sum(job.done for job in self._held.values())
+        room = self.lanes + AHEAD.most - (len(self._held) - done) if done < UNSTORED.most else 0
         for place in self._able["places"] if room > 0 else ():
             if self._pulls.get(place, 0.0) <= now:
                 # Not for longer: with the server of a cluster that leads the queue, requests that wait there are lost.
@@ -269,6 +272,11 @@ class Service(ABC):
                 body = json.dumps({"batch": 1, "expires": int(0.9 * self._heartbeat * 1e9)}).encode()
                 reply = f"{self._inbox}.{subjects.token(place)}"
                 await link.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}", body, reply)
+
+    @property
+    def _most(self) -> int:
+        """Jobs in its hands at once, whoever else asked for jobs in its name."""
+        return self.lanes + AHEAD.most * len(self._able["places"]) + UNSTORED.most
 
     @property
     def _inbox(self) -> str:
@@ -299,16 +307,19 @@ class Service(ABC):
                 raise ValueError("sender")
             body = opened[0]
             delivered = int(message.reply.split(".")[4])  # $JS.ACK.STREAM.CONSUMER.DELIVERED...
+            NEEDS.check(len(body["needs"]))
             needs = tuple(map(str, body["needs"]))
             job = Held(job_id, client, session, dict(body["payload"]), needs, message.reply, delivered, opened[1])
-        except (ValueError, TypeError, KeyError, IndexError):
-            self._say(f"refused a job: {link.denied[-1] if link.denied else 'it is malformed'}")
+        except (ValueError, TypeError, KeyError, IndexError, OverBudget) as e:
+            self.refused += 1
+            why = str(e) if isinstance(e, OverBudget) else link.denied[-1] if link.denied else "it is malformed"
+            self._say.about(".".join(message.subject.split(".")[2:3]), f"refused a job: {why}")
             await link.publish(message.reply, b"+TERM")
             return
         known = self._held.get(job.id)
         if known is not None:  # while this process was cut off, the server gave it out again
             known.ticket = job.ticket
-        elif self._draining or self.record.quarantine:
+        elif self._draining or self.record.quarantine or len(self._held) >= self._most:
             await self._say_of(job, b"-NAK")
         else:
             self._held[job.id] = job
@@ -418,7 +429,10 @@ class Service(ABC):
         await self._pull()  # there is room for another
         subject = subjects.result(job.client, job.session, job.id)
         said = {"result": reply.result, "seconds": seconds, "worker": self.name}
-        message = self.endpoint.seal.seal(subject, said)
+        try:
+            message = self.endpoint.seal.seal(subject, said)
+        except OverBudget as e:
+            message = self.endpoint.seal.seal(subject, {**said, "result": {"error": e.to_json()}})
         for n in range(STORE_TRIES):
             try:
                 link = await self._online()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, BinaryIO
 
 from tilewright.farm.errors import FarmError
 from tilewright.farm.pki.identity import Peer
+from tilewright.files import SHARED, replace_file
 
 STRIKES = 3  # failures of a device in a row before it is quarantined
 
@@ -95,9 +95,8 @@ class Record:
         vars(self).update(changes)
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft = self._path.with_suffix(".new")
-            draft.write_text(json.dumps({"strikes": self.strikes, "quarantine": self.quarantine}), encoding="utf-8")
-            os.replace(draft, self._path)
+            kept = {"strikes": self.strikes, "quarantine": self.quarantine}
+            replace_file(self._path, json.dumps(kept).encode(), SHARED)
 
     def close(self) -> None:
         """It leaves in good order."""

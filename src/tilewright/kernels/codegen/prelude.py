@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from tilewright.core import Target
 from tilewright.kernels.codegen.sources import GPUS
@@ -46,7 +46,7 @@ def prelude(target: Target, emulated: bool = False) -> str:
 
 @lru_cache(maxsize=8)
 def _prelude(vector_bytes: int) -> str:
-    folder = files(__package__) / "headers"
+    folder = Path(__file__).with_name("headers")
     texts = [(folder / f"{name}.h").read_text(encoding="utf-8") for name in _HEADERS]
     lines = "".join(texts).splitlines(keepends=True)
     # Whole-line comments help the reader of a header, not the compiler.

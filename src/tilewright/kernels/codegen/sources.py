@@ -4,9 +4,7 @@ A farm's builders compile what others send, and accept nothing beyond it. They g
 symbols and a target; the prelude and the compiler's flags are the builder's. So a text needs very little of the
 language, and everything that reads the builder's files or speaks to the compiler is outside of it: a list of what is
 allowed decides, not one of what is known to be bad. The compiler itself is confined too (``backends/confine.py``),
-and what a kernel does when it runs is the runner's to bound (``measure/sandbox.py``). NVRTC compiles inside the
-builder's process: its texts pass the same check, which leaves them no file to open, its deadline is asked about between
-its steps, and its memory is the process's own.
+and what a kernel does when it runs is the runner's to bound (``measure/sandbox.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +19,9 @@ GPUS = ("cuda", "opencl")
 
 LONGEST = 4 << 20
 """Characters of a source; the longest that a template prints has about a hundred thousand."""
+
+DEEPEST = 256
+"""Brackets and conditions within each other: Clang's limit (``-fbracket-depth``). Templates print up to about 30."""
 
 _SYMBOL = re.compile(r"tw_[0-9a-z_]{1,120}")
 
@@ -93,7 +94,8 @@ _CLOSING = {
 class SourceRefused(TilewrightError):
     """A source that a farm's builder does not compile: the ``line`` (from 1; 0: the whole) and the ``rule`` it breaks.
 
-    Rules: ``size``, ``symbol``, ``spelling``, ``directive``, ``literal``, ``name``, ``attribute``, ``brackets``.
+    Rules: ``size``, ``symbol``, ``spelling``, ``directive``, ``literal``, ``name``, ``attribute``, ``brackets``,
+    ``nesting``.
     """
 
     kind = "source"
@@ -142,6 +144,9 @@ def check_source(text: str, symbols: Iterable[str], kind: str) -> None:
                 raise refused(at, "brackets", f"{word} closes nothing")
             opened.pop()
         if word in _OPENING:
+            if len(opened) == DEEPEST:
+                column = at - text.rfind("\n", 0, at)
+                raise refused(at, "nesting", f"{word} at column {column} is nested over the limit of {DEEPEST}")
             opened.append((word, at))
         if word == before == "[":
             raise refused(at, "attribute", "[[ may not occur")

@@ -27,8 +27,8 @@ MAX_RECOMPUTE = 256
 class Scan:
     """One scan: ``body`` is its element, in which vars named after earlier scans are their values at the same point.
 
-    ``value`` is its own, of the state ``l0, l1, ...``. ``wide``: a sum of float32 for a result of float32. An error in
-    it is one in all values that follow, so its state has a second component: what the first one lost by rounding.
+    ``value`` is its own, of the state ``l0, l1, ...``. ``wide``: a float32 sum for a float32 result. Its
+    rounding errors add up in all later values, so its state has a second component that holds what the first one lost.
     """
 
     name: str

@@ -74,7 +74,7 @@ def scatter(text: str) -> Scatter | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
     program = Program.loads(text)
     reductions = [s for s in program.stages if s.monoid is not None]
-    if len(reductions) != 1 or reductions[0].scan is not None:
+    if program.results or len(reductions) != 1 or reductions[0].scan is not None:
         return None
     maps = [s for s in program.stages[:-1] if s.monoid is None]
     if any(recompute(program, s) > MAX_RECOMPUTE for s in maps):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import TilewrightError, Workload
+from tilewright.forking import imported
 from tilewright.plugins import find
 
 if TYPE_CHECKING:
@@ -83,11 +84,15 @@ def get_operator(name: str) -> Operator:
         from tilewright.kernels.operator_file import load_operator
 
         return load_operator(name)
-    operator: Operator
     if name in OPERATORS:
-        operator = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-    else:
-        operator = find("operators", name, OPERATORS, "; your own is FILE.py:function", by_path=False)
+        return _built_in(name)
+    operator: Operator = find("operators", name, OPERATORS, "; your own is FILE.py:function", by_path=False)
+    return operator
+
+
+@cache
+def _built_in(name: str) -> Operator:
+    operator: Operator = getattr(imported(f"{__name__}.{name}"), name)
     return operator
 
 

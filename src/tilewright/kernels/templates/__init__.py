@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task, UsageError
+from tilewright.forking import imported
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.codegen.sources import GPUS
 from tilewright.kernels.templates.base import LoweredKernel, Template
@@ -61,7 +61,7 @@ def _built_in(name: str) -> Template:
     template: Template
     if name in _TEMPLATES:
         folder, attribute = _TEMPLATES[name]
-        template = getattr(import_module(f"{__name__}.{folder}.template"), attribute)
+        template = getattr(imported(f"{__name__}.{folder}.template"), attribute)
     else:
         template = find("templates", name, _TEMPLATES, by_path=False)
     return template

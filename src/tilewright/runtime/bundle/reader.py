@@ -13,6 +13,7 @@ from typing import Any
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, Workload
 from tilewright.kernels.expression.expr import DTYPES
+from tilewright.runtime.bundle.ed25519 import verify
 from tilewright.runtime.bundle.layout import (
     HEADER,
     MALFORMED,
@@ -123,8 +124,6 @@ class Bundle:
 
 def authenticate(header: Header, path: Path, trust: Trust) -> str:
     """Who signed a bundle, by name or key; empty where nobody did. Raises ``DatabaseError``, ``UsageError``."""
-    from tilewright.runtime.bundle.ed25519 import verify
-
     keys = read_keys()
     anyone = trust is True or trust == UNSIGNED
     trusted = keys.trusted if isinstance(trust, bool) or anyone else given_keys(trust)

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.core import DatabaseError, TilewrightError, Workload
+from tilewright.forking import ForkLock
 from tilewright.runtime.bundle.layout import key_of, params_key, shapes_key
 from tilewright.runtime.bundle.reader import Bundle, authenticate
 from tilewright.runtime.bundle.trusted import Trust, trust_file
 from tilewright.runtime.entry import Entry, Shapes
-from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.pins import read_pins
 
 _log = logging.getLogger("tilewright.runtime")

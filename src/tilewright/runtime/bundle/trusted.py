@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Union
 
 from tilewright.core import DatabaseError, UsageError
+from tilewright.files import locked, replace_file
 from tilewright.paths import config_root
 from tilewright.runtime.bundle.ed25519 import is_public_key
 from tilewright.runtime.trust import require_own
@@ -99,24 +100,22 @@ def change_keys(public: bytes, name: str, *, revoke: bool, path: Path | None = N
     """
     path = path or trust_file()
     name = re.sub(r"[\s#]+", " ", name).strip()
-    keys = read_keys(path)
-    if not revoke and public in keys.revoked:
-        raise UsageError(
-            f"{write_key(public)} was revoked", f"Make another key; or remove its line from {keys.where} by hand"
-        )
-    if public in (keys.revoked if revoke else keys.trusted):
-        return path
-    line = " ".join(
-        filter(None, ["revoked" if revoke else "", write_key(public), name or keys.trusted.get(public, "")])
-    )
+    folder = Path(os.path.realpath(path)).parent
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
-        kept = [x for x in before.splitlines() if not revoke or write_key(public) not in x.split()]
-        beside = path.with_name(f"{path.name}.new")
-        with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write("\n".join([*kept, line]) + "\n")
-        os.replace(beside, path)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with locked(folder):  # what is written follows from what is read
+            keys = read_keys(path)
+            if not revoke and public in keys.revoked:
+                raise UsageError(
+                    f"{write_key(public)} was revoked",
+                    f"Make another key; or remove its line from {keys.where} by hand",
+                )
+            if public in (keys.revoked if revoke else keys.trusted):
+                return path
+            words = ["revoked" if revoke else "", write_key(public), name or keys.trusted.get(public, "")]
+            before = path.read_text(encoding="utf-8") if path.exists() else ""
+            kept = [x for x in before.splitlines() if not revoke or write_key(public) not in x.split()]
+            replace_file(path, ("\n".join([*kept, " ".join(filter(None, words))]) + "\n").encode())
     except OSError as e:
         raise DatabaseError(f"cannot write {path}: {e.strerror}", "Check its folder and mode") from e
     return path

@@ -38,15 +38,15 @@ SHORTLIST = 4
 """Candidates per proposal that survive the cost model's cheap look."""
 CROSSOVER = 0.4
 EPSILON = 0.1
-"""Share of proposals with neglected values."""
+"""Share of proposals that are chosen for knob values which the search neglects."""
 NEGLECTED_POOL = 64
-"""Random schedules drawn to tell which values these are."""
+"""Random schedules that are drawn to find neglected values."""
 FAVOURED = 8
-"""Of these, the ones with most such values, among which the cost model chooses."""
+"""Drawn schedules with the most neglected values, among which the cost model chooses."""
 STALL = 32
 """Trials without a faster one after which as many are bred from elsewhere: of random schedules, by the cost model."""
 REAL = 1.01
-"""A trial is faster where the best one before it takes more than so many times as long."""
+"""Speedup over the best trial before it from which on a trial counts as faster."""
 PER_STRUCTURE = 4
 """Proposals of one round that share a binary."""
 STRUCTURES = 3
@@ -102,19 +102,13 @@ class EvolutionaryStrategy(SpaceStrategy):
         return draw
 
     def _neglected(self, rng: random.Random, n: int, seen: set[Schedule], draw: Draw) -> list[Schedule]:
-        """Schedules with values that random search would have tried more often than this one did."""
+        """``n`` schedules with knob values that random search would have tried more often than this search did."""
         drawn = fresh(self.space, rng, max(n, NEGLECTED_POOL), seen, draw) if n else []
-        expected, of_template = _counted(drawn)
         likely = [s for s, _ in self._screened(drawn, rng)]
         out: list[Schedule] = []
         while len(out) < min(n, len(drawn)):
-            have, trials = _counted((*seen, *out))
-
-            def owed(s: Schedule) -> float:
-                share = trials[s.template] / of_template[s.template]
-                return sum(max(0.0, share * expected[v] - have[v]) for v in _knob_values(s))
-
-            most = sorted((s for s in drawn if s not in out), key=owed, reverse=True)[:FAVOURED]
+            owed = _owed(drawn, [*seen, *out])
+            most = sorted((s for s in drawn if s not in out), key=owed.__getitem__, reverse=True)[:FAVOURED]
             out.append(min(most, key=likely.index))
         return out
 
@@ -191,10 +185,16 @@ def _knob_values(s: Schedule) -> list[_KnobValue]:
     return [(s.template, knob, value) for knob, value in s.values.items()]
 
 
-def _counted(schedules: Iterable[Schedule]) -> tuple[Counter[_KnobValue], Counter[str]]:
-    """How often each value occurs, and each template."""
-    known = list(schedules)
-    return Counter(v for s in known for v in _knob_values(s)), Counter(s.template for s in known)
+def _owed(drawn: Sequence[Schedule], tried: Sequence[Schedule]) -> dict[Schedule, float]:
+    """For each drawn schedule, the trials that its knob values lack in comparison with random search, summed."""
+    expected, have = (Counter(v for s in of for v in _knob_values(s)) for of in (drawn, tried))
+    there, trials = (Counter(s.template for s in of) for of in (drawn, tried))
+
+    def owed(s: Schedule) -> float:
+        share = trials[s.template] / there[s.template]
+        return sum(max(0.0, share * expected[v] - have[v]) for v in _knob_values(s))
+
+    return {s: owed(s) for s in drawn}
 
 
 Structure = tuple[str, Pairs]

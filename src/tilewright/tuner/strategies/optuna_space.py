@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule, Schedule
 from tilewright.search_space import SearchSpace
 

@@ -199,9 +199,10 @@ def users(certs: Path | None, out: Path | None) -> None:
     Examples:
       tilewright farm users --certs farm/server --out accounts.conf
     """
-    from tilewright.farm.pki.private_files import explained, replace_files
+    from tilewright.farm.pki.private_files import explained
     from tilewright.farm.pki.tls import find_credentials
     from tilewright.farm.server import accounts_of
+    from tilewright.files import replace_files
 
     if certs is None:
         raise UsageError("no certificates are named", "Pass --certs DIR, with a server's")

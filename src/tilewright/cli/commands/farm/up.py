@@ -20,8 +20,8 @@ from tilewright.cli.commands.farm.serve import STOPPED, drain_option, on_signals
 from tilewright.cli.options import json_option
 from tilewright.cli.output import emit_json, program
 from tilewright.core import UsageError
+from tilewright.farm.budgets import STORAGE
 from tilewright.farm.hub import Hub
-from tilewright.farm.keeper import STORAGE
 from tilewright.farm.workers import slurm as allocation
 from tilewright.farm.workers.crew import TAKE_WORK, Child, end, hold
 from tilewright.measure.devices import find_all
@@ -106,7 +106,7 @@ def up(
         elif state is None:  # nobody comes back to a server that had any port
             folder = tempfile.TemporaryDirectory(prefix="tilewright-farm-", ignore_cleanup_errors=True)
             state = Path(stack.enter_context(folder))
-        hub = Hub(certs, listen, port, state, storage=STORAGE, say=lambda line: say(f"server: {line}"))
+        hub = Hub(certs, listen, port, state, storage=STORAGE.most, say=lambda line: say(f"server: {line}"))
 
         def show(address: str) -> None:
             if as_json:

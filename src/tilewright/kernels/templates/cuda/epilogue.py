@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
+from tilewright.caching import cached_property
 from tilewright.kernels.codegen.integers import text
 from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
+from tilewright.caching import cached_property
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.text import STORAGE, mentioned

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod
 
+from tilewright.caching import cached_property
 from tilewright.core import Extent, IntExpr
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.loopnest import Loop

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.factors import factors
 from tilewright.kernels.expression.program import Program

@@ -8,8 +8,9 @@ phases of a transposed convolution). Any other side is computed element by eleme
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, TF32, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor

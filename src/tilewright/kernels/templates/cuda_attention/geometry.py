@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
+from tilewright.caching import cached_property
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.attention import Attention

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 
+from tilewright.caching import cached_property
 from tilewright.core import Extent, IntExpr, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.elementwise import Elementwise

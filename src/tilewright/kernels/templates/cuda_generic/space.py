@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
+from tilewright.caching import cached_property
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families.parts import Part, recompute, split

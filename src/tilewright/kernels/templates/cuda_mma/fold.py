@@ -7,9 +7,9 @@ Fragments of a warp and of a warp group are alike: of 8 rows and 8 columns a thr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import gcd
 
+from tilewright.caching import cached_property
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text
 from tilewright.kernels.expression.expr import Expr

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.operand import Operand, Plain
 from tilewright.kernels.templates.cuda.text import STORAGE

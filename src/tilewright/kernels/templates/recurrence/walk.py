@@ -16,10 +16,9 @@ from tilewright.kernels.templates.recurrence.hoist import hoists
 from tilewright.kernels.templates.recurrence.memory import Memory, kept_type, name
 from tilewright.kernels.templates.recurrence.space import ScanTiling
 
-
 BLOCK, BLOCK_ALONG = 16, 64
-"""Elements that go into a wide sum's second component before that goes into the first; where vectors lie along the
-sequence, so many, as the elements of one are added pair by pair."""
+"""Elements that a wide sum's second component takes in before it is added to the first. Blocks are longer where vectors
+lie along the sequence, since a vector's elements are added pairwise."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +272,7 @@ class Walk:
         return values
 
     def _add(self, w: Writer, s: Scan, at: _Point, text: str) -> None:
-        """What follows of a wide sum's block."""
+        """Add ``text`` to the second component of a wide sum."""
         w.line(f"{s.name}_1_{at.slot} = {s.name}_1_{at.slot} + {text};")
 
     def _carries(self, w: Writer, scope: Scope, at: _Point) -> None:

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from tilewright.caching import cached_property
 from tilewright.core import UsageError, Value, digest
 from tilewright.errors import nearest
 from tilewright.kernels.operator import Operator, operator

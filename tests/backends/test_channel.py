@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import fcntl
 import json
+import resource
 import socket
 import struct
 import threading
@@ -8,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tilewright.measure.channel import LIMIT, Channel, ChannelClosed
+from tilewright.backends.channel import LIMIT, Channel, ChannelClosed
 
 
 @pytest.fixture
@@ -62,3 +64,21 @@ def test_a_peer_that_left(pair: tuple[Channel, socket.socket]) -> None:
         channel.receive(5)
     with pytest.raises(ChannelClosed):
         channel.send({"x": "y" * 10_000_000})
+
+
+def test_a_process_with_thousands_of_open_files_receives() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2100
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip(f"this process may open {hard} files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    try:
+        a, b = socket.socketpair()
+        with a, b, socket.socket(fileno=fcntl.fcntl(a, fcntl.F_DUPFD_CLOEXEC, wanted - 100)) as high:
+            assert high.fileno() > 1024
+            Channel(b).send({"n": 1})
+            assert Channel(high).receive(10) == {"n": 1}
+            with pytest.raises(TimeoutError):
+                Channel(high).receive(0.001)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,12 +1,13 @@
-"""Messages between a runner and its isolated child: length-prefixed JSON over a socket.
+"""Messages between a process and its isolated child: length-prefixed JSON over a socket.
 
-Both directions carry JSON only. The child runs code under test and may send anything, so the parent
+Both directions carry JSON only. The child runs code under test, or compiles it, and may send anything, so the parent
 never unpickles what comes from it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import select
 import socket
 import struct
@@ -32,13 +33,19 @@ class Channel:
     def fileno(self) -> int:
         return self.sock.fileno()
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Write one message. Raises ``ChannelClosed`` when the peer is gone."""
+    def send(self, message: Mapping[str, Any], timeout: float | None = None) -> None:
+        """Write one message. Raises ``ChannelClosed`` when the peer is gone, and ``TimeoutError`` when it has not taken
+        the whole message after ``timeout`` seconds: what it took of it stays with it."""
         data = json.dumps(message, separators=(",", ":")).encode()
+        self.sock.settimeout(timeout)
         try:
             self.sock.sendall(_HEADER.pack(len(data)) + data)
+        except TimeoutError:
+            raise
         except OSError as e:
             raise ChannelClosed(str(e)) from e
+        finally:
+            self.sock.settimeout(None)
 
     def receive(self, timeout: float | None = None) -> dict[str, Any]:
         """Next message. Raises ``TimeoutError`` after ``timeout`` seconds, ``ChannelClosed`` at the end."""
@@ -63,7 +70,7 @@ class Channel:
         """
         while len(self._pending) < count:
             left = None if end is None else end - time.monotonic()
-            if left is not None and (left <= 0 or not select.select([self.sock], [], [], left)[0]):
+            if left is not None and (left <= 0 or not self._readable(left)):
                 raise TimeoutError
             try:
                 chunk = self.sock.recv(1 << 16)
@@ -76,6 +83,12 @@ class Channel:
         if not keep:
             del self._pending[:count]
         return data
+
+    def _readable(self, seconds: float) -> bool:
+        """Whether something came, or the peer went, within so many seconds. Not ``select``, which knows 1,024 files."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(math.ceil(seconds * 1000)))
 
     def close(self) -> None:
         self.sock.close()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging  # noqa: F401 - see below
 import os
 import threading
 import weakref
+from importlib import import_module
+from types import ModuleType
 
 
 class ForkLock:
@@ -33,12 +36,24 @@ def _renew_locks() -> None:
 
 
 steady = threading.RLock()
-"""Held while SQLite or the dynamic linker is at work; a fork waits for that to end.
+"""Held while SQLite, the dynamic linker or an import is at work; a fork waits for that to end.
 
-Their own locks would otherwise stay locked in the child. Take it last: nothing is waited for inside.
+Their own locks would otherwise stay locked in the child. Take it last: nothing is waited for inside. So what is
+imported under it must not need it while it is imported, as a module of another package may.
 """
 
 
+def imported(name: str) -> ModuleType:
+    """A module of this package or of the standard library, imported now if it was not yet; a fork waits for that.
+
+    A child that is forked in the middle of an import inherits the module's lock, and hangs when it imports the same.
+    """
+    with steady:
+        return import_module(name)
+
+
+# A fork takes locks in the order opposite to that of registration: steady, then logging's own, which modules that are
+# imported under steady take too.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=steady.acquire, after_in_parent=steady.release, after_in_child=steady.release)
     os.register_at_fork(after_in_child=_renew_locks)

@@ -1,0 +1,225 @@
+"""Limits of connections, kept where they are accepted: how many one address holds, and how long a request may take."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tilewright.dashboard.errors import refuse
+from tilewright.dashboard.serving.access import headers_of_safety, network_of
+
+_LEAST_SHARE = 8  # a browser opens six connections
+_MOST_TOLD = 1000  # clients
+
+_log = logging.getLogger("tilewright.dashboard")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``connections``: at a time, TLS handshakes included; one address (IPv6: one /64) holds a tenth of them.
+
+    ``request_seconds``: from a connection's start until its first request has arrived whole, a TLS handshake included.
+    ``unread_seconds``: how long a client may leave what was sent to it unread (Linux), and from the end of an answer
+    until the next request has arrived whole. ``setting``: where people set the limit.
+    """
+
+    connections: int = 200
+    request_seconds: float = 10.0
+    unread_seconds: float = 60.0
+    setting: str = "--max-connections"
+
+    @property
+    def share(self) -> int:
+        """Connections that one address may hold."""
+        return min(self.connections, max(_LEAST_SHARE, self.connections // 10))
+
+    @staticmethod
+    def streams(connections: int) -> int:
+        """Live pages among so many connections: the others are left to pages."""
+        return max(1, 3 * connections // 4)
+
+
+DEFAULT = Limits()
+
+
+class Timer(Protocol):
+    """What calls something later, unless it is cancelled."""
+
+    def cancel(self) -> object: ...
+
+
+Later = Callable[[float, Callable[[], None]], Timer]
+
+
+def _on_the_loop(seconds: float, call: Callable[[], None]) -> Timer:
+    return asyncio.get_running_loop().call_later(seconds, call)
+
+
+class Connection:
+    """A client's connection. It waits while the client owes a request: until all of it has arrived."""
+
+    def __init__(self, raw: socket.socket, client: str, seconds: float, later: Later) -> None:
+        self.client = client
+        self.streams = False
+        self.ended = False
+        self.since = 0.0
+        self._raw = raw
+        self._later = later
+        self._deadline: Timer | None = None
+        self.wait(seconds)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a request, so long at most."""
+        self.arrived()
+        self.streams = False
+        self.since = time.monotonic()
+        self._deadline = self._later(seconds, self.end)
+
+    @property
+    def waits(self) -> bool:
+        return self._deadline is not None
+
+    @property
+    def closed(self) -> bool:
+        return self._raw.fileno() < 0
+
+    def arrived(self) -> None:
+        """The request is there: the server's turn."""
+        deadline, self._deadline = self._deadline, None
+        if deadline is not None:
+            deadline.cancel()
+
+    def end(self) -> None:
+        """End the connection in whatever state: its transport reads an end of file, and closes the socket."""
+        self.arrived()
+        self.ended = True
+        with contextlib.suppress(OSError):
+            self._raw.shutdown(socket.SHUT_RDWR)
+
+
+class Listener(socket.socket):
+    """A listening socket that admits connections within the limits, for asyncio's servers and for ``socketserver``'s.
+
+    Where an address has its share, or all connections are taken, the newcomer takes the place of the connection that
+    has waited longest: a request sent whole is answered, however many connections send none.
+    """
+
+    def __init__(self, listening: socket.socket, limits: Limits, share: int, later: Later = _on_the_loop) -> None:
+        super().__init__(fileno=listening.detach())
+        self.limits = limits
+        self.share = share
+        self._later = later
+        self._held: dict[tuple[str, int], Connection] = {}
+        self._told: set[str] = set()
+        self._paused = True
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection. Raises ``BlockingIOError`` where there is none, and at every second call.
+
+        Asyncio accepts until then, and reads what one connection has sent before it accepts the next.
+        """
+        self._paused = not self._paused
+        if self._paused:
+            raise BlockingIOError
+        raw, peer = super().accept()
+        client = network_of(str(peer[0]))
+        held = self.connections()
+        own = [c for c in held if c.client == client]
+        crowd = own if len(own) >= self.share else held if len(held) >= self.limits.connections else []
+        if crowd:
+            self._tell(client if crowd is own else "All addresses together", len(crowd))
+            oldest = min((c for c in crowd if c.waits), key=lambda c: c.since, default=None)
+            if oldest is None:
+                raw.close()
+                raise ConnectionAbortedError
+            oldest.end()
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Ends connections whose client is gone without a word, or leaves what it gets unread.
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self.limits.unread_seconds))
+        connection = Connection(raw, client, self.limits.request_seconds, self._later)
+        self._held[str(peer[0]), peer[1]] = connection
+        return raw, peer
+
+    def _tell(self, who: str, count: int) -> None:
+        """Log once for each client that it is at its limit."""
+        if who not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(who)
+            _log.warning(
+                "%s: %d connections open, the limit (%s). A new one ends the one that has owed a request for longest",
+                who, count, self.limits.setting,
+            )  # fmt: skip
+
+    def connections(self, ended: bool = False) -> list[Connection]:
+        """The open ones, the oldest first; also those that are being ended, if so asked."""
+        for peer, connection in list(self._held.items()):
+            if connection.closed:
+                connection.arrived()
+                self._held.pop(peer, None)
+        return [c for c in self._held.values() if ended or not c.ended]
+
+    def connection_of(self, client: Any) -> Connection | None:
+        """The connection from a client's address and port; ``None`` if it is gone."""
+        return self._held.get(client)
+
+    def streams_are_full(self, client: str) -> str:
+        """Why ``client`` may open no live page more; empty if it may."""
+        streams = [c.client for c in self.connections() if c.streams]
+        if streams.count(client) >= Limits.streams(self.share):
+            return f"This address has {streams.count(client)} live pages open, as many as it may"
+        if len(streams) >= Limits.streams(self.limits.connections):
+            return f"There are {len(streams)} live pages open, as many as the dashboard takes"
+        return ""
+
+
+class Arrivals:
+    """ASGI application around another: tells connections when a request has arrived and when it is answered.
+
+    It also refuses live pages beyond their limit.
+    """
+
+    def __init__(self, app: Any, listener: Listener) -> None:
+        self._app = app
+        self._listener = listener
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        connection = self._listener.connection_of(scope["client"]) if scope["type"] == "http" else None
+        if connection is None:
+            await self._app(scope, receive, send)
+            return
+        if not any(k == b"transfer-encoding" or (k == b"content-length" and v != b"0") for k, v in scope["headers"]):
+            connection.arrived()
+
+        async def receiving() -> Any:
+            message = await receive()
+            if not message.get("more_body"):
+                connection.arrived()
+            return message
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message.get("headers", ()))
+                stream = any(k.lower() == b"content-type" and v.startswith(b"text/event-stream") for k, v in headers)
+                why = stream and self._listener.streams_are_full(connection.client)
+                if why:
+                    more = [("Retry-After", "10"), ("Connection", "close"), *headers_of_safety()]
+                    await refuse(sending, 503, f"{why}. Close some, or start it with more --max-connections", more)
+                    raise _Full
+                connection.streams = stream
+                if connection.waits:  # an answer before all of the request: nobody reads the rest
+                    message = {**message, "headers": [*headers, (b"connection", b"close")]}
+            elif not message.get("more_body"):
+                connection.wait(self._listener.limits.unread_seconds)
+            await send(message)
+
+        with contextlib.suppress(_Full):
+            await self._app(scope, receiving, sending)
+
+
+class _Full(Exception):
+    """A stream that was refused: nothing more of it is made."""

@@ -1,0 +1,104 @@
+"""Reads msgpack from peers, bounded in depth, count and memory: everything is measured before anything is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.farm.budgets import DEPTH, MESSAGE, Budget, OverBudget
+from tilewright.farm.errors import FarmError
+
+_TEXT, _OTHER, _LIST, _MAP, _REFUSED = range(5)
+
+
+class NoMessage(FarmError):
+    """Bytes that are no message of plain values."""
+
+    kind = "no_message"
+
+
+def _forms() -> list[tuple[int, int, int]]:
+    """By first byte: what a value is, its bytes or entries as far as that byte tells, and how many bytes tell more."""
+    forms = [(_OTHER, 1, 0)] * 0x80
+    forms += [(_MAP, n, 0) for n in range(16)] + [(_LIST, n, 0) for n in range(16)]
+    forms += [(_TEXT, 1 + n, 0) for n in range(32)]
+    forms += [(_OTHER, 1, 0), (_REFUSED, 0, 0), (_OTHER, 1, 0), (_OTHER, 1, 0)]  # nothing, unused, false, true
+    forms += [(_OTHER, 1 + n, n) for n in (1, 2, 4)]  # bytes
+    forms += [(_REFUSED, 0, 0)] * 3  # extensions
+    forms += [(_OTHER, n, 0) for n in (5, 9, 2, 3, 5, 9, 2, 3, 5, 9)]  # floats, unsigned and signed integers
+    forms += [(_REFUSED, 0, 0)] * 5  # extensions
+    forms += [(_TEXT, 1 + n, n) for n in (1, 2, 4)]
+    forms += [(_LIST, 0, n) for n in (2, 4)] + [(_MAP, 0, n) for n in (2, 4)]
+    return forms + [(_OTHER, 1, 0)] * 0x20
+
+
+_FORMS = _forms()
+
+
+def unpack(data: bytes, budget: Budget = MESSAGE) -> dict[str, Any]:
+    """The map of plain values in ``data``: texts as keys, no extension types.
+
+    Raises ``OverBudget`` for more bytes, values or levels than there may be, ``NoMessage`` for anything but such a map.
+    """
+    budget.check(len(data))
+    _measure(data, budget)
+    try:
+        message: dict[str, Any] = require_msgpack().unpackb(data, raw=False)
+    except ValueError as e:  # a text that is no UTF-8
+        raise NoMessage(f"not a message: {type(e).__name__}") from None
+    return message
+
+
+def _measure(data: bytes, budget: Budget) -> None:
+    """Go through the values without making them. A header that promises more than follows is found before memory is
+    taken for it: entries of all maps and lists together are no more than bytes."""
+    at, end, count = 0, len(data), 1
+    outer: list[tuple[int, bool]] = []  # entries that follow in the containers around, and whether these are maps
+    left, is_map = 1, False
+    while True:
+        while not left:
+            if not outer:
+                if at != end:
+                    raise NoMessage("not a message: something follows it")
+                return
+            left, is_map = outer.pop()
+        if at >= end:
+            raise NoMessage("not a message: it ends too early")
+        kind, size, more = _FORMS[data[at]]
+        if is_map and not left & 1 and kind != _TEXT:
+            raise NoMessage("not a message: a key that is no text")
+        left -= 1
+        if kind <= _OTHER:
+            at += size + (int.from_bytes(data[at + 1 : at + 1 + more]) if more else 0)
+            if at > end:
+                raise NoMessage("not a message: it ends too early")
+            if not outer:
+                raise NoMessage("not a message: no map")
+            continue
+        if kind == _REFUSED:
+            raise NoMessage("not a message: a value that is not plain")
+        entries = int.from_bytes(data[at + 1 : at + 1 + more]) if more else size
+        at += 1 + more
+        if not outer and kind != _MAP:
+            raise NoMessage("not a message: no map")
+        entries *= kind - _LIST + 1
+        count += entries
+        if count > end:
+            raise NoMessage("not a message: it ends too early")
+        if count > budget.values:
+            raise OverBudget(_values(budget), count)
+        DEPTH.check(len(outer) + 1)
+        outer.append((left, is_map))
+        left, is_map = entries, kind == _MAP
+
+
+def _values(budget: Budget) -> Budget:
+    return Budget(budget.name, budget.values, budget.of.replace("bytes", "values", 1), budget.then)
+
+
+def require_msgpack() -> Any:
+    """The msgpack package. Raises ``FarmError`` where it is not installed."""
+    try:
+        import msgpack
+    except ImportError:
+        raise FarmError("the farm needs msgpack", "pip install 'tilewright[farm]'") from None
+    return msgpack

@@ -1,0 +1,258 @@
+"""The farm's streams: a queue for each place that workers name, results, artifacts, and marks of what began.
+
+Queues are made and dropped beside the keeper's handling of messages. One that no worker has named for a while goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.farm import subjects
+from tilewright.farm.budgets import JOB, JOBS, MARK, MARKS, QUEUES, QUEUES_EACH, RESULT, WRAPPING
+from tilewright.farm.errors import FarmError, NotStored
+from tilewright.farm.link import SILENT, Link, Say
+
+_DAY = 86400.0
+_HEADERS = 4 << 10  # bytes of a message's headers
+_ROOM = 16  # queues that are dropped at most before one is made
+
+
+@dataclass
+class Queue:
+    """A place's queue. ``owner``: whose worker brought it about, where that is known. ``idle``: since when no worker
+    names it. ``made``: whether the server has it as it should be."""
+
+    owner: str = ""
+    idle: float = math.inf
+    made: bool = False
+
+
+class Queues:
+    """The streams of one farm, by the connection of :meth:`begin`.
+
+    ``heartbeat``, ``patience``: seconds; an idle queue goes after ``patience``. ``replicas``: servers that hold each
+    message. ``storage``: bytes of a server's disk.
+    """
+
+    def __init__(self, heartbeat: float, patience: float, replicas: int, storage: int, say: Say) -> None:
+        self.heartbeat, self.patience, self.replicas, self.storage = heartbeat, patience, replicas, storage
+        self.known: dict[str, Queue] = {}
+        self._say = say
+        self._link: Link
+        self._began = time.monotonic()
+        self._since = self._began
+        self._changing: dict[str, Any] = {}  # streams that are not as they should be, and how that is
+        self._making: dict[str, asyncio.Task[None]] = {}
+        self._leaving: dict[str, None] = {}  # streams of queues that were given up
+        self._counted: dict[str, tuple[int, int]] = {}
+        self._look_again = -math.inf
+        self._one = asyncio.Lock()  # the server does one thing for us at a time
+
+    async def begin(self, link: Link) -> None:
+        """See what the server has, and make what every farm has. Raises ``FarmError``."""
+        from nats.js.api import StorageType
+
+        self._link, self._since = link, time.monotonic()
+        for queue in self.known.values():
+            queue.made = False
+        for name in await self._names():
+            place = subjects.place_of(name)
+            if place is not None:
+                self.known.setdefault(place, Queue(idle=-math.inf))
+        await self._stream(
+            subjects.RESULTS, "result.*.*.*", max_age=self.patience, max_msgs_per_subject=1,
+            max_bytes=self.storage // 8, duplicate_window=min(120.0, self.patience), max_msg_size=_stored(RESULT.most),
+        )  # fmt: skip
+        await self._stream(subjects.ARTIFACTS, "art.*", max_msgs_per_subject=1, max_bytes=self.storage // 2)
+        await self._stream(
+            subjects.BEGUN, "begun.*.*.*.*", max_age=_DAY, max_msgs_per_subject=8, max_bytes=MARKS.most,
+            max_msg_size=MARK.most, storage=StorageType.MEMORY,
+        )  # fmt: skip
+        await self.change()
+
+    # ------------------------------------------------------------------ queues
+
+    def claim(self, places: Collection[str], owner: str) -> bool:
+        """Have queues for a worker's places; whether all are there already. Raises ``OverBudget`` for too many."""
+        new = [p for p in places if p not in self.known]
+        if new:
+            QUEUES_EACH.check(sum(q.owner == owner for q in self.known.values()) + len(new))
+            over = len(self.known) + len(new) - QUEUES.most
+            if over > 0:
+                silent = time.monotonic() - SILENT * self.heartbeat
+                idle = sorted((q.idle, p) for p, q in self.known.items() if q.idle < silent and p not in places)
+                QUEUES.check(QUEUES.most + over - len(idle[:over]))
+                for _, place in idle[:over]:
+                    self._give_up(place)
+            self.known |= {p: Queue(owner) for p in new}
+        for place in places:
+            self.known[place].idle = math.inf
+        return all(self.known[p].made for p in places)
+
+    async def there(self, places: Collection[str]) -> None:
+        """Wait until the server has the queues of claimed places. Raises ``FarmError`` where it has no room."""
+        await asyncio.gather(*(asyncio.shield(self._made(p)) for p in places if not self._is_made(p)))
+
+    def _is_made(self, place: str) -> bool:
+        return place in self.known and self.known[place].made
+
+    def _made(self, place: str) -> asyncio.Task[None]:
+        task = self._making.get(place)
+        if task is None:
+            task = self._making[place] = asyncio.get_running_loop().create_task(self._make_queue(place))
+            task.add_done_callback(lambda t: (self._making.pop(place, None), t.cancelled() or t.exception()))
+        return task
+
+    async def _make_queue(self, place: str) -> None:
+        """The stream of a place's jobs, and the consumer of its workers."""
+        from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy
+
+        stream, consumer = subjects.queue_of(place)
+        async with self._one:
+            for name in list(self._leaving)[:_ROOM]:
+                with contextlib.suppress(NotStored):
+                    await self._drop(name)
+            self._leaving.pop(stream, None)
+            await self._stream(
+                stream, f"jobs.{subjects.token(place)}.*.*.*", retention=RetentionPolicy.WORK_QUEUE, max_age=_DAY,
+                max_msgs=JOBS.most, discard=DiscardPolicy.NEW, duplicate_window=120.0, max_msg_size=_stored(JOB.most),
+            )  # fmt: skip
+            wanted = ConsumerConfig(
+                durable_name=consumer, ack_policy=AckPolicy.EXPLICIT, ack_wait=SILENT * self.heartbeat, max_deliver=-1,
+                max_ack_pending=100_000, max_waiting=100_000,
+            )  # fmt: skip
+            found = await self._found("consumer_info", stream, consumer)
+            if found is None or found.config.ack_wait != wanted.ack_wait:  # made again it drops the requests for jobs
+                await self._link.manage("add_consumer", stream, wanted)
+        if place in self.known:
+            self.known[place].made = True
+
+    async def tidy(self, used: Callable[[str], object]) -> None:
+        """Drop the queues that no worker has named for ``patience``, and those that are too many. ``used``: whether a
+        worker names a place."""
+        now = time.monotonic()
+        for place, queue in self.known.items():
+            queue.idle = math.inf if used(place) or place in self._making else min(queue.idle, now)
+        over = len(self.known) - QUEUES.most if now - self._since > SILENT * self.heartbeat else 0
+        for n, (since, place) in enumerate(sorted((q.idle, p) for p, q in self.known.items() if q.idle < now)):
+            if n < over or now - max(since, self._since) > self.patience:
+                self._give_up(place)
+        while self._leaving:
+            async with self._one:
+                for name in list(self._leaving)[:1]:
+                    await self._drop(name)
+
+    def _give_up(self, place: str) -> None:
+        del self.known[place]
+        self._leaving[subjects.queue_of(place)[0]] = None
+
+    async def _drop(self, stream: str) -> None:
+        from nats.js.errors import NotFoundError
+
+        try:
+            await self._link.manage("delete_stream", stream)
+        except NotStored as e:
+            if not isinstance(e.__context__, NotFoundError):
+                raise
+        self._leaving.pop(stream, None)
+        self._changing.pop(stream, None)
+
+    async def purge(self, place: Any, client: str, session: str, ids: Collection[str] | None = None) -> None:
+        """Take jobs of a session away, all of them unless there are ``ids``. One by one: what nats-server 2.9 purges by
+        its subject, it counts as stored for ever."""
+        if not isinstance(place, str) or not self._is_made(place):
+            return
+        stream, start = subjects.queue_of(place)[0], f"jobs.{subjects.token(place)}.{client}.{session}."
+        with contextlib.suppress(FarmError):
+            only = next(iter(ids)) if ids is not None and len(ids) == 1 else "*"
+            info = await self._link.manage("stream_info", stream, subjects_filter=f"{start}{only}")
+            for subject in info.state.subjects or ():
+                if ids is None or subject.removeprefix(start) in ids:
+                    with contextlib.suppress(NotStored):  # done meanwhile, or taken away by another keeper
+                        found = await self._link.manage("get_last_msg", stream, subject)
+                        await self._link.manage("delete_msg", stream, found.seq)
+
+    async def counts(self) -> dict[str, tuple[int, int]]:
+        """Jobs in each queue, and how many of them were given to a worker. Looked at again when that takes no more than
+        a fifth of the time."""
+        began = time.monotonic()
+        if began >= self._look_again:
+            made = [p for p, q in self.known.items() if q.made]
+            self._counted = dict(zip(made, await asyncio.gather(*map(self._count, made)), strict=True))
+            now = time.monotonic()
+            self._look_again = now + 4 * (now - began)
+        return self._counted
+
+    async def _count(self, place: str) -> tuple[int, int]:
+        try:
+            info = await self._link.manage("consumer_info", *subjects.queue_of(place))
+        except FarmError:
+            return 0, 0
+        return int(info.num_pending or 0) + int(info.num_ack_pending or 0), int(info.num_ack_pending or 0)
+
+    # ------------------------------------------------------------------ streams
+
+    async def _names(self) -> list[str]:
+        """Names of all streams."""
+        found: list[str] = []
+        while True:
+            reply = await self._link.raw(f"{self._link.endpoint.orders}.STREAM.NAMES", _json({"offset": len(found)}))
+            said = json.loads(reply.data)
+            found += said.get("streams") or ()
+            if not said.get("streams") or len(found) >= said["total"]:
+                return found
+
+    async def _stream(self, name: str, subject: str, **more: Any) -> None:
+        from nats.js.api import StreamConfig
+
+        config = StreamConfig(name=name, subjects=[subject], num_replicas=self.replicas, allow_direct=True, **more)
+        found = await self._found("stream_info", name)
+        if found is None:
+            await self._make(config)
+        elif any(getattr(found.config, k) != v for k, v in {**more, "num_replicas": self.replicas}.items()):
+            self._changing[name] = config
+
+    async def _make(self, config: Any) -> None:
+        """Make a stream: after a while on one server alone, where there are fewer than it should be on."""
+        try:
+            await self._link.manage("add_stream", config)
+        except FarmError:
+            if self.replicas == 1 or time.monotonic() - self._began < SILENT * self.heartbeat:
+                raise
+            await self._link.manage("add_stream", config.evolve(num_replicas=1))
+            self._say(f"{config.name} is on one server alone until there are more")
+            self._changing[config.name] = config
+
+    async def change(self) -> None:
+        """Make streams what they should be: of other options than before, or on more servers once these are there."""
+        for name, config in list(self._changing.items()):
+            with contextlib.suppress(FarmError):
+                await self._link.manage("update_stream", config)
+                self._changing.pop(name, None)
+
+    async def _found(self, what: str, *names_: str) -> Any:
+        """What the server knows under a name, ``None`` for nothing. Raises ``FarmError``."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            return await self._link.manage(what, *names_)
+        except FarmError as e:
+            if isinstance(e.__context__, NotFoundError):
+                return None
+            raise
+
+
+def _stored(size: int) -> int:
+    """Bytes of a message as the server stores it."""
+    return size + WRAPPING.most + _HEADERS
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()

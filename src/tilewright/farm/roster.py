@@ -1,0 +1,187 @@
+"""Who is in a farm by what they last said of themselves, and how much of the status each certificate may fill."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.farm.budgets import QUARANTINED, SESSIONS_EACH, STATUS, STATUS_EACH
+from tilewright.farm.errors import Refused
+from tilewright.farm.messages import pack
+
+_CHANGING = 64  # bytes by which counts and times in an entry may grow until it is looked at again
+_SESSION = 256  # bytes that a client counts for beside its entry
+_PLACE = 64  # bytes of a place's counts in the status, beside its name
+
+
+@dataclass
+class Member:
+    """A runner or builder that has said so lately. ``said``: its last sign of life, whole. ``size``: its bytes of the
+    status."""
+
+    name: str
+    role: str
+    certificate: str
+    expires: float | None
+    said: Mapping[str, Any]
+    since: float
+    heard: float
+    size: int = 0
+
+    @property
+    def owner(self) -> str:
+        return f"{self.role} {self.certificate or 'local'}"
+
+    @property
+    def takes(self) -> bool:
+        """Whether it takes jobs."""
+        return not self.said["draining"] and not self.said["quarantine"]
+
+    def entry(self, now: float) -> dict[str, Any]:
+        """What the status says of it."""
+        said, here = self.said, max(now - self.since, 1e-9)
+        return {
+            **{k: said[k] for k in _SAID}, "role": self.role, "connected": round(now - self.since, 1),
+            "certificate": self.certificate, "expires": self.expires,
+            "busy": round(min(1.0, float(said["busy"]) / here / said["lanes"]), 4),
+        }  # fmt: skip
+
+
+@dataclass
+class Session:
+    """A tuning client that has said so lately. ``places``: its jobs by queue, as it counts them."""
+
+    name: str
+    certificate: str
+    heard: float
+    places: dict[str, Any] = field(default_factory=dict)
+    size: int = 0
+
+    @property
+    def owner(self) -> str:
+        return f"client {self.certificate or 'local'}"
+
+    def entry(self, connected: bool) -> dict[str, Any]:
+        """What the status says of it."""
+        return {
+            "name": self.name, "certificate": self.certificate, "connected": connected,
+            "jobs": sum(p[0] for p in self.places.values()),
+            "seconds": round(sum(p[3] for p in self.places.values()), 3),
+        }  # fmt: skip
+
+
+_SAID = (
+    "name", "places", "lanes", "running", "queued", "done", "draining", "quarantine", "strikes", "note", "device",
+    "offers",
+)  # fmt: skip
+
+
+class Roster:
+    """The members and sessions of a farm, and workers that left in quarantine."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self.sessions: dict[str, Session] = {}
+        self.quarantined: dict[str, tuple[str, str]] = {}  # reason and owner, of who was in quarantine when heard last
+        self._taken: Counter[str] = Counter()  # bytes of the status, by owner
+        self._clients: Counter[str] = Counter()  # sessions, by certificate
+        self._by_place: dict[str, dict[str, Member]] = {}
+        self._able: dict[str, tuple[int, int]] = {}
+
+    # ------------------------------------------------------------------ workers
+
+    def admit(self, member: Member, now: float) -> None:
+        """Measure what a worker says. Raises ``OverBudget`` where the status has no room for it."""
+        member.said = {k: member.said[k] for k in (*_SAID, "instance", "busy")}
+        member.size = len(pack(member.entry(now))) + _CHANGING
+        self._check(member, self.members.get(member.name))
+
+    def join(self, member: Member) -> bool:
+        """Keep what an admitted worker says; whether it takes other jobs than before."""
+        old = self.members.get(member.name)
+        if old is not None:
+            self._taken[old.owner] -= old.size
+        self._taken[member.owner] += member.size
+        self.members[member.name] = member
+        self.quarantined.pop(member.name, None)
+        changed = old is None or _capacity(old) != _capacity(member)
+        if changed and old is not None:
+            self._without(old)
+        for place in member.said["places"]:
+            self._by_place.setdefault(place, {})[member.name] = member
+            if changed:
+                self._able.pop(place, None)
+        return changed
+
+    def leave(self, name: str) -> Member:
+        member = self.members.pop(name)
+        self._taken[member.owner] -= member.size
+        self._without(member)
+        if member.said["quarantine"]:
+            self.quarantined[name] = str(member.said["quarantine"]), member.owner
+            if len(self.quarantined) > QUARANTINED.most:
+                most = Counter(owner for _, owner in self.quarantined.values()).most_common(1)[0][0]
+                del self.quarantined[next(n for n, (_, owner) in self.quarantined.items() if owner == most)]
+        return member
+
+    def _without(self, member: Member) -> None:
+        for place in member.said["places"]:
+            there = self._by_place[place]
+            there.pop(member.name, None)
+            self._able.pop(place, None)
+            if not there:
+                del self._by_place[place]
+
+    def places(self) -> Collection[str]:
+        """The places that workers name."""
+        return self._by_place.keys()
+
+    def at(self, place: str) -> Collection[Member]:
+        """The workers of a place."""
+        return self._by_place.get(place, {}).values()
+
+    def able(self, place: str) -> tuple[int, int]:
+        """Workers that take a place's jobs, and how many jobs they do at once."""
+        if place not in self._by_place:
+            return 0, 0
+        if place not in self._able:
+            lanes = [m.said["lanes"] for m in self.at(place) if m.takes]
+            self._able[place] = len(lanes), sum(lanes)
+        return self._able[place]
+
+    # ------------------------------------------------------------------ clients
+
+    def open(self, key: str, session: Session) -> Session | None:
+        """Keep what a client says; returns what it said before. Raises ``OverBudget`` where the status has no room for
+        it, ``Refused`` for the session of another client."""
+        old = self.sessions.get(key)
+        if old is not None and old.certificate != session.certificate:
+            raise Refused("the session is another client's")
+        if old is None:
+            SESSIONS_EACH.check(self._clients[session.certificate] + 1)
+        session.size = len(pack(session.entry(True))) + _CHANGING + _SESSION
+        session.size += sum(len(p) + _PLACE for p in session.places)
+        self._check(session, old)
+        self._taken[session.owner] += session.size - (old.size if old else 0)
+        self._clients[session.certificate] += old is None
+        self.sessions[key] = session
+        return old
+
+    def shut(self, key: str) -> Session | None:
+        """A client is gone."""
+        session = self.sessions.pop(key, None)
+        if session is not None:
+            self._taken[session.owner] -= session.size
+            self._clients[session.certificate] -= 1
+        return session
+
+    def _check(self, new: Member | Session, old: Member | Session | None) -> None:
+        before = old.size if old is not None else 0
+        STATUS_EACH.check(self._taken[new.owner] - (before if old and old.owner == new.owner else 0) + new.size)
+        STATUS.check(self._taken.total() - before + new.size)
+
+
+def _capacity(member: Member) -> tuple[Any, ...]:
+    return member.said["places"], member.said["lanes"], member.takes
