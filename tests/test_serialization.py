@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.core import Pairs
-from tilewright.serialization import LONGEST, MOST, Json, JsonList, PairList, decode
+from tilewright.core import Extent, Pairs
+from tilewright.serialization import LONGEST, MOST, Json, JsonList, PairList, Value, decode, require_types
 
 
 @dataclass(frozen=True)
@@ -151,3 +152,45 @@ def test_nonsense_is_refused(data: Any) -> None:
 def test_a_list_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         Point.from_json(["a", [1], 2, 3])
+
+
+@dataclass(frozen=True)
+class Stored:
+    name: str
+    sizes: tuple[int, ...]
+    pair: tuple[str, float]
+    values: Mapping[str, Value]
+    more: Stored | None = None
+
+
+RIGHT = Stored("a", (1, 2), ("b", 1), {"x": True, "y": 2, "z": 1.5, "w": "v"})
+
+
+def test_what_is_of_its_types_passes() -> None:
+    require_types(Stored, replace(RIGHT, more=RIGHT), "it")
+    require_types(int, Extent(4, 1, "m"), "it")
+    require_types(Any, object(), "it")
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        ({"name": 1}, r"it\.name may not be int"),
+        ({"name": "\0"}, r"it\.name"),
+        ({"name": "\ud800"}, r"it\.name"),
+        ({"sizes": [1]}, r"it\.sizes may not be list"),
+        ({"sizes": (1, "2")}, r"it\.sizes may not be str"),
+        ({"sizes": (1, True)}, r"it\.sizes may not be bool"),
+        ({"sizes": (1 << 64,)}, r"it\.sizes may not be int"),
+        ({"pair": ("b",)}, r"it\.pair may not be tuple"),
+        ({"pair": ("b", "c")}, r"it\.pair may not be str"),
+        ({"values": {1: 2}}, r"a name in it\.values may not be int"),
+        ({"values": {"x": None}}, r"it\.values\.x may not be NoneType"),
+        ({"values": None}, r"it\.values may not be NoneType"),
+        ({"more": 7}, r"it\.more may not be int"),
+        ({"more": replace(RIGHT, name=[])}, r"it\.more may not be Stored"),
+    ],
+)
+def test_what_is_not_is_named_by_its_place(changed: dict[str, Any], place: str) -> None:
+    with pytest.raises(ValueError, match=place):
+        require_types(Stored, replace(RIGHT, **changed), "it")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from operator import methodcaller
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tilewright.extent import Size, read_size, write_size
@@ -173,3 +174,58 @@ def _value(annotation: Any, value: Any, name: str, least: int = 0) -> Any:
     if isinstance(value, int | float) and not least <= value <= _LARGEST:
         raise ValueError(f"{name} is no number of {least} to {_LARGEST}")
     return value
+
+
+def require_types(annotation: Any, value: Any, name: str) -> None:
+    """Raise ``ValueError`` that names the place where a value is not as its annotation has it, in dataclasses too.
+
+    Whole numbers have 64 bits at most, texts no zeros and no surrogates. :func:`decode` is for what is sent, and
+    narrower; this is for what was stored.
+    """
+    origin, kinds = get_origin(annotation), get_args(annotation)
+    if annotation is Any:
+        return
+    if origin is Annotated:
+        require_types(Pairs if kinds[1:] == ("list",) else kinds[0], value, name)
+    elif origin is Union or origin is UnionType:
+        if not any(_has_type(kind, value, name) for kind in kinds):
+            raise ValueError(f"{name} may not be {type(value).__name__}")
+    elif isinstance(annotation, type) and is_dataclass(annotation) and isinstance(value, annotation):
+        for field_name, kind in _hints(annotation).items():
+            require_types(kind, getattr(value, field_name), f"{name}.{field_name}")
+    elif origin is list and type(value) is list:
+        for one in value:
+            require_types(kinds[0], one, name)
+    elif origin is tuple and type(value) is tuple and (kinds[-1] is ... or len(kinds) == len(value)):
+        for n, one in enumerate(value):
+            require_types(kinds[0] if kinds[-1] is ... else kinds[n], one, name)
+    elif origin in (dict, Mapping) and isinstance(value, Mapping):
+        for key, one in value.items():
+            require_types(kinds[0], key, f"a name in {name}")
+            require_types(kinds[1], one, f"{name}.{key}")
+    elif not _is_plain(origin or annotation, value):
+        raise ValueError(f"{name} may not be {type(value).__name__}")
+
+
+def _has_type(annotation: Any, value: Any, name: str) -> bool:
+    try:
+        require_types(annotation, value, name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_plain(kind: Any, value: Any) -> bool:
+    if kind is float and isinstance(value, float):
+        return True
+    if kind in (int, float):  # an extent of a range is a number too
+        return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64
+    if kind is str:  # C and files take no others
+        return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+    return kind in (bool, NoneType) and type(value) is kind
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {f.name: hints[f.name] for f in fields(kind) if f.compare}

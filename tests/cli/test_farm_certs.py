@@ -90,8 +90,8 @@ def test_issue_renew_and_revoke(farm: Path) -> None:
     text = call(revoke, "gpu-7", "--dir", farm).stdout
     assert text.count("revoked runner gpu-7") == 2
     assert f"copy {users} to the server's machine" in text
-    assert "Its peers keep no such list" not in text
-    assert "Its peers keep no such list" in call(revoke, "server", "--dir", farm).stdout
+    assert "of revoked certificates (2), until " in text
+    assert "revoked server server" in call(revoke, "server", "--dir", farm).stdout
 
 
 def test_without_a_servers_folder_the_authoritys_list_is_named(farm: Path, tmp_path: Path) -> None:
@@ -185,3 +185,26 @@ def test_unknown_roles_and_impossible_days_are_usage_errors(farm: Path) -> None:
 @pytest.mark.parametrize("command", [init, issue, revoke, certs])
 def test_help_has_examples(command: click.Command) -> None:
     assert "Examples:" in call(command, "--help").stdout
+
+
+def test_revoke_without_a_name_signs_the_list_anew(farm: Path) -> None:
+    first = call_json(revoke, "builder", "--dir", farm)
+    assert first["list"]["serials"] == [first["revoked"][0]["serial"]]
+    again = call_json(revoke, "--dir", farm)
+    assert again["revoked"] == []
+    assert again["list"]["serials"] == first["list"]["serials"]
+    assert again["list"]["number"] > first["list"]["number"]
+    assert call_json(certs, farm)["list"] == again["list"]
+
+
+def test_certs_warns_of_a_list_that_ends_or_is_missing(farm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "the list of revoked certificates"
+    assert said not in call(certs, farm).stderr
+    assert said not in call(certs, farm / "server").stderr  # which signs none
+    now = time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now + 350 * DAY)
+        assert f"warning: {said} ends in 1" in call(certs, farm).stderr
+        patch.setattr(time, "time", lambda: now + 366 * DAY)
+        ended = call(certs, farm).stderr
+    assert f"warning: {said} has ended, or was never made. Sign a list: `tilewright farm revoke --dir DIR`" in ended

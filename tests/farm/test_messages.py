@@ -22,6 +22,7 @@ from tilewright.farm.decoding import NoMessage, unpack
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.messages import LIMIT, Seal, Seen, pack
 from tilewright.farm.pki.certificates import create_authority
+from tilewright.farm.pki.identity import USERS
 from tilewright.farm.pki.tls import find_credentials
 
 PLAIN = st.recursive(
@@ -35,11 +36,16 @@ SUBJECT = "result.client.0.1"
 
 @pytest.fixture(scope="module")
 def seal_of(certs: Path) -> Callable[[str], Seal]:
+    """Seals of each role, which know who is revoked."""
     seals: dict[str, Seal] = {}
 
     def of(role: str) -> Seal:
         if role not in seals:
             seals[role] = Seal(find_credentials(certs, role))
+            revocations = seals[role].revocations
+            assert revocations is not None
+            revocations.take_file(certs / "server" / USERS)
+            revocations.confirm(float("inf"))
         return seals[role]
 
     return of

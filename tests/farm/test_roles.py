@@ -187,6 +187,8 @@ ACTS: dict[str, tuple[str, str, set[str]]] = {
     "hear its own commands": (S, "ctl.ROLE.OWN.*", {"runner", "builder"}),
     "hear all commands": (S, "ctl.>", set()),
     "hear cancellations": (S, "cancel.*.*", {"runner", "builder"}),
+    "hear who is revoked": (S, "revoked", set(PEERS)),
+    "say who is revoked": (P, "revoked", set()),
     # others' answers
     "hear its own answers": (S, "_INBOX.ROLE.OWN.>", set(PEERS)),
     "hear another's answers": (S, "_INBOX.ROLE.other.>", set()),
@@ -238,7 +240,7 @@ def test_nobody_has_changed_anything_by_that(farm: Place) -> None:
 
 ASKS = {
     "beat": {"runner", "builder"}, "bye": {"runner", "builder"}, "shares": {"client"},
-    "status": {"reader", "client", "administrator"}, "drain": set(), "quarantine": set(), "release": set(),
+    "status": {"reader", "client", "administrator"}, "revoked": set(PEERS), "drain": set(), "quarantine": set(), "release": set(),
     "run": set(), "__init__": set(),
 }  # fmt: skip
 

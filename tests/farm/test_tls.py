@@ -16,7 +16,7 @@ import pytest
 
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki import x509
-from tilewright.farm.pki.certificates import CA, CERT, KEY, create_authority, issue, listing, load, read
+from tilewright.farm.pki.certificates import CA, CERT, KEY, create_authority, issue, listing, read
 from tilewright.farm.pki.identity import ROLES, Peer, parse_identity
 from tilewright.farm.pki.tls import Authority, Credentials, client_context, find_credentials
 
@@ -354,7 +354,7 @@ def test_the_time_decides(own: Path) -> None:
 
 
 def der(path: Path) -> bytes:
-    return x509.certificate_der(load(path))
+    return x509.certificate_der(x509.read_certificate(path))
 
 
 def test_an_authority_says_whose_a_certificate_is(farm: Path) -> None:
@@ -362,7 +362,7 @@ def test_an_authority_says_whose_a_certificate_is(farm: Path) -> None:
     for role in ROLES:
         peer, certificate = authority.peer(der(farm / role / CERT))
         assert peer == find_credentials(farm, role).owner
-        assert certificate == load(farm / role / CERT)
+        assert certificate == x509.read_certificate(farm / role / CERT)
 
 
 @pytest.mark.parametrize("name", ["past", "future"])
@@ -452,7 +452,7 @@ def test_an_authority_needs_a_certificate(tmp_path: Path) -> None:
 
 def test_a_signature_is_of_one_key_and_one_text(farm: Path) -> None:
     key = x509.load_key((farm / "runner" / KEY).read_bytes())
-    runner, client = load(farm / "runner" / CERT), load(farm / "client" / CERT)
+    runner, client = x509.read_certificate(farm / "runner" / CERT), x509.read_certificate(farm / "client" / CERT)
     for data in (b"", b"job", bytes(100_000)):
         signature = x509.sign(key, data)
         assert x509.verify(runner, data, signature)
@@ -461,7 +461,7 @@ def test_a_signature_is_of_one_key_and_one_text(farm: Path) -> None:
 
 
 def test_a_bad_signature_is_false_and_no_error(farm: Path) -> None:
-    key, runner = x509.load_key((farm / "runner" / KEY).read_bytes()), load(farm / "runner" / CERT)
+    key, runner = x509.load_key((farm / "runner" / KEY).read_bytes()), x509.read_certificate(farm / "runner" / CERT)
     good = x509.sign(key, b"job")
     for bad in (b"", b"x", b"\x30\x00", b"\x30" * 500, bytes(72), good[:-1], good + b"x", bytes(len(good))):
         assert not x509.verify(runner, b"job", bad)
@@ -470,7 +470,7 @@ def test_a_bad_signature_is_false_and_no_error(farm: Path) -> None:
 
 
 def test_certificates_travel_whole(farm: Path) -> None:
-    certificate = load(farm / "runner" / CERT)
+    certificate = x509.read_certificate(farm / "runner" / CERT)
     assert x509.load_certificate(x509.certificate_der(certificate), der=True) == certificate
 
 

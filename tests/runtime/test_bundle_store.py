@@ -233,6 +233,25 @@ def test_who_is_trusted(bundle: Path, trust_file: Path) -> None:
             Library(bundle, trust=trust)
 
 
+def test_a_key_that_is_revoked_stops_a_bundle_that_is_open(bundle: Path, trust_file: Path) -> None:
+    trust_file.write_text(f"{public(KEY)} kernels team\n")
+    library = Library(bundle, watch=False)
+    held = library.plan("matmul", m=4, n=4, k=4)
+    trusted.change_keys(OTHER.public_key().public_bytes_raw(), "another", revoke=True)
+    check_all(library)
+    library = Library(bundle, watch=False)
+    trusted.change_keys(KEY.public_key().public_bytes_raw(), "", revoke=True)
+    for _ in range(2):
+        with pytest.raises(DatabaseError, match="is signed by a revoked key, kernels team"):
+            library.matmul(A, B)
+    np.testing.assert_allclose(held(A, B), WANT, rtol=1e-4, atol=1e-5)
+    trust_file.write_text("")
+    with pytest.raises(DatabaseError, match="which is not trusted"):
+        library.matmul(A, B)
+    trust_file.write_text(f"{public(KEY)} kernels team\n")
+    check_all(library)
+
+
 def test_an_unsigned_bundle(filled_database: Path, tmp_path: Path) -> None:
     path = bundled(filled_database, tmp_path / "k.twb")
     for trust in (False, public(KEY), [public(KEY)]):

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, Task
 from tilewright.runtime.bundle.layout import damaged, key_of
 from tilewright.runtime.bundle.reader import Bundle
 from tilewright.runtime.bundle.trusted import Trust
-from tilewright.runtime.entry import Entry, entry_of
+from tilewright.runtime.entry import Entry
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,8 @@ def kernels(bundle: Bundle) -> list[Kernel]:
     """Every kernel under its workload's own name, by operator. Raises ``DatabaseError``."""
     found = []
     for number in bundle.index.find(key_of("own")):
-        row: dict[str, Any] = bundle.index.row(number)
-        try:
-            found.append(Kernel(entry_of(row), row))
-        except (KeyError, TypeError, ValueError) as e:
-            raise damaged(str(bundle.path), f"a row cannot be read ({type(e).__name__}: {e})") from None
+        entry, row = bundle.entry(number)
+        found.append(Kernel(entry, dict(row)))
     found.sort(key=lambda k: (k.entry.op, list(map(_sortable, k.entry.params.values())), k.entry.target.name))
     return found
 
@@ -64,8 +60,7 @@ def _sortable(value: object) -> tuple[bool, float, str]:
 
 def task_of(bundle: Bundle, kernel: Kernel) -> Task:
     """The task that a kernel is of, with its program."""
-    program = _blob(bundle, kernel.row["program_sha256"])
-    return Task(workload_of({**kernel.row, "program": program.decode()}), kernel.entry.target)
+    return Task(bundle.workload(kernel.row), kernel.entry.target)
 
 
 def source_of(bundle: Bundle, kernel: Kernel) -> str:

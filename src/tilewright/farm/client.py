@@ -26,7 +26,7 @@ from tilewright.closing import Closing
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
-from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused
+from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Stale
 from tilewright.farm.link import SILENT, Endpoint, Link, end, waited, waits
 from tilewright.farm.log import Log
 
@@ -372,7 +372,7 @@ class Farm(Closing):
                 job.future.set_exception(e)
 
     def _tell_trouble(self, error: FarmError) -> None:
-        if not self._full and (isinstance(error, LinkClosed) or (isinstance(error, NotStored) and error.hint)):
+        if not self._full and (isinstance(error, LinkClosed | Stale) or (isinstance(error, NotStored) and error.hint)):
             self._full = True
             self._say(f"{error.message}; waiting")
 
@@ -393,6 +393,9 @@ class Farm(Closing):
             seconds = float(said["seconds"])
             if not 0.0 <= seconds < math.inf:
                 raise ValueError("seconds")
+        except Stale as e:  # it is looked for again, as one that was missed
+            self._tell_trouble(e)
+            return
         except (FarmError, KeyError, TypeError, ValueError) as e:
             self.refused += 1
             self._log.about("workers", f"a result was refused: {e}")

@@ -23,6 +23,12 @@ class Taken(Refused):
     kind = "taken"
 
 
+class Stale(FarmError):
+    """It is not known who is revoked, so that no signature counts. A newer list may come."""
+
+    kind = "stale"
+
+
 class LinkClosed(FarmError):
     """The connection is gone, or nobody answered on it."""
 

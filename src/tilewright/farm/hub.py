@@ -37,7 +37,7 @@ class Hub:
         own = address
         for everywhere in ("0.0.0.0", "[::]"):
             own = own.replace(f"//{everywhere}:", "//localhost:")
-        endpoint = Endpoint(own, self._certs, "server")
+        endpoint = Endpoint(own, self._certs, "server", revocations=self.server.revocations)
         endpoint.orders = self.server.orders
         self.keeper = Keeper(endpoint, facts=self.server.facts, **self._more)
         self._keeping = asyncio.create_task(self.keeper.run())

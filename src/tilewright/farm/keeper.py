@@ -13,6 +13,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tilewright import __version__
@@ -27,6 +28,7 @@ from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, en
 from tilewright.farm.log import Log
 from tilewright.farm.messages import PROTOCOL
 from tilewright.farm.pki.identity import ROLES, Peer
+from tilewright.farm.pki.revocations import SIGN_ANEW, WARNING_DAYS
 from tilewright.farm.queues import Queues
 from tilewright.farm.roster import Member, Roster, Session
 from tilewright.farm.shares import Shares
@@ -48,7 +50,8 @@ class Keeper:
 
     ``endpoint``: with a server's certificate. ``heartbeat``, ``patience``, ``grace``: seconds. ``replicas``: servers
     that hold each message. ``storage``: bytes that the farm may take of a server's disk. ``facts``: what is known
-    of the server, for the status.
+    of the server, for the status. ``users``: a ``users.json`` whose list of revoked certificates it hands out, where
+    ``endpoint`` does not get that list otherwise.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Keeper:
         replicas: int = 1,
         storage: int = STORAGE.most,
         facts: Callable[[], Awaitable[Mapping[str, Any]]] | None = None,
+        users: Path | None = None,
         say: Say = lambda _line: None,
     ) -> None:
         self.endpoint = endpoint
@@ -75,6 +79,8 @@ class Keeper:
         self._shares: dict[str, Shares] = {}
         self._empty: dict[str, float] = {}  # places without a worker that takes jobs, and since when
         self._facts = facts
+        self._users = users
+        self._handed_out = 0  # number of the list
         self._link: Link
         self._began = self._since = time.monotonic()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -93,7 +99,7 @@ class Keeper:
         pause = waits()
         while True:
             try:
-                self._link = await self.endpoint.connect()
+                self._link = await self.endpoint.connect(keeps=True)
                 await self._serve(self._link)
                 pause = waits()
             except FarmError as e:
@@ -103,6 +109,7 @@ class Keeper:
 
     async def _serve(self, link: Link) -> None:
         try:
+            await self._hand_out()
             await self.queues.begin(link)
             for what, handler, group in (
                 ("ask.*.*", self._asked, ""), ("tell.*.*", self._told, "keepers"), ("cancel.*.*", self._cancelled, ""),
@@ -110,12 +117,14 @@ class Keeper:
                 inbox = Inbox(handler, self._over)
                 await link.subscribe(what, inbox.put, group)
                 self._spawn(inbox.run())
+            await link.subscribe(subjects.REVOKED, link.hear_revocations)  # from another keeper of the cluster
             await link.settle()
             self._since = time.monotonic()
             self.trouble = ""
             self.ready.set()
             while not link.closed.is_set():
                 await waited(link.closed, min(1.0, self.heartbeat))
+                await self._hand_out()
                 await self._sweep()
                 await self.queues.change()
         finally:
@@ -136,12 +145,50 @@ class Keeper:
             self.log(said)
         self.trouble = said
 
+    # ------------------------------------------------------------------ who is revoked
+
+    async def _hand_out(self) -> None:
+        """Let everybody have a list of revoked certificates at once that is newer here than the last."""
+        revocations = self.endpoint.seal.revocations
+        if revocations is None:
+            return
+        if self._users is not None:
+            try:
+                revocations.take_file(self._users)
+            except FarmError as e:  # what is known holds, as whom the server lets in
+                if e.message != revocations.trouble:
+                    self.log(f"{e.message}. {e.hint}")
+                revocations.trouble = e.message
+        newest = revocations.newest
+        if newest is not None:
+            revocations.confirm(time.monotonic())
+            if newest.number != self._handed_out:
+                self._handed_out = newest.number
+                await self._link.publish(subjects.REVOKED, newest.der)
+                if newest.days_left() < WARNING_DAYS:
+                    self.log(f"the list of revoked certificates ends in {newest.days_left()} days. {SIGN_ANEW}")
+
+    async def _revoked(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:
+        """The newest list, where the peer does not have it, and its number; with the question's own mark, so that no
+        earlier answer passes for this one."""
+        revocations = self.endpoint.seal.revocations
+        if revocations is None:
+            raise FarmError("a farm without certificates revokes none", "Make some: tilewright farm init")
+        if body.get("list"):
+            revocations.take(bytes(body["list"]))
+            await self._hand_out()
+        answer = {"mark": str(body["mark"])[:64], "number": revocations.number}
+        if revocations.newest is not None and revocations.number > int(body["number"]):
+            answer["list"] = revocations.newest.der
+        return answer
+
     # ------------------------------------------------------------------ questions
 
     async def _asked(self, message: Any) -> Rest | None:
         return await self._answer(message, {
             "beat": (self._beat, subjects.WORKERS), "bye": (self._bye, subjects.WORKERS),
             "shares": (self._share, ("client",)), "status": (self._status, subjects.LOOKERS),
+            subjects.REVOKED: (self._revoked, ROLES),
         })  # fmt: skip
 
     async def _told(self, message: Any) -> Rest | None:

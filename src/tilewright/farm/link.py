@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import random
+import secrets
 import ssl
 import time
 from collections import deque
@@ -23,13 +24,18 @@ from tilewright.farm import subjects
 from tilewright.farm.addresses import is_loopback, joined, parse_address
 from tilewright.farm.budgets import MESSAGE, PENDING
 from tilewright.farm.decoding import NoMessage, require_msgpack
-from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
+from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Stale, Taken, Unreachable
 from tilewright.farm.messages import PROTOCOL, Seal
+from tilewright.farm.pki.identity import Peer
+from tilewright.farm.pki.revocations import Revocations
 from tilewright.farm.pki.tls import Credentials, client_context, find_credentials
+from tilewright.paths import cache_root
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 5.0  # in which a server or keeper that is there has answered
 FIRST_WAIT, LONGEST_WAIT = 0.2, 15.0  # seconds between attempts, doubling
+REVOKED_SECONDS = 10.0  # between questions who is revoked; a keeper that hears of somebody says so at once
+_LONGEST_LIST = 48 << 10  # bytes of a list that fit into a question
 SILENT = 4  # heartbeats without a sign after which a peer counts as gone
 
 Say = Callable[[str], None]
@@ -48,10 +54,11 @@ class Endpoint:
     """The way to one farm for one role.
 
     ``certs``: a folder of certificates; ``None`` on a loopback address only. ``roles``: the certificate is of the first
-    that ``certs`` has. Raises ``UsageError`` and ``FarmError`` for what cannot work.
+    that ``certs`` has. ``revocations``: who is revoked, where somebody else keeps that up to date. Raises
+    ``UsageError`` and ``FarmError`` for what cannot work.
     """
 
-    def __init__(self, address: str, certs: Path | None, *roles: str) -> None:
+    def __init__(self, address: str, certs: Path | None, *roles: str, revocations: Revocations | None = None) -> None:
         require_nats()
         require_msgpack()
         self.scheme, self.servers = parse_address(address)
@@ -69,19 +76,27 @@ class Endpoint:
             )
         self.role = self.credentials.owner.role if self.credentials else roles[0]
         self.name = self.credentials.owner.name if self.credentials else "local"
-        self.seal = Seal(self.credentials)
+        self.seal = Seal(self.credentials, revocations)
+        if self.seal.revocations is not None and revocations is None:
+            self.seal.revocations.remember(cache_root() / "farm")
         self.orders = "$JS.API"  # under which the server takes orders on its streams, where this endpoint may give any
 
     @property
     def address(self) -> str:
         return f"{self.scheme}://" + ",".join(joined(host, port) for host, port in self.servers)
 
-    async def connect(self) -> Link:
-        """Connect to one of the servers. Raises ``Unreachable``, ``Refused``."""
+    async def connect(self, *, keeps: bool = False) -> Link:
+        """Connect to one of the servers, and hear who is revoked before anything else: a keeper knows (``keeps``).
+
+        Raises ``Unreachable``, ``Refused``, ``LinkClosed``.
+        """
         servers = random.sample(self.servers, len(self.servers))
         for n, (host, port) in enumerate(servers):
             try:
-                return await self._connect(host, port)
+                link = await self._connect(host, port)
+                if not keeps:
+                    await link.follow_revocations()
+                return link
             except Unreachable:
                 if n == len(servers) - 1:
                     raise
@@ -115,12 +130,14 @@ class Endpoint:
                     return await self._connect(host, port, again=False)  # it hung up before this side had heard why
                 raise self._explained(where, error) from None
             raise
-        if context is not None and not context.encrypts:  # nats-py goes on in the clear
-            await link.close()
-            raise Refused(
-                f"{self.scheme}://{where} does not speak TLS: it is no farm's server, or one in the clear",
-                "Write tcp://HOST:PORT for a farm of this machine alone",
-            )
+        if context is not None:
+            if not context.shown:  # nats-py goes on in the clear
+                await link.close()
+                raise Refused(
+                    f"{self.scheme}://{where} does not speak TLS: it is no farm's server, or one in the clear",
+                    "Write tcp://HOST:PORT for a farm of this machine alone",
+                )
+            link.shown = context.shown
         link.nats._reading_task.add_done_callback(link.cut)
         return link
 
@@ -156,6 +173,7 @@ def _renew(credentials: Credentials | None) -> str:
 
 IS_IT_THERE = "Is the farm's server running there?"
 STORAGE_HINT = "See the room on the server's disk, and tilewright farm doctor"
+COPY_USERS = "Copy DIR/server/users.json to every server's machine again"
 CERTIFICATE_HINT = "Use certificates of this farm's own authority, and an address that its server's certificate names"
 
 
@@ -169,6 +187,8 @@ class Link:
         self.closed = asyncio.Event()
         self.error: Exception | None = None
         self.denied: deque[str] = deque(maxlen=64)  # what the server did not permit, in its words
+        self.shown = b""  # the certificate of the server at the other end, DER
+        self._following: asyncio.Task[None] | None = None
 
     async def failed(self, error: Exception) -> None:
         """Called with every error of the connection."""
@@ -238,8 +258,70 @@ class Link:
                 raise Refused(f"a {self.endpoint.role} may not do this: the server denies {what}") from None
             raise LinkClosed(f"{self.endpoint.address} does not answer") from None
 
+    async def follow_revocations(self) -> None:
+        """Hear who is revoked, now and as it changes. Closes the link and raises ``FarmError`` where no keeper says."""
+        if self.seal.revocations is None:
+            return
+        try:
+            await self.subscribe(subjects.REVOKED, self.hear_revocations)
+            await self._ask_revocations()
+            self._following = asyncio.create_task(self._keep_asking())
+        except BaseException:
+            await self.close()
+            raise
+
+    async def hear_revocations(self, message: Any) -> None:
+        """Take up a list that came by itself."""
+        try:
+            assert self.seal.revocations is not None
+            self.seal.revocations.take(message.data)
+        except (Refused, Stale) as e:
+            self.denied.append(e.message)
+
+    async def _ask_revocations(self, told: bytes = b"") -> None:
+        """Have a keeper say which list is the newest. Its answer is to this question alone: none of before counts.
+
+        ``told``: a list that the keeper did not have when it was asked before.
+        """
+        revocations = self.seal.revocations
+        assert revocations is not None
+        asked, mark, known = time.monotonic(), secrets.token_hex(16), revocations.number
+        question = {"what": subjects.REVOKED, "number": known, "mark": mark, "list": told}
+        answer, peer = await self._ask(question, revocable=False)
+        if not isinstance(answer, dict) or answer.get("mark") != mark or type(answer.get("number")) is not int:
+            raise Refused("a keeper's earlier answer came again: it does not say who is revoked now", IS_IT_THERE)
+        if answer["number"] > revocations.number:
+            revocations.take(bytes(answer.get("list", b"")))
+        if answer["number"] != revocations.number:
+            newest = revocations.newest
+            if newest is not None and not told and len(newest.der) < _LONGEST_LIST:
+                await self._ask_revocations(newest.der)
+                return
+            raise Stale(
+                f"a keeper has list {answer['number']} of revoked certificates, and list {revocations.number} is known",
+                COPY_USERS,
+            )
+        for server in (peer, self.seal.holder(self.shown)):
+            self.seal.require_listed_nowhere(server)
+        revocations.confirm(asked)
+
+    async def _keep_asking(self) -> None:
+        revocations = self.seal.revocations
+        assert revocations is not None
+        while not self.closed.is_set():
+            await waited(self.closed, REVOKED_SECONDS)
+            try:
+                await self._ask_revocations()
+            except FarmError as e:  # what is known holds for a while
+                revocations.trouble = e.message
+
     async def ask(self, body: Mapping[str, Any], timeout: float = ANSWER_SECONDS, tell: bool = False) -> Any:
         """A keeper's answer. Raises ``FarmError`` with its words where it refuses."""
+        return (await self._ask(body, timeout, tell))[0]
+
+    async def _ask(
+        self, body: Mapping[str, Any], timeout: float = ANSWER_SECONDS, tell: bool = False, *, revocable: bool = True
+    ) -> tuple[Any, Peer | None]:
         subject = (subjects.tell if tell else subjects.ask)(self.endpoint.role, self.endpoint.name)
         message = {"protocol": PROTOCOL, **body}
         try:
@@ -248,11 +330,11 @@ class Link:
             raise Unreachable(
                 f"{self.endpoint.address} has a server but no keeper", "Start it with tilewright farm server"
             ) from None
-        answer, _ = self.seal.open(subject, reply.data, ("server",), MESSAGE)
+        answer, peer = self.seal.open(subject, reply.data, ("server",), MESSAGE, revocable=revocable)
         if "error" in answer:
-            kind = {k.kind: k for k in (Refused, Taken)}.get(answer["error"].get("kind"), FarmError)
+            kind = {k.kind: k for k in (Refused, Stale, Taken)}.get(answer["error"].get("kind"), FarmError)
             raise kind(str(answer["error"]["message"]), str(answer["error"].get("mend", "")))
-        return answer.get("value")
+        return answer.get("value"), peer
 
     async def store(self, subject: str, data: bytes, message_id: str = "") -> None:
         """Have the server keep a message, once for its id if it has one. Raises ``LinkClosed``, ``NotStored``."""
@@ -271,12 +353,14 @@ class Link:
         """A message that came, ``None`` for one that is none, or of another sender."""
         try:
             return self.seal.open(message.subject, message.data, roles)
-        except (Refused, NoMessage) as e:
+        except (Refused, Stale, NoMessage) as e:
             self.denied.append(e.message)
             return None
 
     async def close(self) -> None:
         """Send what waits, and leave."""
+        if self._following is not None:
+            self._following.cancel()
         closing = asyncio.create_task(self.nats.close())
         try:
             await asyncio.wait({closing}, timeout=2.0)  # a peer that reads nothing holds it up

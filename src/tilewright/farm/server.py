@@ -47,6 +47,7 @@ from tilewright.farm.link import Say, waits
 from tilewright.farm.log import Log
 from tilewright.farm.pki.identity import USERS, Peer, read_users
 from tilewright.farm.pki.private_files import explained
+from tilewright.farm.pki.revocations import Revocations
 from tilewright.farm.pki.tls import Credentials
 from tilewright.files import replace_files
 from tilewright.measure.lifetime import tied_to
@@ -203,6 +204,7 @@ class NatsServer:
         self.state, self.cluster, self.storage = state, cluster, storage
         self.refused = 0  # connections that were turned down
         self.orders = orders_of(credentials)
+        self.revocations = None if credentials is None else Revocations(credentials.ca)
         self.let_in = let_in or (credentials.cert.with_name(USERS) if credentials else None)
         self.process: subprocess.Popen[str] | None = None
         self._say = Log(say)
@@ -227,6 +229,8 @@ class NatsServer:
         """Start it and wait until it takes connections; returns the address. Raises ``FarmError``."""
         with explained(self.state):
             self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.revocations is not None:
+            self.revocations.remember(self.state)
         self._read_users()
         wanted = self.port
         for again in (True, True, False):
@@ -266,16 +270,18 @@ class NatsServer:
     # ------------------------------------------------------------------ configuration
 
     def _read_users(self) -> bool:
-        """Take up ``users.json`` if it is there anew."""
+        """Take up ``users.json`` if it is there anew. Raises ``FarmError``, also for one older than one seen before."""
         path = self.let_in
-        if path is None:
+        if path is None or self.revocations is None:
             return False
         with explained(path):
             status = path.stat()
         seen = (status.st_mtime_ns, status.st_ino)
         if seen == self._users_seen:
             return False
-        self.users, self._users_seen = tuple(read_users(path)), seen
+        users = tuple(read_users(path))
+        self.revocations.take_file(path)
+        self.users, self._users_seen = users, seen
         return True
 
     def _configure(self) -> bool:

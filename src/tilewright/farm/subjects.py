@@ -9,6 +9,7 @@
 ``tell.ROLE.NAME``                   commands to one of the keepers
 ``ctl.ROLE.NAME.WORKER``             a keeper's commands to a worker
 ``count.begun``                      how many ``begun`` there are, from the server
+``revoked``                          the list of revoked certificates, from a keeper that has a newer one
 
 CLIENT and NAME are of the certificate, so the server's permissions hold everyone to their own.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 RESULTS, BEGUN, ARTIFACTS = "RESULTS", "BEGUN", "ARTIFACTS"
 COUNT = "count.begun"
+REVOKED = "revoked"
 _BUILD = "build:"
 WORKER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:,-]{0,127}")
 PLACE = re.compile(r"[a-z0-9][a-z0-9._:+-]{0,127}")
@@ -85,7 +87,7 @@ def permissions(role: str, name: str) -> dict[str, Any]:
     """What the server lets a user of a role do: nats-server's ``permissions`` of that user."""
     own = token(name)
     publish = [ask(role, name)]
-    subscribe = [f"{inbox(role, name)}.>"]
+    subscribe = [f"{inbox(role, name)}.>", REVOKED]
     artifact = f"$JS.API.DIRECT.GET.{ARTIFACTS}.art.*"
     if role == "server":
         publish, subscribe = [">"], [">"]

@@ -138,8 +138,8 @@ class LoadedLibrary:
         """Address of a function. Raises ``LoadError`` when there is none of that name."""
         try:
             pointer = getattr(self.handle, symbol)
-        except AttributeError:
-            raise LoadError(f"library {self.sha256[:12]} has no kernel {symbol}") from None
+        except (AttributeError, ValueError):  # no function of that name, or no name of a function
+            raise LoadError(f"library {self.sha256[:12]} has no kernel {ascii(symbol)[1:-1]}") from None
         return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
     def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> LoadedKernel:
@@ -186,7 +186,11 @@ class LoadedKernel:
             ]  # fmt: skip
         except KeyError as e:
             raise LoadError(f"the kernel's launch argument {e.args[0]!r} has no value") from None
-        if not 0 <= self.zero_fill <= self.workspace_bytes:
+        except (TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as e:
+            raise LoadError(f"the kernel's launch program makes no sense ({type(e).__name__}: {e})") from None
+        if not 0 < program.align <= 1 << 16 or program.align & (program.align - 1):
+            raise LoadError(f"the kernel asks for arrays that begin at multiples of {program.align} bytes")
+        if not 0 <= self.zero_fill <= self.workspace_bytes < 1 << 48:
             raise LoadError(f"{self.zero_fill} bytes to clear in a workspace of {self.workspace_bytes}")
         self._support = process_host().handle
         self._arguments = [(ctypes.c_longlong * max(1, len(v)))(*v) for v in values]

@@ -3,7 +3,7 @@
 ``DIR/ca`` holds the authority (``ca.pem``, ``ca.key``) and what it has issued and revoked (``issued.json``). It is
 needed for these commands alone and belongs on no machine of the farm. Every other folder is one certificate's:
 ``ca.pem``, ``cert.pem`` and ``key.pem``, to be copied to the machine that uses it. A server's folder has
-``users.json`` too: the certificates that it lets in. What was revoked is no longer there.
+``users.json`` too: the certificates that it lets in, and the signed list of those that were revoked, for everyone.
 
 Importing this raises ``FarmError`` where ``cryptography`` is missing.
 """
@@ -33,11 +33,12 @@ from tilewright.farm.pki.identity import (
     read_issued,
 )
 from tilewright.farm.pki.private_files import explained, require_private
+from tilewright.farm.pki.revocations import WARNING_DAYS, RevocationList, Revocations
 from tilewright.files import locked, replace_files
 
-WARNING_DAYS = 30  # how long before its end a certificate is worth a warning
 LEAF_DAYS = 365
 AUTHORITY_DAYS = 3650
+LIST_DAYS = 365  # for which a list of revoked certificates counts
 
 CA, CERT, KEY = "ca.pem", "cert.pem", "key.pem"
 _AUTHORITY_KEY, _ISSUED = "ca.key", "issued.json"
@@ -124,26 +125,37 @@ def issue(
     return folder / name
 
 
-def revoke(folder: Path, name_or_serial: str) -> Revocation:
-    """Revoke every certificate of a name, or the one of a serial number (hexadecimal).
+def revoke(folder: Path, name_or_serial: str | None = None) -> Revocation:
+    """Revoke every certificate of a name, or the one of a serial number (hexadecimal); without either nothing more.
 
-    Rewrites ``users.json`` in the authority's folder and the servers' folders that are still here. What was revoked
-    earlier keeps its time. Raises ``UsageError`` if there is no such certificate, ``FarmError``.
+    Signs the list of revoked certificates anew, and rewrites ``users.json`` in the authority's folder and the servers'
+    folders that are still here. What was revoked earlier keeps its time. Raises ``UsageError`` if there is no such
+    certificate, ``FarmError``.
     """
     when = float(int(time.time()))
-    serial = name_or_serial.replace(":", "").lower().lstrip("0")
     with _open_authority(folder) as authority:
-        users = {i.user for i in authority.issued if name_or_serial == i.name or serial == f"{i.serial:x}"}
-        if not users:
-            raise UsageError(
-                f"no certificate has the name or serial number {name_or_serial!r}", "See `tilewright farm certs`"
-            )
+        users = set()
+        if name_or_serial is not None:
+            serial = name_or_serial.replace(":", "").lower().lstrip("0")
+            users = {i.user for i in authority.issued if name_or_serial == i.name or serial == f"{i.serial:x}"}
+            if not users:
+                raise UsageError(
+                    f"no certificate has the name or serial number {name_or_serial!r}", "See `tilewright farm certs`"
+                )
         # By user: what 0.1 issued to one name is one user to the server, which can't tell its certificates apart.
         authority.issued = [
             replace(i, revoked=when) if i.user in users and i.revoked is None else i for i in authority.issued
         ]
-        authority.save()
+        authority.save(anew=True)
         return Revocation([i for i in authority.issued if i.user in users], server_folders(folder))
+
+
+def revocation_list(folder: Path) -> RevocationList | None:
+    """The newest list of revoked certificates that an authority has signed; ``None`` where it has signed none."""
+    found = Revocations(folder / AUTHORITY / CA)
+    with contextlib.suppress(FarmError):  # a list that has ended, or a users.json without one
+        found.take_file(folder / AUTHORITY / USERS)
+    return found.newest
 
 
 def listing(folder: Path) -> list[Peer]:
@@ -160,7 +172,7 @@ def listing(folder: Path) -> list[Peer]:
             home, issued = folder, [read(folder / CERT)]
         else:
             raise FarmError(f"{folder} holds no certificates", "Name the folder that `tilewright farm init` made")
-    return [x509.describe(load(home / CA), ("", AUTHORITY, AUTHORITY)), *issued]
+    return [x509.describe(x509.read_certificate(home / CA), ("", AUTHORITY, AUTHORITY)), *issued]
 
 
 def expiring(certificates: Iterable[Peer], *, now: float | None = None) -> list[Peer]:
@@ -176,19 +188,9 @@ def server_folders(folder: Path) -> list[Path]:
         return [folder / name for name in sorted(names) if (folder / name / CERT).exists()]
 
 
-def load(path: Path) -> x509.Certificate:
-    """The certificate in a PEM file, whosever it is. Raises ``FarmError``."""
-    with explained(path):
-        pem = path.read_bytes()
-    try:
-        return x509.load_certificate(pem)
-    except ValueError:
-        raise FarmError(f"{path} is no certificate", "Copy it again from where it was issued") from None
-
-
 def read(path: Path) -> Peer:
     """What the certificate in a PEM file says. Raises ``FarmError``, and ``Refused`` if it is of no farm."""
-    return x509.describe(load(path))
+    return x509.describe(x509.read_certificate(path))
 
 
 class _Authority:
@@ -202,18 +204,30 @@ class _Authority:
             key = x509.load_key(path.read_bytes())
         except ValueError:
             raise FarmError(f"{path} is no key of an authority", "Restore it from a backup") from None
-        self.signer, self.issued = (load(self.home / CA), key), read_issued(self.home / _ISSUED)
+        self.signer, self.issued = (x509.read_certificate(self.home / CA), key), read_issued(self.home / _ISSUED)
 
-    def save(self) -> bytes:
-        """Write down what was issued, and for every server who is let in: ``users.json``, which is returned."""
+    def save(self, *, anew: bool = False) -> bytes:
+        """Write down what was issued, and for every server who is let in and who is revoked: ``users.json``, which is
+        returned. ``anew``: the list of revoked certificates is signed again even if it says the same as before."""
         # Where a certificate of 0.1 is revoked, none of its user's is listed: they look the same.
         gone = {i.user for i in self.issued if i.revoked is not None}
         rows = [i.to_json() for i in self.issued if i.user not in gone and i.role in ROLES]
-        users = list_json("users", [{k: row[k] for k in _USER} for row in rows])
+        users = list_json("users", [{k: row[k] for k in _USER} for row in rows], revoked=self._revoked(anew))
         replace_files(self.home, {_ISSUED: list_json("issued", [i.to_json() for i in self.issued]), USERS: users})
         for home in server_folders(self.folder):
             replace_files(home, {USERS: users})
         return users
+
+    def _revoked(self, anew: bool) -> str:
+        """The signed list of what is revoked: today's if it says the same, else a new one of a greater number."""
+        gone = {i.serial: i.revoked for i in self.issued if i.revoked is not None}
+        before, now = revocation_list(self.folder), int(time.time())
+        if not anew and before and before.serials == gone.keys() and 0 <= now - before.made < DAY:
+            return x509.revocation_list_pem(before.der).decode()
+        # The clock too, so that an authority that is restored from a backup goes on above what it had signed.
+        number = max(now, before.number + 1 if before else 0)
+        end = min(now + LIST_DAYS * DAY, int(self.signer[0].not_valid_after_utc.timestamp()))
+        return x509.make_revocation_list(gone, number, now, max(end, now + 1), self.signer).decode()
 
     def add(self, name: str, role: str, days: int, hosts: Sequence[str], now: int) -> None:
         """Issue a certificate into its folder. It is listed before it is there, so that none escapes revocation."""

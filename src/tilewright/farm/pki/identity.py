@@ -24,6 +24,8 @@ ISSUE_SERVER = "Issue a server's: `tilewright farm issue server --role server --
 AUTHORITY = "ca"  # the authority's folder, name and role
 USERS = "users.json"
 DAY = 86400
+CLOCKS = float(DAY)  # seconds that the clocks of two machines may differ
+_COPY = "Copy DIR/ca/users.json there again"
 
 _SCHEME = "tilewright"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -94,21 +96,37 @@ def check_name(name: str) -> None:
 
 def read_users(path: Path) -> list[Peer]:
     """Whom a server lets in, those included whose time is over. Raises ``FarmError``."""
-    return _read_list(path, "users", ROLES, "Copy DIR/ca/users.json there again")
+    return _read_peers(path, "users", ROLES, _COPY)
+
+
+def read_list(path: Path) -> str:
+    """The signed list of revoked certificates in a ``users.json``, as PEM; empty in one of an earlier version.
+
+    Raises ``FarmError``.
+    """
+    return str(_read_file(path, _COPY).get("revoked", ""))
 
 
 def read_issued(path: Path) -> list[Peer]:
     """What an authority has issued. Raises ``FarmError``."""
-    return _read_list(path, "issued", (*ROLES, RETIRED), "Restore it from a backup")
+    return _read_peers(path, "issued", (*ROLES, RETIRED), "Restore it from a backup")
 
 
-def _read_list(path: Path, key: str, roles: Collection[str], hint: str) -> list[Peer]:
+def _read_file(path: Path, hint: str) -> Mapping[str, Any]:
     with explained(path):
         text = path.read_bytes()
     try:
-        data = json.loads(text)
+        data: Mapping[str, Any] = json.loads(text)
         if data["version"] != 1:
             raise FarmError(f"{path} was written by a newer Tilewright", "Use that version")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise FarmError(f"{path} is damaged", hint) from None
+    return data
+
+
+def _read_peers(path: Path, key: str, roles: Collection[str], hint: str) -> list[Peer]:
+    data = _read_file(path, hint)
+    try:
         peers = [Peer.from_json(e) for e in data[key]]
         if any(p.role not in roles for p in peers):
             raise ValueError("another role")
@@ -117,6 +135,11 @@ def _read_list(path: Path, key: str, roles: Collection[str], hint: str) -> list[
     return peers
 
 
-def list_json(key: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """A list as it is written into a file."""
-    return json.dumps({"version": 1, key: rows}, indent=1).encode() + b"\n"
+def list_json(key: str, rows: Sequence[Mapping[str, Any]], **more: str) -> bytes:
+    """A list as it is written into a file, and what else belongs there."""
+    return json.dumps({"version": 1, key: rows, **more}, indent=1).encode() + b"\n"
+
+
+def minute(seconds: float) -> str:
+    """A time in seconds since the epoch, as messages have it."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

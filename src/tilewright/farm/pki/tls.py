@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.pki.identity import ISSUE_SERVER, RETIRED, Peer
+from tilewright.farm.pki.identity import CLOCKS, ISSUE_SERVER, RETIRED, Peer, minute
 from tilewright.farm.pki.private_files import explained, require_private
 
 if TYPE_CHECKING:
     from tilewright.farm.pki import x509
 
-_SLACK = 86400.0  # seconds that the clocks of two machines may differ
 _OURS = "Use one of this farm's own authority, with its whole folder as it was issued"
 _REMEMBERED = 4096  # certificates whose signatures need no second look
 
@@ -53,7 +52,7 @@ def find_credentials(certs: Path, *roles: str) -> Credentials:
             old = "server" in roles and (certs / RETIRED).is_dir()
             raise FarmError(f"{certs} has no certificate for {wanted}", ISSUE_SERVER if old else hint)
     ca, cert, key = (home / name for name in (certificates.CA, certificates.CERT, certificates.KEY))
-    own, _ = Authority(ca).peer(x509.certificate_der(certificates.load(cert)), slack=0.0)
+    own, _ = Authority(ca).peer(x509.certificate_der(x509.read_certificate(cert)), slack=0.0)
     if own.role not in roles:
         raise FarmError(f"{cert} is for {own.role}, and one for {wanted} is needed", hint)
     require_private(key)
@@ -63,15 +62,15 @@ def find_credentials(certs: Path, *roles: str) -> Credentials:
 
 
 class ClientContext(ssl.SSLContext):
-    """The context of one connection, which knows whether that is encrypted."""
+    """The context of one connection. ``shown``: the certificate of its other end (DER), empty until it is encrypted."""
 
-    encrypts = False
+    shown = b""
 
 
 class _Noting(ssl.SSLObject):
     def do_handshake(self) -> None:
         super().do_handshake()
-        cast(ClientContext, self.context).encrypts = True
+        cast(ClientContext, self.context).shown = self.getpeercert(binary_form=True) or b""
 
 
 def client_context(credentials: Credentials) -> ClientContext:
@@ -100,13 +99,13 @@ class Authority:
     """
 
     def __init__(self, ca: Path) -> None:
-        from tilewright.farm.pki import certificates
+        from tilewright.farm.pki import x509
 
-        self._certificate = certificates.load(ca)
+        self._certificate = x509.read_certificate(ca)
         # Refusals are not remembered: what anyone may send must not push out what is in use.
         self._known = functools.lru_cache(_REMEMBERED)(self._examine)
 
-    def peer(self, der: bytes, slack: float = _SLACK) -> tuple[Peer, x509.Certificate]:
+    def peer(self, der: bytes, slack: float = CLOCKS) -> tuple[Peer, x509.Certificate]:
         """Whose a certificate is, and the certificate itself.
 
         Raises ``Refused`` unless this authority issued it, it names one role, and it is valid now. ``slack``: seconds
@@ -116,10 +115,10 @@ class Authority:
         now = time.time()
         if own.not_after + slack < now:
             again = f"Issue another with `tilewright farm issue {own.name} --renew`, and copy its folder again"
-            raise Refused(f"the certificate of {own} expired on {_minute(own.not_after)}", again)
+            raise Refused(f"the certificate of {own} expired on {minute(own.not_after)}", again)
         if own.not_before - slack > now:
             raise Refused(
-                f"the certificate of {own} is not valid before {_minute(own.not_before)}", "Set the machines' clocks"
+                f"the certificate of {own} is not valid before {minute(own.not_before)}", "Set the machines' clocks"
             )
         return own, certificate
 
@@ -133,7 +132,3 @@ class Authority:
         if not x509.signed_by(certificate, self._certificate):
             raise Refused("the certificate is of another authority", _OURS)
         return x509.describe(certificate), certificate
-
-
-def _minute(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

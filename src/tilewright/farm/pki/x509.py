@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from tilewright.errors import UsageError
 from tilewright.farm.addresses import ip_of
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki.identity import Peer, parse_identity
+from tilewright.farm.pki.private_files import explained
 
 try:
     from cryptography import x509
@@ -30,6 +32,7 @@ except ImportError:
 
 Key = ec.EllipticCurvePrivateKey
 Certificate = x509.Certificate
+RevocationList = x509.CertificateRevocationList
 new_serial = x509.random_serial_number
 
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
@@ -70,6 +73,16 @@ def load_certificate(data: bytes, *, der: bool = False) -> Certificate:
         return x509.load_der_x509_certificate(data) if der else x509.load_pem_x509_certificate(data)
     except x509.InvalidVersion as e:  # which is no ValueError
         raise ValueError(str(e)) from None
+
+
+def read_certificate(path: Path) -> Certificate:
+    """The certificate in a PEM file, whosever it is. Raises ``FarmError``."""
+    with explained(path):
+        pem = path.read_bytes()
+    try:
+        return load_certificate(pem)
+    except ValueError:
+        raise FarmError(f"{path} is no certificate", "Copy it again from where it was issued") from None
 
 
 def certificate_der(certificate: Certificate) -> bytes:
@@ -133,7 +146,7 @@ def make_certificate(says: Peer, by: tuple[Certificate, Key] | None = None) -> t
         data_encipherment=False,
         key_agreement=False,
         key_cert_sign=authority is None,
-        crl_sign=False,
+        crl_sign=authority is None,
         encipher_only=False,
         decipher_only=False,
     )
@@ -167,3 +180,69 @@ def make_certificate(says: Peer, by: tuple[Certificate, Key] | None = None) -> t
     encoding = serialization.Encoding.PEM
     plain = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return builder.sign(signer, hashes.SHA256()).public_bytes(encoding), plain
+
+
+def make_revocation_list(
+    revoked: Mapping[int, float], number: int, begin: int, end: int, by: tuple[Certificate, Key]
+) -> bytes:
+    """A list of revoked certificates (a CRL, RFC 5280) as PEM.
+
+    ``revoked``: when each was, by serial number. ``number``: greater than that of every list before. The list counts
+    from ``begin`` to ``end`` (seconds since the epoch). ``by``: the authority and its key.
+    """
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(by[0].subject)
+        .last_update(datetime.fromtimestamp(begin, UTC))
+        .next_update(datetime.fromtimestamp(end, UTC))
+        .add_extension(x509.CRLNumber(number), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by[1].public_key()), critical=False)
+    )
+    for serial, when in sorted(revoked.items()):
+        entry = x509.RevokedCertificateBuilder().serial_number(serial)
+        builder = builder.add_revoked_certificate(entry.revocation_date(datetime.fromtimestamp(when, UTC)).build())
+    return builder.sign(by[1], hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def load_revocation_list(der: bytes) -> RevocationList:
+    """A list as it travels in messages. Raises ``ValueError`` for anything but such a list."""
+    try:
+        return x509.load_der_x509_crl(der)
+    except x509.InvalidVersion as e:  # which is no ValueError
+        raise ValueError(str(e)) from None
+
+
+def revocation_list_der(pem: bytes) -> bytes:
+    """A list of a file as it travels in messages. Raises ``ValueError``."""
+    return x509.load_pem_x509_crl(pem).public_bytes(serialization.Encoding.DER)
+
+
+def revocation_list_pem(der: bytes) -> bytes:
+    """A list as it stands in files. Raises ``ValueError``."""
+    return x509.load_der_x509_crl(der).public_bytes(serialization.Encoding.PEM)
+
+
+def list_signed_by(found: RevocationList, authority: Certificate) -> bool:
+    """Whether the authority signed the list."""
+    public = authority.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey) or found.issuer != authority.subject:
+        return False
+    try:
+        return found.is_signature_valid(public)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+
+
+def describe_list(found: RevocationList) -> tuple[int, float, float, frozenset[int]]:
+    """A list's number, the seconds since the epoch between which it counts, and the serial numbers on it.
+
+    Raises ``ValueError`` for one without a number or an end.
+    """
+    try:
+        number = found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except x509.ExtensionNotFound:
+        raise ValueError("a list without a number") from None
+    end = found.next_update_utc
+    if end is None:
+        raise ValueError("a list without an end")
+    return number, found.last_update_utc.timestamp(), end.timestamp(), frozenset(r.serial_number for r in found)

@@ -260,7 +260,7 @@ class Service(ABC):
     async def _pull(self) -> None:
         """Ask for a job of each place where none is asked for yet, while there is room here."""
         link, now = self._link, time.monotonic()
-        if link is None or self._draining or self.record.quarantine:
+        if link is None or self._draining or self.record.quarantine or link.seal.stale:
             return
         done = sum(job.done for job in self._held.values())
         room = self.lanes + AHEAD.most - (len(self._held) - done) if done < UNSTORED.most else 0
@@ -297,6 +297,9 @@ class Service(ABC):
         link = self._link
         if link is None:
             return
+        if link.seal.stale:  # whoever takes it instead may know
+            await link.publish(message.reply, b"-NAK")
+            return
         opened = link.open(message, ("client",))
         try:
             _, _, client, session, job_id = message.subject.split(".")
@@ -305,9 +308,8 @@ class Service(ABC):
             body = opened[0]
             delivered = int(message.reply.split(".")[4])  # $JS.ACK.STREAM.CONSUMER.DELIVERED...
             NEEDS.check(len(body["needs"]))
-            job = Held(
-                job_id, client, session, dict(body["payload"]), tuple(map(str, body["needs"])), message.reply, delivered
-            )
+            needs = tuple(map(str, body["needs"]))
+            job = Held(job_id, client, session, dict(body["payload"]), needs, message.reply, delivered, opened[1])
         except (ValueError, TypeError, KeyError, IndexError, OverBudget) as e:
             self.refused += 1
             why = str(e) if isinstance(e, OverBudget) else link.denied[-1] if link.denied else "it is malformed"
@@ -373,6 +375,7 @@ class Service(ABC):
         if self.lanes == 1:
             self.record.at(f"job {job.id}")
         try:
+            self.endpoint.seal.require_listed_nowhere(job.sender)  # who was good when the job came may not be now
             return self.execute(job.payload, job.paths)
         except TilewrightError as e:
             # A lost device is the host's fault; anything else was asked for.

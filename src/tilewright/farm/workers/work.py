@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tilewright.farm.errors import FarmError
+from tilewright.farm.pki.identity import Peer
 from tilewright.files import SHARED, replace_file
 
 STRIKES = 3  # failures of a device in a row before it is quarantined
@@ -36,7 +37,8 @@ class Reply:
 
 @dataclass
 class Held:
-    """A job in this process' hands. ``ticket``: where its delivery is acknowledged."""
+    """A job in this process' hands. ``ticket``: where its delivery is acknowledged. ``sender``: who signed it, ``None``
+    in a farm without certificates."""
 
     id: str
     client: str
@@ -45,6 +47,7 @@ class Held:
     needs: tuple[str, ...]
     ticket: str
     delivered: int
+    sender: Peer | None = None
     paths: dict[str, str] = field(default_factory=dict)
     begun: bool = False
     dropped: bool = False  # cancelled, or given back

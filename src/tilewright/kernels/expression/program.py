@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Protocol
 
-from tilewright.core import TensorSpec, cached_property, canonical_json
+from tilewright.core import TensorSpec, UsageError, cached_property, canonical_json
 from tilewright.extent import Extent, Size
 from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, TF32, Expr, ValueNumbers, const
 from tilewright.kernels.expression.factors import factors, steps
@@ -221,6 +221,7 @@ class Program(JsonList, sparse=("results",)):
 
     @staticmethod
     def loads(text: str) -> Program:
+        """The program that :meth:`dumps` wrote. Raises ``UsageError`` for any other text."""
         return _parse(text)
 
 
@@ -233,7 +234,11 @@ def output_specs(program: Program) -> tuple[TensorSpec, ...]:
 
 @lru_cache(maxsize=256)
 def _parse(text: str) -> Program:
-    return Program.from_json(json.loads(text))
+    try:
+        return Program.from_json(json.loads(text))
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as e:
+        hint = "Tune it again, or restore a copy of the file that it is in"
+        raise UsageError(f"the program of a workload cannot be read ({type(e).__name__}: {e})", hint) from None
 
 
 def count_ops(*exprs: Expr) -> int:

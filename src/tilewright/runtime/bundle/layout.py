@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.core import DatabaseError, Value, canonical_json
 from tilewright.kernels.parameters import numbers
+from tilewright.serialization import require_types
 
 MAGIC = b"TWBUNDLE"
 VERSION = 1
@@ -77,6 +78,14 @@ def damaged(where: str, why: str) -> DatabaseError:
     return DatabaseError(f"the bundle {where} is damaged: {why}", "Copy it anew from where it was built")
 
 
+MALFORMED = (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading JSON that is not as it should be raises."""
+
+
+def unreadable(where: str, what: str, error: Exception) -> DatabaseError:
+    return damaged(where, f"{what} cannot be read ({type(error).__name__}: {str(error)[:200]})")
+
+
 # --------------------------------------------------------------------------- keys of the index
 
 
@@ -130,10 +139,13 @@ class Index:
             meta = json.loads(data[self._meta : self._keys])
             self.made_by = str(meta["made_by"])
             self.operators: dict[str, list[dict[str, Value]]] = {
-                str(op): [dict(d) for d in defaults] for op, defaults in meta["operators"].items()
+                op: [dict(d) for d in defaults] for op, defaults in meta["operators"].items()
             }
-        except (struct.error, ValueError, KeyError, TypeError, AttributeError) as e:
-            raise damaged(where, f"its index cannot be read ({type(e).__name__}: {e})") from None
+            for op, defaults in self.operators.items():
+                for d in defaults:
+                    require_types(dict[str, Value], d, f"defaults of {op}")
+        except (struct.error, *MALFORMED) as e:
+            raise unreadable(where, "its index", e) from None
         self._first_blob, self._end = HEADER + len(data), size
 
     def find(self, key: bytes) -> list[int]:
@@ -152,8 +164,8 @@ class Index:
             row = json.loads(self._data[self._heap + offset : self._heap + offset + length])
             if not isinstance(row, dict):
                 raise ValueError("no object")
-        except (struct.error, ValueError) as e:
-            raise damaged(self.where, f"row {number} of its index cannot be read ({e})") from None
+        except (struct.error, *MALFORMED) as e:
+            raise unreadable(self.where, f"row {number} of its index", e) from None
         return row
 
     def blob(self, digest: bytes) -> tuple[int, int] | None:

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from tilewright.core import DatabaseError
+from tilewright.columns import workload_of
+from tilewright.core import DatabaseError, Workload
+from tilewright.kernels.expression.expr import DTYPES
 from tilewright.runtime.bundle.ed25519 import verify
-from tilewright.runtime.bundle.layout import HEADER, Header, Index, damaged, unpack_header
+from tilewright.runtime.bundle.layout import (
+    HEADER,
+    MALFORMED,
+    Header,
+    Index,
+    Row,
+    damaged,
+    unpack_header,
+    unreadable,
+)
 from tilewright.runtime.bundle.trusted import UNSIGNED, Trust, given_keys, read_keys, write_key
+from tilewright.runtime.entry import Entry, entry_of
 from tilewright.runtime.trust import require_own
+from tilewright.serialization import require_types
+
+_COLUMNS: Mapping[str, Any] = {
+    "own": int, "created": float, "peak_fraction": float | None, "strategy": str | None, "versions": str | None,
+    "compiler": str, "flags": str, "source_sha256": str, "source_parts": list[str], "program_sha256": str,
+}  # fmt: skip
+"""Of a row, beside those of an entry."""
 
 _MEND = "Ask its author, or build it anew"
 
@@ -40,9 +62,44 @@ class Bundle:
             raise damaged(where, "its index does not hash to what its header says")
         self.index = Index(index, where, self.header.size)
 
+    def entry(self, number: int) -> tuple[Entry, Row]:
+        """A row of the index: what the runtime reads of it, and the whole. Raises ``DatabaseError``."""
+        row = self.index.row(number)
+        try:
+            entry = entry_of(row)
+            require_types(Entry, entry, "it")
+            for column, kind in _COLUMNS.items():
+                require_types(kind, row[column], column)
+            for _, argument in entry.schedule.launch:
+                int(argument)
+            for text in (row["versions"] or "{}", row["flags"]):
+                json.loads(str(text))
+            for spec in (*entry.inputs, *entry.outputs):
+                if spec.dtype not in DTYPES or any(n < 0 for n in spec.shape):
+                    raise ValueError(f"{spec.name} is no tensor")
+        except MALFORMED as e:
+            raise unreadable(str(self.path), f"row {number}", e) from None
+        return entry, row
+
+    def workload(self, row: Row) -> Workload:
+        """The workload of a row that :meth:`entry` gave, with its program. Raises ``DatabaseError``."""
+        program = self.blob(str(row["program_sha256"]))
+        if program is None:
+            raise damaged(str(self.path), "a program is missing")
+        try:
+            found = workload_of({**row, "program": program.decode()})
+            if found.key != row["workload_key"]:
+                raise ValueError("it is not that of its workload")
+            return found
+        except MALFORMED as e:
+            raise unreadable(str(self.path), "a program", e) from None
+
     def blob(self, digest: str) -> bytes | None:
         """The bytes of this SHA-256, checked against it; ``None`` where there are none. Raises ``DatabaseError``."""
-        place = self.index.blob(bytes.fromhex(digest))
+        try:
+            place = self.index.blob(bytes.fromhex(digest))
+        except ValueError:
+            raise damaged(str(self.path), f"{digest[:64]!r} is no hash") from None
         if place is None:
             return None
         try:
@@ -101,4 +158,7 @@ def authenticate(header: Header, path: Path, trust: Trust) -> str:
 def _require_own(path: Path, trust: Trust) -> None:
     """As for databases: without a trusted signature it counts who could have written the file."""
     if trust is not True:
-        require_own(path, "the bundle", "it holds code that would run as you")
+        try:
+            require_own(path, "the bundle", "it holds code that would run as you")
+        except OSError as e:  # it was open, and is gone
+            raise DatabaseError(f"{path} cannot be read: {e.strerror}", "Check its path and mode") from None

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, TilewrightError, Workload
 from tilewright.forking import ForkLock
-from tilewright.runtime.bundle.layout import damaged, key_of, params_key, shapes_key
-from tilewright.runtime.bundle.reader import Bundle
-from tilewright.runtime.bundle.trusted import Trust
-from tilewright.runtime.entry import Entry, Shapes, entry_of
+from tilewright.runtime.bundle.layout import key_of, params_key, shapes_key
+from tilewright.runtime.bundle.reader import Bundle, authenticate
+from tilewright.runtime.bundle.trusted import Trust, trust_file
+from tilewright.runtime.entry import Entry, Shapes
 from tilewright.runtime.pins import read_pins
 
 _log = logging.getLogger("tilewright.runtime")
@@ -24,7 +23,8 @@ class BundleStore:
     """One bundle. A look-up reads the rows that it needs, so it does not matter how many others there are.
 
     A file that takes the bundle's place is checked as the first one was; where it is refused the old one goes on,
-    and the logger ``tilewright.runtime`` says so. Raises as :class:`Bundle` does.
+    and the logger ``tilewright.runtime`` says so. Once its key is revoked, or trusted no more, look-ups raise. Raises
+    as :class:`Bundle` does.
     """
 
     writable = False
@@ -34,7 +34,7 @@ class BundleStore:
         # What gives its items once only is read again for a file that takes this one's place.
         self._trust: Trust = tuple(trust) if isinstance(trust, Iterable) and not isinstance(trust, str) else trust
         self._lock = ForkLock()
-        self._stamp = self.stamp()
+        self._stamp, self._keys = self.stamp(), _stamp(trust_file())
         self._bundle = Bundle(path, self._trust)
         self._rows: dict[int, Entry] = {}
         self._pins = None if pinned is None else read_pins(pinned)
@@ -76,24 +76,15 @@ class BundleStore:
         return frozenset({(self._now().header.index_sha256,)})
 
     def stamp(self) -> tuple[object, ...]:
-        try:
-            s = os.stat(self.path)
-        except OSError:
-            return ()
-        return (s.st_ino, s.st_size, s.st_mtime_ns)
+        return _stamp(self.path)
 
     def workloads(self, op: str) -> tuple[Workload, ...]:
         bundle = self._now()
         seen: dict[tuple[str, str], tuple[float, Workload]] = {}
         for number in bundle.index.find(key_of("op", op)):
-            row = bundle.index.row(number)
-            if row.get("op") != op:
-                continue
-            program = bundle.blob(str(row.get("program_sha256")))
-            if program is None:
-                raise damaged(str(self.path), f"the program of row {number} is missing")
-            with _readable(self.path):
-                workload = workload_of({**row, "program": program.decode()})
+            entry, row = bundle.entry(number)
+            if entry.op == op:
+                workload = bundle.workload(row)
                 seen.setdefault((workload.key, workload.label), (float(str(row["created"])), workload))
         return tuple(w for _, w in sorted(seen.values(), key=lambda x: -x[0]))
 
@@ -117,17 +108,19 @@ class BundleStore:
             rows = self._rows if bundle is self._bundle else {}
             entry = rows.get(number)
             if entry is None:
-                row = bundle.index.row(number)
-                with _readable(self.path):
-                    entry = rows[number] = entry_of(row)
+                entry, _ = bundle.entry(number)
+                rows[number] = entry
             return entry
 
     def _now(self) -> Bundle:
-        """The bundle, or the one that has taken its place."""
-        stamp = self.stamp()
-        if stamp == self._stamp:
+        """The bundle, or the one that has taken its place. Raises ``DatabaseError`` where its key counts no more."""
+        stamp, keys = self.stamp(), _stamp(trust_file())
+        if (stamp, keys) == (self._stamp, self._keys):
             return self._bundle
         with self._lock:
+            if keys != self._keys:
+                authenticate(self._bundle.header, self.path, self._trust)
+                self._keys = keys
             if stamp != self._stamp:
                 self._stamp = stamp
                 try:
@@ -138,15 +131,10 @@ class BundleStore:
             return self._bundle
 
 
-class _readable:
-    """What a row that makes no sense raises, as ``DatabaseError``."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, (KeyError, IndexError, TypeError, ValueError, AttributeError)):
-            raise damaged(str(self.path), f"a row cannot be read ({type(error).__name__}: {error})") from None
+def _stamp(path: Path) -> tuple[object, ...]:
+    """What tells one state of a file from another; empty where there is no file."""
+    try:
+        s = os.stat(path)
+    except OSError:
+        return ()
+    return (s.st_ino, s.st_size, s.st_mtime_ns)

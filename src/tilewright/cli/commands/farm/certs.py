@@ -15,6 +15,7 @@ from tilewright.farm.pki.identity import AUTHORITY, ROLES
 
 if TYPE_CHECKING:
     from tilewright.farm.pki.identity import Peer
+    from tilewright.farm.pki.revocations import RevocationList
 
 _USE = {
     "server": "the machine that runs `tilewright farm server`",
@@ -128,31 +129,36 @@ def issue(
 
 
 @click.command("revoke")
-@click.argument("name", metavar="NAME|SERIAL")
+@click.argument("name", metavar="[NAME|SERIAL]", required=False)
 @_dir_option
 @json_option
-def revoke(name: str, folder: Path, as_json: bool) -> None:
-    """Revoke every certificate of a name, or the one with a serial number.
+def revoke(name: str | None, folder: Path, as_json: bool) -> None:
+    """Revoke every certificate of a name, or the one with a serial number, and sign the list of those revoked.
 
-    It holds once the new users.json is on the server's machine; a running server takes it up by itself. To its peers
-    a server's certificate stays good until it ends: if its key was stolen, make a new authority.
+    It holds once the new users.json is on the server's machine: a running server takes it up by itself, and every
+    machine of the farm has the list a moment later. The list counts for 365 days; without a name, nothing more is
+    revoked and the list is signed again.
 
     \b
     Examples:
       tilewright farm revoke gpu-7 --dir farm
       tilewright farm revoke 3f9a01c277d04b6e --dir farm
+      tilewright farm revoke --dir farm
     """
+    from tilewright.farm.pki.certificates import revocation_list
     from tilewright.farm.pki.certificates import revoke as revoke_certificates
 
     done = revoke_certificates(folder, name)
+    signed = revocation_list(folder)
     if as_json:
-        emit_json({"revoked": [_row(c) for c in done.certificates], "users": _texts(_users(folder))})
+        rows = [_row(c) for c in done.certificates]
+        emit_json({"revoked": rows, "users": _texts(_users(folder)), "list": _list_row(signed)})
         return
     for c in done.certificates:
         _say(f"revoked {c.role} {safe_text(c.name)}, serial {c.serial:x}")
-    _say_users("Until then it is let in:", _users(folder))
-    if any(c.role == "server" for c in done.certificates):
-        _say("Its peers keep no such list: if its key was stolen, make a new authority with `tilewright farm init`.")
+    if signed is not None:
+        _say(f"signed list {signed.number} of revoked certificates ({len(signed.serials)}), until {_day(signed.until)}")
+    _say_users("Until then the farm goes by the list of before:", _users(folder))
 
 
 @click.command("certs")
@@ -169,7 +175,8 @@ def certs(folder: Path, as_json: bool) -> None:
       tilewright farm certs farm
       tilewright farm certs /etc/tilewright/runner --json
     """
-    from tilewright.farm.pki.certificates import expiring, listing
+    from tilewright.farm.pki.certificates import expiring, listing, revocation_list
+    from tilewright.farm.pki.revocations import SIGN_ANEW, WARNING_DAYS
 
     now = time.time()
     found = listing(folder)
@@ -183,12 +190,18 @@ def certs(folder: Path, as_json: bool) -> None:
             else f"tilewright farm issue {c.name} --renew, and copy its folder again"
         )
         click.echo(f"warning: the certificate of {c.role} {c.name} {when}: {hint}", err=True)
+    is_authority = (folder / AUTHORITY).is_dir()
+    signed = revocation_list(folder) if is_authority else None
+    if is_authority and (signed is None or signed.days_left(now) < WARNING_DAYS):
+        when = "has ended, or was never made" if signed is None else f"ends in {signed.days_left(now)} days"
+        click.echo(f"warning: the list of revoked certificates {when}. {SIGN_ANEW}", err=True)
     if as_json:
         emit_json(
             {
                 "folder": str(folder),
                 "certificates": [_row(c, now) for c in found],
                 "expiring": [_row(c, now) for c in ending],
+                "list": _list_row(signed),
             }
         )
         return
@@ -204,6 +217,14 @@ def certs(folder: Path, as_json: bool) -> None:
 
 def _row(certificate: Peer, now: float | None = None) -> dict[str, Any]:
     return {**certificate.to_json(), "days_left": certificate.days_left(now)}
+
+
+def _list_row(signed: RevocationList | None) -> dict[str, Any] | None:
+    """What a list of revoked certificates says of itself."""
+    if signed is None:
+        return None
+    serials = sorted(f"{serial:x}" for serial in signed.serials)
+    return {"number": signed.number, "made": signed.made, "until": signed.until, "serials": serials}
 
 
 def _users(folder: Path) -> list[Path]:

@@ -159,6 +159,7 @@ def keeper(
     """
     from tilewright.farm.keeper import Keeper
     from tilewright.farm.link import Endpoint
+    from tilewright.farm.pki.identity import USERS
     from tilewright.farm.server import follow_users, orders_of
 
     where = address_of(address)
@@ -174,7 +175,7 @@ def keeper(
         on_signals(stop.set)
         keeping = Keeper(
             endpoint, heartbeat=heartbeat, patience=patience, replicas=replicas or min(3, len(endpoint.servers)),
-            storage=int(storage * (1 << 30)), say=say,
+            storage=int(storage * (1 << 30)), users=credentials.cert.with_name(USERS), say=say,
         )  # fmt: skip
         tasks = [asyncio.create_task(keeping.run())]
         tasks += [asyncio.create_task(follow_users(credentials, users, say))] if users else []
