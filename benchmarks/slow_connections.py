@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -84,8 +85,11 @@ async def honest(port: int, source: str, seconds: float) -> float:
 
 def sockets(process: int) -> int:
     """How many sockets a process has open."""
-    links = (os.readlink(entry) for entry in Path(f"/proc/{process}/fd").iterdir())
-    return sum(link.startswith("socket:") for link in links)
+    count = 0
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            count += os.readlink(entry).startswith("socket:")
+    return count
 
 
 async def measure(process: int, port: int, connections: int, seconds: float) -> bool:
