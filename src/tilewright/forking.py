@@ -44,7 +44,7 @@ imported under it must not need it while it is imported, as a module of another 
 
 
 def imported(name: str) -> ModuleType:
-    """A module of this package or of the standard library, imported now if it was not yet; a fork waits for that.
+    """A module, imported now if it was not yet; a fork waits for that.
 
     A child that is forked in the middle of an import inherits the module's lock, and hangs when it imports the same.
     """

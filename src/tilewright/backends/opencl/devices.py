@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.backends.classes import slug
 from tilewright.backends.driver import NoDriver, NotInstalled
 from tilewright.core import Pairs, Target, TargetUnavailable, UsageError
-from tilewright.forking import steady
+from tilewright.forking import imported
 
 _MEND = "Install an OpenCL driver (PoCL runs on any processor: apt-get install pocl-opencl-icd), or use --target cpu"
 _THREADS = 1024  # a block's, at most: schedule spaces are made for no more
@@ -56,13 +56,11 @@ class OpenClDevice:
 def pyopencl() -> Any:
     """The package. Raises ``NotInstalled``, and ``NoDriver`` where it does not import."""
     try:
-        with steady:
-            import pyopencl as cl
+        return imported("pyopencl")
     except ModuleNotFoundError:
         raise NotInstalled("pyopencl is not installed", "pip install 'tilewright[opencl]'") from None
     except ImportError as e:
         raise NoDriver(f"pyopencl does not import: {' '.join(str(e).split())[:200]}", "Install it again") from None
-    return cl
 
 
 @lru_cache(maxsize=1)
