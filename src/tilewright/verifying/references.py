@@ -22,7 +22,7 @@ import numpy as np
 
 from tilewright import verifying
 from tilewright.core import digest
-from tilewright.files import replace_file
+from tilewright.files import locked, replace_file
 from tilewright.kernels import expression, reference
 from tilewright.kernels.expression import expr
 from tilewright.kernels.expression.program import Program
@@ -83,8 +83,6 @@ class References:
                 found[n] = interval
                 if keep:
                     self._write(names[n], interval)
-            if keep and self.folder is not None:
-                _prune(self.folder)
         return [f for f in found if f is not None]
 
     def _read(self, name: str, block: Block) -> Interval | None:
@@ -113,7 +111,9 @@ class References:
         # Losing a reference costs its computation only: a full or read-only disk is no error here.
         with contextlib.suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(self.folder / f"{name}.npy", hashlib.sha256(data).digest() + data, sync=False)
+            with locked(self.folder):
+                _make_room(self.folder, len(data) + 32)
+                replace_file(self.folder / f"{name}.npy", hashlib.sha256(data).digest() + data, sync=False)
 
 
 def compute(
@@ -215,12 +215,10 @@ def _code() -> str:
     return digest([*(hashlib.sha256(f.read_bytes()).hexdigest() for f in files), np.__version__])
 
 
-def _prune(folder: Path) -> None:
-    """Drop the least recently used until the folder is within its limit."""
-    with contextlib.suppress(OSError):  # another process may be at it too
-        entries = sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in folder.iterdir()), reverse=True)
-        total = 0
-        for _, size, path in entries:
-            total += size
-            if total > FOLDER_LIMIT:
-                path.unlink()
+def _make_room(folder: Path, more: int) -> None:
+    """Drop the least recently used until ``more`` bytes fit into the folder's limit."""
+    total = more
+    for _, size, path in sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in folder.iterdir()), reverse=True):
+        total += size
+        if total > FOLDER_LIMIT:
+            path.unlink()
