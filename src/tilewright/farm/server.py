@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sysconfig
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -358,14 +359,18 @@ class NatsServer:
     def _drop_stale(self) -> None:
         """Keep the queues that were written to last, as many as there may be. nats-server reads all of its streams
         before it answers, which takes minutes for ten thousand. Clients send the jobs again that go with a queue."""
+        streams = self.state / "messages" / "jetstream" / "FARM" / "streams"
         with contextlib.suppress(OSError):
-            streams = self.state / "messages" / "jetstream" / "FARM" / "streams"
             queues = [p for p in streams.iterdir() if subjects.place_of(p.name) is not None]
             if len(queues) > QUEUES.most:
                 stale = sorted(queues, key=_written)[: -QUEUES.most]
                 self._say(f"dropping {len(stale):,} stale queues: {QUEUES.most:,} are kept ({QUEUES.where})")
+                aside = self.state / f"dropped-{secrets.token_hex(8)}"
+                aside.mkdir()
                 for path in stale:
-                    shutil.rmtree(path, ignore_errors=True)
+                    path.rename(aside / path.name)
+        for aside in self.state.glob("dropped-*"):  # deleting takes longer than a start may
+            threading.Thread(target=shutil.rmtree, args=(aside, True), name=aside.name, daemon=True).start()
 
     def _cure(self) -> str:
         if _IN_USE in self._complaint:
