@@ -14,9 +14,10 @@ Array = np.ndarray[Any, Any]
 
 COMPUTED = {"float64": "float64", **dict.fromkeys(REALS[1:], "float32")}
 UNIT = {
-    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
+    "float64": 2.0**-52, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
     "float8_e5m2": 2.0**-3,
 }  # fmt: skip
+"""Half a step of each type relative to a value; a whole one of float64, in which NumPy rounds as well."""
 LARGEST = {"int64": 2**62, "int32": 2**31 - 1, "int8": 127, "uint8": 255, INDEX: 2**62}
 
 
