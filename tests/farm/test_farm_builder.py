@@ -71,7 +71,7 @@ def test_it_compiles_for_what_this_machine_is_not(builder: Builder, target: str)
     [
         ({"source": '#include "/etc/passwd"\n'}, "source", "include"),
         ({"source": "int x = ;"}, "compile", "error"),
-        ({"source": "int x = " + "(" * 300}, "source", "line 1: ( at column 265 is nested over the limit of 256"),
+        ({"source": "int x = " + "(" * 2000}, "source", "line 1: ( at column 1009 is nested over the limit of 1000"),
         ({"symbols": ["-o"]}, "source", "symbol"),
         ({"target": {"isa": ["avx2", "plugin=/tmp/evil.so"]}}, "usage", "means something else"),
         ({"target": {"variant": "none"}}, "usage", "none"),

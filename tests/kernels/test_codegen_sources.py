@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import random
 import re
@@ -22,6 +23,7 @@ from tilewright.core import Candidate, Target, Task, UsageError
 from tilewright.kernels import te
 from tilewright.kernels.codegen.sources import _DEVICE, _HOST, DEEPEST, LONGEST, SourceRefused, check_source
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.expression.size import MAX_DEPTH
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, lower
 from tilewright.kernels.templates.user_kernel import UserTemplate, own_kernel
@@ -89,6 +91,18 @@ def test_sources_of_every_template_pass() -> None:
 def test_sources_of_every_program_pass() -> None:
     for kind, symbols, source in printed(tuple(PROGRAMS), 2):
         check_source(source, symbols, kind)
+
+
+def test_the_deepest_expressions_that_operators_may_have_pass() -> None:
+    x = te.input("x", (8,))
+    y = te.compute((8,), lambda i: functools.reduce(lambda value, _: te.exp(value), range(MAX_DEPTH - 3), x[i]))
+    program = te.program(y)[0]
+    for target in targets():
+        task = task_of(program, target)
+        template = next(t for t in TEMPLATES.values() if t.matches(task))
+        kernel = lower(Candidate(task, template.default(task)))
+        assert kernel.source.count("(") > MAX_DEPTH
+        check_source(kernel.source, [kernel.symbol], "cuda" if target.kind == "cuda" else "cpu")
 
 
 def test_constants_that_are_no_numbers_pass() -> None:

@@ -20,8 +20,9 @@ GPUS = ("cuda", "opencl")
 LONGEST = 4 << 20
 """Characters of a source; the longest that a template prints has about a hundred thousand."""
 
-DEEPEST = 256
-"""Brackets and conditions within each other: Clang's limit (``-fbracket-depth``). Templates print up to about 30."""
+DEEPEST = 1000
+"""Brackets and conditions within each other: compilers recurse over them, and bear some thousands. The deepest
+expression that an operator may have (``expression/size.py``) prints about 400, other kernels 30."""
 
 _SYMBOL = re.compile(r"tw_[0-9a-z_]{1,120}")
 
