@@ -153,7 +153,7 @@ class LocalRunner(Runner):
         outcome = outcome_from_json(reply) if reply else None
         if isinstance(outcome, Failure):
             return outcome
-        watched = (self.backend.emulated or task.target.kind == "cpu") and turn is None
+        watched = (self.backend.emulated or self.backend.in_process) and turn is None
         return self._watch.problem(item[0]) if watched else None
 
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:

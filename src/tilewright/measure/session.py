@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.backends.cpu.loader import (
-    LaunchError,
     LoadedKernel,
-    LoadError,
     Memory,
     PreparedCall,
     Zone,
@@ -108,8 +106,6 @@ class Session(TaskSession[Kernel]):
 
     def _failure(self, error: Exception) -> Failure | None:
         match error:
-            case LoadError() | LaunchError():
-                return Failure(FailureKind.LAUNCH, error.message)
             case MemoryError():
                 return Failure(FailureKind.RESOURCES, str(error) or "out of memory")
             case OSError():

@@ -41,7 +41,7 @@ from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.serving import Served
-from tilewright.runtime.stats import Cell
+from tilewright.runtime.stats import UNTUNED, Cell
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
@@ -120,7 +120,7 @@ class Dispatch:
         try:
             return answer.checked.answer(arrays, out)
         except Misfit as e:
-            if e.reason in _COPIED:
+            if e.reason in _COPIED and answer.explanation.tier not in UNTUNED:
                 instead = "NumPy answers instead" if self.built_in else "It is copied in every call"
                 self._say(e.reason, f"a kernel is tuned for these shapes, but {e}. {instead}")
             if self.built_in:

@@ -190,8 +190,10 @@ class LoadedKernel:
             raise LoadError(f"the kernel's launch program makes no sense ({type(e).__name__}: {e})") from None
         if not 0 < program.align <= 1 << 16 or program.align & (program.align - 1):
             raise LoadError(f"the kernel asks for arrays that begin at multiples of {program.align} bytes")
-        if not 0 <= self.zero_fill <= self.workspace_bytes < 1 << 48:
+        if not 0 <= self.zero_fill <= self.workspace_bytes:
             raise LoadError(f"{self.zero_fill} bytes to clear in a workspace of {self.workspace_bytes}")
+        if self.workspace_bytes >= 1 << 48:
+            raise LoadError(f"there is no memory for a workspace of {self.workspace_bytes} bytes")
         self._support = process_host().handle
         self._arguments = [(ctypes.c_longlong * max(1, len(v)))(*v) for v in values]
         self._launches = (Launch * len(values))(
