@@ -11,7 +11,7 @@ UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 def markdown(_docs: Path) -> str:
     rows = [f"| `{b.name}` | {b.of} | {_most(b)} | {b.then} |" for b in BUDGETS]
-    return "\n".join(["| name | at most so many | | of more |", "|---|---|---|---|", *rows, ""])
+    return "\n".join(["| budget | of what | limit | beyond the limit |", "|---|---|---|---|", *rows, ""])
 
 
 def _most(budget: Budget) -> str:

@@ -85,7 +85,7 @@ class Channel:
         return data
 
     def _readable(self, seconds: float) -> bool:
-        """Whether something came, or the peer went, within so many seconds. Not ``select``, which knows 1,024 files."""
+        """Whether a message or the channel's end came before the timeout in seconds. ``select`` ends at 1,024 files."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(math.ceil(seconds * 1000)))

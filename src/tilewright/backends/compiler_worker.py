@@ -174,7 +174,7 @@ class _Worker:
 
 
 class _Workers:
-    """All workers of this process; those that are idle by their kind.
+    """The compiler workers of this process; idle workers by their kind.
 
     ``steady``: held while they change, and by who forks, so that a fork knows all that are not its own: an end of a
     worker's socket that stayed open there would hide that the worker ended.
@@ -229,7 +229,7 @@ class _Workers:
         self.steady.release()
 
     def _bury(self) -> None:
-        """Take the exit status of those that ended by themselves."""
+        """Collect the exit status of workers that ended by themselves."""
         for kind, idle in list(self._idle.items()):
             alive = [w for w in idle if w.process.poll() is None]
             for worker in set(idle).difference(alive):

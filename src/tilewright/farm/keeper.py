@@ -445,7 +445,7 @@ class Keeper:
         }  # fmt: skip
 
     def _place(self, place: str, counts: Sequence[Any], queued: tuple[int, int] | None) -> dict[str, int]:
-        """``counts``: of the clients that wait there. ``queued``: jobs in its queue, and those that workers have."""
+        """``counts``: clients that wait at the place. ``queued``: jobs in its queue and jobs that workers hold."""
         workers = self.roster.at(place)
         if queued is None:  # nobody has ever served it: nothing could be sent
             return {"workers": len(workers), "waiting": sum(c[0] for c in counts), "in_hand": 0}

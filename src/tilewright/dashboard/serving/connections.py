@@ -41,7 +41,7 @@ class Limits:
 
     @staticmethod
     def streams(connections: int) -> int:
-        """Live pages among so many connections: the others are left to pages."""
+        """Limit of live pages for a limit of connections; the rest is for requests of other pages."""
         return max(1, 3 * connections // 4)
 
 
@@ -156,7 +156,7 @@ class Listener(socket.socket):
             )  # fmt: skip
 
     def connections(self, ended: bool = False) -> list[Connection]:
-        """The open ones, the oldest first; also those that are being ended, if so asked."""
+        """Open connections, the oldest first, with connections that are closing if asked."""
         for peer, connection in list(self._held.items()):
             if connection.closed:
                 connection.arrived()
