@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import load_der_x509_crl
 
 from tilewright.errors import TilewrightError
 from tilewright.farm.errors import FarmError, Refused, Stale
@@ -231,12 +232,14 @@ def test_a_list_that_was_tampered_with_raises_nothing_but_refused_and_changes_no
 ) -> None:
     revoke(farm, "gone")
     good, rng, before = listed(farm).der, random.Random(2), known.newest
+    signed_part = load_der_x509_crl(good).tbs_certlist_bytes
+    begin = good.index(signed_part)
     for n in range(400):
         bad = bytearray(good)
         if n < len(good) // 8:
             bad = bad[: n * 8]
         else:
-            bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+            bad[begin + rng.randrange(len(signed_part))] ^= 1 << rng.randrange(8)
         with pytest.raises((Refused, Stale)):
             known.take(bytes(bad))
         assert known.newest is before

@@ -237,7 +237,7 @@ def test_a_column_that_makes_no_sense_is_named(column: str, value: Any, parts: P
         ({"workspace": ["+"]}, "makes no sense"),
         ({"workspace": ["//", 1, 0]}, "makes no sense"),
         ({"workspace": "unknown"}, "launch argument 'unknown' has no value"),
-        ({"workspace": 1 << 60}, "bytes to clear in a workspace of"),
+        ({"workspace": 1 << 60}, "no memory for a workspace of"),
         ({"align": 0}, "begin at multiples of 0 bytes"),
         ({"align": 24}, "begin at multiples of 24 bytes"),
         ({"launches": [["\0", []]]}, "symbol may not be str"),
