@@ -51,9 +51,7 @@ def ranged(seed: int, number: int) -> Ranged:
         params: dict[str, Value] = {"m": span, "n": n, "k": k, "dtype": dtype}
         return Ranged(kind, params, low, high, lambda a, b: _product(a, b, k, dtype))
     if kind == "elementwise":
-        return Ranged(
-            kind, {"shape": r.choice((span, f"{span},{n}", f"{n},{span}")), "fn": "x*2+1"}, low, high, _affine
-        )
+        return Ranged(kind, {"shape": r.choice((span, f"{span},{n}")), "fn": "x*2+1"}, low, high, _affine)
     shape = {"shape": f"{span},{n * k}"}
     if kind == "softmax":
         return Ranged(kind, {**shape}, low, high, _softmax)
