@@ -318,12 +318,18 @@ def own(tmp_path: Path, folder: Path) -> Iterator[tuple[SimulatedFarm, Path]]:
         yield f, certs
 
 
-def test_a_server_starts_with_no_older_list_than_it_had(own: tuple[SimulatedFarm, Path]) -> None:
-    farm, certs = own
+def revoked(farm: SimulatedFarm, certs: Path) -> tuple[Path, str]:
+    """The server's file after a revocation that its keeper has read, and the file's text before it."""
     path = certs / "server" / USERS
     old = path.read_text()
     revoke(certs, "gone")
     farm.wait_for(lambda: keepers(farm).number == newest(certs))
+    return path, old
+
+
+def test_a_server_starts_with_no_older_list_than_it_had(own: tuple[SimulatedFarm, Path]) -> None:
+    farm, certs = own
+    path, old = revoked(farm, certs)
     good = path.read_text()
     path.write_text(old)
     with pytest.raises(FarmError, match=r"list \d+ of revoked certificates .* was refused: list \d+ .* is known here"):
@@ -335,10 +341,7 @@ def test_a_server_starts_with_no_older_list_than_it_had(own: tuple[SimulatedFarm
 
 def test_a_peer_tells_a_keeper_that_has_lost_its_memory_of_the_newer_list(own: tuple[SimulatedFarm, Path]) -> None:
     farm, certs = own
-    path = certs / "server" / USERS
-    old = path.read_text()
-    revoke(certs, "gone")
-    farm.wait_for(lambda: keepers(farm).number == newest(certs))
+    path, old = revoked(farm, certs)
     with Farm(farm.address, certs) as client:
         assert known_to(client).number == newest(certs)
     path.write_text(old)  # server and state are restored from before

@@ -79,7 +79,7 @@ CANCELLED = Budget("CANCELLED", 256, "jobs in a cancellation", _REFUSED)
 LINES = Budget("LINES", 1000, "lines an hour in a process' log about one peer", "left out, which the last line says")
 LINE = Budget("LINE", 500, "characters of a line in a log", "cut")
 
-AHEAD = Budget("AHEAD", 1, "jobs of a place that wait at a worker beside those that it runs", "given back to the queue")
+AHEAD = Budget("AHEAD", 1, "jobs of a place that wait at a worker, beside its running jobs", "given back to the queue")
 NEEDS = Budget("NEEDS", 4096, "artifacts of a job", _REFUSED)
 UNSTORED = Budget("UNSTORED", 64, "results that a worker keeps until the server has stored them", "it takes no job")
 

@@ -135,7 +135,7 @@ class Queues:
             self.known[place].made = True
 
     async def tidy(self, used: Callable[[str], object]) -> None:
-        """Drop the queues that no worker has named for ``patience``, and those that are too many. ``used``: whether a
+        """Drop queues that no worker has named for ``patience``, and queues over the limit. ``used``: whether a
         worker names a place."""
         now = time.monotonic()
         for place, queue in self.known.items():

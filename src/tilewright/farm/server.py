@@ -357,7 +357,7 @@ class NatsServer:
         raise FarmError(f"nats-server did not start: {self._complaint or 'it says nothing'}", self._cure())
 
     def _drop_stale(self) -> None:
-        """Keep the queues that were written to last, as many as there may be. nats-server reads all of its streams
+        """Keep the most recently written queues, up to the limit. nats-server reads all of its streams
         before it answers, which takes minutes for ten thousand. Clients send the jobs again that go with a queue."""
         streams = self.state / "messages" / "jetstream" / "FARM" / "streams"
         with contextlib.suppress(OSError):

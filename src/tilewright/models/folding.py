@@ -143,7 +143,7 @@ class Folding(Closing):
         return total
 
     def _fits(self, elements: int, read: Mapping[str, Array]) -> bool:
-        """Whether there is memory and time left for results of so many elements; says once where there is none."""
+        """Whether memory and time are left for results with this number of elements; warns once where they are not."""
         texts = [a for a in read.values() if a.dtype.kind in "OSU"]
         if texts:
             longest = max((len(x) for a in texts for x in a.reshape(-1)), default=0)

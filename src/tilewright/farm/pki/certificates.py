@@ -3,7 +3,7 @@
 ``DIR/ca`` holds the authority (``ca.pem``, ``ca.key``) and what it has issued and revoked (``issued.json``). It is
 needed for these commands alone and belongs on no machine of the farm. Every other folder is one certificate's:
 ``ca.pem``, ``cert.pem`` and ``key.pem``, to be copied to the machine that uses it. A server's folder has
-``users.json`` too: the certificates that it lets in, and the signed list of those that were revoked, for everyone.
+``users.json`` too: the certificates that it lets in, and the signed list of revoked certificates.
 
 Importing this raises ``FarmError`` where ``cryptography`` is missing.
 """

@@ -281,9 +281,9 @@ class Walk:
                 self._carry(w, s, at)
 
     def _carry(self, w: Writer, s: Scan, at: _Point) -> None:
-        """The sum of both components into the first, and what that loses (Knuth's two-sum) into the second.
+        """Add the second component to the first; the second becomes the rounding error (Dekker, 1971).
 
-        An infinite sum loses nothing.
+        The error of an infinite sum counts as 0.
         """
         zero, one, own = f"{s.name}_0_{at.slot}", f"{s.name}_1_{at.slot}", self._type(s.body[0])
         with w.block():
