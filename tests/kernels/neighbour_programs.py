@@ -129,6 +129,20 @@ def weighted(m: int = 23, n: int = 66) -> Program:
     return _program(te.compute((m - 1, n), lambda i, j: y[i, j] + y[i + 1, j]))
 
 
+def repeated(n: int = 20) -> Program:
+    """A result that is the same all along the axis of vectors."""
+    x = te.input("x", (n + 1, 3))
+    y = te.compute((n + 1,), lambda i: te.sum(3, lambda k: x[i, k]))
+    return _program(te.compute((n, 70), lambda i, _: y[i] - y[i + 1]))
+
+
+def compared(m: int = 18, n: int = 70) -> Program:
+    """A result of truth values."""
+    x = te.input("x", (m, n + 1, 5))
+    y = te.compute((m, n + 1), lambda i, j: te.sum(5, lambda k: x[i, j, k]))
+    return _program(te.compute((m, n), lambda i, j: y[i, j] < y[i, j + 1]))
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
-    f.__name__: f for f in (heat, clamped, blur, pooled, line, volume, unsharp, shrinking, weighted)
+    f.__name__: f for f in (heat, clamped, blur, pooled, line, volume, unsharp, shrinking, weighted, repeated, compared)
 }

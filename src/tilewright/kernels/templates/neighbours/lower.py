@@ -238,7 +238,8 @@ class _Text:
                 printer.bind((value,), w.line, self.emitter.fresh)
                 if len(rows) > 1:
                     name = self.emitter.fresh("v")
-                    w.line(f"const auto {name} = {printer.vector_text(value)};")
+                    text = printer.vector_text(value) if printer.varies(value) else printer.scalar(value)
+                    w.line(f"const auto {name} = {text};")
                     printer.names[self.memo.numbers.of(value)] = name
                 stores.append(write(printer, self.tensors[link.name], place, value, count))
             for store in stores:
