@@ -37,18 +37,21 @@ DEVICE = f"cpu:{format_cores(affinity()[:CORES])}"
 
 
 class Up:
-    """One ``farm up``. ``folder``: its temporary files and cache, by whose name its processes are known."""
+    """One ``farm up``. ``folder``: its temporary files and cache, by whose name its processes are known.
 
-    def __init__(self, folder: Path, *words: str, **environment: str) -> None:
+    ``log``: a descriptor for its log, in place of a file.
+    """
+
+    def __init__(self, folder: Path, *words: str, log: int | None = None, **environment: str) -> None:
         self.folder = folder
         (folder / "tmp").mkdir()
         own = {"TILEWRIGHT_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), "CUDA_VISIBLE_DEVICES": ""}
         self.environment = {**os.environ, **own, **environment}
         port = () if "--port" in words else ("--port", "0")
-        with open(folder / "log", "w") as log:
+        with open(folder / "log", "w") as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tilewright", "farm", "up", *port, *words], env=self.environment, text=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file if log is None else log, start_new_session=True,
             )  # fmt: skip
 
     def first_line(self) -> str:
@@ -122,10 +125,10 @@ def wait_for(condition: Callable[[], bool], farm: Up) -> None:
 def start(tmp_path: Path) -> Iterator[Start]:
     farms: list[Up] = []
 
-    def started(*words: str, **environment: str) -> Up:
+    def started(*words: str, log: int | None = None, **environment: str) -> Up:
         folder = tmp_path / f"farm-{len(farms)}"
         folder.mkdir()
-        farms.append(Up(folder, *words, **environment))
+        farms.append(Up(folder, *words, log=log, **environment))
         return farms[-1]
 
     yield started
@@ -190,6 +193,17 @@ def test_a_second_ctrl_c_ends_at_once(start: Start) -> None:
     assert farm.process.poll() is None
     farm.process.send_signal(signal.SIGINT)
     assert farm.ended() == 143
+    nothing_left(farm)
+
+
+def test_it_drains_though_nobody_reads_its_log(start: Start) -> None:
+    reader, writer = os.pipe()
+    farm = start(log=writer)
+    os.close(writer)
+    farm.first_line()
+    os.close(reader)
+    farm.process.send_signal(signal.SIGTERM)
+    assert farm.ended() == 0
     nothing_left(farm)
 
 

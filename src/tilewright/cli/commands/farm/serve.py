@@ -36,7 +36,13 @@ _NAME = click.option("--name", metavar="NAME", help="What to be called in the fa
 
 
 def say(line: str) -> None:
-    click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", err=True)
+    relay(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
+
+
+def relay(line: str) -> None:
+    """Write a line of the log. A service goes on where nobody reads that any more, or where a disk is full."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
 
 
 _KEEPING = (

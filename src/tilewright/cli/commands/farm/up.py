@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from tilewright.cli.commands.farm.options import certs_for, certs_option
-from tilewright.cli.commands.farm.serve import STOPPED, drain_option, on_signals, say
+from tilewright.cli.commands.farm.serve import STOPPED, drain_option, on_signals, relay, say
 from tilewright.cli.options import json_option
 from tilewright.cli.output import emit_json, program
 from tilewright.core import UsageError
@@ -86,12 +86,12 @@ def up(
             return [sys.executable, "-m", "tilewright", "farm", what, *more, *words]
 
         def child(role: str, name: str, *words: str) -> Child:
-            return Child(name, command(role, "--name", name, *words, address), say, _echo)
+            return Child(name, command(role, "--name", name, *words, address), say, relay)
 
         if slurm:
             some = ["--runners", str(runners)] if runners else []
             joining = allocation.on_each_node(nodes, command("up", "--leash", "--join", address, *some))
-            found = [Child("srun", joining, say, _echo, sign=TAKE_WORK, times=nodes, leash=True)]
+            found = [Child("srun", joining, say, relay, sign=TAKE_WORK, times=nodes, leash=True)]
         else:
             found = [child("runner", f"{node}-{d}", "--device", d) for d in devices]
         return found, [] if join else [child("builder", f"{node}-builder")]
@@ -115,13 +115,9 @@ def up(
                 click.echo(address)
             sys.stdout.flush()
             more = f" --certs {shlex.quote(str(certs))}" if certs else ""
-            click.echo(f"next: {program()} tune matmul m=512 n=512 k=512 --farm {address}{more}", err=True)
+            relay(f"next: {program()} tune matmul m=512 n=512 k=512 --farm {address}{more}")
 
         return asyncio.run(_Up(crew, drain_seconds).run_with(hub, named, show))
-
-
-def _echo(line: str) -> None:
-    click.echo(line, err=True)
 
 
 def _hosts(host: str | None, tls: bool, slurm: bool) -> tuple[str, str]:
