@@ -18,7 +18,10 @@ UNIT = {
     "float8_e5m2": 2.0**-3,
 }  # fmt: skip
 """Half a step of each type relative to a value; a whole one of float64, in which NumPy rounds as well."""
-LARGEST = {"int64": 2**62, "int32": 2**31 - 1, "int8": 127, "uint8": 255, INDEX: 2**62}
+LARGEST = {
+    "int64": 2**62, "int32": 2**31 - 1, "int8": 127, "uint8": 255, INDEX: 2**62, "float32": 3.4e38, "float64": 1.7e308,
+}  # fmt: skip
+"""The largest value of each type in which sums and products are kept; about half of it for 64-bit integers."""
 
 
 def numpy_type(dtype: str) -> np.dtype[Any]:

@@ -235,7 +235,9 @@ def _reduced(s: Stage, e: Estimate, over: tuple[int, ...]) -> Estimate:
             raise Unclear("whole products overflow")
         value = x.prod(over)
         share = np.where(dx > 0, dx / np.abs(x), 0.0).sum(over) + (count + 2) * u
-        return Estimate(value, np.where(np.isfinite(share), np.abs(value) * np.expm1(np.minimum(share, 50.0)), np.inf))
+        # A kernel multiplies groups of factors: where one may overflow and another vanish, their product is NaN.
+        known = np.isfinite(share) & (np.maximum(np.abs(x), 1.0).prod(over) < LARGEST[COMPUTED[dtype]])
+        return Estimate(value, np.where(known, np.abs(value) * np.expm1(np.minimum(share, 50.0)), np.inf))
     value = x.sum(over)
     if dtype not in REALS:
         if (np.abs(x).sum(over) > LARGEST[dtype]).any():
@@ -333,7 +335,7 @@ def difference(got: Array, want: Estimate, dtype: str) -> str | None:
         with np.errstate(all="ignore"):
             tiny = {"float64": 1e-300, "float32": 1e-35, "bfloat16": 1e-35}.get(dtype, 0.0)
             near = np.abs(got - value) <= error * 1.01 + tiny
-            largest = {"float32": 3.4e38, "float64": 1.7e308}.get(dtype)
+            largest = LARGEST.get(dtype)
             if largest is not None:  # beyond, infinity or not
                 near |= ~(np.abs(value) + error < largest) & ~np.isnan(value)
             right = np.where(np.isnan(value), np.isnan(got), near | (got == value) | np.isinf(error))

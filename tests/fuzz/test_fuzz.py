@@ -147,6 +147,15 @@ def test_an_error_bound_leaves_no_room_for_a_missing_term() -> None:
     assert reference.difference(2 * given["x0"][:, :-1].sum(1), want, "float32") is not None
 
 
+def test_a_product_is_judged_only_where_no_group_of_its_factors_can_overflow() -> None:
+    product = replace(CASE, stages=(replace(ROWS, how="prod"),), outputs=("s0",))
+    values = np.full((9, 19), 0.5)
+    values[0, :12] = 1e4  # any order may come to infinity times 0
+    want = reference.evaluate(product, {"x0": values, "x1": np.zeros(9)})["s0"]
+    assert np.isinf(want.error[0])
+    assert (want.error[1:] < 1e-4 * want.value[1:]).all()
+
+
 def test_ranges_are_operators_of_which_a_size_is_one() -> None:
     seen = set()
     for n in range(40):
