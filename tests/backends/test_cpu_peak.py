@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tilewright.backends.cores import affinity
-from tilewright.backends.cpu.peak import PeakProbe
+from tilewright.backends.cpu.peak import PeakProbe, per_float32
 from tilewright.backends.cpu.targets import detect
+from tilewright.core import Task
+from tilewright.kernels.operators import get_operator
 
 
 def test_the_peak_is_that_of_a_vector_unit_on_every_core() -> None:
@@ -23,3 +27,15 @@ def test_nearer_caches_are_faster_and_what_is_no_larger_than_the_one_before_is_l
         found = probe.caches(target, 0.02)
         assert list(found) == ["l1", "l2"]
         assert found["l1"] > 0.5 * probe.bandwidth(target.l3_bytes, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "isa", "factor"),
+    [
+        ("float64", "avx512f", 0.5), ("float32", "avx512vnni", 1.0), ("int8", "avx512vnni", 4.0), ("int8", "avx2", 1.0),
+        ("bfloat16", "avx512bf16", 2.0),
+    ],
+)  # fmt: skip
+def test_the_peak_of_a_product_counts_dot_instructions(dtype: str, isa: str, factor: float) -> None:
+    task = Task(get_operator("matmul").workload(m=8, n=8, k=8, dtype=dtype), replace(detect(), isa=(isa,)))
+    assert per_float32(task) == factor

@@ -101,13 +101,11 @@ class CpuBackend:
 
     def peaks(self, task: Task, device: Device) -> Peaks:
         """Measured now on the device's cores."""
-        from tilewright.backends.cpu.peak import PeakProbe
+        from tilewright.backends.cpu.peak import PeakProbe, per_float32
 
-        sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
-        item = sizes.get(task.workload.output.dtype, 1 if "8" in task.workload.output.dtype else 4)
         with PeakProbe(task.target, self._cores(device)[: task.target.threads]) as probe:
             return Peaks(
-                probe.sample(PEAK_SECONDS) * 4 / item,
+                probe.sample(PEAK_SECONDS) * per_float32(task),
                 probe.bandwidth(task.target.l3_bytes, PEAK_SECONDS / 2),
                 probe.caches(task.target, PEAK_SECONDS / 5),
             )

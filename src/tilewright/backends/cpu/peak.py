@@ -14,7 +14,7 @@ from tilewright.backends.cpu.build import build_library
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.loader import load_path
 from tilewright.closing import Closing
-from tilewright.core import Target
+from tilewright.core import Target, Task
 
 SMALLEST = 64 << 20
 """Bytes that are read for the bandwidth, at least."""
@@ -76,3 +76,16 @@ class PeakProbe(Closing):
         for w in workers:
             w.join()
         return rates
+
+
+def per_float32(task: Task) -> float:
+    """Operations on a task's elements in the time of one on float32: by their size, and by the dot products of bytes or
+    halves of a lane where the processor has them (``vpdpbusd``, ``vdpbf16ps``)."""
+    sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
+    by_size = 4 / sizes.get(task.workload.output.dtype, 1 if "8" in task.workload.output.dtype else 4)
+    operands = {x.dtype for x in task.workload.inputs[:2]}
+    if operands <= {"int8", "uint8"} and "int8" in operands and "avx512vnni" in task.target.isa:
+        return max(4.0, by_size)
+    if operands == {"bfloat16"} and "avx512bf16" in task.target.isa:
+        return max(2.0, by_size)
+    return by_size
