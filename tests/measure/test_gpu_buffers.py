@@ -12,7 +12,7 @@ from tilewright.backends.driver import OutOfMemory
 from tilewright.backends.emulator import driver
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
 from tilewright.measure import gpu_buffers
-from tilewright.measure.gpu_buffers import ALIGN, GUARD, CheckArena, KeptInputs, TimingArena
+from tilewright.measure.gpu_buffers import ALIGN, GUARD, CheckArena, KeptArrays, TimingArena
 from tilewright.measure.gpu_timing import Plan, Stopwatch
 
 
@@ -67,34 +67,24 @@ def test_places_change_from_call_to_call(context: EmulatorContext) -> None:
     arena.close()
 
 
-def test_inputs_are_uploaded_once_where_there_is_room(
-    context: EmulatorContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sets = [[np.full(n, value, np.uint8) for n in (300, 7, 0)] for value in (3, 5, 9)]
-    uploads: list[int] = []
-    real = EmulatorContext.upload
-
-    def counted(self: EmulatorContext, address: int, data: np.ndarray) -> None:
-        uploads.append(len(data))
-        real(self, address, data)
-
-    monkeypatch.setattr(EmulatorContext, "upload", counted)
-    base = context.allocate(4096)
-    places = [base, base + 512, base + 1024]
-    kept = KeptInputs(context, 2 * 768)  # of 300 and 7 bytes, each rounded up
-    for name, known in (("a", False), ("b", False), ("a", True), ("c", False), ("b", True), ("c", False)):
-        values = sets["abc".index(name)]
-        uploads.clear()
-        context.fill(base, 0xFF, 4096)
-        assert kept.place(name, values, places) is known
-        assert uploads == ([] if known else [300, 7, 0])  # there is no room for the third
-        for at, data in zip(places, values, strict=True):
+def test_arrays_are_kept_under_their_names_where_there_is_room(context: EmulatorContext) -> None:
+    sets = {n: [np.full(size, value, np.uint8) for size in (300, 7, 0)] for n, value in (("a", 3), ("b", 5), ("c", 9))}
+    kept = KeptArrays(context, 2 * 768)  # of 300 and 7 bytes, each rounded up
+    held = {name: kept.keep(name, values) for name, values in sets.items()}
+    assert held["c"] is None
+    assert kept.get("c") is None
+    for name in "ab":
+        found = kept.get(name)
+        assert found is not None
+        assert found is held[name]
+        assert (found.base % 8, found.size % 8) == (0, 0)
+        for at, data in zip(found.addresses, sets[name], strict=True):
+            assert at % ALIGN == 0
             assert (read(context, at, len(data)) == data).all()
-            assert (read(context, at + len(data), 8) == 0xFF).all()
     kept.close()
-    assert not kept.place("a", sets[0], places)
+    assert kept.get("a") is None
+    assert kept.keep("c", sets["c"]) is not None
     kept.close()
-    context.free(base)
 
 
 @pytest.mark.parametrize("block", [1 << 20, 256])

@@ -150,9 +150,12 @@ def session_here() -> tuple[GpuSession, list[Mapping[str, Any]]]:
     return GpuSession({**get_backend("emulator").settings(DEVICE, 0), **plain}, told.append), told
 
 
-def test_inputs_stay_on_the_device_and_are_not_trusted_where_a_kernel_seems_wrong(
-    gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("judged", ["device", "host"])
+def test_what_stays_on_the_device_is_not_trusted_where_a_kernel_seems_wrong(
+    gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch, judged: str
 ) -> None:
+    if judged == "host":
+        monkeypatch.setattr(gpu_session, "check_code", lambda *_: None)
     session, told = session_here()
     uploads: list[int] = []
     real = session.context.upload
@@ -170,15 +173,20 @@ def test_inputs_stay_on_the_device_and_are_not_trusted_where_a_kernel_seems_wron
         request = {"do": "measure", "program": gpu_task.workload.program, "items": [[0, item]], "incumbent": None}
         session.handle(request)
         [outcome] = [m["outcome"] for m in told if "outcome" in m]
-        return str(outcome.get("failure", "ok")), len(uploads)
+        found = outcome.get("failure") or dict(outcome["environment"])["checked_on"]
+        return str(found), len(uploads)
 
     first = measure("good")
-    assert first[0] == "ok"
+    assert first[0] == judged
     assert first[1] > 2 * 3  # two inputs of three sets, and those of the timing
-    assert measure("workspace") == ("ok", 0)
-    session.context.fill(next(iter(session.inputs._kept.values()))[0], 0xFF, 64)  # as a stray write would
-    assert measure("zeroed") == ("ok", 3 * 2)
+    assert measure("workspace") == (judged, 0)
+    for kept in tuple(session.kept._kept.values()):
+        session.context.fill(kept.base, 0xFF, 64)  # as a stray write would
+    found, uploads_of_inputs = measure("zeroed")
+    assert (found, uploads_of_inputs > 0) == ("host", True)
     assert measure("wrong")[0] == "wrong_result"
+    assert measure("good")[0] == judged
+    assert measure("good") == (judged, 0)
 
 
 def test_the_anchor_is_timed_again_from_time_to_time(

@@ -245,6 +245,17 @@ def test_projection_of_products(attributes: dict[str, bool]) -> None:
     assert found.wrong(out) == 1
 
 
+def test_an_infinity_is_wrong_in_a_projection() -> None:
+    p = matmul(12, 10, 8)
+    values = [np.ones(t.shape, F) for t in p.inputs]
+    found = project(p, values, 1)
+    assert found is not None
+    out = values[0] @ values[1]
+    assert found.wrong(out) == 0
+    out[3, 4] = np.inf
+    assert found.wrong(out) == 1
+
+
 def test_projection_of_a_convolution() -> None:
     operator = get_operator("conv2d")
     p = Program.loads(operator.workload(n=2, ci=3, h=6, w=5, co=4, kh=3, kw=3).program)

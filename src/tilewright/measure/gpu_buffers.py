@@ -93,48 +93,49 @@ class CheckArena:
             self.context.free(self._allocation)
 
 
-class KeptInputs:
-    """Input sets of a task on the device: uploaded when they are first needed, and copied from there afterwards.
+@dataclass(frozen=True)
+class Kept:
+    """Arrays in one allocation of ``size`` bytes at ``base``, a multiple of 8; ``addresses`` of each."""
 
-    ``room``: bytes that they may take in all; a set that finds none is uploaded each time.
+    base: int
+    size: int
+    addresses: tuple[int, ...]
+
+
+class KeptArrays:
+    """What checks of a task need on the device, by name: uploaded when it is first needed, kept until ``close``.
+
+    ``room``: bytes that all of it may take.
     """
 
     def __init__(self, context: Context, room: int) -> None:
         self.context = context
         self.room = room
-        self._kept: dict[Hashable, tuple[int, int]] = {}  # address and size
+        self._kept: dict[Hashable, Kept] = {}
 
-    def place(self, name: Hashable, values: Sequence[Bytes], addresses: Sequence[int]) -> bool:
-        """Bring set ``name``, whose arrays are ``values``, to ``addresses`` (queued). Whether it was on the device
-        before, where any kernel since may have written."""
-        known = name in self._kept
+    def get(self, name: Hashable) -> Kept | None:
+        """What is kept under a name. Any kernel that ran since may have written there."""
+        return self._kept.get(name)
+
+    def keep(self, name: Hashable, values: Sequence[Bytes]) -> Kept | None:
+        """Upload arrays under a new name; ``None`` where there is no room."""
         starts = [0, *accumulate(_round(len(v), ALIGN) for v in values)]
-        if not known and not self._keep(name, starts[-1]):
-            for address, data in zip(addresses, values, strict=True):
-                self.context.upload(address, data)
-            return False
-        base = self._kept[name][0]
-        for address, data, start in zip(addresses, values, starts, strict=False):
-            if not known:
-                self.context.upload(base + start, data)
-            if len(data):
-                self.context.copy(address, base + start, len(data))
-        return known
-
-    def _keep(self, name: Hashable, size: int) -> bool:
-        """Set memory aside for a set, if there is any."""
-        if size + sum(held for _, held in self._kept.values()) > self.room:
-            return False
+        size = max(ALIGN, starts[-1])
+        if size + sum(k.size for k in self._kept.values()) > self.room:
+            return None
         try:
-            self._kept[name] = self.context.allocate(max(1, size)), size
+            base = self.context.allocate(size)
         except OutOfMemory:
-            return False
-        return True
+            return None
+        kept = self._kept[name] = Kept(base, size, tuple(base + start for start in starts[:-1]))
+        for address, data in zip(kept.addresses, values, strict=True):
+            self.context.upload(address, data)
+        return kept
 
     def close(self) -> None:
-        """Forget all sets."""
+        """Forget all of it."""
         while self._kept:
-            self.context.free(self._kept.popitem()[1][0])
+            self.context.free(self._kept.popitem()[1].base)
 
 
 class TimingArena:

@@ -1,22 +1,19 @@
 """What the child of a GPU device does with requests: it checks and times kernels there, through a driver.
 
-Requests and messages are those of ``session.Session``. After an error that spoils the device's context
-the child says so and ends; the runner starts another one.
+Requests and messages are those of ``session.Session``. Results are judged on the device where that can be told there
+(``device_checks.py``); what may be wrong is judged by the verifier on the host. After an error that spoils the
+device's context the child says so and ends; the runner starts another one.
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
-
-import numpy as np
-import numpy.typing as npt
 
 from tilewright.backends import get_backend
 from tilewright.backends.driver import DeviceError, OutOfMemory
@@ -29,25 +26,25 @@ from tilewright.core import (
     Outcome,
     Pairs,
     TilewrightError,
+    Value,
 )
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
-from tilewright.measure.gpu_buffers import CheckArena, KeptInputs, Region, TimingArena
+from tilewright.measure.check_kernels import check_code
+from tilewright.measure.device_checks import DeviceChecks, as_bytes
+from tilewright.measure.gpu_buffers import CheckArena, KeptArrays, TimingArena
 from tilewright.measure.gpu_timing import ANCHOR_EVERY, SAMPLES, WARM_UP, Plan, Stopwatch, middle, plan, rotation
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
-from tilewright.verifying.inputs import Recipe
+from tilewright.verifying.verify import ALL_SETS
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Guard, Module
     from tilewright.verifying.verify import InputSet
 
 ROOM = 0.4  # share of the device's memory for operand sets
-KEPT = 0.1  # and for the inputs of checks, which stay there
-LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
+KEPT = 0.1  # and for what checks need, which stays there
 DROP = 1.5  # times the incumbent's, from which the first samples are enough
 FEW_SAMPLES = 3
-
-Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(kw_only=True)
@@ -60,6 +57,7 @@ class GpuKernel(Loaded):
     calls: dict[int, Queue] = field(default_factory=dict)
     estimate: float = 0.0
     launched: int = 0
+    judged: str = ""  # where it was found right: device, or host
 
     @property
     def launches(self) -> int:
@@ -85,7 +83,9 @@ class GpuSession(TaskSession[GpuKernel]):
         self.rotate_bytes: int = settings["rotate_bytes"] or int(self.limits.get("l2_bytes", 32 << 20))
         self.watch = Stopwatch(self.context)
         self.checks = CheckArena(self.context)
-        self.inputs = KeptInputs(self.context, int(KEPT * float(self.limits.get("memory_bytes", 0))))
+        self.kept = KeptArrays(self.context, int(KEPT * float(self.limits.get("memory_bytes", 0))))
+        code = check_code(backend, self.context)
+        self.device = None if code is None else DeviceChecks(self.context, code, self.kept)
         self.place = 0
         self.arena: TimingArena | None = None
         self.scratch: tuple[int, int] = (0, 0)  # address and size of the workspace for timing
@@ -94,7 +94,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _reset(self, text: str) -> None:
         super()._reset(text)
         self.since_anchor = 0
-        self.inputs.close()
+        self._forget()
         if self.arena is not None:
             self.arena.close()
             self.arena = None
@@ -227,7 +227,8 @@ class GpuSession(TaskSession[GpuKernel]):
         ratio = own / incumbent.own if incumbent is not None else None
         seconds = own if incumbent is None or ratio is None else incumbent.seconds * ratio
         self.since_anchor += 1
-        clocks = {f"{k}_{w}": v for w, at in (("before", before), ("after", self._clocks())) for k, v in at.items()}
+        seen: dict[str, Value] = {f"{k}_before": v for k, v in before.items()}
+        seen |= {f"{k}_after": v for k, v in self._clocks().items()}
         return Measurement(
             seconds,
             timing.spread(times),
@@ -235,13 +236,13 @@ class GpuSession(TaskSession[GpuKernel]):
             ratio,
             dropped,
             self._state,
-            environment=self._facts({**clocks, "launches": kernel.launched}),
+            environment=self._facts({**seen, "launches": kernel.launched, "checked_on": kernel.judged}),
         )
 
     def _clocks(self) -> dict[str, float]:
         return {k: round(float(v), 3) for k, v in self.context.clocks().items()}
 
-    def _facts(self, seen: Mapping[str, float]) -> Pairs:
+    def _facts(self, seen: Mapping[str, Value]) -> Pairs:
         known = {k: v for k, v in self.context.facts if k != "device"}  # the runner names the device
         return (*known.items(), *seen.items())
 
@@ -257,24 +258,56 @@ class GpuSession(TaskSession[GpuKernel]):
 
     # ------------------------------------------------------------------ checking
 
-    def _check(self, kernel: GpuKernel, sets: Sequence[int]) -> str | None:
-        assert self.verifier is not None
+    def _prepare(self, item: Mapping[str, Any], sets: Sequence[int] = ALL_SETS) -> None:
+        super()._prepare(item, sets)
+        if self.device is None:
+            return
+        assert self.program is not None
         for n in sets:
-            data = self.verifier.input_set(n, kernel.kernel.program.align, kernel.kernel.program.rounding)
-            problem, kept = self._check_set(kernel, data, n == sets[0])
-            if problem and kept:  # an earlier kernel may have written over what lay on the device: once more, with new
-                self.inputs.close()
-                problem, _ = self._check_set(kernel, data, n == sets[0])
+            data, name = self._set(n, item["program"]["align"], item["program"].get("rounding", 1.0))
+            self.device.keep(data.recipe, data.pristine)
+            self.device.prepare(name, data, self.program.outputs)
+
+    def _set(self, n: int, align: int, rounding: float) -> tuple[InputSet, Hashable]:
+        """An input set for a launch program, and the name of what is expected of it."""
+        assert self.verifier is not None
+        data = self.verifier.input_set(n, align, rounding)
+        return data, (data.recipe, rounding)
+
+    def _check(self, kernel: GpuKernel, sets: Sequence[int]) -> str | None:
+        program = kernel.kernel.program
+        for n in sets:
+            problem = self._check_set(kernel, *self._set(n, program.align, program.rounding))
             if problem:
                 return problem
         return None
 
-    def _check_set(self, kernel: GpuKernel, data: InputSet, first: bool) -> tuple[str | None, bool]:
-        """What is wrong on one input set, and whether that lay on the device."""
-        assert self.verifier is not None
-        run = _CheckedRun(self, kernel, data.recipe, first)
-        problem = self.verifier.check_set(run, data)
-        return f"writes outside {run.outside} ({data.recipe.name})" if run.outside else problem, run.kept
+    def _check_set(self, kernel: GpuKernel, data: InputSet, name: Hashable) -> str | None:
+        """What is wrong on one input set. An earlier kernel may have written over what lies on the device: then once
+        more, with new."""
+        for last in (False, True):
+            run = _CheckedRun(self, kernel, data)
+            if self.device is not None and run.right(self.device, name):
+                kernel.judged = kernel.judged or "device"
+                return None
+            kernel.judged = "host"
+            problem = run.problem()
+            if self.device is not None:
+                damaged = not self.device.intact((data.recipe, name))
+            else:
+                damaged = problem is not None and run.kept  # as far as can be told
+            if damaged:
+                self._forget()
+            if last or problem is None or not damaged:
+                return problem
+        raise AssertionError("unreachable")
+
+    def _forget(self) -> None:
+        """Forget what checks need on the device."""
+        if self.device is None:
+            self.kept.close()
+        else:
+            self.device.forget()
 
     # ------------------------------------------------------------------ timing
 
@@ -306,7 +339,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _make_arena(self) -> TimingArena:
         assert self.program is not None
         assert self.verifier is not None
-        values = [_bytes(v) for v in self.verifier.timing_values()]
+        values = [as_bytes(v) for v in self.verifier.timing_values()]
         outputs = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in self.program.outputs]
         total = sum(len(v) for v in values) + sum(outputs)
         room = int(ROOM * float(self.limits.get("memory_bytes", 0)) or total * 4)
@@ -379,67 +412,71 @@ class GpuSession(TaskSession[GpuKernel]):
 
 
 class _CheckedRun:
-    """One call for the verifier: buffers to the device, launches, and everything back.
+    """One call on an input set, whose results stay on the device until :meth:`problem` fetches them.
 
-    ``outside`` names the buffer around which bytes changed; ``kept``: the inputs lay on the device.
+    ``kept``: the inputs lay on the device before, where any kernel may have written.
     """
 
-    def __init__(self, session: GpuSession, kernel: GpuKernel, recipe: Recipe, first: bool) -> None:
-        self.session = session
-        self.kernel = kernel
-        self.recipe = recipe
-        self.first = first
-        self.outside = ""
-        self.kept = False
-
-    def __call__(self, pointers: Sequence[int]) -> None:
-        s, k = self.session, self.kernel
-        assert s.program is not None
-        tensors, count = (*s.program.inputs, *s.program.outputs), len(s.program.inputs)
-        sizes = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors]
-        host = [_at(p, size) for p, size in zip(pointers, sizes, strict=True)]
-        inputs, outputs = host[:count], host[count:]
-        workspace = k.kernel.workspace
+    def __init__(self, session: GpuSession, kernel: GpuKernel, data: InputSet) -> None:
+        self.session = s = session
+        self.data = data
+        assert s.verifier is not None
+        count, workspace = len(data.inputs), kernel.kernel.workspace
+        sizes = [g.data.size for g in (*data.inputs, *data.outputs)]
         # Host and device addresses are equally aligned, so that a set's placement means the same there.
-        leads = [*(p % 256 for p in pointers), 0]
-        regions = s.checks.place([*sizes, workspace], leads, count)
-        self.kept = s.inputs.place(self.recipe, inputs, [r.address for r in regions[:count]])
-        results, scratch = regions[count:-1], regions[-1]
-        for region, output in zip(results, outputs, strict=True):
-            if output.size:
-                s.context.fill(region.address, int(output[0]), region.size)  # poisoned by the verifier, byte for byte
-        if workspace:
-            s.context.fill(scratch.address, 0xFF, workspace)
-        k.kernel.bind([r.address for r in regions[:-1]], scratch.address if workspace else 0)()
+        leads = [*(p % 256 for p in data.pointers), 0]
+        self.regions = s.checks.place([*sizes, workspace], leads, count)
+        self.inputs, self.outputs = self.regions[:count], self.regions[count:-1]
+        self.kept = self._place_inputs()
+        for region, byte in zip(self.outputs, s.verifier.unwritten(data.recipe), strict=True):
+            s.context.fill(region.address, byte, region.size)
+        scratch = self.regions[-1]
+        s.context.fill(scratch.address, 0xFF, workspace)
+        kernel.kernel.bind([r.address for r in self.regions[:-1]], scratch.address if workspace else 0)()
         s.context.synchronize()
-        for region, output in zip(results, outputs, strict=True):
-            s.context.download(region.address, output)
-        if self.first or sum(sizes) <= LARGE:
-            for region, data in zip(regions, inputs, strict=False):
-                back = np.empty(region.size, np.uint8)
-                s.context.download(region.address, back)
-                if not np.array_equal(back, data):
-                    data[:] = back  # so that the verifier sees it
-        self.outside = self._trespass(regions, count)
 
-    def _trespass(self, regions: Sequence[Region], inputs: int) -> str:
-        outputs = len(regions) - inputs - 1
-        results = ["the output"] if outputs == 1 else [f"output number {n}" for n in range(outputs)]
-        names = [*(f"input number {n}" for n in range(inputs)), *results, "its workspace"]
-        pairs = list(zip(names, regions, strict=True))
-        for name, region in pairs[inputs:] + pairs[:inputs]:  # the output first: the likeliest by far
+    def _place_inputs(self) -> bool:
+        """Bring the inputs to their places; whether they lay on the device."""
+        s, name = self.session, self.data.recipe
+        known = s.kept.get(name) is not None
+        held = s.kept.get(name) or (s.device or s.kept).keep(name, self.data.pristine)
+        for n, (region, values) in enumerate(zip(self.inputs, self.data.pristine, strict=True)):
+            if held is None:
+                s.context.upload(region.address, values)
+            else:
+                s.context.copy(region.address, held.addresses[n], region.size)
+        return known
+
+    def right(self, device: DeviceChecks, name: Hashable) -> bool:
+        """Whether the device says that nothing is wrong; it may leave that open."""
+        inputs = self.session.kept.get(self.data.recipe)
+        return (
+            inputs is not None
+            and device.right(name, self.outputs, self.regions)
+            and device.same(self.inputs, inputs.addresses)
+            and device.intact((self.data.recipe, name))
+        )
+
+    def problem(self) -> str | None:
+        """What is wrong, in one line, by the verifier: everything comes to the host."""
+        s, data = self.session, self.data
+        assert s.verifier is not None
+        for region, output in zip(self.outputs, data.outputs, strict=True):
+            s.context.download(region.address, output.data)
+        for region, values in zip(self.inputs, data.inputs, strict=True):
+            s.context.download(region.address, values.data)
+        problem = s.verifier.problem(data)
+        outside = self._trespass()
+        return f"writes outside {outside} ({data.recipe.name})" if outside else problem
+
+    def _trespass(self) -> str:
+        """The buffer around which bytes changed."""
+        names = [*(g.name for g in (*self.data.inputs, *self.data.outputs)), "its workspace"]
+        pairs, count = list(zip(names, self.regions, strict=True)), len(self.inputs)
+        for name, region in pairs[count:] + pairs[:count]:  # the output first: the likeliest by far
             if self.session.checks.trespassed(region):
                 return name
         return ""
-
-
-def _at(address: int, size: int) -> Bytes:
-    """The host's memory as an array."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-
-
-def _bytes(values: npt.NDArray[Any]) -> Bytes:
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
 def _line(error: BaseException) -> str:

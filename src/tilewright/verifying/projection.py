@@ -62,7 +62,8 @@ class Projection:
         if rest is not None:
             wide -= rest
         apart = np.abs(np.tensordot(wide, self.weights, (self.axis, 0)) - expected)
-        return int((~(apart <= allowed)).sum())
+        # An infinity is allowed as much as it is apart.
+        return int((~(apart <= allowed) | np.isinf(apart)).sum())
 
 
 def project(program: Program, values: Sequence[Array], seed: int) -> Projection | None:

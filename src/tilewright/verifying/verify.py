@@ -171,9 +171,17 @@ class Verifier:
 
     def check_set(self, run: Run, data: InputSet) -> str | None:
         """Run the kernel on one input set and compare."""
-        for guarded, t in zip(data.outputs, self.program.outputs, strict=True):
-            guarded.poison(POISON if t.dtype in FLOATS else UNWRITTEN[data.recipe.seed])
+        for guarded, byte in zip(data.outputs, self.unwritten(data.recipe), strict=True):
+            guarded.poison(byte)
         run(data.pointers)
+        return self.problem(data)
+
+    def unwritten(self, recipe: Recipe) -> list[int]:
+        """The byte that each output is filled with before a call."""
+        return [POISON if t.dtype in FLOATS else UNWRITTEN[recipe.seed] for t in self.program.outputs]
+
+    def problem(self, data: InputSet) -> str | None:
+        """What is wrong after a call on one input set, in one line, or ``None``."""
         problem = self._side_effects(data)
         if problem:
             return problem
@@ -315,7 +323,8 @@ def mismatch(
 def _right_where_free(got: Array, value: Array) -> Array:
     """NaN must be NaN, an infinity at least huge; a finite value of unknown error, no NaN."""
     huge = np.finfo(value.dtype).max / 2
-    infinite = np.sign(value) * got >= huge
+    with np.errstate(invalid="ignore"):  # an infinity where zero is expected
+        infinite = np.sign(value) * got >= huge
     return np.where(np.isnan(value), np.isnan(got), np.where(np.isinf(value), infinite, ~np.isnan(got)))
 
 
