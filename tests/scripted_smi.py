@@ -1,7 +1,7 @@
-"""An ``nvidia-smi`` for tests: an executable that prints, in nvidia-smi's form, the states that a test writes down.
+"""An ``nvidia-smi`` for tests, and an NVML: both tell, in their own forms, the states that a test writes down.
 
-Every look (``--query-gpu``) takes the next state; the last one stays. Fields that a state does not name are refused as
-a driver refuses what it does not know.
+Every look (``--query-gpu``, or the clock event reasons) takes the next state; the last one stays. Fields that a state
+does not name are refused as a driver refuses what it does not know.
 """
 
 from __future__ import annotations
@@ -104,6 +104,67 @@ class ScriptedSmi:
     def asked(self) -> list[str]:
         """The command line of every look so far."""
         return (self.folder / "asked").read_text().splitlines()
+
+
+class ScriptedNvml:
+    """The functions of NVML that ``nvml.py`` calls, for the states of a :class:`ScriptedSmi` in a folder.
+
+    They take what :mod:`ctypes` would hand over, and answer through the pointers among it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def nvmlDeviceGetHandleByPciBusId_v2(self, bus_id: bytes, handle: Any) -> int:
+        handle._obj.value = 7
+        return 0 if bus_id == BUS.encode() else _NOT_FOUND
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: Any, mask: Any) -> int:
+        states = (self.folder / "states").read_text().splitlines()
+        (self.folder / "states").write_text("".join(f"{s}\n" for s in states[-max(1, len(states) - 1) :]))
+        (self.folder / "now").write_text(f"{states[0]}\n")
+        with (self.folder / "asked").open("a") as f:
+            f.write("nvml\n")
+        return self._tell(mask, "clocks_event_reasons.active", 16)
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: Any, kind: Any, counter: Any, count: Any) -> int:
+        assert (kind.value, counter.value) == (1, 0)
+        return self._tell(count, "ecc.errors.uncorrected.volatile.total", 10)
+
+    def nvmlDeviceGetFieldValues(self, handle: Any, count: int, fields: Any) -> int:
+        for field in fields[:count]:
+            name = {269: "sw_thermal", 270: "hw_thermal", 271: "hw_power_brake"}[field.field]
+            told = self._now().get(f"clocks_event_reasons_counters.{name}_slowdown", "[N/A]")
+            field.status = 0 if told.isdecimal() else _NOT_SUPPORTED
+            field.value = int(told) * 1000 if told.isdecimal() else 0
+        return 0
+
+    def nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, found: Any) -> int:
+        state = (self.folder / "now").read_text().strip()
+        if state == "gone":
+            return _LOST
+        pids = [int(line.split(",")[0]) for line in (self.folder / f"{state}.apps").read_text().splitlines()]
+        for place, pid in zip(found, pids, strict=False):
+            place.pid = pid
+        count._obj.value = len(pids)
+        return 0
+
+    def _now(self) -> dict[str, str]:
+        state = (self.folder / "now").read_text().strip()
+        lines = (self.folder / f"{state}.gpu").read_text().splitlines() if state != "gone" else []
+        return dict(line.split("=", 1) for line in lines)
+
+    def _tell(self, pointer: Any, field: str, base: int) -> int:
+        told = self._now().get(field)
+        if told is None:
+            return _LOST if not self._now() else _NOT_SUPPORTED
+        if told.startswith("["):
+            return _NOT_SUPPORTED
+        pointer._obj.value = int(told, base)
+        return 0
+
+
+_NOT_SUPPORTED, _NOT_FOUND, _LOST = 3, 6, 15  # nvmlReturn_t
 
 
 def stub_driver(folder: Path) -> Path:

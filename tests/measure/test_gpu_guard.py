@@ -1,5 +1,5 @@
 """Times taken while a GPU is throttled, loses memory or is shared are void: kernels run by the emulator, the device's
-state told by an ``nvidia-smi`` that goes through a script."""
+state told by an NVML, and an ``nvidia-smi`` where that fails, which go through a script."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpu_handmade import SIZES, lower
 
-from scripted_smi import BUS, GPU, H200, ScriptedSmi
+from scripted_smi import BUS, GPU, H200, ScriptedNvml, ScriptedSmi
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cuda import archs
+from tilewright.backends.cuda import archs, nvml
 from tilewright.backends.cuda.driver import get_driver
-from tilewright.backends.cuda.health import Guard, Smi, guard_of
+from tilewright.backends.cuda.health import Guard, Smi, guard_of, health_by_nvml
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task
 from tilewright.kernels.operators import get_operator
@@ -26,14 +27,21 @@ DEVICE = Device("emulator:0", "emulator", "emulator")
 NAMES = ("good", "workspace", "wrong", "misaligned")
 COUNTED = "clocks_event_reasons_counters.hw_thermal_slowdown"
 
-# The child, with a guard whose nvidia-smi is the script: the emulator itself has none.
+# The child, with a guard whose NVML is the script: the emulator itself has none.
 _WORKER = f"""
 import sys
-from tilewright.backends.cuda.health import Guard, Smi
+from pathlib import Path
+sys.path.append(sys.argv.pop(1))
+from scripted_smi import ScriptedNvml
+from tilewright.backends.cuda import nvml
+from tilewright.backends.cuda.health import GpuFacts, Guard, health_by_nvml
 from tilewright.measure import worker
 from tilewright.measure.gpu_session import GpuSession
-smi = Smi(sys.argv.pop(1))
-worker._session = lambda settings, tell: GpuSession(settings, tell, Guard(lambda: smi.health({BUS!r}), (0.0, 0.0)))
+scripted = ScriptedNvml(Path(sys.argv.pop(1)))
+nvml._library = lambda: scripted
+facts = GpuFacts({GPU!r}, {BUS!r}, "NVIDIA H200")
+guard = Guard(lambda: health_by_nvml(facts, {BUS!r}), (0.0, 0.0))
+worker._session = lambda settings, tell: GpuSession(settings, tell, guard)
 sys.exit(worker.main(sys.argv))
 """
 
@@ -69,7 +77,7 @@ def smi(tmp_path_factory: pytest.TempPathFactory) -> ScriptedSmi:
 
 @pytest.fixture(scope="module")
 def shared(task: Task, smi: ScriptedSmi) -> Iterator[LocalRunner]:
-    command = [sys.executable, "-c", _WORKER, str(smi.program)]
+    command = [sys.executable, "-c", _WORKER, str(Path(__file__).parents[1]), str(smi.folder)]
     with LocalRunner(DEVICE, task.target, deadline=60.0, references="", command=command) as r:
         yield r
 
@@ -253,3 +261,74 @@ def test_devices_without_a_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert GPU in (smi.folder / "list").read_text()
     smi.go("gone")
     assert guard_of(context) is None
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedNvml]:
+    """An NVML for this process, whose script, and nvidia-smi's, is in ``tmp_path``."""
+    smi = ScriptedSmi(tmp_path)
+    monkeypatch.setenv("PATH", f"{smi.folder}:{os.environ['PATH']}")
+    scripted = ScriptedNvml(smi.folder)
+    monkeypatch.setattr(nvml, "_library", lambda: scripted)
+    nvml._handle.cache_clear()
+    yield scripted
+    nvml._handle.cache_clear()
+
+
+def test_a_batch_starts_no_process_to_look_at_its_device(library: ScriptedNvml, tmp_path: Path) -> None:
+    context = get_driver("emulator").open(0)
+    context.facts = (*context.facts, ("pci", BUS))
+    found = guard_of(context)
+    assert found is not None
+    (tmp_path / "asked").write_text("")
+    found.begin()
+    assert found.end() == ()
+    assert (tmp_path / "asked").read_text().split() == ["nvml", "nvml"]
+    assert dict(found.facts)["throttle"] == "sw_power_cap"
+
+
+@pytest.mark.parametrize(
+    "missing", ["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses_v3"]
+)  # fmt: skip
+def test_what_nvml_lacks_is_asked_of_nvidia_smi(
+    library: ScriptedNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.delattr(ScriptedNvml, missing)
+    context = get_driver("emulator").open(0)
+    context.facts = (*context.facts, ("pci", BUS))
+    found = guard_of(context)
+    assert found is not None
+    (tmp_path / "asked").write_text("")
+    found.begin()
+    assert found.end() == ()
+    assert (tmp_path / "asked").read_text().count("--query-gpu") == 2
+
+
+def test_nvml_alone_is_enough(library: ScriptedNvml, tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").unlink()
+    context = get_driver("emulator").open(0)
+    context.facts = (*context.facts, ("pci", BUS))
+    assert guard_of(context) is not None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"clocks_event_reasons.active": "0x0000000000000044", COUNTED: "90000"},
+        {"ecc.errors.uncorrected.volatile.total": "3"},
+        {"ecc.errors.uncorrected.volatile.total": "[N/A]", COUNTED: "[N/A]"},
+    ],
+)
+def test_nvml_tells_of_a_device_what_nvidia_smi_does(
+    library: ScriptedNvml, tmp_path: Path, fields: dict[str, str]
+) -> None:
+    smi = ScriptedSmi(tmp_path)
+    smi.state("now", {**H200, **fields}, [1, os.getpid()])
+    smi.go("now")
+    asking = Smi(str(smi.program))
+    (facts,) = asking.gpus(BUS)
+    by_program = asking.health(BUS)
+    assert by_program is not None
+    assert health_by_nvml(facts, BUS) == by_program
+    assert health_by_nvml(replace(facts, reasons=None, slowed=()), BUS) == by_program

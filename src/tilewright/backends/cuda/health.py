@@ -1,8 +1,9 @@
-"""Identity and health of a GPU, as ``nvidia-smi`` tells them: what it is, what holds it down, who else computes, and
-whether times taken on it are void (:class:`Guard`).
+"""Identity and health of a GPU: what it is, what holds it down, who else computes, and whether times taken on it are
+void (:class:`Guard`).
 
-Read only. Where the program is missing, fails or does not know, the answer is ``None`` or empty, never an error.
-A query takes some tens of milliseconds: ask around a batch of samples, not around each.
+Read only. ``nvidia-smi`` tells what a GPU is, NVIDIA's management library (``nvml.py``) how it is; where that does not
+tell, the program is asked again, which takes some tens of milliseconds. Where neither knows, the answer is ``None`` or
+empty, never an error.
 
 What makes a time void is decided here (:func:`disturbances`), after NVIDIA's descriptions of its clock event reasons
 ("NVML API Reference Guide", group NvmlClocksEventReasons; `nvidia-smi --help-query-gpu`):
@@ -25,9 +26,10 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tilewright.backends.cuda import nvml
 from tilewright.backends.driver import Context
 from tilewright.core import Pairs, Value
 
@@ -177,7 +179,10 @@ def _scaled(text: str | None, factor: int) -> int | None:
 def _reasons(mask: str | None) -> tuple[str, ...] | None:
     if mask is None or not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}", mask):
         return None
-    bits = int(mask, 16)
+    return _named(int(mask, 16))
+
+
+def _named(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in REASONS.items() if bits & bit)
 
 
@@ -385,15 +390,29 @@ class Guard:
 
 
 def guard_of(context: Context) -> Guard | None:
-    """What looks at a context's device; ``None`` where nothing can: the emulator, or no working nvidia-smi."""
+    """What looks at a context's device; ``None`` where nothing can: the emulator, or no working NVML and nvidia-smi."""
     bus_id = str(dict(context.facts).get("pci", ""))
     if not bus_id:
         return None
     smi = Smi()
     identity = identify(context.index, bus_id, context.model, smi)
-    if identity.facts is None:
+    facts = identity.facts or GpuFacts(identity.uuid, bus_id, context.model)
+
+    def probe() -> Health | None:
+        return health_by_nvml(facts, bus_id, identity.uuid) or smi.health(bus_id, identity.uuid)
+
+    return None if identity.facts is None and probe() is None else Guard(probe)
+
+
+def health_by_nvml(facts: GpuFacts, bus_id: str, device: str = "") -> Health | None:
+    """The state of the GPU at a PCI address, of which ``facts`` say what it is; ``None`` where NVML does not tell."""
+    seen = nvml.look(bus_id, device)
+    if seen is None:
         return None
-    return Guard(lambda: smi.health(bus_id, identity.uuid))
+    now = replace(
+        facts, reasons=_named(seen.reasons), slowed=seen.slowed, ecc_uncorrected=seen.ecc_uncorrected
+    )  # fmt: skip
+    return Health(now, seen.processes)
 
 
 def _came_later(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Clocks, temperature, power and other processes of a GPU, from NVIDIA's management library where the system has it.
+"""Clocks, temperature, power, health and processes of a GPU, from NVIDIA's management library where there is one.
 
 Read only: nothing here changes a device. Every function answers with nothing rather than fail.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +35,37 @@ class _Process(ctypes.Structure):
     )
 
 
+class _Field(ctypes.Structure):
+    """``nvmlFieldValue_t``."""
+
+    _fields_ = (
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("type", ctypes.c_int),
+        ("status", ctypes.c_int),
+        ("value", ctypes.c_ulonglong),
+    )
+
+
+_UNCORRECTED, _SINCE_LOADED = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
+# NVML_FI_DEV_CLOCKS_EVENT_REASON_*, in nanoseconds.
+_COUNTERS = {"sw_thermal_slowdown": 269, "hw_thermal_slowdown": 270, "hw_power_brake_slowdown": 271}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A device at one moment. ``reasons``: bits of the clock event reasons; ``slowed``: microseconds so far of those
+    reasons that the driver counts; ``ecc_uncorrected``: memory errors since the driver was loaded, where it counts
+    them; ``processes``: ids of all that compute there."""
+
+    reasons: int
+    slowed: tuple[tuple[str, int], ...]
+    ecc_uncorrected: int | None
+    processes: frozenset[int]
+
+
 @lru_cache(maxsize=1)
 def _library() -> Any | None:
     try:
@@ -44,29 +76,43 @@ def _library() -> Any | None:
 
 
 @lru_cache(maxsize=16)
-def _handle(bus_id: str) -> Any | None:
+def _handle(device: str) -> Any | None:
+    """A GPU by its PCI address, or a MIG device by its UUID."""
     library = _library()
-    if library is None or not bus_id:
+    if library is None or not device:
         return None
     handle = ctypes.c_void_p()
+    find = "nvmlDeviceGetHandleByUUID" if device.startswith("MIG-") else "nvmlDeviceGetHandleByPciBusId_v2"
     try:
-        status = library.nvmlDeviceGetHandleByPciBusId_v2(bus_id.encode(), ctypes.byref(handle))
+        status = getattr(library, find)(device.encode(), ctypes.byref(handle))
     except AttributeError:
         return None
     return handle if status == 0 else None
+
+
+def look(bus_id: str, uuid: str = "") -> Seen | None:
+    """The state of the GPU at a PCI address; ``None`` where the library does not tell reasons or processes.
+
+    ``uuid``: of the MIG device whose processes count, by default the GPU's.
+    """
+    reasons, processes = _reasons(bus_id), _processes(uuid if uuid.startswith("MIG-") else bus_id)
+    if reasons is None or processes is None:
+        return None
+    errors = _asked("nvmlDeviceGetTotalEccErrors", bus_id, ctypes.c_ulonglong(), _UNCORRECTED, _SINCE_LOADED)
+    return Seen(reasons, _slowed(bus_id), errors, processes)
 
 
 def clocks(bus_id: str) -> Mapping[str, float]:
     """``sm_hz`` and ``memory_hz``, ``temperature_c`` and ``power_w`` at present, those that are known."""
     out: dict[str, float] = {}
     for name, kind in (("sm_hz", _SM), ("memory_hz", _MEMORY)):
-        value = _unsigned("nvmlDeviceGetClockInfo", bus_id, kind)
+        value = _asked("nvmlDeviceGetClockInfo", bus_id, ctypes.c_uint(), kind)
         if value is not None:
             out[name] = 1e6 * value
-    celsius = _unsigned("nvmlDeviceGetTemperature", bus_id, 0)
+    celsius = _asked("nvmlDeviceGetTemperature", bus_id, ctypes.c_uint(), 0)
     if celsius is not None:
         out["temperature_c"] = float(celsius)
-    milliwatts = _unsigned("nvmlDeviceGetPowerUsage", bus_id)
+    milliwatts = _asked("nvmlDeviceGetPowerUsage", bus_id, ctypes.c_uint())
     if milliwatts is not None:
         out["power_w"] = milliwatts / 1e3
     return out
@@ -74,31 +120,13 @@ def clocks(bus_id: str) -> Mapping[str, float]:
 
 def other_processes(bus_id: str) -> tuple[int, ...]:
     """Ids of other processes that compute on the device, as far as the system shows them."""
-    library, handle = _library(), _handle(bus_id)
-    if library is None or handle is None:
-        return ()
-    found = (_Process * _MOST_PROCESSES)()
-    count = ctypes.c_uint(_MOST_PROCESSES)
-    try:
-        status = library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), found)
-    except AttributeError:
-        return ()
-    if status != 0:
-        return ()
-    return tuple(p.pid for p in found[: count.value] if p.pid != os.getpid())
+    return tuple(sorted((_processes(bus_id) or frozenset()) - {os.getpid()}))
 
 
 def slowed_by(bus_id: str) -> tuple[str, ...]:
     """What holds the clocks down at present."""
-    library, handle = _library(), _handle(bus_id)
-    if library is None or handle is None:
-        return ()
-    mask = ctypes.c_ulonglong()
-    try:
-        status = library.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(mask))
-    except AttributeError:
-        return ()
-    return tuple(text for bit, text in _REASONS.items() if mask.value & bit) if status == 0 else ()
+    mask = _reasons(bus_id) or 0
+    return tuple(text for bit, text in _REASONS.items() if mask & bit)
 
 
 def display_driver() -> str:
@@ -114,13 +142,47 @@ def display_driver() -> str:
     return text.value.decode(errors="replace") if status == 0 else ""
 
 
-def _unsigned(function: str, bus_id: str, *arguments: int) -> int | None:
+def _reasons(bus_id: str) -> int | None:
+    for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
+        found = _asked(name, bus_id, ctypes.c_ulonglong())  # the second is its name before release 535
+        if found is not None:
+            return found
+    return None
+
+
+def _slowed(bus_id: str) -> tuple[tuple[str, int], ...]:
+    library, handle = _library(), _handle(bus_id)
+    fields = (_Field * len(_COUNTERS))(*(_Field(field=number) for number in _COUNTERS.values()))
+    try:
+        status = -1 if library is None else library.nvmlDeviceGetFieldValues(handle, len(fields), fields)
+    except AttributeError:
+        return ()
+    if status != 0:
+        return ()
+    return tuple((name, f.value // 1000) for name, f in zip(_COUNTERS, fields, strict=True) if f.status == 0)
+
+
+def _processes(device: str) -> frozenset[int] | None:
+    """Ids of all processes that compute on a device; ``None`` where that is not told."""
+    library, handle = _library(), _handle(device)
+    if library is None or handle is None:
+        return None
+    found = (_Process * _MOST_PROCESSES)()
+    count = ctypes.c_uint(_MOST_PROCESSES)
+    try:
+        status = library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), found)
+    except AttributeError:
+        return None
+    return frozenset(p.pid for p in found[: count.value]) if status == 0 else None
+
+
+def _asked(function: str, bus_id: str, value: Any, *arguments: int) -> int | None:
+    """What a function answers into ``value``; ``None`` where it is missing or fails."""
     library, handle = _library(), _handle(bus_id)
     if library is None or handle is None:
         return None
-    value = ctypes.c_uint()
     try:
         status = getattr(library, function)(handle, *(ctypes.c_int(a) for a in arguments), ctypes.byref(value))
     except AttributeError:
         return None
-    return value.value if status == 0 else None
+    return int(value.value) if status == 0 else None
