@@ -25,7 +25,8 @@ from tilewright.core import (
 )
 from tilewright.kernels.operators import get_operator
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.session import Limits, Session
+from tilewright.tuner.session import AHEAD, LEARNED, Limits, Session
+from tilewright.tuner.tuning import _ahead
 
 TARGET = Target("cpu", "portable", "x86_64", (), 16, 16)
 TASK = Task(get_operator("matmul").workload(m=2, n=2, k=2), TARGET)
@@ -101,3 +102,26 @@ def test_a_faster_kernel_takes_the_place_of_a_slow_one() -> None:
     assert best is not None
     assert session.incumbent_seconds <= 1.3 * (best.seconds or 0.0)
     assert best.seconds == pytest.approx(1e-3 / 11, rel=0.2)
+
+
+class Watched(NoisyMachine):
+    """Counts the trials that are proposed and have no result, by the number of results."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda n: 1.0, 0.0)
+        self.in_flight: dict[int, int] = {}
+
+    def suggest(self, count: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
+        self.in_flight[len(history)] = len(pending) + count
+        return super().suggest(count, history, pending)
+
+
+def test_every_compiler_of_a_large_host_has_a_kernel_to_build_once_the_first_results_are_there() -> None:
+    machine: Any = Watched()
+    ahead = _ahead(lanes=15, batch=4)
+    Session(TASK, "r", machine, machine, machine, machine, Limits(80, batch=4, ahead=ahead), Observer()).search()
+    assert machine.in_flight[0] == 4 + 4 * (ahead // 2)
+    measured = 4
+    assert machine.in_flight[LEARNED] - measured >= 15
+    assert _ahead(lanes=1, batch=4) == _ahead(lanes=4, batch=4) == AHEAD
+    assert _ahead(lanes=32, batch=16) == 3

@@ -93,7 +93,7 @@ class Builder(Closing):
     default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
     ``fetch`` brings an artifact's code, by its hash, to its path on this machine, where a compiler leaves it elsewhere.
     Kernels for a GPU pass the static gate first: one that cannot run there is a failure of kind
-    ``RESOURCES`` and never compiled (:meth:`gate_counts`).
+    ``RESOURCES`` and never compiled (:meth:`gate_counts`). ``lanes``: compilers that may run at once.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Builder(Closing):
         # Each job is announced to both kinds of workers; who comes late finds it gone.
         self._workers = ThreadPoolExecutor(workers, "build", lambda: _settle(cores)) if workers else None
         self._spare = ThreadPoolExecutor(len(spare), "build", lambda: _settle(spare)) if spare else None
-        self._lanes = workers + len(spare)
+        self.lanes = workers + len(spare)
 
     # ------------------------------------------------------------------ the interface
 
@@ -155,7 +155,7 @@ class Builder(Closing):
                     new.append(_Unit(c, promise))
                 promises.append(promise)
         first = {u.candidate.binary_key: n for n, u in enumerate(new)}
-        each = min(self.batch, -(-len(new) // self._lanes))
+        each = min(self.batch, -(-len(new) // self.lanes))
         for start in range(0, len(new), each or 1):
             self._start(_Job(new[start : start + each], shared=True))
         return _gathered(promises, [first.pop(c.binary_key, None) is not None for c in candidates])

@@ -37,25 +37,29 @@ from tilewright.tuner.strategies.base import Strategy
 Built = tuple[Candidate, Artifact]
 
 
+AHEAD = 2
+"""Batches that are being built while one is measured, at least: compilers never wait for a proposal."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """When a run ends: trials in all (failures included), the time of a budget, or, with ``until_converged``,
-    when further trials are expected to gain nothing. ``batch``: trials proposed at once."""
+    when further trials are expected to gain nothing. ``batch``: trials proposed at once; ``ahead``: batches that are
+    being built while one is measured."""
 
     trials: int
     budget: Budget | None = None
     batch: int = 16
     until_converged: bool = False
+    ahead: int = AHEAD
 
 
-AHEAD = 2
-"""Batches that are being built while one is measured, so that compilers never wait for a proposal."""
 REPLACED = 0.8
 """A kernel takes the incumbent's place if it takes at most this share of its time. Trials are timed against the
 incumbent, and times are its own times a ratio: who replaces it for any lucky ratio below 1 takes that luck along, into
 the times of all that follow, which shrink from trial to trial where the machine is noisy."""
 LEARNED = 16
-"""Results before more than one batch is: the first teach most."""
+"""Results from which on all of :attr:`Limits.ahead` are built ahead; half as many before: the first teach most."""
 
 
 @dataclass
@@ -112,7 +116,8 @@ class Session:
             measured = self._measure(batch, built)
             # Of a budget that many tasks share nothing is spent on building what may never be measured.
             if self.overlap and (budget is None or len(self.history) + len(built) < until):
-                self._fill(AHEAD if len(self.history) >= LEARNED else 1, batch.schedules)
+                ahead = self.limits.ahead
+                self._fill(ahead if len(self.history) >= LEARNED else ahead // 2, batch.schedules)
             with self.clock.on("waiting for measurements"):
                 outcomes = measured.result()
             self._record(batch, built, outcomes)

@@ -32,7 +32,7 @@ from tilewright.tuner.final import Final, FinalResult
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.recall import recall
 from tilewright.tuner.result import BestKernel, TuneResult, commonest_failure, curve, failures
-from tilewright.tuner.session import Limits, Session
+from tilewright.tuner.session import AHEAD, Limits, Session
 from tilewright.tuner.strategies import get_strategy
 
 FINALISTS = 8
@@ -85,13 +85,15 @@ class Tuning:
         with clock.running(), clock.on("recalling"):
             recalled = recall(database, run.id, task, place.device.model, self.space, self.model)
         self.initial = (templates[0].default(task), *first, *recalled)
+        batch = _batch(run.trials_wanted, place.runners)
+        ahead = _ahead(tools.builder.lanes, batch)
         self.session = Session(
             task=task, run_id=run.id, database=database,
             strategy=get_strategy(run.strategy)(
                 self.space, seed=run.seed, cost_model=self.model, initial=self.initial
             ),
             builder=tools.builder, runner=tools.runner,
-            limits=Limits(run.trials_wanted, budget, _batch(run.trials_wanted, place.runners), until_converged),
+            limits=Limits(run.trials_wanted, budget, batch, until_converged, ahead),
             observer=watcher, history=database.trials(run.id), overlap=place.apart, clock=clock,
             stop=stop or threading.Event(),
         )  # fmt: skip
@@ -274,6 +276,11 @@ def fail(database: Database, run: StoredRun, error: BaseException) -> None:
 def _batch(trials: int, runners: int) -> int:
     """Trials proposed at once: few, to learn between them, but enough to keep every runner at work."""
     return max(BATCH, min(BATCH * runners, trials // 8))
+
+
+def _ahead(lanes: int, batch: int) -> int:
+    """Batches being built while one is measured: what ``lanes`` compilers take at once, and one to follow."""
+    return max(AHEAD, -(-lanes // batch) + 1)
 
 
 def _cost_model(database: Database, run: StoredRun, features: FeatureExtractor, watcher: Observer) -> CostModel:
