@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 ROOM = 0.4  # share of the device's memory for operand sets
 KEPT = 0.1  # and for what checks need, which stays there
-DROP = 1.5  # times the incumbent's, from which the first samples are enough
+DROP = 1.1  # times the incumbent's, from which the first samples are enough: a GPU repeats itself within some percent
 FEW_SAMPLES = 3
 
 
