@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.backends.cuda import archs, sass
+from tilewright.backends.cuda import archs, sass, tools
 from tilewright.backends.cuda.bound import Work, bound, estimate, loop_cycles
-from tilewright.backends.cuda.sass import Code, Instruction, NoDisassembler, classes, parse
+from tilewright.backends.cuda.sass import Code, Instruction, NoDisassembler, bank_reads, classes, parse
 from tilewright.core import TilewrightError
 
 LISTING = """
@@ -132,12 +132,58 @@ def test_what_an_instruction_moves(opcode: str, operands: str, shared: int, load
 def test_clocks_of_a_loop() -> None:
     loop = code(*["HMMA.16816.F32"] * 64, *["LDSM.16.M88.4"] * 16, *["IADD3"] * 48).instructions
     spent = loop_cycles(loop, threads=256, resident=1, variant="sm_80")
-    assert spent == {"tensor": 8 * 64 * 2048 / 1024, "fma": 0.0, "issue": 8 * 128 / 4, "shared": 8 * 16 * 4, "l2": 0.0}
+    used = {"tensor": 8 * 64 * 2048 / 1024, "issue": 8 * 128 / 4, "shared": 8 * 16 * 4}
+    assert spent == {**dict.fromkeys(("fma", "registers", "mufu", "l2"), 0.0), **used}
     one = loop_cycles(loop, threads=32, resident=1, variant="sm_80")
     assert one["tensor"] == 4 * spent["tensor"] / 8, "a warp has the units of its scheduler alone"
     assert one["shared"] == spent["shared"] / 8
     hopper = loop_cycles(loop, threads=256, resident=1, variant="sm_90a")
     assert hopper["tensor"] == pytest.approx(8 * 64 * 2048 / (2048 * 0.62))
+
+
+def test_transcendental_functions_and_conversions_share_a_unit_of_sixteen() -> None:
+    loop = code(*["MUFU.EX2"] * 64, *["I2F.S8"] * 6, *["F2I.S64.TRUNC"] * 2, *["I2FP.F32.S32", "F2FP.BF16.F32"] * 9)
+    spent = loop_cycles(loop.instructions, threads=256, resident=1, variant="sm_90a")
+    assert spent["mufu"] == 8 * 72 * 32 / 16
+    attention = code(*["HGMMA.64x64x16.F32.BF16"] * 8, *["MUFU.EX2"] * 40, *["FADD"] * 20)
+    blocks = 132 * 4
+    found = bound(attention, Work(blocks, 128, 1, 2.0 * 4 * 8 * 16384 * 100 * blocks, 0.0), archs.target("sm_90a"))
+    assert (found.by, found.cycles) == ("mufu", pytest.approx(4 * 100 * 4 * 40 * 2))
+    assert found.busy["mufu"] == pytest.approx(found.cycles)
+    assert found.share == pytest.approx(found.busy["tensor"] / found.cycles)
+
+
+@pytest.mark.parametrize(
+    ("lines", "even", "odd"),
+    [
+        (["FFMA R4, R8, R10, R4"], 3, 0),
+        (["FFMA R5, R9, R11, R5", "FFMA R4, R9, R10, R4"], 2, 4),
+        (["FFMA R4, R9.reuse, R10.reuse, R4", "FFMA R5, R9, R10, R5"], 2, 2),
+        (["FFMA R4, R9.reuse, R10, R4", "MOV R1, R2", "FFMA R5, R9, R10, R5"], 3, 3),
+        (["FFMA R4, R9.reuse, R10, R4", "FFMA R5, R10, R9, R5"], 3, 3),
+        (["FFMA R4, R8, R8, R4"], 2, 0),
+        (["FFMA R4, -R8, c[0x0][0x160], RZ", "FFMA R6, |R7|, 1.5, UR4", "FADD R3, R4, R8"], 1, 1),
+        ([], 0, 0),
+    ],
+)
+def test_registers_that_multiply_adds_fetch_of_each_bank(lines: list[str], even: int, odd: int) -> None:
+    loop = tuple(Instruction(*line.split(" ", 1)) for line in lines)
+    assert bank_reads(loop) == (even, odd)
+
+
+def test_what_the_end_of_a_loop_keeps_its_beginning_need_not_fetch() -> None:
+    loop = (Instruction("FFMA", "R4, R9, R10, R4"), Instruction("FFMA", "R5, R9.reuse, R12, R5"))
+    assert bank_reads(loop) == (3, 2)
+
+
+def test_banks_of_registers_bound_a_loop_of_multiply_adds() -> None:
+    """Of each operand pair one register is kept: three reads for two multiply-adds of one bank, four of the other."""
+    pair = [("FFMA", "R4, R9.reuse, R10, R4"), ("FFMA", "R6, R9, R12, R6")]
+    loop = Code("k", tuple(Instruction(*x) for x in pair * 64))
+    spent = loop_cycles(loop.instructions, threads=128, resident=1, variant="sm_90a")
+    assert (spent["fma"], spent["registers"]) == (128.0, 4 * 64.0)
+    found = bound(loop, Work(132, 128, 1, 2.0 * 4 * 32 * 128 * 100 * 132, 0.0), archs.target("sm_90a"))
+    assert (found.by, found.share) == ("registers", pytest.approx(0.5))
 
 
 def work(blocks: int = 108 * 4, flops: float | None = None, moved: float = 0.0) -> Work:
@@ -193,6 +239,16 @@ def test_the_last_round_of_blocks_counts_whole() -> None:
     assert (found.by, found.share) == ("waves", pytest.approx(109 / 216))
 
 
+def test_blocks_that_ask_for_more_than_the_second_level_cache_gives_are_bound_by_it() -> None:
+    """However unevenly the last round fills multiprocessors: the cache serves them all."""
+    loop = code(*["HMMA.16816.F32"] * 64)
+    for blocks in (108, 109):
+        w = Work(blocks, 256, 1, 2.0 * 8 * 64 * 2048 * 100 * blocks, 0.0, asked_bytes=1e10)
+        found = bound(loop, w, archs.target("sm_80"))
+        assert (found.by, found.cycles) == ("l2", pytest.approx(1e10 / 64 / 108))
+        assert found.busy["l2"] == found.cycles
+
+
 def test_what_multiplies_little_is_bound_by_memory() -> None:
     found = bound(code("LDG.E.128", "FFMA", "MUFU.EX2", "STG.E.128"), work(moved=1e6), archs.target("sm_80"))
     assert (found.by, found.share) == ("dram", 0.0)
@@ -219,9 +275,9 @@ def test_a_disassembler_that_is_missing_or_fails_is_named(monkeypatch: pytest.Mo
 def test_without_one_anywhere_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TILEWRIGHT_NVDISASM", "CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sass.importlib.util, "find_spec", lambda _: None)
-    monkeypatch.setattr(sass.os, "access", lambda *_: False)
-    monkeypatch.setattr(sass.shutil, "which", lambda _: None)
+    monkeypatch.setattr(tools.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(tools.os, "access", lambda *_: False)
+    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
     with pytest.raises(NoDisassembler) as error:
         sass.find_disassembler()
     assert "tilewright[sass]" in error.value.hint

@@ -58,7 +58,7 @@ def test_machine_code_is_read_and_nothing_is_run(cli: Any, monkeypatch: pytest.M
     assert kernel["loop"]["instructions"] >= kernel["loop"]["mma"] > 0
     assert kernel["loop"]["per_mma"] == kernel["loop"]["instructions"] / kernel["loop"]["mma"]
     assert sum(kernel["loop"]["classes"].values()) == kernel["loop"]["instructions"]
-    assert set(kernel["bound"]) == {"by", "cycles", "share", "loop"}
+    assert set(kernel["bound"]) == {"by", "cycles", "share", "loop", "busy"}
     assert 0 < kernel["bound"]["share"] <= 1
     refused = cli(*asked, "--sanitize", "address")
     assert refused.code == 2

@@ -56,6 +56,7 @@ class KernelCost:
                 "cycles": self.bound.cycles,
                 "share": self.bound.share,
                 "loop": dict(self.bound.loop),
+                "busy": dict(self.bound.busy),
             },
         }
 
@@ -72,11 +73,17 @@ def costs(subject: Subject) -> tuple[KernelCost, ...]:
 def costs_together(subjects: Sequence[Subject]) -> list[tuple[KernelCost, ...]]:
     """The same of each of several subjects of one target, as one unit: to start, the disassembler takes a quarter of a
     second."""
+    return compiled_costs(subjects, *compiled(subjects))
+
+
+def compiled(subjects: Sequence[Subject]) -> tuple[bytes, str]:
+    """Several subjects of one target as one cubin, and the assembler's log. Raises ``NoNvrtc``, ``CompileError``, and
+    ``UsageError`` for a target that is not CUDA's."""
     target = subjects[0].target
     if target.kind != "cuda":
         raise UsageError(f"machine code is read of CUDA kernels, not of {target.name}", "Name cuda:sm_90a")
     source = prelude(target) + "".join(s.source for s in subjects)
-    return compiled_costs(subjects, *find_nvrtc(target.variant).compile(source, flags(target)))
+    return find_nvrtc(target.variant).compile(source, flags(target))
 
 
 def bound_of(candidate: Candidate, data: bytes) -> Bound | None:

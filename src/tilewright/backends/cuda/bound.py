@@ -1,7 +1,8 @@
 """The least time of a kernel: what its machine code asks of a multiprocessor, and of memory, or what its loops do.
 
 A bound, no prediction: every resource is taken to be busy all the time, copies and arithmetic to overlap, and shared
-memory to be free of conflicts. Which resource takes longest says what an edit must change.
+memory to be free of conflicts. Which resource takes longest says what an edit must change. A GPU's own counters stand
+beside it in ``tilewright check --sass --profile``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from tilewright.backends.cuda.archs import ARCHITECTURES
-from tilewright.backends.cuda.sass import WARP, Code, Instruction
+from tilewright.backends.cuda.sass import WARP, Code, Instruction, bank_reads
 from tilewright.core import Target
 
 SCHEDULERS = 4
@@ -20,6 +21,13 @@ SHARED_BYTES = 128
 """Bytes a clock between a multiprocessor and its shared memory: the same guide, "Shared Memory"."""
 L2_BYTES = 64
 """Bytes a clock from the second-level cache to a multiprocessor (Jia and others, arXiv:1804.06826, table 3.1)."""
+SPECIAL = 16
+"""Results of transcendental functions and of conversions between int and float, a clock and multiprocessor: CUDA C++
+Programming Guide, "Arithmetic Instructions" (reciprocal, exponential, ...); Nsight Compute, "Pipelines" (both are the
+XU's)."""
+BANK_READS = 1
+"""Operands of a warp that each of a scheduler's two register banks delivers a clock: 1,024 bits (Huerta and others,
+arXiv:2503.20481, section 5.3)."""
 WARP_MMA = 0.62
 """Share of Hopper's peak that instructions of a warp reach; only those of a warpgroup have all of it (Luo and others,
 arXiv:2402.13499, section IV-C)."""
@@ -45,14 +53,16 @@ class Work:
 
 @dataclass(frozen=True)
 class Bound:
-    """``cycles`` that a kernel takes at least, by which resource (``tensor``, ``fma``, ``issue``, ``shared``, ``l2``,
-    ``dram``, ``waves``: blocks that do not fill the last round), and the ``share`` of the arithmetic peak that this
-    leaves. ``loop``: clocks of each resource for one iteration of the main loop of one block."""
+    """``cycles`` that a kernel takes at least, by which resource (``tensor``, ``fma``, ``registers``, ``mufu``,
+    ``issue``, ``shared``, ``l2``, ``dram``, ``waves``: blocks that do not fill the last round), and the ``share`` of
+    the arithmetic peak that this leaves. ``loop``: clocks of each resource for one iteration of the main loop of one
+    block. ``busy``: clocks that the whole kernel keeps each resource busy, on average of the multiprocessors."""
 
     by: str
     cycles: float
     share: float
     loop: Mapping[str, float]
+    busy: Mapping[str, float]
 
 
 def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, variant: str) -> dict[str, float]:
@@ -65,6 +75,8 @@ def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, vari
             arithmetic["tensor" if x.kind == "tensor" else "fma"] += warps * work / rate * level
     return {
         **arithmetic,
+        "registers": warps * max(bank_reads(loop)) / BANK_READS / SCHEDULERS * level,
+        "mufu": warps * sum(x.special for x in loop) / SPECIAL * level,
         "issue": warps * len(loop) / SCHEDULERS * level,
         "shared": warps * sum(x.shared_bytes for x in loop) / SHARED_BYTES,
         "l2": warps * sum(x.loaded_bytes for x in loop) / L2_BYTES,
@@ -78,7 +90,8 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     inside = sum(x.multiply_adds for x in loop) * ceil(work.threads / WARP)
     arithmetic = "tensor" if spent["tensor"] else "fma"
     if not work.flops or not (spent["tensor"] or _multiplies(loop)):
-        return Bound("dram", _dram(work, target), 0.0, spent)
+        dram = _dram(work, target)
+        return Bound("dram", dram, 0.0, spent, {"dram": dram})
     unit = next(x.unit for x in loop if x.multiply_adds and (x.kind == "tensor") == (arithmetic == "tensor"))
     trips = work.flops / 2 / (inside * work.blocks)
     return _least({name: trips * c for name, c in spent.items()}, spent, unit, work, target)
@@ -103,15 +116,19 @@ def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work
     """The bound of blocks that take ``each`` clocks of a multiprocessor, by resource."""
     sms = int(target.limit["sms"])
     rounds = ceil(work.blocks / (work.resident * sms))
-    cycles = {name: rounds * work.resident * c for name, c in each.items()}
-    cycles["dram"] = dram = _dram(work, target)
-    cycles["l2"] = max(cycles["l2"], work.asked_bytes / (L2_BYTES * sms))
-    by = max(cycles, key=lambda name: cycles[name])
-    most = max(cycles[by], 1.0)
-    even = work.blocks / sms * max(each.values())  # with every round full
-    if by != "dram" and most > 1.05 * max(even, dram):
+    of_device = {"l2": work.asked_bytes / (L2_BYTES * sms), "dram": _dram(work, target)}  # however blocks are dealt
+
+    def clocks(blocks: float) -> dict[str, float]:
+        """Of a multiprocessor that has so many blocks in all."""
+        own = {name: blocks * c for name, c in each.items()}
+        return {name: max(own.get(name, 0.0), of_device.get(name, 0.0)) for name in (*own, "dram")}
+
+    fullest, busy = clocks(rounds * work.resident), clocks(work.blocks / sms)
+    by = max(fullest, key=lambda name: fullest[name])
+    most = max(fullest[by], 1.0)
+    if most > 1.05 * max(busy.values()):
         by = "waves"
-    return Bound(by, most, work.flops / 2 / (_rate(unit, target.variant) * sms) / most, loop)
+    return Bound(by, most, work.flops / 2 / (_rate(unit, target.variant) * sms) / most, loop, busy)
 
 
 def _dram(work: Work, target: Target) -> float:

@@ -7,10 +7,7 @@ instructions); CUDA Binary Utilities, "Instruction Set Reference" (names).
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from bisect import bisect_left
@@ -18,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 from tilewright.backends.confine import one_line
+from tilewright.backends.cuda.tools import find_tool
 from tilewright.caching import cached_property
 from tilewright.core import TargetUnavailable, TilewrightError
 
@@ -61,6 +58,7 @@ _SHAPES: Mapping[str, tuple[int, int, int]] = {
     "884": (8, 8, 4), "8816": (8, 8, 16), "8832": (8, 8, 32), "1684": (16, 8, 4), "1688": (16, 8, 8),
     "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64),
 }  # fmt: skip
+_SPECIAL = ("MUFU", "I2F", "F2I")
 _LANES = {"FFMA": 1, "FFMA2": 2, "DFMA": 1, "HFMA2": 2, "IDP": 4}
 
 
@@ -104,6 +102,17 @@ class Instruction:
         if self.opcode.startswith(("I", "Q")):
             return "int8"
         return "tf32" if ".TF32" in self.opcode else "fp16"
+
+    @property
+    def special(self) -> int:
+        """Results that the unit of transcendental functions (XU) computes, for a warp: conversions between int and
+        float are its own too, but for ``I2FP``."""
+        return WARP if self.opcode.split(".")[0] in _SPECIAL else 0
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What it reads, by place, of one with a single destination, which comes first."""
+        return tuple(self.operands.split(", ")[1:])
 
     @property
     def shared_bytes(self) -> int:
@@ -266,6 +275,32 @@ def classes(instructions: tuple[Instruction, ...]) -> dict[str, int]:
     return dict(Counter(x.kind for x in instructions).most_common())
 
 
+def bank_reads(loop: tuple[Instruction, ...]) -> tuple[int, int]:
+    """Registers that the multiply-adds of a loop (``FFMA``) fetch from the two banks, even and odd numbers.
+
+    What the instruction before it kept in the same place (``.reuse``) is not fetched again.
+    """
+    counts = [0, 0]
+    kept = _kept(loop[-1]) if loop else {}
+    for x in loop:
+        if x.opcode.split(".")[0] == "FFMA":
+            fetched = {name for place, name in _read(x).items() if kept.get(place) != name}
+            for name in fetched:
+                counts[int(name) % 2] += 1
+        kept = _kept(x)
+    return counts[0], counts[1]
+
+
+def _read(x: Instruction) -> dict[int, str]:
+    """Numbers of the registers that an instruction reads, by place."""
+    return {n: found[1] for n, text in enumerate(x.sources) if (found := _REGISTER.search(text)) is not None}
+
+
+def _kept(x: Instruction) -> dict[int, str]:
+    """Those of them that are kept for the next instruction."""
+    return {n: name for n, name in _read(x).items() if ".reuse" in x.sources[n]}
+
+
 def disassemble(cubin: bytes, deadline: float = DEADLINE) -> dict[str, Code]:
     """The kernels of a cubin by name. Raises ``NoDisassembler``, and ``TilewrightError`` where it fails."""
     tool = find_disassembler()
@@ -316,23 +351,6 @@ def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def find_disassembler() -> str:
-    """The path of ``nvdisasm``: ``$TILEWRIGHT_NVDISASM``, NVIDIA's wheel, ``$CUDA_HOME``, ``$CUDA_PATH``,
-    /usr/local/cuda, ``$PATH``. Raises ``NoDisassembler``."""
-    given = os.environ.get(_VARIABLE, "").strip()
-    if given:
-        if not os.access(given, os.X_OK):
-            raise NoDisassembler(f"{_VARIABLE}={given} is no program", _HINT)
-        return given
-    places: list[Path] = []
-    spec = importlib.util.find_spec("nvidia")
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        places += sorted(Path(folder).glob("*/bin/nvdisasm"), reverse=True)
-    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        if root:
-            places.append(Path(root, "bin", "nvdisasm"))
-    for place in places:
-        if os.access(place, os.X_OK):
-            return str(place)
-    if (found := shutil.which("nvdisasm")) is not None:
-        return found
-    raise NoDisassembler("there is no nvdisasm, which reads machine code, on this machine", _HINT)
+    """The path of ``nvdisasm``: ``$TILEWRIGHT_NVDISASM``, or as :func:`~.tools.find_tool` finds it. Raises
+    ``NoDisassembler``."""
+    return find_tool("nvdisasm", _VARIABLE, NoDisassembler, "reads machine code", _HINT)
