@@ -14,11 +14,19 @@ from typing import Any
 import pytest
 
 from harness.caches import with_runtime
+from scripted_ncu import ScriptedNcu
+from tilewright.backends.cuda import targets
+from tilewright.backends.cuda.ncu import Profiler
 from tilewright.backends.cuda.nvrtc import find_nvrtc
 from tilewright.backends.cuda.sass import find_disassembler
+from tilewright.backends.driver import NoDriver
 from tilewright.checking.check import Checker
 from tilewright.cli.commands.check import cuda_target
-from tilewright.core import TargetUnavailable
+from tilewright.core import Candidate, TargetUnavailable, Task
+from tilewright.insight.counters import Reader
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import default_schedule, lower
+from tilewright.measure.places import find_place
 
 SIZES = ("m=33", "n=40", "k=24")
 
@@ -67,6 +75,45 @@ def test_machine_code_is_read_and_nothing_is_run(cli: Any, monkeypatch: pytest.M
     missing = cli(*asked)
     assert missing.code == 1
     assert "tilewright[sass]" in missing.err
+
+
+def test_counters_of_a_gpu_stand_beside_the_bound(cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = ("check", "matmul", "m=512", "n=512", "k=512", "--dtype", "bfloat16", "--sass", "--profile")
+    try:
+        find_nvrtc("sm_90a"), find_disassembler()
+    except TargetUnavailable as e:
+        pytest.skip(e.message)
+    place = find_place("cuda:sm_90a", "emulator")
+    task = Task(get_operator("matmul").workload(m=512, n=512, k=512, dtype="bfloat16"), place.target)
+    symbols = [x.symbol for x in lower(Candidate(task, default_schedule(task))).program.launches]
+    ncu = ScriptedNcu(tmp_path / "here", symbols, runs=False)
+    monkeypatch.setattr(Reader, "find", lambda _target: Reader(place, Profiler(str(ncu.program))))
+    reply = cli(*asked)
+    assert reply.code == 0, reply.err
+    for word in ("counters of cuda_wgmma", "81.2%", "took 4.012e+05 clocks (233 us", "1048 bank conflicts"):
+        assert word in reply.out
+    data = cli(*asked, "--json").json
+    first = data["profiles"][0][0]
+    tensor = next(r for r in first["resources"] if r["name"] == "tensor")
+    assert tensor["bound"] == pytest.approx(data["kernels"][0]["bound"]["busy"]["tensor"])
+    assert tensor["measured"] == pytest.approx(0.8125 * first["cycles"])
+    denied = ScriptedNcu(tmp_path / "denied", symbols, denied=True)
+    monkeypatch.setattr(Reader, "find", lambda _target: Reader(place, Profiler(str(denied.program))))
+    refused = cli(*asked)
+    assert refused.code == 1
+    assert refused.err.count("\n") == 1
+    assert "ERR_NVGPUCTRPERM" in refused.err
+
+
+def test_without_a_gpu_counters_are_refused_in_one_line(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise NoDriver("there is no NVIDIA driver on this machine")
+
+    monkeypatch.setattr(targets, "gpus", none)
+    reply = cli("check", "matmul", "m=64", "n=64", "k=64", "--sass", "--profile")
+    assert reply.code == 1
+    assert reply.err.count("\n") == 1
+    assert "no counters can be read: there is no NVIDIA driver" in reply.err
 
 
 def test_emit_edit_check(cli: Any, tmp_path: Path) -> None:

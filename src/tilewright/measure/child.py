@@ -31,8 +31,12 @@ _SECRETS = ("TILEWRIGHT_DB", "TILEWRIGHT_DB_PASSWORD", "PGPASSWORD", "PGPASSFILE
 """Variables that kernels under test have no business with."""
 
 
-def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name not in _SECRETS}
+def environment() -> dict[str, str]:
+    """What a child that runs kernels sees: this process's variables without secrets, numerical libraries quiet, this
+    package on its path."""
+    kept = {name: value for name, value in os.environ.items() if name not in _SECRETS}
+    path = os.pathsep.join([str(Path(core.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return {**kept, **_QUIET, "PYTHONPATH": path.rstrip(os.pathsep)}
 
 
 class ChildDied(Exception):
@@ -66,14 +70,12 @@ class Child:
     def __init__(self, settings: Mapping[str, Any], command: list[str] | None = None) -> None:
         ours, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        path = os.pathsep.join([str(Path(core.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         command = command or [sys.executable, "-m", "tilewright.measure.worker"]
         try:
             self.process = subprocess.Popen(
                 [*command, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=self._errors, start_new_session=True,
-                env={**_without_secrets(os.environ), **_QUIET, "PYTHONPATH": path.rstrip(os.pathsep)},
+                stderr=self._errors, start_new_session=True, env=environment(),
             )  # fmt: skip
         except OSError as e:
             ours.close()

@@ -21,6 +21,7 @@ from tilewright.core import Target, UsageError
 if TYPE_CHECKING:
     from tilewright.checking.check import Checked, Checker, Subject
     from tilewright.core import Workload
+    from tilewright.insight.counters import Reader
     from tilewright.kernels.operator import Operator
     from tilewright.kernels.templates.user_kernel import UserKernel
 
@@ -55,7 +56,11 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
     "--sass", is_flag=True,
     help="Run nothing: compile, and say from the machine code what the main loop executes and what bounds it.",
 )  # fmt: skip
-@click.option("--profile", is_flag=True, help="Count bank conflicts, sectors a request and idle pipeline stages.")
+@click.option(
+    "--profile", is_flag=True,
+    help="Count bank conflicts, sectors a request and idle pipeline stages; with --sass read the counters of a GPU "
+    "(NVIDIA Nsight Compute) beside the bound.",
+)  # fmt: skip
 @click.option("--emit", metavar="DIR", help="Write the kernel to DIR, to be edited and checked with --from.")
 @click.option("--from", "source", metavar="DIR", help="Check the kernel in DIR, as --emit wrote it or as edited.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds a run.")
@@ -84,13 +89,15 @@ def command(
       tilewright check matmul m=64 n=64 k=64 --emit mine
       tilewright check --from mine --sanitize thread
       tilewright check matmul m=4096 n=4096 k=4096 --dtype bfloat16 --target cuda:sm_80 --sass
+      tilewright check matmul m=4096 n=4096 k=4096 --dtype bfloat16 --sass --profile
       tilewright check dense.cu --entry dense --reference ref.py:dense --knob B=64,128 --grid "ceildiv(n, B)"
           --block B n=1000
     """
     from tilewright.checking.check import ORDERS, SANITIZERS, Checker, parse_orders, parse_sanitizers
 
-    if sass and (sanitize or profile):
-        raise UsageError("--sass runs nothing, and --sanitize and --profile do", "Give them in another command")
+    if sass and sanitize:
+        raise UsageError("--sass runs nothing on the emulator, and --sanitize does", "Give it in another command")
+    reader = _reader(target) if sass and profile else None
     orders = parse_orders(orders or tuple(o.replace("random:0", f"random:{seed}") for o in ORDERS))
     sanitize = parse_sanitizers(sanitize)
     operator = None
@@ -118,18 +125,26 @@ def command(
             subjects = own_subjects(kernel, parse_params(params, dtype), target, schedule, seed)
         else:
             operator = find_operator(op)
-            subjects = _subjects(operator, params, dtype, target, schedule or "default", template, seed)
+            where = reader.place.target if reader is not None else cuda_target(target)
+            subjects = _subjects(operator, params, dtype, where, schedule or "default", template, seed)
         if emit is not None:
             return _emit(subjects, Path(emit), as_json)
     if sass:
         from tilewright.cli.commands.check_sass import report_sass
 
-        return report_sass(subjects, as_json)
+        return report_sass(subjects, reader, as_json)
     _refuse_large(subjects, operator, sanitize, len(orders), force)
     workers = min(jobs or available_cores(), len(subjects))
     checker = Checker(subjects[0].workload, orders=orders, sanitize=sanitize, profile=profile, timeout=timeout)
     results, interrupted = _check(checker, subjects, workers)
     return _report(subjects, results, interrupted, orders, sanitize, as_json)
+
+
+def _reader(target: str | None) -> Reader:
+    """What reads the hardware counters of this machine's GPU."""
+    from tilewright.insight.counters import Reader
+
+    return Reader.find(target or "cuda")
 
 
 def cuda_target(name: str | None) -> Target:
@@ -150,7 +165,7 @@ def cuda_target(name: str | None) -> Target:
 
 
 def _subjects(
-    operator: Operator, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str,
+    operator: Operator, params: tuple[str, ...], dtype: str | None, where: Target, schedule: str,
     template: str | None, seed: int,
 ) -> list[Subject]:  # fmt: skip
     """The kernels asked for, each distinct text once."""
@@ -158,7 +173,6 @@ def _subjects(
     from tilewright.checking.schedules import parse_schedules
     from tilewright.core import Candidate, Task
 
-    where = cuda_target(target)
     task = Task(operator.workload(**parse_params(params, dtype)), where)
     _of_one_size(task.workload)
     chosen = parse_schedules(task, schedule, template, seed)

@@ -1,34 +1,43 @@
-"""``tilewright check --sass``: what kernels cost, from their machine code."""
+"""``tilewright check --sass``: what kernels cost, from their machine code, and with ``--profile`` on a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tilewright.cli.counters import print_profile, profile_json
 from tilewright.cli.output import console, emit_json, percent, table
 from tilewright.cli.progress import Steps
+from tilewright.core import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.checking.check import Subject
     from tilewright.checking.machine_code import KernelCost
+    from tilewright.insight.counters import Profile, Reader
 
 MOST_CLASSES = 6
 
 
-def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
-    """Compile, disassemble and print every kernel; 1 where the machine code of one is wrong."""
-    from tilewright.checking.machine_code import costs
+def report_sass(subjects: Sequence[Subject], reader: Reader | None, as_json: bool) -> int:
+    """Compile, disassemble and print every kernel; 1 where the machine code of one is wrong. ``reader``: reads
+    their hardware counters, too."""
+    from tilewright.insight.counters import read_subject
 
-    found: list[tuple[Subject, KernelCost]] = []
+    items = []
     with Steps("reading", len(subjects)) as steps:
         for s in subjects:
-            found += [(s, c) for c in costs(s)]
+            items.append(read_subject(s))
             steps.step("")
+    seen: list[tuple[Profile, ...] | TilewrightError] | None = None if reader is None else reader.profiles(items)
+    found = [(x.subject, c) for x in items for c in x.costs]
     code = int(any(c.code.hasty for _, c in found))
     if as_json:
         first = subjects[0]
         kernels = [{**c.to_json(), "schedule": dict(s.schedule.values) if s.schedule else None} for s, c in found]
-        emit_json({"workload": first.workload.label, "target": first.target.name, "kernels": kernels})
+        data: dict[str, Any] = {"workload": first.workload.label, "target": first.target.name, "kernels": kernels}
+        if seen is not None:
+            data["profiles"] = [profile_json(p) for p in seen]
+        emit_json(data)
         return code
     out = console()
     shown = table("kernel", "registers", "spills", "loop", "MMA", "a MMA", "bound by", "cycles", "of the peak")
@@ -56,6 +65,13 @@ def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
             out.print(f"instructions of the loop: {', '.join(f'{n} {k}' for k, n in kinds[:MOST_CLASSES])}")
             clocks = sorted(c.bound.loop.items(), key=lambda x: -x[1])
             out.print(f"clocks of an iteration of a block: {', '.join(f'{k} {v:.0f}' for k, v in clocks if v)}")
+    for item, profile in zip(items, seen or (), strict=False):
+        if isinstance(profile, TilewrightError):
+            out.print(f"no counters of {_name(item.subject, item.costs[0])}: {profile}", markup=False)
+            continue
+        names = {c.name: _name(item.subject, c) for c in item.costs}
+        for p in profile:
+            print_profile(out, names[p.kernel], p)
     return code
 
 

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli.commands.plot import Source
+from tilewright.cli.counters import print_profile
 from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
 from tilewright.cli.output import console, emit_json, say
+from tilewright.core import Candidate, TilewrightError, UsageError
 from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
+    from tilewright.core import TrialRecord
+    from tilewright.database import StoredRun
+    from tilewright.insight.counters import Profile
     from tilewright.insight.explain import Explanation
 
 
@@ -22,9 +29,15 @@ if TYPE_CHECKING:
 @run_argument
 @click.option("-o", "--output", metavar="FILE", help="Draw it too: a file.svg, .png or .pdf.")
 @click.option("--dark", is_flag=True, help="Light on a dark ground.")
+@click.option(
+    "--profile", is_flag=True,
+    help="Run the winner on this machine's GPU under NVIDIA Nsight Compute: hardware counters beside its bound.",
+)  # fmt: skip
 @db_option
 @json_option
-def command(run: str, params: tuple[str, ...], output: str | None, dark: bool, db: str | None, as_json: bool) -> None:
+def command(
+    run: str, params: tuple[str, ...], output: str | None, dark: bool, profile: bool, db: str | None, as_json: bool
+) -> None:
     """Explain one run: the winner and what bounds it, why the search ended, which knobs mattered and how sure that
     is, and what to try next.
 
@@ -36,6 +49,7 @@ def command(run: str, params: tuple[str, ...], output: str | None, dark: bool, d
       tilewright explain
       tilewright explain matmul m=1024 -o run.svg
       tilewright explain 20261120-101500-ab12 --json
+      tilewright explain last --profile
     """
     from tilewright.insight.explain import charts, explain
     from tilewright.plots import check_path, draw
@@ -45,15 +59,36 @@ def command(run: str, params: tuple[str, ...], output: str | None, dark: bool, d
         source = Source(database, chosen_run(database, run, params))
         found = explain(source.run, source.records, source.points, db)
         drawn = charts(found, source.points)
+        counted = _profile(source.run, source.records, found) if profile else None
     if target is not None:
         draw(drawn, target, dark)
     if as_json:
         data = {**found.to_json(), "charts": [c.to_json() for c in drawn], "file": str(target) if target else None}
-        emit_json(data)
+        emit_json(data if counted is None else {**data, "profiles": [p.to_json() for p in counted]})
         return
     _print(found)
+    for p in counted or ():
+        console().print()
+        print_profile(console(), p.kernel, p)
     if target is not None:
         say(f"drawn in {target}")
+
+
+def _profile(run: StoredRun, records: Sequence[TrialRecord], found: Explanation) -> tuple[Profile, ...]:
+    """The hardware counters of the winner's kernels. Raises ``TilewrightError``."""
+    from tilewright.checking.check import subject_of
+    from tilewright.insight.counters import Reader, read_subject
+
+    if run.task.target.kind != "cuda" or found.winner is None:
+        what = "measured nothing" if found.winner is None else f"is of {run.task.target.name}"
+        raise UsageError(f"--profile is of CUDA kernels that were measured, and this run {what}", "Leave it out")
+    number = found.winner.trial
+    schedule = next(r.schedule for r in records if r.number == number)
+    reader = Reader.find(run.task.target)
+    [counted] = reader.profiles([read_subject(subject_of(Candidate(run.task, schedule)))])
+    if isinstance(counted, TilewrightError):
+        raise counted
+    return counted
 
 
 def _print(found: Explanation) -> None:
