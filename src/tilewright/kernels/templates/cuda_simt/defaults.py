@@ -1,6 +1,6 @@
 """A schedule without tuning: tiles by an estimate of cycles, the rest by what suits the tiles.
 
-The estimate knows rates, not latencies: multiply-adds, reads of shared memory, issue slots and L2
+The estimate knows rates, not latencies: multiply-adds, bytes that shared memory returns, issue slots and L2
 traffic of a multiprocessor, how many blocks share one, and the rounds that the grid takes.
 """
 
@@ -17,7 +17,7 @@ from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.static import allocated, blocks_per_sm, element_bytes, limit
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
-from tilewright.kernels.templates.cuda_simt.geometry import PAD, SECTOR, read_width, registers, shared_bytes
+from tilewright.kernels.templates.cuda_simt.geometry import PAD, SECTOR, read_width, registers, shared_bytes, words
 from tilewright.kernels.templates.cuda_simt.packed import word_steps
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
@@ -25,9 +25,17 @@ from tilewright.search_space import SearchSpace
 TILE_LATENCY = 700.0
 """Cycles from asking for a tile to having it, at the least."""
 START = 2000.0
-"""Cycles in which a block multiplies nothing: its first tile, its stores."""
+"""Cycles in which a block multiplies nothing: its first tile."""
 LAUNCH = 4000.0
 """Cycles of a second launch."""
+ACCUMULATORS = 128
+"""Registers of accumulators a thread, at most: the others are for fragments and tiles on their way."""
+BARRIER = 30.0
+"""Cycles in which the threads of a block wait for each other, a tile of K."""
+TILE_INSTRUCTIONS = 20
+"""Instructions a thread of a tile of K beside copies and multiply-adds: barriers, buffers, the loop."""
+ADDRESS_INSTRUCTIONS = 4
+"""Instructions that the address of one read of global memory takes."""
 L2_BYTES = 48.0
 """Bytes a multiprocessor reads from L2 in a cycle."""
 
@@ -52,7 +60,7 @@ class Tile:
 def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A schedule by arithmetic on the sizes and the target's limits."""
     options = within.options
-    t = min(_candidates(c, target, options), key=lambda t: (cycles(c, target, t), -t.bm * t.bn))
+    t = min(_candidates(c, target, options), key=lambda t: (cycles(c, target, t), -t.bm * t.bn, abs(t.tn - 8)))
     sides, pack = {s: operand(c, s) for s in ("a", "b")}, word_steps(c)
     steps = ceildiv(ceildiv(c.k.size, t.bk), t.split)
     transposed = any(o.contiguous == "k" for o in sides.values())
@@ -105,7 +113,7 @@ def _candidates(c: CudaContraction, target: Target, options: dict[str, tuple[Any
             for bn in options["BN"]:
                 for tm in options["TM"]:
                     for tn in (x for x in options["TN"] if x <= bn):
-                        if tm > bm or tm * tn > 64 or (strict and tm > 8) or (strict and tn > 8):
+                        if tm > bm or tm * tn * words(c)[2] > ACCUMULATORS:
                             continue
                         threads = bm // tm * (bn // tn)
                         if threads % 32 or not threads or threads > (256 if strict else 1024):
@@ -141,7 +149,7 @@ def _deep(
 
 
 def _wavefronts(tm: int, tn: int, lanes_m: int, lanes_n: int, item: int) -> float:
-    """Passes through shared memory that a warp's fragments of one step take."""
+    """Passes through the banks of shared memory that a warp's fragments of one step take, at the least."""
     vm, vn = read_width(tm, item), read_width(tn, item)
     return tm / vm * max(1.0, lanes_m * vm * item / 128) + tn / vn * max(1.0, lanes_n * vn * item / 128)
 
@@ -168,6 +176,18 @@ def _waste(c: CudaContraction, t: Tile) -> float:
     return 1 + 0.25 * (worst - 1)
 
 
+def _copying(c: CudaContraction, t: Tile) -> float:
+    """Instructions of a thread that are no multiply-adds and no reads of fragments, for a tile of K."""
+    total = float(TILE_INSTRUCTIONS)
+    for side, extent in (("a", t.bm), ("b", t.bn)):
+        o = operand(c, side)
+        width = min(o.width(o.contiguous), 16 // VALUE_BYTES[o.dtype])
+        copied = extent * t.bk / t.threads
+        stored = copied / word_steps(c) / (1 if o.contiguous == "k" else width)
+        total += copied / width * (1 + ADDRESS_INSTRUCTIONS) + stored
+    return total
+
+
 def cycles(c: CudaContraction, target: Target, t: Tile) -> float:
     """Estimated cycles of the whole contraction."""
     sms, clock = limit(target, "sms"), float(target.limit["clock_hz"])
@@ -177,24 +197,28 @@ def cycles(c: CudaContraction, target: Target, t: Tile) -> float:
     item = VALUE_BYTES[c.rhs.dtype]
     warps = t.threads / 32
     multiply = t.bm * t.bn / rate
-    shared = warps * _wavefronts(t.tm, t.tn, 32 // t.lanes_n, t.lanes_n, item)
+    # Lanes that read the same word save half of the time at most, as measured products of an H200 say.
+    passes = _wavefronts(t.tm, t.tn, 32 // t.lanes_n, t.lanes_n, item)
+    shared = warps * (passes + 32 * (t.tm + t.tn) * item / 128) / 2
     reads = t.tm / read_width(t.tm, item) + t.tn / read_width(t.tn, item)
-    issue = warps * (t.tm * t.tn + reads + 2) / 4
+    issue = warps * (t.tm * t.tn + reads + _copying(c, t) / (t.bk // word_steps(c))) / 4
     memory = word_steps(c) * (t.bm * element_bytes(c, "a") + t.bn * element_bytes(c, "b")) / L2_BYTES
     # What is not the bottleneck still gets in its way a little.
     parts = (multiply, shared, issue, memory)
-    step = t.bk // word_steps(c) * (max(parts) + 0.1 * sum(parts)) * _waste(c, t) + 30
+    step = t.bk // word_steps(c) * (max(parts) + 0.1 * sum(parts)) * _waste(c, t) + BARRIER
     used = registers(c, t.bm, t.bn, t.bk, t.tm, t.tn, "direct", 2)
     resident = blocks_per_sm(target, t.threads, used, shared_bytes(c, t.bm, t.bn, t.bk, 2))
     blocks = c.batch.size * ceildiv(c.m.size, t.bm) * ceildiv(c.n.size, t.bn) * t.split
     steps = ceildiv(ceildiv(c.k.size, t.bk), t.split)
     here = ceildiv(blocks, sms)
+    stores = warps * t.tm * t.tn / read_width(t.tn, VALUE_BYTES[c.acc])
     total = 0.0
     for together, rounds in ((min(resident, here), here // resident), (here % resident, 1 if here % resident else 0)):
         if together and rounds:
-            # A few warps cannot keep the units busy: eight a multiprocessor nearly do.
-            busy = min(1.0, together * warps / 8) * (0.9 + 0.1 * min(1.0, together * warps / 16))
-            total += rounds * (START + steps * max(together * step / busy, TILE_LATENCY))
+            # A few warps cannot keep the units busy: eight nearly do, and do where each has many sums of its own.
+            flight = together * warps * t.tm * t.tn * words(c)[2]
+            busy = min(1.0, together * warps / 8) * (0.9 + 0.1 * min(1.0, flight / 1024))
+            total += rounds * (START + together * stores + steps * max(together * step / busy, TILE_LATENCY))
     if t.split > 1:
         partial = t.split * c.outputs * VALUE_BYTES[c.acc]
         total += LAUNCH + 2 * partial / (sms * L2_BYTES / 2)
