@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Dialect, Engine, Executable, Row, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, ExceptionContext, Executable, Row, create_engine, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 from sqlalchemy.util import LRUCache
 
 from tilewright.core import DatabaseError
-from tilewright.database.errors import is_busy
+from tilewright.database.errors import is_busy, primary_code
 from tilewright.database.postgresql.errors import is_lost
 
 T = TypeVar("T")
 
 _BUSY_SECONDS = 5.0  # what one attempt waits inside SQLite; the retry around it waits longer
+_OF_THE_CONNECTION = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+"""Failures that a new connection may not have."""
 _LEAST_BYTES = 16  # of a file that is not empty; SQLite would overwrite one of a single byte
 
 
@@ -122,6 +124,12 @@ def sqlite_engine(
             "trusted_schema=OFF",
         ):
             connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "handle_error")
+    def _distrust(context: ExceptionContext) -> None:
+        # SQLite opens a file for reading alone where opening it for writing failed, and stays with that.
+        if primary_code(context.original_exception) in _OF_THE_CONNECTION:
+            context.is_disconnect = True  # none of the pool's connections is used again
 
     if readonly and keep:
         _follow(engine, path)

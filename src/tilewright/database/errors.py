@@ -43,6 +43,7 @@ _SQLITE = {
 _OS = {
     errno.ENOSPC: _SQLITE[sqlite3.SQLITE_FULL],
     errno.EDQUOT: _SQLITE[sqlite3.SQLITE_FULL],
+    errno.EIO: _SQLITE[sqlite3.SQLITE_IOERR],
     errno.EROFS: ("is on a read-only disk", f"Make the disk writable, or {ELSEWHERE}"),
     errno.EACCES: (
         "may not be accessed",

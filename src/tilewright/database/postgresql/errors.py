@@ -78,16 +78,16 @@ def is_conflict(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection broke, or could not be made for now: it may start again later.
+    """Whether a server's connection broke, or could not be made for now: it may start again later.
 
     Unknown reasons count, since a network that fails may say anything.
     """
-    code = state(error)
+    found, code = origin(error), state(error)
     if code:
         return code[:2] == "08" or code in ("57P01", "57P02", "57P03", "53300", "25P03")
-    if isinstance(error, DBAPIError) and error.connection_invalidated:
+    if found is not None and isinstance(error, DBAPIError) and error.connection_invalidated:
         return True
-    name = type(origin(error)).__name__
+    name = type(found).__name__
     return name in ("OperationalError", "InterfaceError", "ConnectionTimeout") and _lasting(error) is None
 
 

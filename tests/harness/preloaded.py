@@ -1,0 +1,149 @@
+"""Processes on a faulty machine: a wrong clock, a full disk, calls on files that fail, a power cut.
+
+``faults.cpp`` is loaded in front of the C library of a child process (``LD_PRELOAD``), and a file that it shares with
+:class:`Machine` says what is wrong at the moment. Statically linked programs, nats-server among them, notice none of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from tilewright.backends.cpu.compiler import find_compiler
+from tilewright.backends.cpu.targets import host_arch
+
+SOURCE = Path(__file__).with_name("faults.cpp")
+SHORT, KILL, TORN = -1, -2, -3
+"""In place of an errno: half of the data is written; the process gets SIGKILL; half is written, then SIGKILL."""
+CALLS = ("", "write", "sync", "truncate", "open", "rename", "unlink")
+SECTOR = 512
+"""Bytes that a disk writes as a whole or not at all."""
+_CLOCK, _FULL, _FAIL_AT, _HOW, _CALLS, _FAILED, _SYNCED, _WORDS = range(8)
+
+
+def library(folder: Path) -> Path:
+    """Compile ``faults.cpp`` into a folder."""
+    built = folder / "faults.so"
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-o", str(built), str(SOURCE), "-ldl"]
+    subprocess.run([find_compiler(host_arch()).path, *flags], check=True)
+    return built
+
+
+@functools.cache
+def reason() -> str:
+    """Why processes cannot be put on a faulty machine here; empty where they can."""
+    if not sys.platform.startswith("linux") or "CS_GNU_LIBC_VERSION" not in os.confstr_names:
+        return "LD_PRELOAD with glibc is needed"
+    return ""
+
+
+class Machine:
+    """A machine whose faults are told at any time: :attr:`environment` puts a process on it.
+
+    ``folder`` takes the control file and the library (``built``: one that is there already). Faults of files are those
+    under ``under`` alone. ``powered``: remember what was synced there, for :meth:`cut_power`.
+    """
+
+    def __init__(self, folder: Path, under: Path, *, built: Path | None = None, powered: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.under = Path(os.path.realpath(under))
+        self._synced = folder / "synced"
+        self.powered = powered
+        if powered:
+            self._synced.mkdir()
+        control = folder / "control"
+        control.write_bytes(bytes(8 * (_WORDS + 1)))
+        with control.open("r+b") as file:
+            self._control = mmap.mmap(file.fileno(), 0)
+        self.environment = {
+            "LD_PRELOAD": str(built or library(folder)), "FAULTS_CONTROL": str(control),
+            "FAULTS_UNDER": f"{self.under}/", "FAULTS_SYNCED": str(self._synced) if powered else "",
+        }  # fmt: skip
+
+    def _get(self, word: int) -> int:
+        return int(struct.unpack_from("=q", self._control, 8 * word)[0])
+
+    def _set(self, word: int, value: int) -> None:
+        struct.pack_into("=q", self._control, 8 * word, value)
+
+    @property
+    def clock(self) -> float:
+        """Seconds by which the time of day is wrong."""
+        return self._get(_CLOCK) / 1e9
+
+    @clock.setter
+    def clock(self, seconds: float) -> None:
+        self._set(_CLOCK, int(seconds * 1e9))
+
+    @property
+    def full(self) -> bool:
+        """Whether writes find no room."""
+        return bool(self._get(_FULL))
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        self._set(_FULL, int(full))
+
+    def fail(self, call: int, how: int) -> None:
+        """From now on count calls on files anew; the ``call``-th fails, once. ``how``: an errno or one of above."""
+        self._set(_FAIL_AT, 0)
+        self._set(_CALLS, 0)
+        self._set(_FAILED, 0)
+        self._set(_HOW, how)
+        self._set(_FAIL_AT, call)
+
+    @property
+    def calls(self) -> int:
+        """Calls on files since :meth:`fail`."""
+        return self._get(_CALLS)
+
+    @property
+    def failed(self) -> str:
+        """The call that failed, one of ``CALLS``; empty if none did."""
+        return CALLS[self._get(_FAILED)]
+
+    @property
+    def synced(self) -> float:
+        """The monotonic clock when the last sync began."""
+        return self._get(_SYNCED) / 1e9
+
+    def cut_power(self, folder: Path, rng: random.Random) -> None:
+        """Leave of the files in a folder what a power cut may: what was synced, and any of the sectors written since.
+
+        Call it once no process has them open. Names of files last, which is more than POSIX promises.
+        """
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            if path.name.endswith("-shm"):  # memory, not a file
+                path.unlink()
+                continue
+            kept = self._copy(path)
+            old, new = kept.read_bytes() if kept.exists() else b"", path.read_bytes()
+            size = rng.choice((len(old), len(new)))
+            whole = rng.choice((0.0, 0.0, 0.5, 1.0))  # share of the later sectors that reached the disk
+            mixed = bytearray(size)
+            for at in range(0, size, SECTOR):
+                newer = at >= len(old) or (at < len(new) and rng.random() < whole)
+                if at >= len(old) and rng.random() >= whole:
+                    continue  # room that was given to the file, and never written
+                mixed[at : at + SECTOR] = (new if newer else old)[at : min(at + SECTOR, size)]
+            path.write_bytes(mixed[:size])
+
+    def remember(self, folder: Path) -> None:
+        """Take the files in a folder for synced as they are now, and no others."""
+        shutil.rmtree(self._synced)
+        self._synced.mkdir()
+        for path in (p for p in folder.rglob("*") if p.is_file()):
+            shutil.copyfile(path, self._copy(path))
+
+    def _copy(self, path: Path) -> Path:
+        return self._synced / str(path.relative_to(self.under)).replace("/", "%")
+
+    def close(self) -> None:
+        self._control.close()
