@@ -1,189 +1,261 @@
-"""All that only a GPU can tell, in three commands with a hard deadline each. It runs from the source tree.
+"""All that only a GPU can tell, in one command with a hard deadline. It runs from the source tree.
 
-    python benchmarks/gpu_acceptance.py correctness --out DIR    is it right?
-    python benchmarks/gpu_acceptance.py first-light --out DIR    how fast are prepared kernels, beside the libraries?
-    python benchmarks/gpu_acceptance.py tune --out DIR           how fast are tuned ones?
-    python benchmarks/gpu_acceptance.py status --out DIR         write what was seen into docs/gpu_status.md
-    python benchmarks/gpu_acceptance.py prepare --out prepared   beforehand, without a GPU: what first-light takes
+    python benchmarks/gpu_acceptance.py prepare --out prepared     beforehand, without a GPU: kernels to time
+    python benchmarks/gpu_acceptance.py rent --out DIR --prepared prepared --minutes 8
+    python benchmarks/gpu_acceptance.py status --out DIR           write what was seen into docs/gpu_status.md
 
-Each result is a line of DIR/COMMAND.jsonl as soon as it is known. Run again, a command goes on where it stopped. Exit
-code 1: something is wrong; 3: something was not done. ``--driver emulator`` runs everything on small shapes without a
-GPU; nothing that it times means anything.
+Parts of ``rent`` in order: smoke, is it right? light, how fast is it, beside the libraries? changed, more checks of
+templates that changed since earlier rows; tune, what does some seconds of tuning find? triton, how fast is Triton?
+Each result is a line of DIR/rent.jsonl as soon as it is known. Run again, it goes on where it stopped. Exit code 1:
+something is wrong; 3: something was not done. ``--driver emulator`` runs everything on small shapes without a GPU;
+nothing that it times means anything.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shutil
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).resolve().parent)]
 
 from acceptance.children import Children, Job  # noqa: E402
+from acceptance.comparing import changed, compared, rows_of  # noqa: E402
 from acceptance.rows import AGAIN, Row, Rows, Teller, line_of, read, wrong  # noqa: E402
-from acceptance.shapes import ODD, TUNED, timed  # noqa: E402
+from acceptance.shapes import ODD, label_of, timed, tuned  # noqa: E402
 from acceptance.world import World  # noqa: E402
 from cuda_cases import Shape  # noqa: E402
 from tilewright.backends.toolchain import CompileError, Rejected  # noqa: E402
-from tilewright.core import Task, TilewrightError  # noqa: E402
+from tilewright.core import TilewrightError  # noqa: E402
 
-DEADLINES = {"correctness": 300.0, "first-light": 540.0, "tune": 540.0}
-"""Seconds that a command may take."""
-PATIENCE = {"sanitizer": 120.0, "triton": 180.0}
-"""Seconds that a child may take between two signs of life, where a minute is too little: slow tools, Triton tuning."""
+FILE = "rent.jsonl"
+PARTS = {"smoke": 0.25, "light": 0.75, "changed": 0.85, "tune": 1.0, "triton": 1.0}
+"""In order, and by which share of the time each ends at the latest."""
+PATIENCE = {"sanitizer": 120.0, "triton": 120.0}
+PATIENT = 45.0
+"""Seconds that a child may take between two signs of life; more for slow tools, and where Triton tunes."""
 AT_ONCE = max(4, (os.cpu_count() or 1) // 2)
-"""Children of correctness, which times nothing, that run beside each other."""
+"""Children that run beside each other in parts that time nothing."""
+TIMING = ("light", "tune", "triton")
+OLD = sorted((ROOT / "benchmarks" / "results").glob("gpu_*/"))
 
 
-# --------------------------------------------------------------------------- what a command consists of
+# --------------------------------------------------------------------------- what a part consists of
 
 
-def names(options: argparse.Namespace, world: World) -> Iterator[str]:
-    """A command's jobs in order: a part, a slash, and what of it."""
-    shapes = [s.workload for s in timed(world.emulated)]
-    if options.command == "correctness":
-        from acceptance.correctness import TOOLS, primitives
-        from acceptance.serving import FRAMEWORKS
+def names(part: str, world: World, news: Collection[str]) -> Iterator[str]:
+    """What a part does, in order: of which kind, a slash, and what. ``news``: templates that changed."""
+    from acceptance.correctness import TOOLS, primitives
+    from acceptance.serving import FRAMEWORKS
 
-        yield from (f"conformance/{p}" for p in primitives(world))
-        yield from (f"odd/{s.workload.label}" for s in ODD)
+    if part == "smoke":
         yield from (f"serving/{what}" for what in (*FRAMEWORKS, "range"))
+        yield from (f"conformance/{p}" for p in primitives(world))
+        yield from (f"odd/{label_of(s)}" for s in ODD)
+    elif part == "changed" and news:
         yield from (f"sanitizer/{tool}" for tool in TOOLS)
-    elif options.command == "first-light":
-        yield from (f"light/{w.label}" for w in shapes)
-        yield from (f"triton/{w.label}" for w in shapes if w.op in ("matmul", "attention"))
-    else:
-        yield from (f"tune/{w.label}" for w in (shapes if options.only else shapes[:TUNED]))
+        yield from (f"more/{label_of(s)}" for s in ODD)
+    elif part == "light":
+        yield from (f"light/{label_of(s)}" for s in timed(world.emulated))
+    elif part == "tune":
+        yield from (f"tune/{label_of(s)}" for s in tuned(world.emulated))
+    elif part == "triton":
+        yield from (f"triton/{label_of(s)}" for s in tuned(world.emulated) if s.op in ("matmul", "attention"))
 
 
-def jobs(options: argparse.Namespace, world: World, rows: Rows) -> Iterator[Job]:
-    """The jobs that can be done here; what cannot becomes a row."""
+def wanted(part: str, options: argparse.Namespace, world: World, news: Collection[str], rows: Rows) -> list[str]:
+    """Those that were asked for and can be done here; what cannot becomes a row."""
     import importlib.util
 
+    from acceptance.correctness import sanitizer
+
+    missing = {"sanitizer": "" if sanitizer() else "compute-sanitizer is not installed"}
+    if world.emulated:
+        missing["triton"] = "Triton needs a GPU"
+    elif importlib.util.find_spec("triton") is None:
+        missing["triton"] = "Triton is not installed"
+    found = []
+    for name in names(part, world, news):
+        problem = missing.get(name.partition("/")[0], "")
+        if not any(w in f"{part}:{name}" for w in (options.only or "").split(",")):
+            continue
+        if problem:
+            print(f"skipped   {name}  {problem}", flush=True)
+            rows.add({"id": name, "state": "skipped", "message": problem})
+        else:
+            found.append(name)
+    return found
+
+
+def jobs(part: str, todo: Sequence[str], options: argparse.Namespace, world: World, end: float) -> list[Job]:
+    """Children for a part: one where it times something, else several that share the work."""
     from acceptance.correctness import OPTIONS, sanitizer
 
-    tool = sanitizer()
-    missing_of = {"sanitizer": "" if tool else "compute-sanitizer is not installed"}
-    if world.emulated:
-        missing_of["triton"] = "Triton needs a GPU"
-    elif importlib.util.find_spec("triton") is None:
-        missing_of["triton"] = "Triton is not installed"
-    wanted = options.only.split(",") if options.only else [""]
-    for name in names(options, world):
-        part, _, rest = name.partition("/")
-        missing = missing_of.get(part, "")
-        if not any(w in name for w in wanted):
-            continue
-        if missing:
-            print(f"skipped   {name}  {missing}", flush=True)
-            rows.add({"id": name, "state": "skipped", "message": missing})
-            continue
-        command = [sys.executable, __file__, options.command, "--out", str(options.out), "--child", name]
+    alone = [[name] for name in todo if name.startswith(("serving", "sanitizer"))]
+    shared = [name for name in todo if [name] not in alone]
+    count = 1 if part in TIMING else AT_ONCE
+    groups = [*alone, *filter(None, (shared[n::count] for n in range(count)))]
+    found = []
+    for group in groups:
+        kind, _, rest = group[0].partition("/")
+        command = [sys.executable, __file__, "rent", "--out", str(options.out), "--child", json.dumps(group)]
         command += ["--driver", world.driver.name, "--schedules", str(options.schedules), "--each", str(options.each)]
+        command += ["--scratch", str(options.scratch), "--until", str(time.time() + end - time.monotonic())]
         command += ["--prepared", str(options.prepared)] if options.prepared else []
-        before = (str(tool), "--tool", rest, *OPTIONS) if part == "sanitizer" else ()
-        yield Job(name, (*before, *command), PATIENCE.get(part, 60.0), judged=part == "sanitizer")
+        command += ["--compare", *map(str, options.compare)]
+        before = (str(sanitizer()), "--tool", rest, *OPTIONS) if kind == "sanitizer" else ()
+        found.append(Job(tuple(group), (*before, *command), PATIENCE.get(kind, PATIENT)))
+    return found
 
 
 def work(options: argparse.Namespace) -> int:
-    """A child's part: the job that ``--child`` names."""
+    """A child's part: what ``--child`` names."""
     from tilewright.measure.lifetime import die_with_parent
 
     die_with_parent(os.getppid())
-    part, _, rest = options.child.partition("/")
+    todo: list[str] = json.loads(options.child)
     tell = Teller(())
     try:
-        world = World(options.driver)
-        known = [r for r in read(_file(options)) if r["device"] == world.place.device.model]
-        tell = Teller(known)
-        _do(part, rest, options, world, tell, known)
-    except (CompileError, Rejected) as e:
-        tell.row(options.child, "failed", message=line_of(e))
+        with World(options.driver) as world:
+            known = [r for r in read(options.out / FILE) if r["device"] == world.place.device.model]
+            tell = Teller(known)
+            for name in filter(tell.wants, todo):
+                with tell.whole(name):
+                    try:
+                        _do(name, options, world, tell, known)
+                    except (CompileError, Rejected) as e:
+                        tell.row(name, "failed", message=line_of(e))
+                    except TilewrightError as e:
+                        tell.row(name, "skipped", message=line_of(e))
     except TilewrightError as e:
-        tell.row(options.child, "skipped", message=line_of(e))
+        tell.row(todo[0], "skipped", message=line_of(e))
     return 0
 
 
-def _do(
-    part: str, rest: str, options: argparse.Namespace, world: World, tell: Teller, known: Sequence[Row]
-) -> None:  # fmt: skip
-    from acceptance import correctness, first_light
+def _do(name: str, options: argparse.Namespace, world: World, tell: Teller, known: Sequence[Row]) -> None:
+    from acceptance import correctness, light
 
-    wanted = first_light.Wanted(options.prepared, options.out, options.schedules)
-    if part == "conformance":
+    kind, _, rest = name.partition("/")
+    choice = light.Wanted(options.prepared, options.scratch, options.schedules)
+    if kind == "conformance":
         correctness.conform(world, tell, rest)
-    elif part == "odd":
+    elif kind == "odd":
         correctness.odd(world, tell, _shape(ODD, rest))
-    elif part == "sanitizer":
-        correctness.sanitize(world, tell, rest)
-    elif part == "serving":
+    elif kind == "more":
+        correctness.more(world, tell, _shape(ODD, rest), changed(rows_of(options.compare)))
+    elif kind == "sanitizer":
+        correctness.sanitize(world, tell, rest, changed(rows_of(options.compare)))
+    elif kind == "serving":
         from acceptance.serving import serve
 
-        serve(world, tell, rest, options.out)
-    elif part == "tune":
-        from acceptance.tuning import tuned
-
-        tuned(world, tell, _shape(timed(world.emulated), rest), wanted, options.each, known)
+        serve(world, tell, rest, options.scratch)
+    elif kind == "light":
+        light.light(world, tell, _shape(timed(world.emulated), rest), choice, known)
+    elif kind == "triton":
+        light.beside_triton(world, tell, _shape(tuned(world.emulated), rest), choice, known)
     else:
-        task = Task(_shape(timed(world.emulated), rest).workload, world.target)
-        do = first_light.light if part == "light" else first_light.beside_triton
-        do(world, tell, task, wanted, known)
+        from acceptance import tuning
+
+        left = options.until - time.time()
+        tuning.tuned(world, tell, _shape(tuned(world.emulated), rest), choice, options.each, left, known)
 
 
 def _shape(shapes: Sequence[Shape], label: str) -> Shape:
-    return next(s for s in shapes if s.workload.label == label)
+    return next(s for s in shapes if label_of(s) == label)
 
 
 # --------------------------------------------------------------------------- the commands
 
 
-def run(options: argparse.Namespace) -> int:
-    """One of the three: its jobs in children, until all are done or the time is over."""
-    begin = time.monotonic()
-    end = begin + (options.seconds or DEADLINES[options.command])
+def rent(options: argparse.Namespace) -> int:
+    """Part after part in children, until all is done or the time is over."""
+    begin, length = time.monotonic(), 60.0 * options.minutes
+    options.scratch = options.scratch or options.out / "scratch"
+    options.scratch.mkdir(parents=True, exist_ok=True)
     try:
         world = World(options.driver)
     except TilewrightError as e:
         print(f"nothing was run: {e}", file=sys.stderr)
         return 3
-    facts = {"device": world.place.device.model, "date": time.strftime("%Y-%m-%d")}
-    rows = Rows(_file(options), facts)
-    children = Children(rows, end)
-    undone = children.run(list(jobs(options, world, rows)), AT_ONCE if options.command == "correctness" else 1)
+    device = world.place.device.model
+    rows = Rows(options.out / FILE, {"device": device, "date": time.strftime("%Y-%m-%d")})
+    old = rows_of(options.compare)
+    news = changed(old)
+    if news:
+        print(f"changed since {len(old)} earlier rows: {', '.join(sorted(news))}", flush=True)
+    undone: list[str] = []
+    for part, share in PARTS.items():
+        todo = wanted(part, options, world, news, rows)
+        if busy := world.others():
+            rows.add({"id": f"others/{part}", "state": "note", "message": f"{busy} other processes use the device"})
+        began, end = time.monotonic(), begin + share * length
+        Children(rows, end).run(jobs(part, todo, options, world, end))
+        if todo:
+            print(f"-- {part}: {time.monotonic() - began:.0f} s", flush=True)
+        undone += [name for name in todo if not rows.done(name)]
+    known = {r["id"] for r in rows}
+    for name in undone:
+        if name not in known:
+            rows.add({"id": name, "state": "skipped", "message": "the time was over"})
     states = Counter(r["state"] for r in rows)
-    print(f"\n{options.command} on {facts['device']}, {time.monotonic() - begin:.0f} s: {rows.path}")
+    text = compared(old, list(rows), device)
+    (options.out / "compared.md").write_text(text + "\n", encoding="utf-8")
+    print(f"\n{text}\n\non {device}, {time.monotonic() - begin:.0f} s: {rows.path}")
     print(", ".join(f"{n} {state}" for state, n in states.most_common()))
     if undone:
-        print(f"the time was over before: {', '.join(undone)}")
+        print(f"not done: {', '.join(undone)}")
     if any(wrong(r) for r in rows):
         return 1
     return 3 if undone or not states.keys().isdisjoint(AGAIN) else 0
 
 
 def prepare(options: argparse.Namespace) -> int:
-    """The shapes of first-light by ``tilewright prepare``, one folder each; those that are there stay."""
-    from acceptance.first_light import slug
-    from tilewright.building.prepared import FILE
+    """The default and its best neighbours of every shape by ``tilewright prepare``, one folder each; those that are
+    there already stay, unless templates changed since."""
+    from acceptance.light import slug
+    from tilewright.building.prepared import CACHE
     from tilewright.cli.app import run as tilewright
 
     emulated = options.driver == "emulator"
     worst = 0
-    for shape in timed(emulated):
-        folder = options.out / slug(shape.label)
-        if (folder / FILE).is_file():
-            print(f"{shape.label}: there already")
+    for shape in dict.fromkeys((*timed(emulated), *tuned(emulated))):
+        label = label_of(shape)
+        folder = options.out / slug(label)
+        if _current(folder):
+            print(f"{label}: there already")
             continue
         words = ["prepare", shape.op, *(f"{k}={str(v).lower() if v is True else v}" for k, v in shape.params)]
-        words += ["--target", options.target, "--out", str(folder), "--keep", str(options.schedules)]
-        words += ["--verify", str(options.verify), *(["--device", "emulator"] if emulated else [])]
-        worst = max(worst, tilewright(words))
+        words += ["--target", options.target, "--out", str(folder), "--keep", str(options.schedules), "--near", "1"]
+        words += ["--pool", str(options.pool), "--verify", str(options.verify)]
+        code = tilewright([*words, *(["--device", "emulator"] if emulated else [])])
+        shutil.rmtree(folder / CACHE, ignore_errors=True)  # the kernels lie beside it
+        worst = max(worst, 0 if code == 2 else code)  # a shape that the language does not take is for rent to tell
     return worst
+
+
+def _current(folder: Path) -> bool:
+    """Whether a folder holds the default, and all that it holds is legal."""
+    from tilewright.building.prepared import FILE, read
+    from tilewright.kernels.templates import default_schedule, task_space
+
+    if not (folder / FILE).is_file():
+        return False
+    try:
+        loaded = read(folder)
+        space = task_space(loaded.task)
+        for candidate, _ in loaded.items:
+            space.check(candidate.schedule)
+    except TilewrightError:
+        return False
+    return any(c.schedule == default_schedule(loaded.task) for c, _ in loaded.items)
 
 
 def status(options: argparse.Namespace) -> int:
@@ -197,10 +269,6 @@ def status(options: argparse.Namespace) -> int:
     return 0 if text != before else 3
 
 
-def _file(options: argparse.Namespace) -> Path:
-    return Path(options.out) / f"{options.command}.jsonl"
-
-
 def _terminated(_signal: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
@@ -208,28 +276,34 @@ def _terminated(_signal: int, _frame: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    does: dict[str, Callable[[argparse.Namespace], int]] = {**dict.fromkeys(DEADLINES, run), "status": status}
-    for name in (*DEADLINES, "prepare", "status"):
+    does = {"rent": rent, "prepare": prepare, "status": status}
+    for name in does:
         sub = commands.add_parser(name)
         sub.add_argument("--out", type=Path, required=True, help="folder of the rows, or of what is prepared")
         if name != "status":
+            kept = 2 if name == "rent" else 4
             sub.add_argument("--driver", choices=("cupy", "pycuda", "emulator"), help="[cupy, else pycuda]")
-            sub.add_argument("--schedules", type=int, default=30, help="of a shape, beside the default [30]")
-        if name in DEADLINES:
-            sub.add_argument("--seconds", type=float, help=f"all of it at most [{DEADLINES[name]:g}]")
-            sub.add_argument("--each", type=float, default=60.0, help="tune: seconds of trials a shape [60]")
-            sub.add_argument("--prepared", type=Path, help="what `prepare` wrote")
-            sub.add_argument("--only", help="jobs whose names hold one of these, comma separated")
-            sub.add_argument("--child", help=argparse.SUPPRESS)
-    commands.choices["prepare"].add_argument("--target", default="cuda:sm_90a", help="[cuda:sm_90a]")
-    commands.choices["prepare"].add_argument("--verify", type=int, default=2, help="kernels to run on the emulator [2]")
+            sub.add_argument("--schedules", type=int, default=kept, help=f"of a shape, beside the default [{kept}]")
+    one = commands.choices["rent"]
+    one.add_argument("--minutes", type=float, default=8.0, help="all of it at most [8]")
+    one.add_argument("--each", type=float, default=20.0, help="tune: seconds of trials a shape [20]")
+    one.add_argument("--prepared", type=Path, help="what `prepare` wrote")
+    one.add_argument("--scratch", type=Path, help="folder of databases, and of what is compiled there [OUT/scratch]")
+    one.add_argument("--only", help="what holds one of these in PART:KIND/SHAPE, comma separated")
+    one.add_argument("--compare", type=Path, nargs="*", default=OLD, help="folders of earlier rows [committed]")
+    one.add_argument("--child", help=argparse.SUPPRESS)
+    one.add_argument("--until", type=float, help=argparse.SUPPRESS)
+    two = commands.choices["prepare"]
+    two.add_argument("--target", default="cuda:sm_90a", help="[cuda:sm_90a]")
+    two.add_argument("--pool", type=int, default=64, help="neighbours to rank [64]")
+    two.add_argument("--verify", type=int, default=0, help="kernels of each to run on the emulator [0]")
     commands.choices["status"].add_argument("--page", type=Path, default=ROOT / "docs" / "gpu_status.md")
     options = parser.parse_args(argv)
     if getattr(options, "child", None):
         return work(options)
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        return {**does, "prepare": prepare}[options.command](options)
+        return does[options.command](options)
     except KeyboardInterrupt:
         print("stopped; run it again to go on", file=sys.stderr)
         return 130

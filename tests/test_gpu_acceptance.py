@@ -1,4 +1,4 @@
-"""The three acceptance commands on the emulator's driver, and what becomes of them when something fails.
+"""The acceptance command on the emulator's driver, and what becomes of it when something fails.
 
 What they find on a GPU is not for tests. Kernels that crash, hang or are wrong are real ones.
 """
@@ -21,8 +21,11 @@ import pytest
 
 from harness.caches import with_runtime
 from spoilt_kernels import spoil
+from tilewright.backends import Peaks
+from tilewright.backends.cuda import archs
 from tilewright.building.prepared import CACHE, read
 from tilewright.cli.app import run as tilewright
+from tilewright.core import Task, TilewrightError
 from tilewright.kernels.primitives.conformance import cases
 from tilewright.kernels.templates import TEMPLATES, default_schedule
 
@@ -31,11 +34,12 @@ SCRIPT = BENCHMARKS / "gpu_acceptance.py"
 sys.path.insert(0, str(BENCHMARKS))
 
 import gpu_acceptance  # noqa: E402
-from acceptance import rivals, rows, shapes  # noqa: E402
+from acceptance import comparing, light, rivals, rows, shapes, timing  # noqa: E402
 from acceptance.children import Children, Job  # noqa: E402
 
 MATMUL = "light/matmul m=64 n=48 k=40 dtype=bfloat16"
 SIZES = ("m=64", "n=48", "k=40", "--dtype", "bfloat16")
+FOLDER = light.slug(MATMUL.partition("/")[2])
 
 
 @pytest.fixture
@@ -47,11 +51,9 @@ def alone(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def run(
-    command: str, folder: Path, *words: str, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """A command in this process; what it does, children of it do, and these are the script's."""
-    argv = [command, "--out", str(folder), "--driver", "emulator", *words]
+def rent(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in this process; what it does, children of it do, and these are the script's."""
+    argv = ["rent", "--out", str(folder), "--driver", "emulator", *words]
     out, err = io.StringIO(), io.StringIO()
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -62,41 +64,45 @@ def run(
     return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
 
-def states(folder: Path, command: str) -> dict[str, str]:
-    return {r["id"]: r["state"] for r in rows.read(folder / f"{command}.jsonl")}
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    return rows.read(folder / gpu_acceptance.FILE)
+
+
+def states(folder: Path) -> dict[str, str]:
+    return {r["id"]: r["state"] for r in read_rows(folder)}
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small product's default and the three best, for the emulator."""
     folder = tmp_path_factory.mktemp("prepared")
-    with_runtime(folder / "m" / CACHE, shared_library=True)
-    words = ["prepare", "matmul", *SIZES, "--device", "emulator", "--out", str(folder / "m"), "--keep", "3"]
+    with_runtime(folder / FOLDER / CACHE, shared_library=True)
+    words = ["prepare", "matmul", *SIZES, "--device", "emulator", "--out", str(folder / FOLDER), "--keep", "3"]
     assert tilewright([*words, "--pool", "6", "--verify", "0"]) == 0
     return folder
 
 
-# --------------------------------------------------------------------------- correctness
+# --------------------------------------------------------------------------- smoke, and what changed
 
 
 def test_primitives_and_templates_are_checked_in_children(tmp_path: Path) -> None:
     only = "conformance/sync,odd/matmul m=127"
-    done = run("correctness", tmp_path, "--only", only)
+    done = rent(tmp_path, "--only", only)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = states(tmp_path, "correctness")
+    found = states(tmp_path)
     assert found["conformance/sync/block"] == "same"
     assert {k.split("/")[2] for k, v in found.items() if v == "right"} == {"cuda_mma", "cuda_simt"}
-    before = (tmp_path / "correctness.jsonl").read_bytes()
-    again = run("correctness", tmp_path, "--only", only)
+    before = (tmp_path / gpu_acceptance.FILE).read_bytes()
+    again = rent(tmp_path, "--only", only)
     assert again.returncode == 0
-    assert (tmp_path / "correctness.jsonl").read_bytes() == before
+    assert (tmp_path / gpu_acceptance.FILE).read_bytes() == before
 
 
 @pytest.mark.nightly
 def test_everything_that_must_be_right_on_a_gpu_is_right_here(tmp_path: Path) -> None:
-    done = run("correctness", tmp_path, "--only", "conformance,odd", "--seconds", "1500")
+    done = rent(tmp_path, "--only", "conformance,odd", "--minutes", "100")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = rows.read(tmp_path / "correctness.jsonl")
+    found = read_rows(tmp_path)
     assert sum(r["state"] == "same" for r in found) == len(cases())
     assert {r["template"] for r in found if r["state"] == "right"} == {
         n for n, t in TEMPLATES.items() if "cuda" in t.kinds and n != "own"
@@ -123,11 +129,10 @@ def test_one_process_a_tool_of_the_sanitizer(tmp_path: Path) -> None:
     tool.write_text(SANITIZER.format(python=sys.executable))
     tool.chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = run("correctness", tmp_path, "--only", "sanitizer/memcheck", env=env)
+    done = rent(tmp_path, "--only", "sanitizer/memcheck", "--compare", env=env)
     assert done.returncode == 1, done.stdout + done.stderr
-    found = {r["id"]: r for r in rows.read(tmp_path / "correctness.jsonl")}
-    own = found.pop("sanitizer/memcheck")
-    assert own["state"] == "clean"
+    found = {r["id"]: r for r in read_rows(tmp_path)}
+    assert found.pop("sanitizer/memcheck")["state"] == "done"
     assert {r["template"] for r in found.values()} >= {"cuda_mma", "cuda_simt", "cuda_attention", "cuda_rows"}
     for row in found.values():
         simt = row["template"] == "cuda_simt"
@@ -139,56 +144,56 @@ def test_what_is_missing_is_a_row_that_is_tried_again(tmp_path: Path) -> None:
     """No sanitizer, no compiler: each is told, and the rest goes on."""
     env = {**os.environ, "PATH": os.defpath, "CXX": "/nowhere/c++", "TILEWRIGHT_CACHE": str(tmp_path / "cache")}
     only = "conformance/sync,conformance/convert,sanitizer/memcheck"
-    done = run("correctness", tmp_path, "--only", only, env=env)
+    done = rent(tmp_path, "--only", only, env=env)
     assert done.returncode == 3, done.stdout + done.stderr
-    found = {r["id"]: r for r in rows.read(tmp_path / "correctness.jsonl")}
+    found = {r["id"]: r for r in read_rows(tmp_path)}
     assert {r["state"] for r in found.values()} == {"skipped"}
     assert found["sanitizer/memcheck"]["message"] == "compute-sanitizer is not installed"
     assert "/nowhere/c++" in found["conformance/sync"]["message"]
-    again = run("correctness", tmp_path, "--only", "conformance/sync")
-    assert states(tmp_path, "correctness")["conformance/sync/block"] == "same", again.stdout + again.stderr
+    again = rent(tmp_path, "--only", "conformance/sync")
+    assert states(tmp_path)["conformance/sync/block"] == "same", again.stdout + again.stderr
 
 
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
-    words = [sys.executable, str(SCRIPT), "correctness", "--out", str(tmp_path), "--driver", "pycuda"]
+    words = [sys.executable, str(SCRIPT), "rent", "--out", str(tmp_path), "--driver", "pycuda"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     if "nothing was run" not in done.stderr:
         pytest.skip("there is a GPU here")
     assert done.returncode == 3
 
 
-# --------------------------------------------------------------------------- first-light
+# --------------------------------------------------------------------------- light
 
 
 def test_schedules_are_checked_and_timed(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
-    words = ("--prepared", str(prepared), "--only", MATMUL, "--schedules", "2")
+    words = ("--prepared", str(prepared), "--only", MATMUL, "--schedules", "3")
     # Nothing is compiled where all is prepared, and no PyTorch is no reason not to check.
     env = {**alone, "CXX": "/nowhere/c++"}
-    done = run("first-light", tmp_path, *words, env=env)
+    done = rent(tmp_path, *words, env=env)
     assert done.returncode == 3, done.stdout + done.stderr
-    found = {r["id"]: r for r in rows.read(tmp_path / "first-light.jsonl")}
+    found = {r["id"]: r for r in read_rows(tmp_path)}
     assert found[f"{MATMUL}/libraries"]["message"] == "PyTorch is not installed"
     measured = [r for r in found.values() if r["state"] == "measured"]
-    loaded = read(prepared / "m")
+    loaded = read(prepared / FOLDER)
     assert {r["id"].rpartition("/")[2] for r in measured} == {c.schedule.key[:12] for c, _ in loaded.items}
     assert measured[0]["schedule"] == default_schedule(loaded.task).to_json()
     assert all(r["us"] > 0 and r["checked"] == "the reference" and r["device"] == "emulator" for r in measured)
 
 
 def test_triton_is_told_to_be_missing(tmp_path: Path) -> None:
-    done = run("first-light", tmp_path, "--only", "triton/")
+    done = rent(tmp_path, "--only", "triton/")
     assert done.returncode == 3
-    found = rows.read(tmp_path / "first-light.jsonl")
-    assert {r["id"].split()[0] for r in found} == {"triton/matmul", "triton/attention"}
+    found = read_rows(tmp_path)
+    assert {r["id"].split()[0] for r in found} == {"triton/matmul"}
     assert {(r["state"], r["message"]) for r in found} == {("skipped", "Triton needs a GPU")}
 
 
 def test_what_fails_costs_its_own_row(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
     """One kernel writes where it may not, one leaves a block unwritten; the third is right."""
     spoilt = spoil(prepared, tmp_path / "spoilt")
-    done = run("first-light", tmp_path, "--prepared", str(spoilt), "--only", MATMUL, env=alone)
+    done = rent(tmp_path, "--prepared", str(spoilt), "--only", MATMUL, env=alone)
     assert done.returncode == 1, done.stdout + done.stderr
-    kernels = [r for r in rows.read(tmp_path / "first-light.jsonl") if "schedule" in r]
+    kernels = [r for r in read_rows(tmp_path) if "schedule" in r]
     found = {r["state"]: r for r in kernels}
     assert set(found) == {"crash", "wrong_result", "measured"}
     assert "SIGSEGV" in found["crash"]["message"]
@@ -208,15 +213,15 @@ def test_another_architecture_is_told_and_prepared_here(tmp_path: Path, alone: d
         "--pool",
         "1",
     ]
-    with_runtime(tmp_path / "old" / "m" / CACHE, shared_library=True)
-    assert tilewright([*words, "--verify", "0", "--out", str(tmp_path / "old" / "m")]) == 0
+    with_runtime(tmp_path / "old" / FOLDER / CACHE, shared_library=True)
+    assert tilewright([*words, "--verify", "0", "--out", str(tmp_path / "old" / FOLDER)]) == 0
     words = ["--prepared", str(tmp_path / "old"), "--only", MATMUL, "--schedules", "1"]
-    run("first-light", tmp_path, *words, env=alone)
-    found = {r["id"]: r for r in rows.read(tmp_path / "first-light.jsonl")}
+    rent(tmp_path, *words, env=alone)
+    found = {r["id"]: r for r in read_rows(tmp_path)}
     said = found[f"{MATMUL}/prepared"]["message"]
     assert "was prepared for cuda:sm_80 on the emulator: prepared here for cuda:sm_90a" in said
     assert sum(r["state"] == "measured" for r in found.values()) == 2  # the default and the best
-    assert len(list((tmp_path / "prepared").glob("*/prepared.json"))) == 1
+    assert len(list((tmp_path / "scratch" / "prepared").glob("*/prepared.json"))) == 1
 
 
 def test_the_deadline_ends_it_and_the_next_run_goes_on(
@@ -224,19 +229,22 @@ def test_the_deadline_ends_it_and_the_next_run_goes_on(
 ) -> None:  # fmt: skip
     words = ("--prepared", str(prepared), "--only", MATMUL)
     began = time.monotonic()
-    done = run("first-light", tmp_path, *words, "--seconds", "0.3", env=alone)
+    done = rent(tmp_path, *words, "--minutes", "0.005", env=alone)
     assert time.monotonic() - began < 20
     assert done.returncode == 3
-    assert f"the time was over before: {MATMUL}" in done.stdout
-    run("first-light", tmp_path, *words, env=alone)
-    path = tmp_path / "first-light.jsonl"
+    assert f"not done: {MATMUL}" in done.stdout
+    [row] = read_rows(tmp_path)
+    assert (row["state"], row["message"]) == ("skipped", "the time was over")
+    (tmp_path / gpu_acceptance.FILE).unlink()
+    rent(tmp_path, *words, env=alone)
+    path = tmp_path / gpu_acceptance.FILE
     whole = path.read_bytes()
-    found = states(tmp_path, "first-light")
+    found = states(tmp_path)
     # A crash in the middle of a line, and one that left garbage: both rows are found again, and no other.
     lines = whole.splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], lines[1][:20] + b"\n", *lines[2:-1], lines[-1][:-9]]))
-    run("first-light", tmp_path, *words, env=alone)
-    assert states(tmp_path, "first-light") == found
+    rent(tmp_path, *words, env=alone)
+    assert states(tmp_path) == found
     assert path.read_bytes().splitlines(keepends=True)[2 : len(lines) - 1] == lines[2:-1]
 
 
@@ -244,12 +252,12 @@ def test_the_deadline_ends_it_and_the_next_run_goes_on(
 
 
 def test_a_shape_is_tuned_for_some_seconds(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
-    done = run("tune", tmp_path, "--prepared", str(prepared), "--only", "tune/matmul", "--each", "0.1", env=alone)
+    done = rent(tmp_path, "--prepared", str(prepared), "--only", "tune/matmul", "--each", "0.1", env=alone)
     assert done.returncode == 3, done.stdout + done.stderr  # there is nothing to compare with
-    [found] = [r for r in rows.read(tmp_path / "tune.jsonl") if r["state"] == "found"]
+    [found] = [r for r in read_rows(tmp_path) if r["state"] == "found"]
     assert found["trials"] >= 3
     assert found["ended"] == "stopped"
-    assert (tmp_path / "tuned.db").exists()
+    assert (tmp_path / "scratch" / "tuned.db").exists()
 
 
 # --------------------------------------------------------------------------- children
@@ -280,9 +288,8 @@ def follow(
     path = folder / "rows.jsonl"
     code = CHILD.format(path=str(path), units=units, spoilt=rows.SPOILT)
     found = rows.Rows(path, {"device": "emulator"})
-    job = Job("job", (sys.executable, "-c", code), patience)
-    undone = Children(found, time.monotonic() + end).run([job], 1)
-    assert bool(undone) == (end < 60.0)
+    job = Job(tuple(name for name, _ in units), (sys.executable, "-c", code), patience)
+    Children(found, time.monotonic() + end).run([job])
     return {r["id"]: r for r in rows.read(path)}
 
 
@@ -303,7 +310,7 @@ def test_a_child_that_waits_for_others_gives_signs_of_life(
 def test_a_dying_child_costs_one_row(tmp_path: Path) -> None:
     found = follow(tmp_path, ("a", ""), ("b", "die"), ("c", "spoil"), ("d", "stop"), ("e", ""))
     assert {k: r["state"] for k, r in found.items()} == {
-        "a": "right", "b": "crash", "c": "crash", "d": "right", "e": "right", "job": "done",
+        "a": "right", "b": "crash", "c": "crash", "d": "right", "e": "right",
     }  # fmt: skip
     assert found["b"]["message"] == "killed by SIGSEGV"
     assert found["b"]["template"] == "t"
@@ -311,7 +318,7 @@ def test_a_dying_child_costs_one_row(tmp_path: Path) -> None:
 
 def test_a_hanging_child_costs_one_row(tmp_path: Path) -> None:
     found = follow(tmp_path, ("a", "hang"), ("b", ""), patience=2.0)
-    assert {k: r["state"] for k, r in found.items()} == {"a": "timeout", "b": "right", "job": "done"}
+    assert {k: r["state"] for k, r in found.items()} == {"a": "timeout", "b": "right"}
 
 
 def test_the_deadline_leaves_no_row_of_what_it_cuts_off(tmp_path: Path) -> None:
@@ -323,29 +330,100 @@ def test_the_deadline_leaves_no_row_of_what_it_cuts_off(tmp_path: Path) -> None:
 
 def test_a_child_that_never_comes_to_its_work_is_broken(tmp_path: Path) -> None:
     found = rows.Rows(tmp_path / "rows.jsonl", {"device": "emulator"})
-    job = Job("job", (sys.executable, "-c", "raise SystemError('no luck')"), 20.0)
-    assert Children(found, time.monotonic() + 60).run([job], 1) == []
+    job = Job(("a", "b"), (sys.executable, "-c", "raise SystemError('no luck')"), 20.0)
+    Children(found, time.monotonic() + 60).run([job])
     [row] = found
-    assert row["state"] == "broken"
+    assert (row["id"], row["state"]) == ("a", "broken")
     assert "no luck" in row["message"]
 
 
 # --------------------------------------------------------------------------- what is compared
 
 
-def test_the_shapes_are_sound_and_each_has_a_rival() -> None:
+def test_the_shapes_are_sound() -> None:
     assert len({s.workload.key for s in shapes.ODD}) == len(shapes.ODD)
-    assert len(shapes.LIGHT) == 19
-    assert all(rivals.has_rival(s.workload) for s in (*shapes.LIGHT, *shapes.SMALL))
-    small = {s.op for s in shapes.SMALL}
-    assert small <= {s.op for s in shapes.LIGHT}
+    *taken, large = map(shapes.label_of, shapes.LIGHT)
+    assert len(set(taken)) == len(taken)
+    with pytest.raises(TilewrightError, match="at most 2147483647"):
+        next(s.workload for s in shapes.LIGHT if s.label == large)
+    alone = {s.op for s in shapes.LIGHT[:-1] if not rivals.has_rival(s.workload)}
+    assert alone == {"attention", "dequant_matmul"}  # of pages, and of whole numbers
+    assert {shapes.label_of(s) for s in shapes.TUNED} <= set(taken)
+    assert {s.op for s in shapes.SMALL} <= {s.op for s in shapes.LIGHT}
 
 
 def test_causal_attention_needs_half_of_the_operations() -> None:
     causal = next(s.workload for s in shapes.LIGHT if "is_causal" in s.label)
     sizes = dict(causal.params)
     visible = sum(i + 1 for i in range(int(sizes["lq"])))
-    assert rivals.operations(causal) == causal.flops * visible / int(sizes["lq"]) ** 2
-    assert rivals.operations(causal) == pytest.approx(causal.flops / 2, rel=1e-3)
+    assert timing.operations(causal) == causal.flops * visible / int(sizes["lq"]) ** 2
+    assert timing.operations(causal) == pytest.approx(causal.flops / 2, rel=1e-3)
     product = shapes.LIGHT[0].workload
-    assert rivals.operations(product) == product.flops == 2 * 4096**3
+    assert timing.operations(product) == product.flops == 2 * 4096**3
+
+
+class Hopper:
+    """What of a world says how fast its device is."""
+
+    def __init__(self) -> None:
+        self.target = archs.target("sm_90a")
+        self.place = self
+
+    def peaks(self, task: Task) -> Peaks:
+        return Peaks(1070.5e12, 4.8e12)
+
+
+def test_a_share_is_of_the_peak_at_the_clock_of_the_sample() -> None:
+    """704 TFLOP/s at 1,605 MHz: 66% of what 1,980 MHz could, and 81% of what was possible."""
+    world: Any = Hopper()
+    task = Task(shapes.LIGHT[0].workload, world.target)
+    found = timing.speed(world, task, 2 * 4096**3 / 704e12, {"sm_hz": 1.605e9})
+    assert found["unit"] == "operations/s"
+    assert (round(found["share"], 2), round(found["share_at_clock"], 2)) == (0.66, 0.81)
+    few = next(s for s in shapes.LIGHT if s.label.startswith("matmul m=16 n=28672"))
+    memory = timing.speed(world, Task(few.workload, world.target), 60e-6, {"sm_hz": 1.605e9})
+    assert memory["unit"] == "bytes/s"
+    assert memory["share"] == memory["share_at_clock"] == pytest.approx(0.82, abs=0.02)
+
+
+# --------------------------------------------------------------------------- earlier rows
+
+
+def timed(shape: str, us: float, theirs: float, device: str = "NVIDIA H200", version: int = 6) -> dict[str, Any]:
+    ratio = theirs / us
+    return {
+        "id": f"light/{shape}/default/cublas", "state": "measured", "choice": "default", "rival": "cublas", "our_us": us,
+        "ratio": ratio, "low": ratio, "high": ratio, "shape": shape, "device": device,
+        "schedule": {"template": "cuda_wgmma", "version": version},
+    }  # fmt: skip
+
+
+def test_times_are_compared_on_one_device_and_ratios_on_any() -> None:
+    old = [timed("a", 10.0, 12.0), timed("b", 10.0, 9.0), timed("c", 10.0, 9.0)]
+    new = [timed("a", 10.1, 12.0), timed("b", 8.0, 9.0), timed("d", 1.0, 1.0)]
+    text = comparing.compared(old, new, "NVIDIA H200")
+    assert "| a | 10.0 | 10.1 | same | 1.200" in text
+    assert "| b | 10.0 | 8.0 | faster +25.0% | 0.900" in text
+    assert "| c |" not in text
+    assert "| d |" not in text
+    slow = comparing.compared(old, [timed("a", 20.0, 12.0)], "NVIDIA H200")
+    assert "slower -50.0%" in slow
+    other = comparing.compared(old, new, "NVIDIA H100 80GB HBM3")
+    assert "There are no earlier rows of NVIDIA H100 80GB HBM3: ratios alone are compared." in other
+    assert "| b |  |  |  | 0.900 (0.900 to 0.900), cublas | 1.125" in other
+
+
+def test_a_template_changed_where_its_version_never_ran() -> None:
+    version = TEMPLATES["cuda_wgmma"].version
+    ours = {n for n, t in TEMPLATES.items() if "cuda" in t.kinds and n != "own"}
+    assert comparing.changed([timed("a", 1.0, 1.0, version=version)]) == ours - {"cuda_wgmma"}
+    assert comparing.changed([timed("a", 1.0, 1.0, version=version - 1)]) == ours
+
+
+def test_the_committed_rows_can_be_compared_with() -> None:
+    old = comparing.rows_of(gpu_acceptance.OLD)
+    text = comparing.compared(old, old, "NVIDIA H200")
+    assert (
+        "| layer_norm shape=8192,4096 dtype=bfloat16 | 38.7 | 38.7 | same | 1.444 (1.444 to 1.445), torch eager |"
+        in text
+    )

@@ -1,7 +1,7 @@
-"""Children that do the work of a command: one may die or hang, and costs the one row that it was at.
+"""Children that do the work: one may die or hang, and costs the one row that it was at.
 
-A child says in lines of JSON what it is at and what it found (``rows.Teller``); all else that it prints is shown. One
-that dies is started again and goes on behind the row to blame.
+A child does several things by name, and says in lines of JSON what it is at and what it found (``rows.Teller``); all
+else that it prints is shown. One that dies is started again and goes on behind the row to blame.
 """
 
 from __future__ import annotations
@@ -20,38 +20,32 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import IO, Union
 
-from acceptance.rows import AGAIN, Row, Rows
+from acceptance.rows import Row, Rows
 
 Lines = queue.SimpleQueue[Union[str, None]]
 """What a child prints, ``None`` at its end."""
+ATTEMPTS = 2
 MARK = "========="
 """How lines of compute-sanitizer begin."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A child's work: its name, its command, and the seconds without a word after which it hangs.
+    """A child's work: the names of what it does, in order, its command, and the seconds without a word after which it
+    hangs."""
 
-    ``judged``: the command is compute-sanitizer's, which writes what it finds between the child's rows.
-    """
-
-    name: str
+    names: tuple[str, ...]
     command: tuple[str, ...]
     patience: float
-    judged: bool = False
 
 
 @dataclass
 class Ended:
-    """How a child ended: its exit status, ``None`` where it was killed, and what it was at.
-
-    ``again``: it could not do all; ``told``: it told the job's own row; ``late``: the deadline had passed.
-    """
+    """How a child ended: its exit status, ``None`` where it was killed, and what it was at; ``late``: the deadline had
+    passed. ``findings``: what compute-sanitizer wrote since the last row."""
 
     code: int | None = None
     at: Row = field(default_factory=dict)
-    again: bool = False
-    told: bool = False
     late: bool = False
     said: str = ""
     findings: list[str] = field(default_factory=list)
@@ -72,12 +66,12 @@ class Children:
         self._running: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()
 
-    def run(self, jobs: Sequence[Job], at_once: int) -> list[str]:
-        """The names of the jobs that the deadline left undone."""
-        pool = ThreadPoolExecutor(at_once)
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run jobs beside each other."""
+        pool = ThreadPoolExecutor(max(1, len(jobs)))
         try:
-            done = [pool.submit(self._job, job) for job in jobs]
-            return [job.name for job, whole in zip(jobs, done, strict=True) if not whole.result()]
+            for done in [pool.submit(self._job, job) for job in jobs]:
+                done.result()
         finally:
             self.end = 0.0  # an interrupted run ends its children too
             with self._lock:
@@ -85,32 +79,27 @@ class Children:
                     _kill(process)
             pool.shutdown(cancel_futures=True)
 
-    def _job(self, job: Job) -> bool:
-        """Run a job to its end; whether it got there before the deadline."""
-        if self.rows.done(job.name):
-            return True
-        began = time.monotonic()
-        while time.monotonic() < self.end:
+    def _job(self, job: Job) -> None:
+        """Run a job to its end, or to the deadline; a child that twice never came to its work is given up."""
+        broken = 0
+        while broken < ATTEMPTS and time.monotonic() < self.end:
+            left = [name for name in job.names if not self.rows.done(name)]
+            if not left:
+                return
             before = len(list(self.rows))
             ended = self._child(job)
             if ended.late:
-                return False
+                return
             if ended.code == 0:
-                self._finish(job, ended, time.monotonic() - began)
-                return True
+                if ended.findings:  # at its end, behind all rows
+                    self._add({"id": job.names[-1], "state": "errors"}, ended.findings)
+                return
             if ended.at and not self.rows.done(ended.at["id"]):
                 state = "timeout" if ended.code is None else "crash"
                 self._add({**ended.at, "state": state, "message": ended.describe(job.patience)}, ended.findings)
             elif len(list(self.rows)) == before:
-                self._add({"id": job.name, "state": "broken", "message": ended.describe(job.patience)}, ended.findings)
-                return True
-        return False
-
-    def _finish(self, job: Job, ended: Ended, seconds: float) -> None:
-        """The job's own row, without which the next run looks at it again."""
-        if not ended.told and (ended.findings or not ended.again):
-            state = "clean" if job.judged else "done"
-            self._add({"id": job.name, "state": state, "seconds": round(seconds, 1)}, ended.findings)
+                self._add({"id": left[0], "state": "broken", "message": ended.describe(job.patience)}, ended.findings)
+                broken += 1
 
     def _child(self, job: Job) -> Ended:
         ended = Ended()
@@ -149,9 +138,9 @@ class Children:
                 ended.code = process.wait()
                 ended.late = ended.code < 0 and time.monotonic() >= self.end
                 return
-            self._line(line.rstrip("\n"), job, ended)
+            self._line(line.rstrip("\n"), ended)
 
-    def _line(self, line: str, job: Job, ended: Ended) -> None:
+    def _line(self, line: str, ended: Ended) -> None:
         try:
             said = json.loads(line) if line.startswith("{") else None
         except ValueError:
@@ -163,8 +152,6 @@ class Children:
         elif isinstance(said, dict) and "id" in said:
             self._add(said, ended.findings)
             ended.findings = []
-            ended.again |= said["state"] in AGAIN
-            ended.told |= said["id"] == job.name
         elif line.startswith(MARK):
             text = line.removeprefix(MARK).strip()
             if text and text != "COMPUTE-SANITIZER" and "SUMMARY: 0 " not in text:

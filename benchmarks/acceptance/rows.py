@@ -1,4 +1,4 @@
-"""Rows of a command: one JSON line each, in a file that only grows, so that nothing that was found is lost.
+"""Rows: one JSON line each, in a file that only grows, so that nothing that was found is lost.
 
 A row has an ``id``, a ``state``, a ``device`` and what was found; of several with one id on one device the last counts.
 A command that is run again skips what has a row, but for what could not be done then.
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +52,7 @@ def wrong(row: Row) -> bool:
 
 
 class Rows:
-    """The file of one command on one device. ``facts`` are in every row that is added. Safe from several threads."""
+    """The file of one device. ``facts`` are in every row that is added. Safe from several threads."""
 
     def __init__(self, path: Path, facts: Row) -> None:
         self.path = path
@@ -91,6 +92,7 @@ class Teller:
     def __init__(self, known: Iterable[Row]) -> None:
         self._done = {r["id"] for r in known if r["state"] not in AGAIN}
         self._lock = threading.Lock()
+        self._again = False
 
     def wants(self, name: str) -> bool:
         """Whether a row is still to be found."""
@@ -101,7 +103,18 @@ class Teller:
         self._say({"at": name, **known})
 
     def row(self, name: str, state: str, **found: Any) -> None:
+        self._again |= state in AGAIN
+        self._done.add(name)
         self._say({"id": name, "state": state, **found})
+
+    @contextmanager
+    def whole(self, name: str) -> Iterator[None]:
+        """Work for several rows, which ends with one of its own, unless that was told, or some could not be done."""
+        self.at(name)
+        self._again, began = False, time.monotonic()
+        yield
+        if not self._again and self.wants(name):
+            self.row(name, "done", seconds=round(time.monotonic() - began, 1))
 
     def _say(self, what: Row) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuda_cases import Shape, parse_shape
+from tilewright.core import TilewrightError
 
 
 def _shapes(text: str) -> tuple[Shape, ...]:
@@ -67,26 +68,57 @@ cumsum shape=37,1000 dim=1
 
 LIGHT = _shapes("""
 matmul m=4096 n=4096 k=4096 dtype=bfloat16
+matmul m=16 n=28672 k=4096 trans_b=true dtype=bfloat16
+attention b=1 h=32 hk=8 lq=8192 lk=8192 d=128 is_causal=true dtype=bfloat16
+scaled_mm m=4096 n=24576 k=1536 trans_b=true
+grouped_matmul m=8192 n=28672 k=4096 groups=8 dtype=bfloat16
+attention b=64 h=32 hk=8 lq=1 lk=4096 d=128 page=64 lengths=true dtype=bfloat16
+dequant_matmul m=16 n=14336 k=4096 group_size=128 trans_b=true dtype=bfloat16
 conv2d n=16 ci=64 h=56 w=56 co=64 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
+matmul m=8192 n=28672 k=4096 trans_b=true dtype=bfloat16
+matmul m=1024 n=1024 k=1024 dtype=bfloat16
+attention b=1 h=16 lq=16384 lk=16384 d=128 dtype=bfloat16
+matmul m=1 n=6144 k=4096 trans_b=true dtype=bfloat16
+matmul m=128 n=4096 k=14336 trans_b=true dtype=bfloat16
+attention b=1 h=128 lq=4096 lk=4096 d=192 dv=128 is_causal=true dtype=bfloat16
+scaled_mm m=128 n=7168 k=16384 trans_b=true
+rms_norm shape=8192,4096 residual=true dtype=bfloat16
+softmax shape=256,128256 dtype=bfloat16
+conv2d n=2 ci=320 h=128 w=128 co=320 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
 attention b=2 h=16 lq=4096 lk=4096 d=64 is_causal=true dtype=bfloat16
 matmul m=16 n=4096 k=4096 dtype=bfloat16
-softmax shape=8192,4096
-attention b=2 h=16 lq=2048 lk=2048 d=128 dtype=bfloat16
-matmul m=8192 n=8192 k=8192 dtype=bfloat16
-attention b=2 h=16 lq=4096 lk=4096 d=128 is_causal=true dtype=bfloat16
-scaled_mm m=4096 n=4096 k=4096 trans_b=true
-matmul m=4096 n=4096 k=4096 trans_b=true precision=tf32_truncated
+grouped_matmul m=32768 n=1536 k=2048 groups=128 dtype=bfloat16
 matmul m=4096 n=4096 k=4096
-matmul m=1000 n=37 k=513 dtype=bfloat16
-matmul m=49 n=512 k=4608 dtype=bfloat16
+attention b=2 h=10 lq=4096 lk=4096 d=64 dtype=bfloat16
+matmul m=4096 n=4096 k=8192 trans_a=true dtype=bfloat16
+conv2d n=32 ci=256 h=14 w=14 co=256 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
+attention b=1 h=32 hk=8 lq=1 lk=131072 d=128 dtype=bfloat16
+scaled_mm m=4096 n=4096 k=4096 trans_b=true
+grouped_matmul m=512 n=1536 k=2048 groups=128 dtype=bfloat16
+matmul m=32 n=128256 k=4096 trans_b=true dtype=bfloat16
+attention b=1 h=24 lq=4608 lk=4608 d=128 dtype=bfloat16
+conv2d n=16 ci=3 h=224 w=224 co=64 kh=7 kw=7 stride=2 padding=3 layout=NHWC dtype=bfloat16
+group_norm shape=2,320,128,128 num_groups=32 dtype=bfloat16
+matmul m=4096 n=4096 k=4096 dtype=float64
+matmul m=64 n=57344 k=8192 trans_b=true dtype=bfloat16
+scaled_mm m=64 n=2112 k=7168 trans_b=true
+scaled_mm m=4096 n=4096 k=7168 trans_b=true by_column=true
+attention b=8 h=20 lq=1500 lk=1500 d=64 dtype=bfloat16
+matmul m=4096 n=10240 k=8192 trans_b=true dtype=bfloat16
+attention b=2 h=16 lq=2048 lk=2048 d=128 dtype=bfloat16
+attention b=2 h=16 lq=4096 lk=4096 d=128 is_causal=true dtype=bfloat16
+softmax shape=8192,4096
+matmul m=4096 n=4096 k=4096 trans_b=true precision=tf32_truncated
 conv2d n=16 ci=256 h=14 w=14 co=256 kh=3 kw=3 padding=1 layout=NCHW dtype=bfloat16
+attention b=1 h=16 lq=1024 lk=1024 d=64
 conv2d n=16 ci=128 h=28 w=28 co=128 kh=3 kw=3 padding=1 groups=128 layout=NHWC dtype=bfloat16
 conv_transpose2d n=16 ci=256 h=16 w=16 co=128 kh=4 kw=4 stride=2 padding=1 layout=NHWC dtype=bfloat16
-attention b=1 h=16 lq=1024 lk=1024 d=64
+matmul m=49 n=512 k=4608 dtype=bfloat16
 layer_norm shape=8192,4096 dtype=bfloat16
-transpose shape=8192,8192
+grouped_matmul m=8192 n=2048 k=7168 groups=256 dtype=bfloat16
 """)
-"""What is timed beside the libraries, the most telling first."""
+"""What is timed, the most telling first: products, attentions, convolutions and rows of models in use. The last is more
+than the language takes, and becomes a row that says so."""
 
 SMALL = _shapes("""
 matmul m=64 n=48 k=40 dtype=bfloat16
@@ -94,13 +126,35 @@ conv2d n=1 ci=16 h=8 w=8 co=16 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
 attention b=1 h=2 lq=48 lk=48 d=32 is_causal=true dtype=bfloat16
 softmax shape=12,40
 scaled_mm m=24 n=256 k=256 trans_b=true
+dequant_matmul m=8 n=24 k=32 group_size=16 trans_b=true dtype=bfloat16
+grouped_matmul m=8192 n=2048 k=7168 groups=256 dtype=bfloat16
 """)
-"""The emulator's."""
+"""The emulator's; of the last but one PyTorch has no call, and the last is too large."""
 
-TUNED = 4
-"""How many of the shapes that are timed are also tuned."""
+TUNED = _shapes("""
+matmul m=4096 n=4096 k=4096 dtype=bfloat16
+matmul m=1024 n=1024 k=1024 dtype=bfloat16
+matmul m=16 n=4096 k=4096 dtype=bfloat16
+attention b=2 h=16 lq=4096 lk=4096 d=64 is_causal=true dtype=bfloat16
+matmul m=4096 n=4096 k=4096
+dequant_matmul m=16 n=14336 k=4096 group_size=128 trans_b=true dtype=bfloat16
+conv2d n=16 ci=256 h=14 w=14 co=256 kh=3 kw=3 padding=1 layout=NCHW dtype=bfloat16
+scaled_mm m=4096 n=4096 k=4096 trans_b=true
+""")
+"""What is tuned with the time that is left."""
 
 
 def timed(emulated: bool) -> tuple[Shape, ...]:
-    """The shapes that first-light times, and of which tune takes the first."""
     return SMALL if emulated else LIGHT
+
+
+def tuned(emulated: bool) -> tuple[Shape, ...]:
+    return SMALL[:1] if emulated else TUNED
+
+
+def label_of(shape: Shape) -> str:
+    """The workload's label; of one that the language does not take, the shape's own."""
+    try:
+        return shape.workload.label
+    except TilewrightError:
+        return shape.label

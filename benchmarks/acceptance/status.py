@@ -15,7 +15,7 @@ from acceptance.rows import RIGHT, Row, read, wrong
 from tilewright.backends import is_emulated
 from tilewright.kernels.primitives import conformance
 
-COMMANDS = ("correctness", "first-light", "tune")
+FILES = ("correctness", "first-light", "tune", "rent")
 NONE = ("not yet", "not measured", "")
 RAN = re.compile(r"^(?:No CUDA code of this project has run on a GPU yet|Ran on (?P<where>.*))\.$", re.MULTILINE)
 CHOICES = ("tuned", "best", "default", "ranked")
@@ -30,7 +30,7 @@ HEAD = (
 
 def written(page: str, folder: Path) -> tuple[str, str]:
     """The page with what a folder's rows say, and a table of them in Markdown."""
-    every = [r for c in COMMANDS for r in read(folder / f"{c}.jsonl") if not is_emulated(r["device"])]
+    every = [r for c in FILES for r in read(folder / f"{c}.jsonl") if not is_emulated(r["device"])]
     devices = list(dict.fromkeys(r["device"] for r in every))
     if not devices:
         return page, f"{folder} has no row of a GPU: nothing is written"

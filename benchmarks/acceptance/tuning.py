@@ -1,4 +1,4 @@
-"""What does a minute of tuning find? A shape tuned, and the winner beside the libraries."""
+"""What do some seconds of tuning find? A shape tuned, and the winner beside the strongest library."""
 
 from __future__ import annotations
 
@@ -8,70 +8,84 @@ from collections.abc import Sequence
 from typing import Any
 
 import tilewright
-from acceptance.first_light import Wanted, facts_of, find, ratios
-from acceptance.rivals import Bench, speed, torch_problem
+from acceptance.light import Wanted, beside_libraries, facts_of, find
+from acceptance.operands import torch_problem
 from acceptance.rows import Row, Teller
+from acceptance.timing import speed
 from acceptance.world import World
 from cuda_cases import Shape
 from tilewright.core import Artifact, Candidate, Schedule, Task, TrialRecord
 from tilewright.tuner import Observer
 
-PREPARE = 180.0
-"""Seconds that inputs and references may take before the first trial: those of large attentions take over a minute."""
+BEFORE = 40.0
+"""Seconds that inputs and references may take before the first trial."""
+BESIDE = 10.0
+"""Seconds that are kept for the tuner's final, and for the winner beside libraries."""
 
 
 class Watch(Observer):
-    """Sets ``stop`` some seconds after the first trial."""
+    """Sets ``stop`` some seconds after the first trial, and at ``end`` (of ``time.monotonic``) at the latest."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, end: float) -> None:
         self.stop = threading.Event()
-        self._seconds = seconds
-        self._end: float | None = None
+        self.first: float | None = None
+        self.last = 0.0
+        self._seconds, self._end = seconds, end
 
     def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
-        self._end = self._end or time.monotonic() + self._seconds
-        if time.monotonic() >= self._end:
+        self.last = time.monotonic()
+        self.first = self.first or self.last
+        if self.last >= min(self.first + self._seconds, self._end):
             self.stop.set()
 
 
-def tuned(world: World, tell: Teller, shape: Shape, wanted: Wanted, seconds: float, rows: Sequence[Row]) -> None:
-    """Tune one shape for some seconds; trials are kept in ``tuned.db``, from which a later run learns."""
+def tuned(
+    world: World, tell: Teller, shape: Shape, wanted: Wanted, seconds: float, left: float, rows: Sequence[Row]
+) -> None:  # fmt: skip
+    """Tune one shape for some seconds of the ``left`` ones; trials are kept in ``tuned.db``, from which a later run
+    learns."""
     task = Task(shape.workload, world.target)
     name = f"tune/{shape.workload.label}/tuned"
     stored = next((r for r in rows if r["id"] == name and r["state"] == "found"), None)
     if tell.wants(name):
+        if left < seconds / 2 + BESIDE:
+            tell.row(name, "skipped", message=f"{max(0.0, left):.0f} s were left")
+            return
         with tell.unit(name, op=shape.op), tell.trusted():
-            stored = _search(world, tell, task, shape, wanted, seconds, name)
+            stored = _search(world, tell, task, shape, wanted, seconds, left, name)
     problem = torch_problem(world)
     if problem is not None:
         tell.row(f"tune/{shape.workload.label}/libraries", "skipped", message=problem)
     elif stored is not None:
         candidate = Candidate(task, Schedule.from_json(stored["schedule"]))
-        with world.place.builder() as builder:
-            [built] = builder.build([candidate])
+        [built] = world.builder.build([candidate])
         if isinstance(built, Artifact):
-            ratios(world, tell, Bench(world, task), (candidate, built), "tuned", "tune")
+            beside_libraries(world, tell, task, (candidate, built), "tuned", "tune")
 
 
 def _search(
-    world: World, tell: Teller, task: Task, shape: Shape, wanted: Wanted, seconds: float, name: str
+    world: World, tell: Teller, task: Task, shape: Shape, wanted: Wanted, seconds: float, left: float, name: str
 ) -> Row | None:  # fmt: skip
     found = find(world, task, wanted)
-    before = world.state()
-    watch = Watch(seconds)
+    watch = Watch(seconds, time.monotonic() + left - BESIDE)
+    wanted.scratch.mkdir(parents=True, exist_ok=True)
     result = tilewright.tune(
         shape.op, params=dict(shape.params), target=task.target.name, device=world.place.device.name, trials=100_000,
-        time_budget=PREPARE + seconds, db=wanted.out / "tuned.db", observer=watch, stop=watch.stop,
-        prepared=None if isinstance(found, str) else found[0],
+        time_budget=min(BEFORE + seconds, left - BESIDE), db=wanted.scratch / "tuned.db", observer=watch,
+        stop=watch.stop, prepared=None if isinstance(found, str) else found[0],
     )  # fmt: skip
+    searched = watch.last - watch.first if watch.first else 0.0
     facts: dict[str, Any] = {
         "op": shape.op, "trials": result.trials, "failed": dict(result.failed), "ended": result.ended,
-        "seconds": result.seconds, "before": before, "after": world.state(),
+        "seconds": result.seconds, "searched": searched, "trials_a_second": result.trials / max(searched, 1e-9),
+        "time": dict(result.time), "shape": shape.workload.label,
     }  # fmt: skip
     if result.best is None:
         tell.row(name, "failed", message=f"{result.trials} trials, none right", **facts)
         return None
     best = result.best
-    row = {"us": 1e6 * best.seconds, **speed(world, task, best.seconds), **facts_of(best.schedule), **facts}
-    tell.row(name, "found", summary=f"{best.template} {1e6 * best.seconds:.1f} us, {result.trials} trials", **row)
+    during = world.state()
+    row = {"us": 1e6 * best.seconds, **speed(world, task, best.seconds, during), **facts_of(best.schedule), **facts}
+    said = f"{best.template} {row['us']:.1f} us, {result.trials} trials, {facts['trials_a_second']:.1f} a second"
+    tell.row(name, "found", summary=said, **row)
     return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ import numpy.typing as npt
 from tilewright.backends.cuda import nvml
 from tilewright.backends.cuda.driver import get_driver
 from tilewright.backends.cuda.targets import gpus
-from tilewright.backends.driver import Context
+from tilewright.backends.driver import Context, Module
 from tilewright.backends.launches import DeviceKernel, Queue
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate
 from tilewright.measure.places import find_place
 from tilewright.measure.runner import LocalRunner
@@ -25,7 +26,8 @@ Bind = Callable[[Sequence[int]], Queue]
 
 
 class World:
-    """A device by its driver's name. Raises ``TilewrightError`` where it, or what reaches it, is missing."""
+    """A device by its driver's name, and what a child starts once. A context manager, which ends that. Raises
+    ``TilewrightError`` where the device, or what reaches it, is missing."""
 
     def __init__(self, driver: str | None) -> None:
         self.driver = get_driver(driver)
@@ -33,6 +35,13 @@ class World:
         self.emulated = self.driver.name == "emulator"
         self.place = find_place("cuda", "emulator" if self.emulated else "cuda:0")
         self.target = self.place.target
+        self._started = ExitStack()
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._started.close()
 
     @cached_property
     def context(self) -> Context:
@@ -48,14 +57,28 @@ class World:
             return {}
         return {**nvml.clocks(self._bus), "slowed_by": list(nvml.slowed_by(self._bus))}
 
-    def runner(self) -> LocalRunner:
+    def others(self) -> int:
+        """How many processes compute on the device, this one left out, as far as the system shows them."""
+        return 0 if self.emulated else len(nvml.other_processes(self._bus))
+
+    @cached_property
+    def builder(self) -> Builder:
+        return self._started.enter_context(self.place.builder())
+
+    @cached_property
+    def verifier(self) -> LocalRunner:
         """What checks and times kernels in a child of its own."""
-        return LocalRunner(self.place.device, self.target, driver=None if self.emulated else self.driver.name)
+        runner = LocalRunner(self.place.device, self.target, driver=None if self.emulated else self.driver.name)
+        return self._started.enter_context(runner)
+
+    def load(self, artifact: Artifact) -> Module:
+        """A compiled kernel's code on the device. Raises ``DeviceError`` where it does not take it."""
+        return self.context.load(Path(artifact.path).read_bytes())
 
     @contextmanager
     def kernel(self, candidate: Candidate, artifact: Artifact, fill: bool = False) -> Iterator[Bind]:
         """A kernel on the device, with its workspace, which is filled if asked. What an error leaves there stays."""
-        module = self.context.load(Path(artifact.path).read_bytes())
+        module = self.load(artifact)
         launch = {k: int(v) for k, v in candidate.schedule.launch}
         kernel = DeviceKernel(self.context, module, artifact.program, launch)
         workspace = self.context.allocate(kernel.workspace) if kernel.workspace else 0

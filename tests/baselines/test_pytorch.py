@@ -27,6 +27,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ),
     *(("conv_transpose2d", {**PLANE, "kh": 4, "kw": 4, "stride": 2, "layout": x}) for x in ("NCHW", "NHWC")),
     *(("conv3d", {**PLANE, "n": 1, "d": 4, "kd": 3, "layout": x}) for x in ("NCDHW", "NDHWC")),
+    *(("rms_norm", {"shape": "4,6", "residual": x}) for x in (False, True)),
+    ("group_norm", {"shape": "2,6,3,3", "num_groups": 3}),
     (
         "capsule_conv2d",
         {"n": 1, "h": 8, "w": 8, "ci": 4, "co": 6, "kh": 3, "kw": 3, "cap_h": 4, "cap_k": 4, "cap_w": 4, "stride": 2,

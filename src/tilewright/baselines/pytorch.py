@@ -285,10 +285,19 @@ def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch.nn.functional as f
 
-    x, weight = t["input"], t.get("weight")
+    x, weight, residual = t["input"], t.get("weight"), t.get("residual")
     shape = list(weight.shape) if weight is not None else [x.shape[-1]]
     eps = float(p.get("eps", 1e-6))
-    return {"eager": Variant(lambda x: f.rms_norm(x, shape, weight, eps), (x,))}
+    if residual is None:
+        return {"eager": Variant(lambda x: f.rms_norm(x, shape, weight, eps), (x,))}
+    return {"eager": Variant(lambda x, r: f.rms_norm(x + r, shape, weight, eps), (x, residual))}
+
+
+def _group_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
+    import torch.nn.functional as f
+
+    groups, eps, weight, bias = int(p["num_groups"]), float(p["eps"]), t.get("weight"), t.get("bias")
+    return {"eager": Variant(lambda x: f.group_norm(x, groups, weight, bias, eps), (t["input"],))}
 
 
 def _norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
@@ -387,6 +396,7 @@ _MAKERS: dict[str, Maker] = {
     **{name: _softmax(name) for name in ("softmax", "log_softmax")},
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
     "norm": _norm,
     "attention": _attention,
     "tbs": _tbs,

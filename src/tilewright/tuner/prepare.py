@@ -8,9 +8,12 @@ the compiled kernels, and the compiler's results to be taken over by the artifac
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import os
+import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +34,7 @@ from tilewright.core import (
     Schedule,
     Task,
     TilewrightError,
+    Value,
     Workload,
 )
 from tilewright.cost_model import COST_MODELS, get_cost_model
@@ -132,6 +136,7 @@ def prepare(
     pool: int = 512,
     verify: int = 4,
     small: Workload | None = None,
+    near: float = 0.5,
     seed: int = 0,
     workers: int = 1,
     emulated: bool = False,
@@ -139,11 +144,13 @@ def prepare(
 ) -> Prepared:
     """Sample ``pool`` schedules, rank those that can run, verify ``verify`` of them, compile the best ``keep``.
 
-    Those are ranked again by what their machine code allows, where a disassembler is installed. The default schedule
-    is compiled whatever its rank. Compiled kernels are kept in a cache within ``folder``: prepared again, it is quick.
-    ``small`` is the workload on which the emulator runs them, where the task's own takes too long. ``emulated``: they
-    are compiled for the emulator. Raises ``TilewrightError`` where nothing can be compiled or written, ``CannotCheck``
-    without a C++ compiler.
+    A share ``near`` of the pool are neighbours of the default schedule (:func:`neighbours`), the others are random.
+    At most half of those that are kept share a value that the default does not have. They are ranked again by what
+    their machine code allows, where a disassembler is installed. The default schedule is compiled whatever its rank.
+    Compiled kernels are kept in a cache within ``folder``: prepared again, it is quick. ``small`` is the workload on
+    which the emulator runs them, where the task's own takes too long. ``emulated``: they are compiled for the
+    emulator. Raises ``TilewrightError`` where nothing can be compiled or written, ``CannotCheck`` without a C++
+    compiler.
     """
     result = Prepared(task, seed, emulated=emulated)
     with _writing(folder):
@@ -151,12 +158,13 @@ def prepare(
         cache = ArtifactCache(folder / CACHE)
     clock = Clock(result.seconds)
     with clock.on("rank"):
-        ranked = _ranked(task, pool, seed, result)
+        ranked = _ranked(task, pool, near, seed, result)
     with clock.on("verify"):
         wrong = _verify(task, [s for s, _ in ranked], verify, small, workers, result, say)
     with clock.on("compile"):
         right = [(s, v) for s, v in ranked if s.key not in wrong]
-        _compile(task, right, keep, workers, cache, result, say)
+        order = diverse(task, [s for s, _ in right], keep)
+        _compile(task, right, order, keep, workers, cache, result, say)
     with clock.on("bound"):
         result.kernels = _bounded(task, result)
     if not result.kernels:
@@ -168,9 +176,52 @@ def prepare(
     return result
 
 
-def _ranked(task: Task, pool: int, seed: int, result: Prepared) -> list[tuple[Schedule, float]]:
+def neighbours(task: Task, count: int, seed: int = 0) -> list[Schedule]:
+    """Up to ``count`` legal schedules near the default: one knob has another value, of ordered ones the next, and
+    where that gives too few, two knobs."""
+    default = default_schedule(task)
+    space = get_template(default.template).space(task)
+    other = []
+    for knob, at in zip(space.knobs, space.indices(default), strict=True):
+        near = [v for n, v in enumerate(knob.values) if n != at and (not knob.ordered or abs(n - at) == 1)]
+        other += [(knob.name, v) for v in near]
+    one = [{name: v} for name, v in other]
+    two = [{a: x, b: y} for (a, x), (b, y) in itertools.combinations(other, 2) if a != b]
+    rng = random.Random(seed)
+    found: dict[str, Schedule] = {}
+    for changes in (one, two):
+        rng.shuffle(changes)
+        for change in changes:
+            if len(found) == count:
+                return list(found.values())
+            with contextlib.suppress(IllegalSchedule):
+                schedule = space.schedule({**default.values, **change})
+                found.setdefault(schedule.key, schedule)
+    return list(found.values())
+
+
+def diverse(task: Task, ranked: Sequence[Schedule], keep: int) -> list[int]:
+    """Numbers of the schedules beside the default in an order in which of the first ``keep`` at most half, rounded up,
+    share a value that the default does not have. Those that were passed over follow."""
+    default = default_schedule(task)
+    plain = set(default.values.items())
+    own = [set(s.values.items()) - plain for s in ranked]
+    left, chosen = [n for n, s in enumerate(ranked) if s != default], list[int]()
+    shared: Counter[tuple[str, Value]] = Counter()
+    while left and len(chosen) < keep:
+        most = len(chosen) // 2 + 1
+        at = next((n for n in left if all(shared[v] < most for v in own[n])), left[0])
+        shared.update(own[at])
+        left.remove(at)
+        chosen.append(at)
+    return chosen + left
+
+
+def _ranked(task: Task, pool: int, near: float, seed: int, result: Prepared) -> list[tuple[Schedule, float]]:
     """The sampled schedules that pass the gate, best first, one of each binary."""
-    sampled = [t.default(task) for t in templates_for(task)] + random_schedules(task, pool, seed)
+    sampled = [t.default(task) for t in templates_for(task)]
+    sampled += neighbours(task, round(near * pool), seed)
+    sampled += random_schedules(task, pool - len(sampled), seed)
     refusal = backend_for(task.target).refusal
     distinct: dict[str, Schedule] = {}
     refused: dict[str, int] = {}
@@ -247,24 +298,24 @@ def same_on(task: Task, schedule: Schedule) -> Schedule | None:
 
 
 def _compile(
-    task: Task, ranked: Sequence[tuple[Schedule, float]], keep: int, workers: int, cache: ArtifactCache,
-    result: Prepared, say: Say,
+    task: Task, ranked: Sequence[tuple[Schedule, float]], order: Sequence[int], keep: int, workers: int,
+    cache: ArtifactCache, result: Prepared, say: Say,
 ) -> None:  # fmt: skip
-    """Compile in order of rank until ``keep`` have passed the gate, and the default if it is not among them."""
+    """Compile in this order until ``keep`` have passed the gate, and the default."""
     verified = _verified(result)
     with Builder(task.target, workers=workers, cache=cache, emulated=result.emulated) as builder:
         result.compiler, result.flags = builder.toolchain.version, tuple(builder.toolchain.flags)
-        say("compiling", 0, min(keep, len(ranked)))
+        say("compiling", 0, min(keep, len(order)))
         at = 0
-        while at < len(ranked) and len(result.kernels) < keep:
-            group = ranked[at : at + max(2 * workers, 4)]
-            candidates = [Candidate(task, s) for s, _ in group]
+        while at < len(order) and len(result.kernels) < keep:
+            group = order[at : at + max(2 * workers, 4)]
+            candidates = [Candidate(task, ranked[n][0]) for n in group]
             built: list[Built] = builder.build(candidates)
-            for n, (c, b) in enumerate(zip(candidates, built, strict=True)):
+            for n, c, b in zip(group, candidates, built, strict=True):
                 if isinstance(b, Artifact) and len(result.kernels) < keep:
-                    result.kernels.append(PreparedKernel(at + n, group[n][1], c, b, _decisions(c.schedule) in verified))
+                    result.kernels.append(PreparedKernel(n, ranked[n][1], c, b, _decisions(c.schedule) in verified))
             at += len(group)
-            say("compiling", len(result.kernels), min(keep, len(ranked)))
+            say("compiling", len(result.kernels), min(keep, len(order)))
         _default(task, ranked, builder, result, verified)
         counts = builder.gate_counts().to_json()
     before = result.gate["before"]
@@ -274,10 +325,8 @@ def _compile(
 def _default(
     task: Task, ranked: Sequence[tuple[Schedule, float]], builder: Builder, result: Prepared, verified: set[Any]
 ) -> None:
-    """Compile the default schedule behind those that rank better, or note why it is left out."""
+    """Compile the default schedule, or note why it is left out."""
     default = default_schedule(task)
-    if any(k.candidate.schedule == default for k in result.kernels):
-        return
     at = next((n for n, (s, _) in enumerate(ranked) if s == default), None)
     if at is None:
         result.notes.append("the default schedule is not among the kernels: it was refused, or found wrong")

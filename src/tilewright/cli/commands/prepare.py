@@ -40,6 +40,13 @@ VERIFY_SECONDS = 20.0
 )
 @click.option("--pool", type=click.IntRange(min=1), default=512, show_default=True, help="Schedules to rank.")
 @click.option(
+    "--near",
+    type=click.FloatRange(0.0, 1.0),
+    default=0.5,
+    show_default=True,
+    help="Share of them that are neighbours of the default, by one or two knobs.",
+)
+@click.option(
     "--verify", type=click.IntRange(min=0), default=4, show_default=True, help="Kernels to run on the emulator."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -47,7 +54,7 @@ VERIFY_SECONDS = 20.0
 @json_option
 def command(
     op: str, params: tuple[str, ...], dtype: str | None, target: str | None, device: str, out: str, keep: int,
-    pool: int, verify: int, seed: int, jobs: int | None, as_json: bool,
+    pool: int, near: float, verify: int, seed: int, jobs: int | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Rank schedules for a GPU, check some on the emulator, and compile a shortlist; no GPU is needed.
 
@@ -78,7 +85,7 @@ def command(
 
     try:
         prepared = prepare(
-            task, Path(out), keep=keep, pool=pool, verify=verify, small=small, seed=seed, workers=workers,
+            task, Path(out), keep=keep, pool=pool, verify=verify, small=small, near=near, seed=seed, workers=workers,
             emulated=device == EMULATOR, say=say,
         )  # fmt: skip
     except KeyboardInterrupt:
