@@ -29,10 +29,11 @@ sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).resolve().parent)]
 
 from acceptance.children import Children, Job  # noqa: E402
 from acceptance.comparing import changed, compared, rows_of  # noqa: E402
-from acceptance.rows import AGAIN, Row, Rows, Teller, line_of, read, wrong  # noqa: E402
+from acceptance.rows import AGAIN, SPOILT, Row, Rows, Teller, line_of, read, wrong  # noqa: E402
 from acceptance.shapes import ODD, label_of, timed, tuned  # noqa: E402
 from acceptance.world import World  # noqa: E402
 from cuda_cases import Shape  # noqa: E402
+from tilewright.backends.driver import DeviceError  # noqa: E402
 from tilewright.backends.toolchain import CompileError, Rejected  # noqa: E402
 from tilewright.core import TilewrightError  # noqa: E402
 
@@ -135,6 +136,8 @@ def work(options: argparse.Namespace) -> int:
                         tell.row(name, "failed", message=line_of(e))
                     except TilewrightError as e:
                         tell.row(name, "skipped", message=line_of(e))
+                        if isinstance(e, DeviceError) and e.sticky:
+                            return SPOILT
     except TilewrightError as e:
         tell.row(todo[0], "skipped", message=line_of(e))
     return 0

@@ -307,6 +307,14 @@ def test_a_child_that_waits_for_others_gives_signs_of_life(
     assert signs.count("{}") >= 3
 
 
+def test_rows_of_another_device_are_not_done(tmp_path: Path) -> None:
+    for device in ("NVIDIA H100", "NVIDIA H200"):
+        found = rows.Rows(tmp_path / "rows.jsonl", {"device": device})
+        assert not found.done("a")
+        found.add({"id": "a", "state": "right"})
+        assert found.done("a")
+
+
 def test_a_dying_child_costs_one_row(tmp_path: Path) -> None:
     found = follow(tmp_path, ("a", ""), ("b", "die"), ("c", "spoil"), ("d", "stop"), ("e", ""))
     assert {k: r["state"] for k, r in found.items()} == {

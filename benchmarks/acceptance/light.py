@@ -9,7 +9,8 @@ import contextlib
 import gc
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from tilewright.tuner.prepare import diverse, prepare, write
 
 KERNEL_SECONDS = 0.1
 """Of samples for each kernel, and each library, by itself."""
+TRIES = 3
+"""Samples of each library by itself, at least."""
 TURNS_SECONDS = 1.2
 """Of samples in turns."""
 POOL = 32
@@ -128,7 +131,12 @@ def light(world: World, tell: Teller, shape: Shape, wanted: Wanted, rows: Sequen
         tell.row(f"light/{label}/libraries", "skipped", message=problem)
         _in_a_child(world, tell, task, items)
         return
-    operands = Operands(world, task)
+    with operands_of(world, task) as operands:
+        _timed(world, tell, operands, items, rows)
+
+
+def _timed(world: World, tell: Teller, operands: Operands, items: Sequence[Item], rows: Sequence[Row]) -> None:
+    """Each kernel by itself, then the default and the fastest in turns with the strongest library."""
     times = {r["id"]: float(r["us"]) for r in rows if "us" in r}
     for item in items:
         _kernel(world, tell, operands, item, times)
@@ -137,20 +145,22 @@ def light(world: World, tell: Teller, shape: Shape, wanted: Wanted, rows: Sequen
         best = min(timed, key=lambda x: times[_name(x)])
         rival = _strongest(world, tell, operands)
         if rival is not None:
-            default = next((x for x in timed if x[0].schedule == default_schedule(task)), best)
+            default = next((x for x in timed if x[0].schedule == default_schedule(operands.task)), best)
             sides = {"default": default, "best": best} if best is not default else {"default": default}
             in_turns_with(world, tell, operands, sides, rival)
-    del operands
-    release(world)
 
 
-def release(world: World) -> None:
-    """Give memory of tensors and graphs back before the next shape."""
-    gc.collect()
-    if not world.emulated:
-        import torch
-
-        torch.cuda.empty_cache()
+@contextmanager
+def operands_of(world: World, task: Task) -> Iterator[Operands]:
+    """Operands, whose memory is given back before the next shape, with that of graphs and libraries."""
+    operands = Operands(world, task)
+    try:
+        yield operands
+    finally:
+        operands.clear()
+        gc.collect()
+        if not world.emulated:
+            operands.torch.cuda.empty_cache()
 
 
 def _name(item: Item) -> str:
@@ -187,11 +197,17 @@ def _kernel(world: World, tell: Teller, operands: Operands, item: Item, times: d
                 [samples] = in_turns([mine], _seconds(world, KERNEL_SECONDS))
             seconds = statistics.median(samples)
         times[name] = 1e6 * seconds
+        fast = speed(world, operands.task, seconds, during)
         tell.row(
-            name, "measured", us=1e6 * seconds, error=None if math.isnan(error) else error,
+            name, "measured", summary=_said(times[name], fast), us=times[name], error=None if math.isnan(error) else error,
             checked="PyTorch" if reference.known(workload) else "the reference",
-            **speed(world, operands.task, seconds, during), **facts,
+            **fast, **facts,
         )  # fmt: skip
+
+
+def _said(us: float, fast: dict[str, Any]) -> str:
+    share, clock = fast["share_at_clock"], fast["during"].get("sm_hz")
+    return f"{us:.1f} us" + (f", {share:.0%} of the peak at {clock / 1e6:.0f} MHz" if share and clock else "")
 
 
 def _in_a_child(world: World, tell: Teller, task: Task, items: Sequence[Item]) -> None:
@@ -221,19 +237,18 @@ def _strongest(world: World, tell: Teller, operands: Operands, part: str = "ligh
     if not calls:
         tell.row(f"{part}/{label}/libraries", "note", message="PyTorch has no call for it", shape=label)
     for rival, call in calls.items():
-        name = f"{part}/{label}/rival/{rival}"
-        tell.at(name, rival=rival, shape=label)
-        try:
-            [samples] = in_turns([timer(operands, call)], _seconds(world, KERNEL_SECONDS))
-        except Exception as e:  # what a library does not compute
-            said = f"{rival}: {line_of(e)}"[:300]
-            tell.row(name, "refused", message=said, rival=rival, shape=label, op=operands.workload.op)
-            world.context.synchronize()
-            continue
-        seconds = statistics.median(samples)
-        tell.row(name, "measured", summary=f"{1e6 * seconds:.1f} us", their_us=1e6 * seconds, rival=rival, shape=label)
-        if seconds < best:
-            best, fastest = seconds, (rival, call)
+        name, facts = f"{part}/{label}/rival/{rival}", {"rival": rival, "shape": label, "op": operands.workload.op}
+        with tell.unit(name, world.context, **facts):
+            try:
+                [samples] = in_turns([timer(operands, call)], _seconds(world, KERNEL_SECONDS), TRIES)
+            except Exception as e:  # what a library does not compute
+                tell.row(name, "refused", message=f"{rival}: {line_of(e)}"[:300], **facts)
+                world.context.synchronize()
+                continue
+            us = 1e6 * statistics.median(samples)
+            tell.row(name, "measured", summary=f"{us:.1f} us", their_us=us, **facts)
+            if us < best:
+                best, fastest = us, (rival, call)
     return fastest
 
 
@@ -264,12 +279,11 @@ def in_turns_with(
 
 def beside_libraries(world: World, tell: Teller, task: Task, item: Item, choice: str, part: str) -> None:
     """One kernel in turns with the strongest library."""
-    operands = Operands(world, task)
-    rival = _strongest(world, tell, operands, part)
-    if rival is not None:
-        in_turns_with(world, tell, operands, {choice: item}, rival, part)
-    del operands
-    release(world)
+    with operands_of(world, task) as operands:
+        rival = _strongest(world, tell, operands, part)
+        if rival is not None:
+            in_turns_with(world, tell, operands, {choice: item}, rival, part)
+            del rival
 
 
 def beside_triton(world: World, tell: Teller, shape: Shape, wanted: Wanted, rows: Sequence[Row]) -> None:
@@ -278,17 +292,16 @@ def beside_triton(world: World, tell: Teller, shape: Shape, wanted: Wanted, rows
     times = {r["id"]: float(r["us"]) for r in rows if "us" in r}
     task = Task(shape.workload, world.target)
     timed = [x for x in items_of(world, tell, task, wanted) if _name(x) in times]
-    operands = Operands(world, task)
-    call = rivals.triton(operands)
-    if call is None:
-        tell.row(f"triton/{label}", "note", message="there is no kernel of Triton's here")
-    elif not timed:
+    if not timed:
         tell.row(f"triton/{label}", "skipped", message="no kernel of ours was measured")
-    else:
-        best = min(timed, key=lambda x: times[_name(x)])
-        in_turns_with(world, tell, operands, {"best": best}, ("triton", call), "triton")
-    del operands
-    release(world)
+        return
+    best = min(timed, key=lambda x: times[_name(x)])
+    with operands_of(world, task) as operands:
+        call = rivals.triton(operands)
+        if call is None:
+            tell.row(f"triton/{label}", "note", message="there is no kernel of Triton's here")
+        else:
+            in_turns_with(world, tell, operands, {"best": best}, ("triton", call), "triton")
 
 
 def _seconds(world: World, seconds: float) -> float:

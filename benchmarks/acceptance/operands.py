@@ -64,7 +64,7 @@ class Operands:
 
         torch.backends.cuda.matmul.allow_tf32 = task.workload.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = task.workload.precision == "tf32"
-        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.benchmark = False  # for float64; libraries choose by it
         if world.emulated:
             torch.set_num_threads(1)
         self.torch: Any = torch
@@ -78,6 +78,12 @@ class Operands:
         self.inputs = [self._draw() for _ in range(self.sets)]
         kind = getattr(torch, task.workload.output.dtype)
         self.outputs = [torch.empty(task.workload.output.shape, dtype=kind, device=self.where) for _ in self.inputs]
+
+    def clear(self) -> None:
+        """Let go of all tensors."""
+        self.inputs.clear()
+        self.outputs.clear()
+        self.__dict__.pop("_cases", None)
 
     def _draw(self, reach: int | None = None, lengths: bool = False) -> list[Any]:
         """Inputs: normal where they are real, or whole numbers from ``-reach`` to ``reach``. Whole ones are indices,

@@ -22,6 +22,7 @@ def has_rival(workload: Workload) -> bool:
 def libraries(x: Operands) -> dict[str, Call]:
     """PyTorch's libraries by name, each way in which a user would call them; none where it has no such call."""
     torch, workload = x.torch, x.workload
+    torch.backends.cudnn.benchmark = True
     if not has_rival(workload):
         return {}
     if workload.op == "scaled_mm":

@@ -24,7 +24,7 @@ SAMPLE = 2e-3
 """Seconds that a sample takes at least, about."""
 MOST_LAUNCHES = 400
 SAMPLES = 9
-"""At least, for a median or a ratio."""
+"""For a median or a ratio, at least."""
 MOST_SAMPLES = 201
 LOOK = 0.01
 """Seconds between two looks at the clock."""
@@ -70,14 +70,14 @@ def _wall(call: Call, sets: int) -> float:
     return (time.perf_counter() - began) / sets
 
 
-def in_turns(timers: Sequence[Timer], seconds: float) -> list[list[float]]:
+def in_turns(timers: Sequence[Timer], seconds: float, least: int = SAMPLES) -> list[list[float]]:
     """Samples of each side, interleaved, their order alternating, for about ``seconds``; the first rounds warm up."""
     for _ in range(2):
         for side in timers:
             side()
     samples: list[list[float]] = [[] for _ in timers]
     end = time.monotonic() + seconds
-    while len(samples[0]) < SAMPLES or (time.monotonic() < end and len(samples[0]) < MOST_SAMPLES):
+    while len(samples[0]) < least or (time.monotonic() < end and len(samples[0]) < MOST_SAMPLES):
         sides = list(zip(timers, samples, strict=True))
         for side, found in sides[:: -1 if len(samples[0]) % 2 else 1]:
             found.append(side())
