@@ -176,15 +176,19 @@ def _planned(plan: _Plan, output: int, expected: Expected, tensor: Tensor) -> bo
         return False
     lows = [b[0].reshape(-1) for b in bounds if b is not None]
     highs = [a if b[1] is b[0] else b[1].reshape(-1) for a, b in zip(lows, bounds, strict=True) if b is not None]
-    low = np.concatenate(lows).astype(kind, copy=False)
+    low = _joined(lows).astype(kind, copy=False)
     points = all(a is b for a, b in zip(lows, highs, strict=True))
-    high = low if points else np.concatenate(highs).astype(kind, copy=False)
+    high = low if points else _joined(highs).astype(kind, copy=False)
     whole = len(lows) == 1 and low.size == size
     places = None if whole else np.concatenate([_places(i, tensor.shape) for i in expected.intervals])
     given = (plan.add(low), plan.add(high), plan.add(places), ("int64", low.size), table)
     plan.launches.append(_Launch(f"tw_check_{name}", output, _blocks(low.size), given))
     p = expected.projection
     return p is None or _projected(plan, output, p, tensor, f"tw_project_{name}", table)
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _projected(
