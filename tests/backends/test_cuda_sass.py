@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,21 +113,22 @@ def test_what_an_instruction_is(opcode: str, kind: str, unit: str, work: int) ->
 
 
 @pytest.mark.parametrize(
-    ("opcode", "operands", "shared", "loaded"),
+    ("opcode", "operands", "passes", "loaded"),
     [
-        ("LDSM.16.M88.4", "", 512, 0),
-        ("LDSM.16.MT88", "", 128, 0),
-        ("LDS.128", "", 512, 0),
-        ("STS.U8", "", 32, 0),
-        ("LDGSTS.E.BYPASS.128", "", 512, 512),
+        ("LDSM.16.M88.4", "", 4, 0),
+        ("LDSM.16.MT88", "", 1, 0),
+        ("LDS.128", "", 1, 0),
+        ("STS.U8", "", 1, 0),
+        ("STS.128", "", 4, 0),
+        ("LDGSTS.E.BYPASS.128", "", 4, 512),
         ("LDG.E", "", 0, 128),
-        ("HGMMA.64x256x16.F32", "R24, gdesc[UR8], R24", 256 * 16 * 2 // 4, 0),
-        ("HGMMA.64x256x16.F32", "R24, gdesc[UR8], gdesc[UR10], R24", (256 + 64) * 16 * 2 // 4, 0),
+        ("HGMMA.64x256x16.F32", "R24, gdesc[UR8], R24", 256 * 16 * 2 / 4 / 128, 0),
+        ("HGMMA.64x256x16.F32", "R24, gdesc[UR8], gdesc[UR10], R24", (256 + 64) * 16 * 2 / 4 / 128, 0),
     ],
 )
-def test_what_an_instruction_moves(opcode: str, operands: str, shared: int, loaded: int) -> None:
+def test_what_an_instruction_moves(opcode: str, operands: str, passes: float, loaded: int) -> None:
     x = Instruction(opcode, operands)
-    assert (x.shared_bytes, x.loaded_bytes) == (shared, loaded)
+    assert (x.shared_passes, x.loaded_bytes) == (passes, loaded)
 
 
 def test_clocks_of_a_loop() -> None:
@@ -234,9 +236,35 @@ def test_what_is_estimated_of_loops_is_what_their_machine_code_gives(variant: st
     assert estimate(w, "fp16", 1e13, target).by == "shared"
 
 
-def test_the_last_round_of_blocks_counts_whole() -> None:
-    found = bound(code(*["HMMA.16816.F32"] * 64), work(blocks=109), archs.target("sm_80"))
+def test_the_multiprocessor_with_most_blocks_ends_last() -> None:
+    loop, target = code(*["HMMA.16816.F32"] * 64), archs.target("sm_80")
+    found = bound(loop, work(blocks=109), target)
     assert (found.by, found.share) == ("waves", pytest.approx(109 / 216))
+    for blocks, most in ((50, 1), (2 * 108 + 1, 3)):  # however many fit: one that has few is not as slow as a full one
+        held = bound(loop, replace(work(blocks=blocks), resident=8), target)
+        assert (held.by, held.share) == ("waves", pytest.approx(blocks / (most * 108)))
+    masked = bound(loop, replace(work(blocks=109), even=False), target)
+    assert (masked.by, masked.share) == ("tensor", pytest.approx(1.0))
+
+
+def test_warps_of_blocks_that_come_and_go_fill_all_schedulers() -> None:
+    loop = code(*["HMMA.16816.F32"] * 64).instructions
+    each = {
+        n: loop_cycles(loop, threads=32 * warps, resident=n, variant="sm_80")["tensor"] / warps
+        for n, warps in ((1, 5), (2, 5), (17, 1))
+    }
+    assert each == {1: pytest.approx(8 / 5 * 128), 2: 128.0, 17: 128.0}
+
+
+def test_operands_that_lanes_share_are_read_once_a_warp() -> None:
+    """Loads of 16 bytes take one pass where all lanes read one address, and as many as their bytes need elsewhere."""
+    loop, blocks = code(*["LDS.128"] * 16, *["FFMA"] * 64), 132 * 4
+    needs = 2.0 * 4 * 32 * 64 * 100 * blocks
+    work = Work(blocks, 128, 1, needs, 0.0)
+    target = archs.target("sm_90a")
+    assert bound(loop, work, target).busy["shared"] == pytest.approx(4 * 100 * 4 * 16)
+    read = 4 * 100 * 16 * 3 * 128.0 * blocks
+    assert bound(loop, replace(work, read_bytes=read), target).busy["shared"] == pytest.approx(4 * 100 * 4 * 16 * 3)
 
 
 def test_blocks_that_ask_for_more_than_the_second_level_cache_gives_are_bound_by_it() -> None:

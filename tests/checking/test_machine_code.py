@@ -22,7 +22,7 @@ from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
 from tilewright.backends.cuda.sass import NoDisassembler, find_disassembler
 from tilewright.checking.check import subject_of
 from tilewright.checking.machine_code import KernelCost, costs, costs_together
-from tilewright.core import Candidate, Task, UsageError, Value
+from tilewright.core import Candidate, Schedule, Task, UsageError, Value
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, get_template
 
@@ -145,6 +145,36 @@ def test_main_loops_are_as_they_were(case: str, read: Read, nvrtc: str, update_g
     if table["compiler"] != nvrtc:
         pytest.skip(f"the table is of {table['compiler']}, not of {nvrtc}")
     assert found == table["kernels"][case], "better: pytest --update-golden; worse: find out why"
+
+
+MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "gpu_h200" / "first-light.jsonl"
+SEEN = (
+    "dd150cb5bf23", "6fcae21386b4", "9abe24ce1548", "5b50409218f4", "9e21440cdf50", "b03ae5c64a75", "a7cae2d3e031",
+    "daaa9f4e4bae",
+)  # fmt: skip
+"""Kernels by the end of their rows' names: of float32, whose threads share operands; with few blocks; of bfloat16 near
+the peak; of causal attention."""
+
+
+def test_no_kernel_was_measured_to_be_faster_than_its_bound(nvrtc: str) -> None:
+    """On an H200, whose limits are the target's. Schedules of templates that have changed since are left out."""
+    target = archs.target("sm_90a")
+    rows = [r for r in map(json.loads, MEASURED.read_text().splitlines()) if r["id"].split("/")[-1] in SEEN]
+    candidates = {}
+    for row in rows:
+        op, *pairs = row["id"].split("/")[1].split()
+        params = {k: json.loads(v.lower()) if v[0] in "TF0123456789" else v for k, v in (p.split("=") for p in pairs)}
+        task, schedule = Task(get_operator(op).workload(**params), target), Schedule.from_json(row["schedule"])
+        if get_template(schedule.template).version == schedule.version:
+            candidates[row["id"]] = Candidate(task, schedule)
+    if not candidates:
+        pytest.skip("every template has changed since it was measured")
+    found = works(candidates)
+    for row in rows:
+        cost = found.get(row["id"])
+        if cost is not None and cost.bound is not None:
+            least = cost.bound.cycles / float(target.limit["clock_hz"]) * 1e6
+            assert 0.4 * row["us"] < least < row["us"], (row["id"], cost.bound.by)
 
 
 def test_products_may_come_close_to_the_peak(read: Read) -> None:

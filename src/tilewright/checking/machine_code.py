@@ -9,13 +9,14 @@ from math import prod
 from typing import Any
 
 from tilewright.backends.cuda import ptxas
-from tilewright.backends.cuda.bound import Bound, Work, bound
+from tilewright.backends.cuda.bound import Bound, Work, bound, multiplies
 from tilewright.backends.cuda.build import flags, resources_of
 from tilewright.backends.cuda.nvrtc import find_nvrtc
-from tilewright.backends.cuda.sass import Code, classes, disassemble
+from tilewright.backends.cuda.sass import PASS, Code, classes, disassemble
 from tilewright.checking.check import Subject, subject_of
 from tilewright.checking.cost import tensor_bytes
 from tilewright.core import Candidate, Task, TilewrightError, UsageError
+from tilewright.kernels.arithmetic import arithmetic
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda.static import blocks_per_sm
@@ -46,7 +47,7 @@ class KernelCost:
                 "instructions": len(loop),
                 "mma": matrix,
                 "per_mma": len(loop) / matrix if matrix else None,
-                "shared_bytes_per_mma": sum(x.shared_bytes for x in loop) / matrix if matrix else None,
+                "shared_bytes_per_mma": PASS * sum(x.shared_passes for x in loop) / matrix if matrix else None,
                 "classes": classes(loop),
             },
             "bound": None
@@ -111,6 +112,7 @@ def _of_subject(
     subject: Subject, codes: Mapping[str, Code], resources: Mapping[str, Mapping[str, Any]]
 ) -> tuple[KernelCost, ...]:
     main = max(subject.symbols, key=lambda s: _arithmetic(codes[s], subject))
+    several = sum(multiplies(codes[s].usual_loop) for s in subject.symbols) > 1
     return tuple(
         KernelCost(
             name=s,
@@ -118,7 +120,7 @@ def _of_subject(
             registers=int(resources[s]["registers"]),
             spills=int(resources[s]["spill_bytes"]),
             code=codes[s],
-            bound=bound(codes[s], _work(subject, s, resources[s]), subject.target) if s == main else None,
+            bound=bound(codes[s], _work(subject, s, resources[s], several), subject.target) if s == main else None,
         )
         for s in subject.symbols
     )
@@ -139,11 +141,15 @@ def _arithmetic(code: Code, subject: Subject) -> tuple[int, int]:
     return matrix * blocks * threads, sum(x.multiply_adds for x in loop) * blocks * threads
 
 
-def _work(subject: Subject, symbol: str, resources: Mapping[str, Any]) -> Work:
+def _work(subject: Subject, symbol: str, resources: Mapping[str, Any], several: bool) -> Work:
+    """``several``: more than one of the subject's kernels multiplies, and which product is whose is not known: each has
+    as much work as the smallest one."""
+    needed = arithmetic(subject.workload.program)
+    flops = 2 * min(needed.products, default=0.0) if several else needed.flops
     blocks, threads, shared = _launched(subject, symbol)
     taken = int(resources["registers"]), shared + int(resources["shared_bytes"])
     resident = max(1, blocks_per_sm(subject.target, threads, *taken))
-    asked = 0.0
+    asked = read = 0.0
     if subject.schedule is not None:
         task = Task(subject.workload, subject.target)
         static = get_template(subject.schedule.template).static(task, subject.schedule)
@@ -152,12 +158,15 @@ def _work(subject: Subject, symbol: str, resources: Mapping[str, Any]) -> Work:
         # Persistent blocks walk over as many tiles as there would be blocks.
         tiles = known.get("waves", 0) * known.get("blocks_per_sm", 0) * int(subject.target.limit["sms"])
         blocks = max(blocks, round(tiles))
-        asked = known.get("global_bytes", 0.0)
+        asked = known.get("global_bytes", 0.0) * needed.share
+        read = known.get("shared_bytes_per_flop", 0.0) * flops
     return Work(
         blocks=blocks,
         threads=threads,
         resident=resident,
-        flops=float(subject.workload.flops),
+        flops=flops,
         moved_bytes=float(tensor_bytes(subject.workload)),
         asked_bytes=asked,
+        read_bytes=read,
+        even=needed.share == 1,
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from tilewright.backends.cuda.bound import Bound, Work, estimate
 from tilewright.core import Task
+from tilewright.kernels.arithmetic import arithmetic
 from tilewright.kernels.speed import compulsory_bytes
 
 _MATRIX = {"float32": "tf32", "float16": "fp16", "bfloat16": "fp16"}
@@ -34,15 +35,18 @@ def least_cycles(task: Task, static: Mapping[str, float]) -> float | None:
 def estimated(task: Task, static: Mapping[str, float]) -> Bound:
     """The bound of a schedule of a CUDA task; ``static`` as its template gives it."""
     dtype, workload = operand_dtype(task), task.workload
+    needed = arithmetic(workload.program)
+    flops = needed.flops or float(workload.flops)  # where data decides, as if all were needed
     resident = int(static["blocks_per_sm"])
     work = Work(
         blocks=max(1, round(static["waves"] * resident * int(task.target.limit["sms"]))),
         threads=int(static["threads"] - static["copy_threads"]),
         resident=resident,
-        flops=float(workload.flops),
+        flops=flops,
         moved_bytes=compulsory_bytes(workload),
-        asked_bytes=static["global_bytes"],
+        asked_bytes=static["global_bytes"] * (needed.share or 1.0),
+        even=needed.share in (0, 1),
     )
     unit = _MATRIX.get(dtype, "int8") if static["tensor_core"] else _ORDINARY.get(dtype, "fp32")
-    read = static["shared_bytes_per_flop"] * workload.flops
+    read = static["shared_bytes_per_flop"] * flops
     return estimate(work, unit, read, task.target, warpgroups=static["copy_threads"] > 0)

@@ -12,7 +12,7 @@ _BY = {
     "tensor": "matrix units", "fma": "arithmetic units", "issue": "the instructions that are issued",
     "registers": "the banks of registers", "mufu": "the unit of transcendental functions",
     "shared": "shared memory", "l2": "the second-level cache", "dram": "memory",
-    "waves": "blocks that do not fill the last round",
+    "waves": "blocks that some multiprocessors have more of",
 }  # fmt: skip
 
 

@@ -8,17 +8,15 @@ beside it in ``tilewright check --sass --profile``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from tilewright.backends.cuda.archs import ARCHITECTURES
-from tilewright.backends.cuda.sass import WARP, Code, Instruction, bank_reads
+from tilewright.backends.cuda.sass import PASS, WARP, Code, Instruction, bank_reads
 from tilewright.core import Target
 
 SCHEDULERS = 4
 """Instructions that a multiprocessor issues a clock: CUDA C++ Programming Guide, "SIMT Architecture"."""
-SHARED_BYTES = 128
-"""Bytes a clock between a multiprocessor and its shared memory: the same guide, "Shared Memory"."""
 L2_BYTES = 64
 """Bytes a clock from the second-level cache to a multiprocessor (Jia and others, arXiv:1804.06826, table 3.1)."""
 SPECIAL = 16
@@ -40,8 +38,10 @@ _PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4}
 @dataclass(frozen=True)
 class Work:
     """One launch and what it computes: blocks (where they walk over tiles, tiles), threads a block that compute,
-    blocks that a multiprocessor holds at once, operations of the task (0: not counted), bytes that must move between
-    memory and the device at least, and bytes that blocks ask for (0: those that the instructions tell)."""
+    blocks that a multiprocessor holds at once, operations of its multiply-adds (0: not counted), bytes that must move
+    between memory and the device at least, bytes that blocks ask for (0: those that the instructions tell), and those
+    that warps read from shared memory, each once a warp (0: as the instructions tell). ``even``: blocks take equally
+    long."""
 
     blocks: int
     threads: int
@@ -49,13 +49,15 @@ class Work:
     flops: float
     moved_bytes: float
     asked_bytes: float = 0.0
+    read_bytes: float = 0.0
+    even: bool = True
 
 
 @dataclass(frozen=True)
 class Bound:
     """``cycles`` that a kernel takes at least, by which resource (``tensor``, ``fma``, ``registers``, ``mufu``,
-    ``issue``, ``shared``, ``l2``, ``dram``, ``waves``: blocks that do not fill the last round), and the ``share`` of
-    the arithmetic peak that this leaves. ``loop``: clocks of each resource for one iteration of the main loop of one
+    ``issue``, ``shared``, ``l2``, ``dram``, ``waves``: some multiprocessors have more blocks), and the ``share`` of the
+    arithmetic peak that this leaves. ``loop``: clocks of each resource for one iteration of the main loop of one
     block. ``busy``: clocks that the whole kernel keeps each resource busy, on average of the multiprocessors."""
 
     by: str
@@ -78,7 +80,7 @@ def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, vari
         "registers": warps * max(bank_reads(loop)) / BANK_READS / SCHEDULERS * level,
         "mufu": warps * sum(x.special for x in loop) / SPECIAL * level,
         "issue": warps * len(loop) / SCHEDULERS * level,
-        "shared": warps * sum(x.shared_bytes for x in loop) / SHARED_BYTES,
+        "shared": warps * sum(x.shared_passes for x in loop),
         "l2": warps * sum(x.loaded_bytes for x in loop) / L2_BYTES,
     }
 
@@ -86,15 +88,21 @@ def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, vari
 def bound(code: Code, work: Work, target: Target) -> Bound:
     """The bound of one kernel; its main loop counts where that holds the multiply-adds of the task."""
     loop = code.usual_loop
+    work = replace(work, resident=min(work.resident, _fullest(work, target)))
     spent = loop_cycles(loop, work.threads, work.resident, target.variant)
     inside = sum(x.multiply_adds for x in loop) * ceil(work.threads / WARP)
     arithmetic = "tensor" if spent["tensor"] else "fma"
-    if not work.flops or not (spent["tensor"] or _multiplies(loop)):
+    if not work.flops or not multiplies(loop):
         dram = _dram(work, target)
         return Bound("dram", dram, 0.0, spent, {"dram": dram})
     unit = next(x.unit for x in loop if x.multiply_adds and (x.kind == "tensor") == (arithmetic == "tensor"))
     trips = work.flops / 2 / (inside * work.blocks)
-    return _least({name: trips * c for name, c in spent.items()}, spent, unit, work, target)
+    each = {name: trips * c for name, c in spent.items()}
+    if arithmetic == "fma":
+        # Loads of operands, whose lanes share addresses, are counted as one pass: what they read may take more.
+        loads = ceil(work.threads / WARP) * sum(x.opcode.startswith("LDS") for x in loop)
+        each["shared"] += max(0.0, work.read_bytes / work.blocks / PASS - trips * loads)
+    return _least(each, spent, unit, work, target)
 
 
 def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgroups: bool = False) -> Bound:
@@ -103,10 +111,10 @@ def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgro
     and the bytes of ``work``. What else is executed is not known, so that the machine code may need more."""
     tensor = unit in ("fp16", "tf32", "int8")
     rate = _rate(unit, target.variant, tensor and not warpgroups)
-    level = _level(work.threads, work.resident)
+    level = _level(work.threads, min(work.resident, _fullest(work, target)))
     each = {
         "tensor" if tensor else "fma": work.flops / 2 / work.blocks / rate * level,
-        "shared": shared_bytes / work.blocks / SHARED_BYTES,
+        "shared": shared_bytes / work.blocks / PASS,
         "l2": 0.0,
     }
     return _least(each, {}, unit, work, target)
@@ -115,7 +123,6 @@ def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgro
 def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work: Work, target: Target) -> Bound:
     """The bound of blocks that take ``each`` clocks of a multiprocessor, by resource."""
     sms = int(target.limit["sms"])
-    rounds = ceil(work.blocks / (work.resident * sms))
     of_device = {"l2": work.asked_bytes / (L2_BYTES * sms), "dram": _dram(work, target)}  # however blocks are dealt
 
     def clocks(blocks: float) -> dict[str, float]:
@@ -123,7 +130,8 @@ def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work
         own = {name: blocks * c for name, c in each.items()}
         return {name: max(own.get(name, 0.0), of_device.get(name, 0.0)) for name in (*own, "dram")}
 
-    fullest, busy = clocks(rounds * work.resident), clocks(work.blocks / sms)
+    busy = clocks(work.blocks / sms)
+    fullest = clocks(_fullest(work, target)) if work.even else busy
     by = max(fullest, key=lambda name: fullest[name])
     most = max(fullest[by], 1.0)
     if most > 1.05 * max(busy.values()):
@@ -136,11 +144,17 @@ def _dram(work: Work, target: Target) -> float:
     return work.moved_bytes / float(target.limit["bandwidth"]) * float(target.limit["clock_hz"])
 
 
+def _fullest(work: Work, target: Target) -> int:
+    """Blocks of the multiprocessor that has most."""
+    return ceil(work.blocks / int(target.limit["sms"]))
+
+
 def _level(threads: int, resident: int) -> float:
     """How unevenly warps lie on the four schedulers, each with matrix and arithmetic units of its own: 1 where they
-    fill all."""
-    every = ceil(threads / WARP) * resident
-    return ceil(every / SCHEDULERS) * SCHEDULERS / every
+    fill all. Of several blocks one may end and another begin while others run, so that all have work."""
+    warps = ceil(threads / WARP)
+    alone = ceil(warps / SCHEDULERS) if resident == 1 else 1
+    return max(1.0, alone * SCHEDULERS / (warps * resident))
 
 
 def _rate(unit: str, variant: str, of_warps: bool = False) -> float:
@@ -150,6 +164,8 @@ def _rate(unit: str, variant: str, of_warps: bool = False) -> float:
     return rate * WARP_MMA if of_warps and variant.startswith("sm_90") else rate
 
 
-def _multiplies(loop: tuple[Instruction, ...]) -> bool:
-    """Whether multiply-adds are most of a loop: it is a product's, no chain of functions."""
+def multiplies(loop: tuple[Instruction, ...]) -> bool:
+    """Whether a loop is a product's, no chain of functions: it has matrix instructions, or is mostly multiply-adds."""
+    if any(x.kind == "tensor" for x in loop):
+        return True
     return 2 * sum(1 for x in loop if x.multiply_adds) > len(loop)

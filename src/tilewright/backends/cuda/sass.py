@@ -25,6 +25,8 @@ _VARIABLE = "TILEWRIGHT_NVDISASM"
 _HINT = f"pip install 'tilewright[sass]', install the CUDA toolkit, or set {_VARIABLE} to the path of nvdisasm"
 DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.05
 WARP = 32
+PASS = 128
+"""Bytes that the banks of shared memory give or take in a clock: CUDA C++ Programming Guide, "Shared Memory"."""
 
 CLASSES: Mapping[str, str] = {
     "tensor": r"[HIDQBO](G)?MMA|UTC[A-Z]*MMA",
@@ -115,18 +117,23 @@ class Instruction:
         return tuple(self.operands.split(", ")[1:])
 
     @property
-    def shared_bytes(self) -> int:
-        """Bytes that it reads from or writes to shared memory, for a warp without conflicts."""
+    def shared_passes(self) -> float:
+        """Passes through the banks of shared memory (wavefronts, 128 bytes each), for a warp without conflicts.
+
+        Lanes that load (``LDS``) may all read the same address, which takes one.
+        """
         name, *rest = self.opcode.split(".")
         if name in ("LDSM", "STSM"):
-            return 128 * next((int(x) for x in rest if x in ("2", "4")), 1)
-        if name in ("LDS", "STS", "LDGSTS", "ATOMS"):
-            return _width(rest) * WARP
+            return next((int(x) for x in rest if x in ("2", "4")), 1)
+        if name in ("STS", "LDGSTS"):
+            return max(1, _width(rest) * WARP // PASS)
+        if name in ("LDS", "ATOMS"):
+            return 1
         if name.endswith("GMMA") and (found := _SHAPE.search(self.opcode)) is not None:
             m, n, k = map(int, found.groups())
             item = {"fp16": 2, "tf32": 4, "int8": 1}[self.unit]
             from_shared = n + (m if self.operands.count("gdesc") > 1 else 0)
-            return from_shared * k * item // 4
+            return from_shared * k * item / 4 / PASS
         return 0
 
     @property
