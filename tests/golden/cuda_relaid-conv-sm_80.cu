@@ -1,4 +1,4 @@
-// cuda_relaid version 44, cuda:sm_80
+// cuda_relaid version 45, cuda:sm_80
 #line 1 "kernel"
 TW_KERNEL(128, 1) void tw_golden_p0(const tw::bf16 *__restrict__ x0, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
     (void)ws;

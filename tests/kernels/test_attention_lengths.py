@@ -177,7 +177,7 @@ def test_rows_that_have_weights_but_no_values() -> None:
     cpu = replace(parse_target("cpu:portable", allow_foreign=True), threads=2)
     for template, target, knobs in (
         ("cpu_attention", cpu, {"KB": 16}),
-        ("cuda_attention", cuda_target("sm_80"), {"BK": 16}),
+        ("cuda_attention", cuda_target("sm_80"), {"BK": 16, "lanes": 16}),
     ):
         for got in computed(program, template, target, knobs, [inputs]):
             check(program, inputs, got, right)

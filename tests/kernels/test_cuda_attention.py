@@ -279,6 +279,31 @@ def test_weights_keep_the_precision_of_float32() -> None:
     assert np.abs(computed(program, [q, k, v]).astype(np.float32)).max() < 1024 * 2.0**-18
 
 
+@pytest.mark.parametrize("spread", [1.0, 8.0])
+def test_powers_of_2_lose_no_more_in_float32_than_a_softmax_step_by_step(spread: float) -> None:
+    program = attention(h=1, lq=32, lk=256, d=32, dv=8, dtype="float32")
+    q, k, v = random_arrays(program)
+    q *= np.float32(spread)
+
+    def softmax(q: Array, k: Array, v: Array) -> Array:
+        scores = q @ k.T * q.dtype.type(1 / math.sqrt(32))
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        return weights @ v / weights.sum(1, keepdims=True)
+
+    right = softmax(*(x[0, 0].astype(np.float64) for x in (q, k, v)))
+    steps = np.abs(softmax(q[0, 0], k[0, 0], v[0, 0]) - right).max()
+    assert np.abs(computed(program, [q, k, v])[0, 0] - right).max() <= 4 * steps
+
+
+def test_the_default_on_ordinary_units_gives_a_thread_many_products_a_read() -> None:
+    task = Task(get_operator("attention").workload(b=2, h=16, lq=4096, lk=4096, d=64), HOPPER)
+    values = TEMPLATE.default(task).values
+    assert (values["rows"], values["lanes"], values["BK"]) == (8, 8, 32)
+    source = TEMPLATE.lower(Candidate(task, TEMPLATE.default(task))).source
+    assert "tw::exp2_approx(power(s[r][n], shift[r]))" in source
+    assert "tw::exp(" not in source
+
+
 def test_a_constant_scale_is_part_of_the_powers() -> None:
     """Nothing is left to be done to scores before the maximum, or their masks alone."""
     plain = TEMPLATE.lower(_default(attention(lq=16, lk=64, d=16, dv=16, dtype="bfloat16", rounded=True))).source

@@ -1,19 +1,19 @@
 """The kernel for ordinary units: tiles of queries, keys and values in shared memory, float32 throughout.
 
 ``lanes`` threads of a warp share ``rows`` queries: each scores every ``lanes``-th key of a block, and sums groups of
-neighbours of the result, ``lanes`` groups apart. In between, the weights pass through shared memory.
+neighbours of the result, ``lanes`` groups apart. In between, the weights pass through shared memory. They are powers of
+2 over a base that seldom moves, as on Tensor Cores (:mod:`.softmax`).
 """
 
 from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.cuda_attention import merge
+from tilewright.kernels.templates.cuda_attention import merge, softmax
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import (
     copied,
     finish,
     indented,
-    kernel,
     next_block,
     position,
     scores,
@@ -22,11 +22,9 @@ from tilewright.kernels.templates.cuda_attention.text import (
 
 def source(p: AttentionTiling, symbol: str) -> str:
     """The kernels' text."""
-    first = kernel(p, symbol, [finish(p).define().rstrip()], _body(p))
-    return first + merge.kernel(p, symbol, "tw::exp(base - top)")
+    return softmax.source(p, symbol, _body(p))
 
 
-# Where all scores so far are minus infinity the weights are 0 rather than exp(-inf + inf).
 BODY = """\
 const int lane_k = tid % $lanes, first = tid / $lanes * $rows;
 float *const q = (float *)smem;
@@ -37,7 +35,7 @@ const auto copy = [&](int slot, int t) {
 $copies
 };
 $next
-float o[$rows][$groups][$vector], top[$rows], sum[$rows];
+float o[$rows][$groups][$vector], shift[$rows], sum[$rows];
 TW_UNROLL
 for (int r = 0; r < $rows; r++)
 {
@@ -46,7 +44,7 @@ for (int r = 0; r < $rows; r++)
         TW_UNROLL
         for (int c = 0; c < $vector; c++)
             o[r][g][c] = 0.0f;
-    top[r] = -__builtin_inff();
+    shift[r] = 0x1.fffffep127f;
     sum[r] = 0.0f;
 }
 $queries
@@ -90,31 +88,44 @@ $if two_stages:    tw::cp_commit();
                     s[r][n] = tw::fma(a[r].v[c], b[n].v[c], s[r][n]);
     }
 $scores
-    tw::sync_warp();  // the weights of the block before have been read
+    float most[$rows];
+    bool above = false;
     TW_UNROLL
     for (int r = 0; r < $rows; r++)
     {
-        float most = top[r];
+        most[r] = s[r][0];
         TW_UNROLL
-        for (int n = 0; n < $keys; n++)
-            most = tw::max(most, s[r][n]);
+        for (int n = 1; n < $keys; n++)
+            most[r] = tw::max_number(most[r], s[r][n]);
+        above |= power(most[r], shift[r]) > $room;
+    }
+    if (tw::any_lane(above)) {
+        TW_UNROLL
+        for (int r = 0; r < $rows; r++)
+        {
+            float top = most[r];
 $most
-        const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[r] - base);
-        top[r] = most;
-        sum[r] *= scale;
+            const float raised = power(top, shift[r]) > $room ? -top : shift[r];
+            const float scale = tw::exp2_approx($change);
+            shift[r] = raised;
+            sum[r] *= scale;
+            TW_UNROLL
+            for (int g = 0; g < $groups; g++)
+                TW_UNROLL
+                for (int c = 0; c < $vector; c++)
+                    o[r][g][c] *= scale;
+        }
+    }
+    tw::sync_warp();  // the weights of the block before have been read
+    TW_UNROLL
+    for (int r = 0; r < $rows; r++)
         TW_UNROLL
         for (int n = 0; n < $keys; n++)
         {
-            const float w = tw::exp(s[r][n] - base);
+            const float w = tw::exp2_approx(power(s[r][n], shift[r]));
             sum[r] += w;
             tw::store_shared(weights + (first + r) * $weight_pitch + n * $lanes + lane_k, w);
         }
-        TW_UNROLL
-        for (int g = 0; g < $groups; g++)
-            TW_UNROLL
-            for (int c = 0; c < $vector; c++)
-                o[r][g][c] *= scale;
-    }
     tw::sync_warp();
     TW_KEEP_LOOP
     for (int j = 0; j < $block_k; j += 4) {
@@ -170,7 +181,7 @@ def _body(p: AttentionTiling) -> list[str]:
     masks = [1 << n for n in range(p.lanes.bit_length() - 1)]
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("r", p.rows), ("n", p.keys_each))]
     holes = {
-        "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
+        **softmax.powers(p, "shift[r]"), "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
         "depth": p.depth, "block_k": p.block_k, "start": "start" if p.parts > 1 else "0", "end": p.end,
         "q_bytes": p.bytes("q"), "before_weights": p.bytes("q") + p.stages * p.stage_bytes,
         "k_elements": p.bytes("k") // 4,
@@ -182,11 +193,11 @@ def _body(p: AttentionTiling) -> list[str]:
         "slot": f" + slot * {p.stage_bytes}" if p.stages > 1 else "",
         "depth_loop": "TW_KEEP_LOOP" if p.rows * p.keys_each * p.depth > 1024 else "TW_UNROLL",
         "scores": indented(scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k")),
-        "most": indented([f"most = tw::max(most, tw::shuffle_xor(most, {x}));" for x in masks], 2),
+        "most": indented([f"top = tw::max_number(top, tw::shuffle_xor(top, {x}));" for x in masks], 3),
         "sum": indented([f"sum[r] += tw::shuffle_xor(sum[r], {x});" for x in masks]),
         "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
         "exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
-        "left": indented(merge.left(p, "lane_k == 0", "top[r]", "sum[r]"), 2), "to": "partial" if shared else "out",
+        "left": indented(merge.left(p, "lane_k == 0", "-shift[r]", "sum[r]"), 2), "to": "partial" if shared else "out",
         "at": "e" if shared else position(p, "i", "e"),
         "value": "o[r][g][c]" if shared else finish(p).call(o="o[r][g][c] / sum[r]", e="e"),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What both kernels for Tensor Cores share: a softmax over scores in fragments, block by block of keys, and its result.
+"""The softmax, block by block of keys: powers of 2 in all kernels, and what both kernels for Tensor Cores share.
 
 ``s[tile][n][4]`` are a thread's scores of a tile of queries and ``o[tile][n][4]`` its sums of values, in the order of
 accumulators: two neighbours in each of two rows, for every eight columns; quads of lanes share a row. A score's
@@ -31,17 +31,18 @@ def short(p: AttentionTiling) -> str:
     return "bf16" if p.f.q.dtype == "bfloat16" else "f16"
 
 
-def powers(p: AttentionTiling) -> dict[str, object]:
-    """Texts: a weight as a power of 2, a base's opposite, by which power of 2 its move multiplies weights, room.
+def powers(p: AttentionTiling, shift: str = "shift[m][h]") -> dict[str, object]:
+    """Texts: a weight as a power of 2, a base's opposite, by which power of 2 its move from ``shift`` multiplies
+    weights, room.
 
     ``weight``: the power of 2 by which a part of the keys counts.
     """
     log2 = f"{p.scale * LOG2_E:.9g}f"
     if p.one_rounding:
-        power, raised, change = f"tw::fma(score, {log2}, shift)", f"-top * {log2}", "raised - shift[m][h]"
+        power, raised, change = f"tw::fma(score, {log2}, shift)", f"-top * {log2}", f"raised - {shift}"
         weight = "base - top"
     else:
-        power, raised, change = f"(score + shift) * {log2}", "-top", f"(raised - shift[m][h]) * {log2}"
+        power, raised, change = f"(score + shift) * {log2}", "-top", f"(raised - {shift}) * {log2}"
         weight = f"(base - top) * {log2}"
     room = f"{ROOM if p.one_rounding else KEPT_ROOM}.0f"
     return {"power": power, "raised": raised, "change": change, "room": room, "weight": weight}
@@ -51,7 +52,7 @@ def source(
     p: AttentionTiling, symbol: str, body: list[str], maps: tuple[str, ...] = (), more: tuple[str, ...] = ()
 ) -> str:
     """The kernels' text, from the statements of the first; ``maps``: its tensor maps, ``more``: its own functions."""
-    parts, texts = [] if p.one_rounding else [fill(PARTS, {"t": short(p)})], powers(p)
+    parts, texts = [fill(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else [], powers(p)
     first = kernel(p, symbol, [*more, *parts, fill(POWER, texts), finish(p).define().rstrip()], body, maps)
     return first + merge.kernel(p, symbol, f"tw::exp2_approx({texts['weight']})")
 

@@ -185,22 +185,32 @@ def cycles(p: AttentionTiling, target: Target) -> float:
 
 def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float:
     """A block of keys where warps compute on their own, ``warps`` on a multiprocessor; ``again``: from the L2 cache."""
-    scores = p.block_q * p.block_k
     if p.cores:
         # Two products, the second maybe with weights in two parts; fragments of keys and values for each 16 rows.
+        scores = p.block_q * p.block_k
         products = scores * (p.depth + p.words * p.width) / 1024
         reads = p.warps * p.block_k * (p.depth + p.width) * 2 / 128
         reads += 0 if p.q_registers else p.block_q * p.depth * 2 / 128
+        # What takes long together gets into each other's way: with these numbers the tiles on an A100 are
+        # FlashAttention-2's.
+        together = math.hypot(products, reads, again) + scores * 10 / 128
     else:
-        products = scores * (p.depth + p.width) / 128
-        each = p.depth * (p.rows + p.keys_each) / 4 * p.threads / 32
-        each += p.block_k * (p.rows / 4 + p.value_groups) * p.threads / 32
-        reads = each * 4 * min(8, p.lanes) / 8
-    exp = scores * (10 if p.cores else 22) / 128
-    busy = min(1.0, warps / 8)
-    # What takes long together gets into each other's way; then a barrier, the ways from scores to weights, and copies
-    # that are under way too shortly with few stages: with these numbers the tiles on an A100 are FlashAttention-2's.
-    return (math.hypot(products, reads, again) + exp) / busy + (200 + 150 / p.stages) / max(1, resident)
+        together = math.hypot(_issued(p), again)
+    # Then a barrier, the ways from scores to weights, and copies that are under way too shortly with few stages.
+    return together / min(1.0, warps / 8) + (200 + 150 / p.stages) / max(1, resident)
+
+
+def _issued(p: AttentionTiling) -> float:
+    """Cycles of a block of keys on ordinary units: what its warps issue, and wait for from shared memory.
+
+    The two weights were fitted to measured schedules of an H200.
+    """
+    multiplied = p.rows * p.keys_each * p.depth + p.rows * p.value_groups * p.value_vector * p.block_k
+    read = (p.rows + p.keys_each) * p.depth / 4 + (p.rows / 4 + p.value_groups) * p.block_k
+    weights = p.rows * (8 * p.keys_each + 6) + 60
+    loops = 5 * (p.depth + p.block_k) / 4
+    # Of four quarters that a read of 16 bytes takes, lanes that share words save some.
+    return p.warps * (1.3 * (multiplied + read + weights + loops) / 4 + 0.5 * 2.5 * read)
 
 
 def _grouped(p: AttentionTiling, target: Target, warps: int, again: float, resident: int) -> float:
