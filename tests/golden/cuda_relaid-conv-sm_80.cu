@@ -1,9 +1,9 @@
-// cuda_relaid version 45, cuda:sm_80
+// cuda_relaid version 46, cuda:sm_80
 #line 1 "kernel"
-TW_KERNEL(128, 1) void tw_golden_p0(const tw::bf16 *__restrict__ x0, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
+TW_DEVICE void tw_golden_p0_0(const tw::bf16 *__restrict__ x0, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int own_block) {
     (void)ws;
     TW_SHARED(smem);
-    const int block = (int)blockIdx.x;
+    const int block = (int)own_block;
     const int i0 = int(unsigned(block) / 2u);
     const int i20 = (int(unsigned(block) % 2u)) * 32;
     const int i30 = (0) * 32;
@@ -35,9 +35,9 @@ TW_KERNEL(128, 1) void tw_golden_p0(const tw::bf16 *__restrict__ x0, tw::bf16 *_
     }
 }
 #line 1 "kernel"
-TW_KERNEL(256, 1) void tw_golden_p1(const tw::bf16 *__restrict__ x0, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
+TW_DEVICE void tw_golden_p0_1(const tw::bf16 *__restrict__ x0, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int own_block) {
     (void)ws;
-    const int e = (int)blockIdx.x * 256 + (int)threadIdx.x;
+    const int e = (int)own_block * 128 + (int)threadIdx.x;
     if (e >= 1728) return;
     const int e0 = e;
     const int i0 = int(unsigned(e0) / 72u);
@@ -50,6 +50,10 @@ TW_KERNEL(256, 1) void tw_golden_p1(const tw::bf16 *__restrict__ x0, tw::bf16 *_
         op[0].v[j] = tw::to_bf16((float)(tw::to_float(tw::load_global<tw::bf16>(x0 + (((((i0 * 144) + (i3 * 9)) + i2)))))));
     }
     tw::store_global(out + ((((i0 * 144) + (i2 * 16)) + i3b)), op[0]);
+}
+TW_KERNEL(128, 1) void tw_golden_p0(const tw::bf16 *__restrict__ x0_0, tw::bf16 *__restrict__ out_0, unsigned char *__restrict__ ws_0, const tw::bf16 *__restrict__ x0_1, tw::bf16 *__restrict__ out_1, unsigned char *__restrict__ ws_1) {
+    if ((int)blockIdx.x < 4) return tw_golden_p0_0(x0_0, out_0, ws_0, (int)blockIdx.x - 0);
+    if ((int)blockIdx.x < 18) return tw_golden_p0_1(x0_1, out_1, ws_1, (int)blockIdx.x - 4);
 }
 #line 1 "kernel"
 namespace tw_golden_ {

@@ -9,7 +9,7 @@ import pytest
 from mma_programs import factor
 
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.core import IllegalSchedule, Task
+from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -116,3 +116,18 @@ def test_it_is_the_default_where_vectors_of_channels_are_whole() -> None:
         assert "cuda_relaid" not in [t.name for t in templates_for(other)]
     with pytest.raises(IllegalSchedule, match="rearranged"):
         CUDA_RELAID.program(task(layout="NHWC"))
+
+
+def test_both_copies_are_one_launch_where_their_blocks_are_of_one_size() -> None:
+    task = Task(
+        get_operator("conv2d").workload(n=1, ci=16, h=7, w=9, co=24, kh=3, kw=3, dtype="bfloat16"), cuda_target("sm_80")
+    )
+    schedule = CUDA_RELAID.default(task)
+    together = CUDA_RELAID.lower(Candidate(task, schedule))
+    assert len(together.program.launches) == 2
+    assert together.source.count("TW_KERNEL(") == 2
+    copies = together.program.launches[0]
+    assert sorted(n for kind, n in copies.parameters if kind == "tensor") == [0, 1]
+    threads = next(x for x in CUDA_RELAID.space(task).options["p1.threads"] if x != schedule.values["p0.threads"])
+    apart = CUDA_RELAID.space(task).schedule({**schedule.values, "p1.threads": threads})
+    assert len(CUDA_RELAID.lower(Candidate(task, apart)).program.launches) == 3

@@ -181,7 +181,8 @@ def _body(p: AttentionTiling) -> list[str]:
     masks = [1 << n for n in range(p.lanes.bit_length() - 1)]
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("r", p.rows), ("n", p.keys_each))]
     holes = {
-        **softmax.powers(p, "shift[r]"), "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
+        **softmax.powers(p, "shift[r]"),
+        "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
         "depth": p.depth, "block_k": p.block_k, "start": "start" if p.parts > 1 else "0", "end": p.end,
         "q_bytes": p.bytes("q"), "before_weights": p.bytes("q") + p.stages * p.stage_bytes,
         "k_elements": p.bytes("k") // 4,

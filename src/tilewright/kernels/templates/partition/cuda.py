@@ -1,4 +1,7 @@
-"""A partition on a GPU: the segments' launches in order, on addresses within the workspace."""
+"""A partition on a GPU: the segments' launches in order, on addresses within the workspace.
+
+Segments at the beginning that only read inputs are one launch, where that can be.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.partition.lower import part_kernel
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.space import Member
+from tilewright.kernels.templates.partition.together import together
 
 
 def main_member(members: tuple[Member, ...]) -> int:
@@ -18,7 +22,7 @@ def main_member(members: tuple[Member, ...]) -> int:
 
 
 def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, ...]) -> LoweredKernel:
-    """One launch after the other, of ``program``, whose stages the segments are.
+    """The launches of a partition, of ``program``, whose stages the segments are.
 
     The workspace begins with intermediate results; then comes the scratch memory that all segments use in turn.
     """
@@ -36,15 +40,32 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     launches = []
     for m, kernel in zip(members, kernels, strict=True):
         tensors = [places[x] for x in (*m.segment.reads, m.segment.result)]
-        launches += [_launch(x, tensors, fixed, m) for x in kernel.program.launches]
+        launches.append([_launch(x, tensors, fixed, m) for x in kernel.program.launches])
+    sources = [k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels]
+    alone = _beginning(program, members, kernels)
+    merged = together(sources[:alone], [x for (x,) in launches[:alone]]) if alone > 1 else None
+    if merged is not None:
+        sources[:alone], launches[:alone] = [merged[0]], [[merged[1]]]
     return LoweredKernel(
         symbol,
-        "".join(k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels),
+        "".join(sources),
         LaunchProgram(
-            tuple(launches), workspace=["+", fixed, ["max", 0, *scratch]],
+            tuple(x for each in launches for x in each), workspace=["+", fixed, ["max", 0, *scratch]],
             align=max(k.program.align for k in kernels),
         ),
     )  # fmt: skip
+
+
+def _beginning(program: Program, members: tuple[Member, ...], kernels: list[LoweredKernel]) -> int:
+    """How many segments at the beginning read inputs of the program alone, in one launch without scratch memory: they
+    may run at the same time."""
+    inputs = {t.name for t in program.inputs}
+    for n, (m, k) in enumerate(zip(members, kernels, strict=True)):
+        if len(k.program.launches) != 1 or m.of(k.program.workspace) != 0 or not inputs.issuperset(m.segment.reads):
+            return n
+        if m.task.target.kind != "cuda":
+            return 0
+    return len(members)
 
 
 def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, m: Member) -> Launch:

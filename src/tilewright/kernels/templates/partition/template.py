@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
@@ -115,7 +116,7 @@ class CudaPartition(_Partition):
     """The same with a launch or more a segment."""
 
     name = "cuda_partition"
-    base = 1
+    base = 2
     kinds: tuple[str, ...] = GPUS
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
@@ -159,6 +160,16 @@ class CudaRelaid(CudaPartition):
         if first != {s.name for s in program.stages[:copies]}:
             return ()
         return cuts_at(program, (*range(1, copies + 1), len(program.stages)), task, EXCLUDED)
+
+    def default(self, task: Task) -> Schedule:
+        """That of the segments, with blocks of one size for all copies, which are one launch then."""
+        found = self._choices(task)
+        copies = found.cuts[str(found.default[CUT])][: self._found(task)[1]]
+        names = [name for m in copies if (name := f"{m.prefix}threads") in found.default]
+        least = min((int(found.default[name]) for name in names), default=0)
+        with suppress(IllegalSchedule):
+            return found.space.schedule({**found.default, **dict.fromkeys(names, least)})
+        return super().default(task)
 
     def _found(self, task: Task) -> tuple[Program, int]:
         found = relaid(Program.loads(task.workload.program))
