@@ -59,7 +59,9 @@ def die_once(sessions: Sessions, how: int, which: Iterable[int]) -> None:
     for call in which:
         folder, told = sessions.run(call, how)
         assert told.status < 0
-        assert problems(folder, told, durable=not sessions.machine.powered) == [], f"{call}, {sessions.machine.failed}"
+        assert problems(folder, told, durable=sessions.machine.copies is None) == [], (
+            f"{call}, {sessions.machine.failed}"
+        )
         shutil.rmtree(folder)
 
 
@@ -87,7 +89,7 @@ def test_a_file_that_could_be_opened_for_reading_alone_is_written_the_next_time(
 
 def test_a_power_cut_takes_what_was_not_synced(tmp_path: Path) -> None:
     """The machine itself, without which the tests above would show nothing."""
-    machine = preloaded.Machine(tmp_path / "machine", tmp_path / "files", powered=True)
+    machine = preloaded.Machine(tmp_path / "machine", tmp_path / "files", synced=tmp_path / "synced")
     (tmp_path / "files").mkdir()
     path = tmp_path / "files" / "some.db"
     with closing(sqlite3.connect(path)) as db:

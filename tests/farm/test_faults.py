@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import preloaded
 from harness.farm_fault_matrix import FAULTS, Fault, postgresql_restarted
 from harness.farm_faults import Scene, Stored
 from postgres import Server, binaries
@@ -47,6 +48,8 @@ def test_so_it_does_when_proposals_depend_on_outcomes(
 
 
 def _disturb(fault: Fault, strategy: str, folder: Path, certs: Path, expected: Stored) -> None:
+    if fault.preloaded and preloaded.reason():
+        pytest.skip(preloaded.reason())
     with Scene(
         folder, TRIALS, strategy=strategy, undisturbed=expected, certs=certs if fault.tls else None,
         runners=fault.runners,

@@ -306,6 +306,8 @@ class FarmProcesses:
     ``certs``: a folder that ``tilewright farm init`` wrote; without it all of them talk in the clear over loopback.
     """
 
+    program: Sequence[str] = ("-m", "tilewright")
+
     def __init__(self, folder: Path, certs: Path | None = None, heartbeat: float = 5.0) -> None:
         self.folder = folder
         self.certs = certs
@@ -339,10 +341,17 @@ class FarmProcesses:
         return int(self.address.rpartition(":")[2])
 
     def runner(self, name: str, device: str, *extra: str, **environment: str) -> subprocess.Popen[str]:
-        return self._start(name, ["runner", "--name", name, "--device", device, *extra, self.address], environment)
+        return self._start(
+            name, ["runner", "--name", name, "--device", device, *extra, self.address_for(name)], environment
+        )
 
     def builder(self, name: str = "builder", workers: int = 1, **environment: str) -> subprocess.Popen[str]:
-        return self._start(name, ["builder", "--name", name, "--workers", str(workers), self.address], environment)
+        arguments = ["builder", "--name", name, "--workers", str(workers), self.address_for(name)]
+        return self._start(name, arguments, environment)
+
+    def address_for(self, name: str) -> str:
+        """Where a runner or builder finds the server."""
+        return self.address
 
     def alive(self, name: str) -> bool:
         """Whether a process of this name was started and has not ended."""
@@ -367,7 +376,7 @@ class FarmProcesses:
         certs = ["--certs", str(self.certs)] if self.certs else []
         with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
             p = subprocess.Popen(
-                [sys.executable, "-m", "tilewright", "farm", arguments[0], *certs, *arguments[1:]],
+                [sys.executable, *self.program, "farm", arguments[0], *certs, *arguments[1:]],
                 env={**os.environ, "TILEWRIGHT_CACHE": str(home), **environment}, stdout=subprocess.PIPE, stderr=log,
                 stdin=subprocess.DEVNULL, text=True, start_new_session=True,
             )  # fmt: skip

@@ -34,7 +34,8 @@ DAY = 86400
 class Fault:
     """``strategy``: one whose proposals do not depend on what the fault changes. ``tls``: the farm has certificates.
 
-    ``runners``: how many are there before; the fault brings the rest of the four.
+    ``runners``: how many are there before; the fault brings the rest of the four. ``preloaded``: it needs a machine
+    whose processes can be put on a faulty one (``harness/preloaded.py``).
     """
 
     name: str
@@ -42,6 +43,7 @@ class Fault:
     strategy: str = "evolutionary"
     tls: bool = False
     runners: int = RUNNERS
+    preloaded: bool = False
 
 
 def children(s: Scene) -> str:
@@ -225,7 +227,7 @@ def duplicate_results(s: Scene) -> str:
 
 def disk_full(s: Scene) -> str:
     """A runner cannot write an artifact to its disk."""
-    s.start_process("full", file_bytes=16)
+    s.start_process("full", full=True)
     result = s.tune()
     expect(result.failed == {}, f"failed trials: {result.failed}")
     why = s.member("full")["quarantine"]
@@ -357,8 +359,8 @@ FAULTS: Mapping[str, Fault] = {
         Fault("runners cut off", runner_cut_off, runners=1),
         Fault("stale results", stale_results),
         Fault("duplicate results", duplicate_results),
-        Fault("disk full on a runner", disk_full, runners=3),
-        Fault("clock skew", clock_skew, runners=2),
+        Fault("disk full on a runner", disk_full, runners=3, preloaded=True),
+        Fault("clock skew", clock_skew, runners=2, preloaded=True),
         Fault("runner's certificate expires", runner_expires, tls=True, runners=3),
         Fault("client's certificate expires", client_expires, "grid", tls=True),
         Fault("runner's certificate revoked", revoked, tls=True, runners=3),

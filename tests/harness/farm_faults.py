@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,8 @@ from types import TracebackType
 from typing import Any
 
 from harness.farm import SimulatedFarm, SleepingMeasurer
+from harness.preloaded import Machine
+from harness.relay import Relay
 from tilewright.backends import NO_PEAKS
 from tilewright.core import Candidate, Failure, FailureKind, Outcome
 from tilewright.database import Database
@@ -112,72 +113,6 @@ class Halfway(Observer):
         self._left -= 1
         if self._left == 0:
             self._action()
-
-
-class Relay:
-    """A TCP relay that can stop relaying without closing anything, as a cut cable does (in the farm's thread)."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._open = asyncio.Event()
-        self._open.set()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-
-    async def start(self) -> int:
-        """Listen on a free port, which is returned."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        return int(self._server.sockets[0].getsockname()[1])
-
-    def cut(self) -> None:
-        self._open.clear()
-
-    def heal(self) -> None:
-        self._open.set()
-
-    def drop(self) -> None:
-        """Reset every connection."""
-        for w in list(self._writers):
-            w.transport.abort()
-
-    async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        self.heal()
-        self.drop()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        ends = {writer}
-        self._writers.add(writer)
-        try:
-            await self._open.wait()
-            onward, back = await asyncio.open_connection("127.0.0.1", self._port)
-            ends.add(back)
-            self._writers.add(back)
-            await asyncio.gather(self._pump(reader, back), self._pump(onward, writer))
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            self._writers -= ends
-            for end in ends:
-                end.close()
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(1 << 16):
-                await self._open.wait()
-                writer.write(data)
-                await writer.drain()
-        finally:
-            writer.close()
 
 
 class Scene:
@@ -314,12 +249,24 @@ class Scene:
         with Farm(self.farm.address, self.farm.certs) as farm:
             farm.ask("drain", name=name)
 
-    def start_process(self, name: str, *, skew: float = 0.0, file_bytes: int = 0) -> subprocess.Popen[str]:
-        """A runner in a process of its own; see :func:`serve`."""
-        code = f"from harness.farm_faults import serve; serve({self.farm.address!r}, {name!r}, " + (
-            f"{str(self.folder / name)!r}, {self.kernel_seconds}, {skew}, {file_bytes})"
+    def start_process(self, name: str, *, skew: float = 0.0, full: bool = False) -> subprocess.Popen[str]:
+        """A runner in a process of its own; see :func:`serve`.
+
+        ``skew``: seconds by which its machine's clock is ahead. ``full``: whether its disk has no room.
+        """
+        code = "from harness.farm_faults import serve; " + (
+            f"serve({self.farm.address!r}, {name!r}, {str(self.folder / name)!r}, {self.kernel_seconds})"
         )
-        p = subprocess.Popen([sys.executable, "-c", code], cwd=TESTS, stdin=subprocess.DEVNULL, text=True)
+        environment = {}
+        if skew or full:
+            machine = Machine(self.folder / f"{name}-machine", self.folder / name)
+            machine.clock, machine.full = skew, full
+            environment = machine.environment
+            machine.close()
+        p = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=TESTS, stdin=subprocess.DEVNULL, text=True,
+            env={**os.environ, **environment},
+        )  # fmt: skip
         self._processes.append(p)
         self.wait_for(lambda: name in self.members())
         return p
@@ -368,22 +315,12 @@ class Scene:
         self.farm.wait_for(condition, WAIT)
 
 
-def serve(address: str, name: str, folder: str, seconds: float, skew: float = 0.0, file_bytes: int = 0) -> None:
-    """Be a simulated runner until it is killed.
-
-    ``skew``: seconds by which this process' clock is ahead. ``file_bytes``: no file may be longer, as on a full disk.
-    """
+def serve(address: str, name: str, folder: str, seconds: float) -> None:
+    """Be a simulated runner until it is killed."""
     from harness.farm import simulated_device
     from tilewright.backends.cache import ArtifactCache
     from tilewright.farm.workers.runner import Bench, Runner
 
-    if file_bytes:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-    if skew:
-        true_time = time.time
-        time.time = lambda: true_time() + skew
     measurer = SleepingMeasurer(seconds)
     bench = Bench(simulated_device(name), lambda _target: measurer, contextlib.nullcontext, lambda _task: NO_PEAKS)
 

@@ -1,6 +1,6 @@
 // Faults of the machine beneath a process, as a library that is loaded in front of the C library (harness/preloaded.py).
 //
-// What it does is told by a shared file of eight 64-bit numbers ($FAULTS_CONTROL), which may change at any time: a clock
+// What it does is told by a shared file of six 64-bit numbers ($FAULTS_CONTROL), which may change at any time: a clock
 // that is wrong, a disk that is full, a call on files that fails once or ends the process. Files outside $FAULTS_UNDER
 // are left alone. Where $FAULTS_SYNCED names a folder, each file that is synced is copied there: what a power cut leaves.
 #include <cerrno>
@@ -31,8 +31,6 @@ struct Control {
     int64_t how;        // an errno, or one of How
     int64_t calls;      // counted so far
     int64_t failed;     // which Call failed
-    int64_t synced_ns;  // the monotonic clock when the last sync began
-    int64_t unused;
 };
 enum How : int64_t { SHORT = -1, KILL = -2, TORN = -3 };
 enum Call : int64_t { WRITE = 1, SYNC, TRUNCATE, OPEN, RENAME, UNLINK };
@@ -144,12 +142,9 @@ template <class Sync> int syncing(int fd, Sync sync) {
     char path[4096];
     if (!ours(fd, path)) return sync(fd);
     if (fails(SYNC)) return -1;
-    struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
     struct stat status;
     if (*synced && !fstat(fd, &status) && S_ISREG(status.st_mode)) {
         keep(path);
-        control->synced_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
         return 0;  // the copy is the disk, so the real one need not be waited for
     }
     return sync(fd);

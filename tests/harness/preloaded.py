@@ -25,7 +25,7 @@ SHORT, KILL, TORN = -1, -2, -3
 CALLS = ("", "write", "sync", "truncate", "open", "rename", "unlink")
 SECTOR = 512
 """Bytes that a disk writes as a whole or not at all."""
-_CLOCK, _FULL, _FAIL_AT, _HOW, _CALLS, _FAILED, _SYNCED, _WORDS = range(8)
+_CLOCK, _FULL, _FAIL_AT, _HOW, _CALLS, _FAILED, _WORDS = range(7)
 
 
 def library(folder: Path) -> Path:
@@ -48,23 +48,23 @@ class Machine:
     """A machine whose faults are told at any time: :attr:`environment` puts a process on it.
 
     ``folder`` takes the control file and the library (``built``: one that is there already). Faults of files are those
-    under ``under`` alone. ``powered``: remember what was synced there, for :meth:`cut_power`.
+    under ``under`` alone. ``synced``: a folder for copies of the files as they were synced, for :meth:`cut_power`; several
+    processes may share it.
     """
 
-    def __init__(self, folder: Path, under: Path, *, built: Path | None = None, powered: bool = False) -> None:
+    def __init__(self, folder: Path, under: Path, *, built: Path | None = None, synced: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.under = Path(os.path.realpath(under))
-        self._synced = folder / "synced"
-        self.powered = powered
-        if powered:
-            self._synced.mkdir()
+        self.copies = synced
+        if synced is not None:
+            synced.mkdir(exist_ok=True)
         control = folder / "control"
-        control.write_bytes(bytes(8 * (_WORDS + 1)))
+        control.write_bytes(bytes(8 * _WORDS))
         with control.open("r+b") as file:
             self._control = mmap.mmap(file.fileno(), 0)
         self.environment = {
             "LD_PRELOAD": str(built or library(folder)), "FAULTS_CONTROL": str(control),
-            "FAULTS_UNDER": f"{self.under}/", "FAULTS_SYNCED": str(self._synced) if powered else "",
+            "FAULTS_UNDER": f"{self.under}/", "FAULTS_SYNCED": str(synced or ""),
         }  # fmt: skip
 
     def _get(self, word: int) -> int:
@@ -109,11 +109,6 @@ class Machine:
         """The call that failed, one of ``CALLS``; empty if none did."""
         return CALLS[self._get(_FAILED)]
 
-    @property
-    def synced(self) -> float:
-        """The monotonic clock when the last sync began."""
-        return self._get(_SYNCED) / 1e9
-
     def cut_power(self, folder: Path, rng: random.Random) -> None:
         """Leave of the files in a folder what a power cut may: what was synced, and any of the sectors written since.
 
@@ -123,7 +118,7 @@ class Machine:
             if path.name.endswith("-shm"):  # memory, not a file
                 path.unlink()
                 continue
-            kept = self._copy(path)
+            kept = self.copy(path)
             old, new = kept.read_bytes() if kept.exists() else b"", path.read_bytes()
             size = rng.choice((len(old), len(new)))
             whole = rng.choice((0.0, 0.0, 0.5, 1.0))  # share of the later sectors that reached the disk
@@ -137,13 +132,16 @@ class Machine:
 
     def remember(self, folder: Path) -> None:
         """Take the files in a folder for synced as they are now, and no others."""
-        shutil.rmtree(self._synced)
-        self._synced.mkdir()
+        assert self.copies is not None
+        shutil.rmtree(self.copies)
+        self.copies.mkdir()
         for path in (p for p in folder.rglob("*") if p.is_file()):
-            shutil.copyfile(path, self._copy(path))
+            shutil.copyfile(path, self.copy(path))
 
-    def _copy(self, path: Path) -> Path:
-        return self._synced / str(path.relative_to(self.under)).replace("/", "%")
+    def copy(self, path: Path) -> Path:
+        """Where a file lies as it was synced, if it was."""
+        assert self.copies is not None
+        return self.copies / str(path.relative_to(self.under)).replace("/", "%")
 
     def close(self) -> None:
         self._control.close()

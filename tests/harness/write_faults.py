@@ -101,7 +101,7 @@ class Sessions:
     def __init__(self, folder: Path, powered: bool = False) -> None:
         self.folder = folder
         (folder / "files").mkdir(parents=True)
-        self.machine = Machine(folder / "machine", folder / "files", powered=powered)
+        self.machine = Machine(folder / "machine", folder / "files", synced=folder / "synced" if powered else None)
         self._count = 0
 
     def __enter__(self) -> Sessions:
@@ -125,7 +125,7 @@ class Sessions:
         self._count += 1
         folder.mkdir()
         shutil.copyfile(RELEASED, folder / "runs.db")
-        if self.machine.powered:
+        if self.machine.copies is not None:
             self.machine.remember(folder)
         self.machine.fail(call, how)
         assert self._process.stdin is not None
@@ -133,7 +133,7 @@ class Sessions:
         self._process.stdin.write(json.dumps([str(folder), str(told)]) + "\n")
         self._process.stdin.flush()
         status = int(self._process.stdout.readline())
-        if self.machine.powered:
+        if self.machine.copies is not None:
             self.machine.cut_power(folder, random.Random(call))
         return folder, Told.of(told.read_text().splitlines(), status)
 
