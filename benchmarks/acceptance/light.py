@@ -199,9 +199,9 @@ def _kernel(world: World, tell: Teller, operands: Operands, item: Item, times: d
         times[name] = 1e6 * seconds
         fast = speed(world, operands.task, seconds, during)
         tell.row(
-            name, "measured", summary=_said(times[name], fast), us=times[name], error=None if math.isnan(error) else error,
-            checked="PyTorch" if reference.known(workload) else "the reference",
-            **fast, **facts,
+            name, "measured", summary=_said(times[name], fast), us=times[name],
+            error=None if math.isnan(error) else error,
+            checked="PyTorch" if reference.known(workload) else "the reference", **fast, **facts,
         )  # fmt: skip
 
 
