@@ -41,7 +41,7 @@ FILE = "rent.jsonl"
 PARTS = {"smoke": 0.25, "light": 0.75, "changed": 0.85, "tune": 1.0, "triton": 1.0}
 """In order, and by which share of the time each ends at the latest."""
 PATIENCE = {"sanitizer": 120.0, "triton": 120.0}
-PATIENT = 45.0
+PATIENT = 60.0
 """Seconds that a child may take between two signs of life; more for slow tools, and where Triton tunes."""
 AT_ONCE = max(4, (os.cpu_count() or 1) // 2)
 """Children that run beside each other in parts that time nothing."""
@@ -194,30 +194,31 @@ def rent(options: argparse.Namespace) -> int:
     news = changed(old)
     if news:
         print(f"changed since {len(old)} earlier rows: {', '.join(sorted(news))}", flush=True)
-    undone: list[str] = []
-    for part, share in PARTS.items():
-        todo = wanted(part, options, world, news, rows)
+    undone = {part: wanted(part, options, world, news, rows) for part in PARTS}
+    tried: set[str] = set()
+    for part, share in [*PARTS.items(), *dict.fromkeys(PARTS, 1.0).items()]:  # again what a share was too short for
+        todo = [name for name in undone[part] if name not in tried]
         if busy := world.others():
             rows.add({"id": f"others/{part}", "state": "note", "message": f"{busy} other processes use the device"})
         began, end = time.monotonic(), begin + share * length
         Children(rows, end).run(jobs(part, todo, options, world, end))
         if todo:
             print(f"-- {part}: {time.monotonic() - began:.0f} s", flush=True)
-        undone += [name for name in todo if not rows.done(name)]
-    known = {r["id"] for r in rows}
-    for name in undone:
-        if name not in known:
-            rows.add({"id": name, "state": "skipped", "message": "the time was over"})
+        tried.update(r["id"] for r in rows if r["id"] in todo)
+        undone[part] = [name for name in undone[part] if not rows.done(name)]
+    left = [name for names in undone.values() for name in names]
+    for name in {*left} - {r["id"] for r in rows}:
+        rows.add({"id": name, "state": "skipped", "message": "the time was over"})
     states = Counter(r["state"] for r in rows)
     text = compared(old, list(rows), device)
     (options.out / "compared.md").write_text(text + "\n", encoding="utf-8")
     print(f"\n{text}\n\non {device}, {time.monotonic() - begin:.0f} s: {rows.path}")
     print(", ".join(f"{n} {state}" for state, n in states.most_common()))
-    if undone:
-        print(f"not done: {', '.join(undone)}")
+    if left:
+        print(f"not done: {', '.join(left)}")
     if any(wrong(r) for r in rows):
         return 1
-    return 3 if undone or not states.keys().isdisjoint(AGAIN) else 0
+    return 3 if left or not states.keys().isdisjoint(AGAIN) else 0
 
 
 def prepare(options: argparse.Namespace) -> int:

@@ -131,6 +131,14 @@ def test_the_ratio_is_of_the_best_kernel_to_the_fastest_library(acceptance: Acce
     assert acceptance.cell("Templates", "cuda_mma", 3).startswith("0.90 to 1.25")
 
 
+def test_rows_of_one_command_say_the_share_at_the_clock(acceptance: Acceptance) -> None:
+    at_clock = {"share_at_clock": 0.81, "during": {"sm_hz": 1.605e9}}
+    acceptance.rows("rent", odd("cuda_mma", "right"), {**ratio("cuda_mma", "best", "cublas", 0.9), **at_clock})
+    said = acceptance.write()
+    assert acceptance.cell("Templates", "cuda_mma", 2) == "NVIDIA H200, 2027-01-02"
+    assert f"| {SHAPE} | `cuda_mma`, best | 600 TFLOP | 60%, 81% at 1605 MHz | cublas 0.900" in said
+
+
 def test_where_the_default_is_best_its_libraries_count(acceptance: Acceptance) -> None:
     acceptance.rows(
         "first-light", ratio("cuda_mma", "default", "cublas", 1.1), ratio("cuda_mma", "best", "triton", 1.2)

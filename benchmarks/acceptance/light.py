@@ -106,9 +106,7 @@ def items_of(world: World, tell: Teller, task: Task, wanted: Wanted) -> list[Ite
         with tell.trusted():
             [built] = world.builder.build([Candidate(task, default)])
         why = (
-            "another one is the default on this device: compiled here"
-            if isinstance(built, Artifact)
-            else line_of(built)
+            "another one is the default on this device: compiled here" if isinstance(built, Artifact) else built.message
         )
         tell.row(f"light/{label}/prepared", "note", message=why)
         first = [(Candidate(task, default), built)] if isinstance(built, Artifact) else []

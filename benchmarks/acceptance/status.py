@@ -136,6 +136,8 @@ def _shapes(rows: Sequence[Row]) -> list[str]:
         rivals = "; ".join(f"{r['rival']} {r['ratio']:.3f} ({r['low']:.3f} to {r['high']:.3f})" for r in found)
         unit = {"operations/s": "TFLOP", "bytes/s": "TB"}[first["unit"]]
         share = "" if first["share"] is None else f"{100 * first['share']:.0f}%"
+        if clock := first.get("during", {}).get("sm_hz"):
+            share += f", {100 * first['share_at_clock']:.0f}% at {clock / 1e6:.0f} MHz"
         lines.append(
             f"| {shape} | `{first['template']}`, {first['choice']} | {first['rate'] / 1e12:.3g} {unit} | {share} | "
             f"{rivals} |"
