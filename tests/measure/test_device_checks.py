@@ -17,14 +17,15 @@ from tilewright.core import Device
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.expression.numerics import encode
-from tilewright.kernels.expression.program import Program
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.measure.check_kernels import format_of, table_of
 from tilewright.measure.gpu_session import GpuSession, _CheckedRun
 from tilewright.verifying.inputs import Array, decoded, numpy_dtype
-from tilewright.verifying.references import as_interval
-from tilewright.verifying.verify import ALL_SETS, InputSet, Verifier, mismatch
+from tilewright.verifying.projection import Projection
+from tilewright.verifying.references import Interval, as_interval
+from tilewright.verifying.verify import ALL_SETS, Expected, InputSet, Verifier, mismatch
 
 DEVICE = Device("emulator:0", "emulator", "emulator")
 Leave = Callable[[GpuSession, list[int], list[Array]], None]
@@ -270,28 +271,74 @@ def test_blocks_and_projected_sums_are_compared(session: GpuSession, dtype: str,
         assert problem is not None, (at, value)
 
 
-def test_rounding_of_large_sums_is_allowed_for_as_the_verifier_does(session: GpuSession) -> None:
-    """bfloat16 holds whole numbers up to 256: sums beyond are rounded, and the projected ones differ by that."""
-    program = built_in("matmul", m=500, n=450, k=500, dtype="bfloat16")
-    given(session, program, full=0.0)
-    assert session.verifier is not None
-    p = session.verifier.input_set(2).expected[0].projection
-    assert p is not None
-    rng = np.random.default_rng(3)
+def judged(session: GpuSession, out: Array, dtype: str, expected: Expected) -> bool:
+    """Whether the device says that an output is what one is to be that is expected by hand."""
+    assert session.device is not None
+    data: Any = SimpleNamespace(expected=[expected])
+    session.device.prepare("by hand", data, [Tensor("x1", out.shape, dtype)])
+    (region,) = session.checks.place([out.nbytes], [0], 0)
+    session.context.upload(region.address, np.ascontiguousarray(out))
+    try:
+        return session.device.right("by hand", [region], [region])
+    finally:
+        session._forget()
 
-    def shifted(by: int) -> Leave:
-        def leave(session: GpuSession, pointers: list[int], outputs: list[Array]) -> None:
-            values = decoded(outputs[0], "bfloat16")
-            row = int(rng.integers(500))
-            values[row] = np.where(np.abs(values[row]) < 100, values[row], values[row] + by)
-            outputs[0][:] = encode(values, "bfloat16")
-            write(session, pointers, outputs)
 
-        return leave
+def anything(shape: tuple[int, ...]) -> Interval:
+    inf = np.full(shape, np.inf, np.float32)
+    return Interval(tuple(slice(0, n) for n in shape), -inf, inf)
 
-    for by in (0, 256, 512, -256):
-        verdict, problem = both(session, 2, shifted(by))
-        assert verdict == (problem is None), (by, problem)
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(("dtype", "bits"), [("float32", 24), ("bfloat16", 8), ("bfloat16", 4)])
+@pytest.mark.parametrize("rest", [False, True])
+def test_projected_sums_are_those_of_the_verifier(
+    session: GpuSession, axis: int, dtype: str, bits: int, rest: bool
+) -> None:
+    """Along every axis; elements beyond ``2^bits`` may be off by half a unit of their last place, others by nothing."""
+    rng = np.random.default_rng([axis, bits, rest])
+    shape = (3, 5, 140)
+    values = rng.integers(-40, 41, shape).astype(np.float64)
+    weights = rng.integers(-1000, 1001, shape[axis]).astype(np.float64)
+    more = rng.integers(-5, 6, shape).astype(np.float64) if rest else None
+    wanted = np.tensordot(values - (0 if more is None else more), weights, (axis, 0))
+    p = Projection(axis, weights, wanted, more, bits)
+    seen = set()
+    for by in (0, 1, 1, 1, 64000, -2, 0):
+        off = values.copy()
+        at = tuple(int(rng.integers(n)) for n in shape)
+        off[at] += by
+        verdict = judged(session, encode(off, dtype), dtype, Expected([anything(shape)], p, None))
+        assert verdict == (p.wrong(off) == 0), (by, at)
+        seen.add((by, verdict))
+    assert (0, True) in seen
+    assert any(by and not verdict for by, verdict in seen)
+    if bits == 4:
+        assert (1, True) in seen  # allowed for by the others' rounding
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "wanted"),
+    [
+        ([0.5, 0.5], [1, 1], 1),
+        ([0.5, 1.0], [1, 1], 1),  # which is wrong, by what is no whole number
+        ([2.0**53, 1.0, -(2.0**53)], [1, 1, 1], 0),
+        ([2.0**51, 1.0, -(2.0**51)], [8, 1, 8], 0),  # wrong too, and lost in rounding
+    ],
+)
+def test_sums_that_need_not_be_exact_are_left_to_the_verifier(
+    session: GpuSession, values: list[float], weights: list[int], wanted: int
+) -> None:
+    out, whole = np.array(values), anything((len(values),))
+    p = Projection(0, np.array(weights, np.float64), np.asarray(float(wanted)))
+    expected = Expected([Interval(whole.block, whole.low.astype("d"), whole.high.astype("d"))], p, None)
+    assert not judged(session, out, "float64", expected)
+
+
+def test_bounds_that_are_not_numbers_are_left_to_the_verifier(session: GpuSession) -> None:
+    unknown = np.array([np.nan, 1.0], np.float32)
+    interval = Interval((slice(0, 2),), unknown, unknown)
+    assert not judged(session, unknown, "float32", Expected([interval], None, None))
 
 
 # --------------------------------------------------------------------------- around the outputs
