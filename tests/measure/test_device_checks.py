@@ -13,14 +13,18 @@ import numpy as np
 import pytest
 
 from tilewright.backends import get_backend
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.build import NvrtcToolchain
+from tilewright.backends.cuda.nvrtc import NoNvrtc
 from tilewright.core import Device
 from tilewright.kernels import te
+from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.expression.numerics import encode
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
-from tilewright.measure.check_kernels import format_of, table_of
+from tilewright.measure.check_kernels import SYMBOLS, format_of, source, table_of
 from tilewright.measure.gpu_session import GpuSession, _CheckedRun
 from tilewright.verifying.inputs import Array, decoded, numpy_dtype
 from tilewright.verifying.projection import Projection
@@ -452,3 +456,14 @@ def test_every_dtype_has_a_format_that_reads_its_values(dtype: str) -> None:
         codes = np.arange(len(table), dtype=np.uint16 if len(table) > 256 else np.uint8)
         bits = codes if dtype == "bool" else codes.view(numpy_dtype(dtype))
         assert np.array_equal(table, decoded(bits, dtype).astype(np.float32), equal_nan=True)
+
+
+def test_the_kernels_compile_for_a_gpu() -> None:
+    target = archs.target("sm_90a")
+    try:
+        toolchain = NvrtcToolchain(target)
+    except NoNvrtc as e:
+        pytest.skip(e.message)
+    made = toolchain.compile(prelude(target) + source(), SYMBOLS)
+    assert set(made.resources) == set(SYMBOLS)
+    assert not any(dict(r)["spill_bytes"] for r in made.resources.values())

@@ -263,10 +263,13 @@ class GpuSession(TaskSession[GpuKernel]):
         if self.device is None:
             return
         assert self.program is not None
-        for n in sets:
-            data, name = self._set(n, item["program"]["align"], item["program"].get("rounding", 1.0))
-            self.device.keep(data.recipe, data.pristine)
-            self.device.prepare(name, data, self.program.outputs)
+        try:
+            for n in sets:
+                data, name = self._set(n, item["program"]["align"], item["program"].get("rounding", 1.0))
+                self.device.keep(data.recipe, data.pristine)
+                self.device.prepare(name, data, self.program.outputs)
+        except DeviceError as e:
+            self._end(e)
 
     def _set(self, n: int, align: int, rounding: float) -> tuple[InputSet, Hashable]:
         """An input set for a launch program, and the name of what is expected of it."""
