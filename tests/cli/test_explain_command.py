@@ -13,12 +13,31 @@ from typing import Any
 import pytest
 
 from harness.examples import DEVICE, SETTINGS, TARGET, example_record
+from scripted_ncu import ScriptedNcu
 from tilewright.backends import parse_target
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.ncu import Profiler
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.backends.cuda.sass import find_disassembler
 from tilewright.cli.app import run
-from tilewright.core import Device, Failure, FailureKind, Measurement, Proposal, Schedule, Target, Task, TrialRecord
+from tilewright.core import (
+    Candidate,
+    Device,
+    Failure,
+    FailureKind,
+    Measurement,
+    Proposal,
+    Schedule,
+    Target,
+    TargetUnavailable,
+    Task,
+    TrialRecord,
+)
 from tilewright.database import Database
+from tilewright.insight.counters import Reader
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates import task_space
+from tilewright.kernels.templates import lower, task_space
+from tilewright.measure.places import find_place
 from tilewright.tuner.user_kernel import SETTING
 
 OWN = Path(__file__).parents[2] / "examples" / "own_kernel"
@@ -65,6 +84,37 @@ def drawn(task: Task, count: int, least: float = 1e-3) -> list[TrialRecord]:
                     Measurement(least * (1 + rng.random()), 0.01, 9), created=1.7e9 + i)
         for i in range(count)
     ]  # fmt: skip
+
+
+def test_the_winners_counters_stand_beside_its_bound(
+    cli: Any, made: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        find_nvrtc("sm_90a"), find_disassembler()
+    except TargetUnavailable as e:
+        pytest.skip(e.message)
+    task = matmul(256, archs.target("sm_90a"))
+    records = drawn(task, 3)
+    best = min(records, key=lambda r: r.outcome.seconds if isinstance(r.outcome, Measurement) else 1.0)
+    launches = lower(Candidate(task, best.proposal.schedule)).program.launches
+    ncu = ScriptedNcu(tmp_path / "ncu", [x.symbol for x in launches], runs=False)
+    reader = Reader(find_place("cuda:sm_90a", "emulator"), Profiler(str(ncu.program)))
+    monkeypatch.setattr(Reader, "find", lambda _target: reader)
+    path = made(task, records, Device("cuda:0", "NVIDIA H200", "nvidia-h200"))
+    reply = cli("explain", "last", "--db", path, "--profile")
+    assert reply.code == 0, reply.err
+    assert f"counters of {launches[0].symbol}" in reply.out
+    profile = cli("explain", "last", "--db", path, "--profile", "--json").json["profiles"][0]
+    assert (profile["kernel"], profile["cycles"]) == (launches[0].symbol, 401_234)
+    assert profile["bound"] > 0
+
+
+def test_only_cuda_kernels_have_counters(cli: Any, made: Callable[..., str]) -> None:
+    task = matmul(64)
+    reply = cli("explain", "last", "--db", made(task, drawn(task, 2)), "--profile")
+    assert reply.code == 2
+    assert reply.err.count("\n") == 1
+    assert f"this run is of {task.target.name}" in reply.err
 
 
 def test_a_real_run_in_words_and_its_next_command_runs(cli: Any, tuned: Path, tmp_path: Path) -> None:
