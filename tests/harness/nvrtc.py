@@ -7,6 +7,9 @@ import pytest
 from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
 from tilewright.backends.cuda.ptxas import Usage, parse_log
+from tilewright.backends.cuda.sass import NoDisassembler
+from tilewright.checking.check import subject_of
+from tilewright.checking.machine_code import KernelCost, costs
 from tilewright.core import Candidate, Schedule, Task
 from tilewright.kernels.templates import full_source
 
@@ -23,6 +26,14 @@ def compiled(task: Task, schedule: Schedule) -> dict[str, Usage]:
     assert "warning" not in log, log
     assert report.kernels
     return dict(report.kernels)
+
+
+def measured(task: Task, schedule: Schedule) -> tuple[KernelCost, ...]:
+    """Machine code and bound of each kernel. Skips the test where there is no NVRTC, or no disassembler."""
+    try:
+        return costs(subject_of(Candidate(task, schedule)))
+    except (NoNvrtc, NoDisassembler) as reason:
+        pytest.skip(str(reason))
 
 
 def spilled(task: Task, schedule: Schedule) -> int:

@@ -325,14 +325,21 @@ SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
     ),
     "scaled_columns": (
         {"SWAP": True, "BN": 16, "CLUSTER": "2x1", "persistent": True},
-        {"BN": 32, "persistent": True},
+        {"BN": 32, "persistent": True, "STAGES": 2},
+        {"BN": 192, "STAGES": 2},
+        {"BN": 64, "GROUPS": 2, "persistent": True, "ping_pong": True},
+    ),
+    "scaled_columns_deep": (
+        {"BN": 32, "persistent": True, "tail": True, "SPLIT": 2},
+        {"BN": 32, "split_k": True, "SPLIT": 2},
     ),
 }
 
 
 @pytest.mark.parametrize("name", SCALED)
 def test_sums_of_blocks_are_scaled(name: str) -> None:
-    computes([small(name, more, 3) for more in SCALED[name]])
+    deep = {"scaled_columns_deep": lambda: scaled(66, 136, 1104, by_column=True)}
+    computes([small(name, more, 3, {**WGMMA, **deep}) for more in SCALED[name]])
 
 
 MISTAKES_IN_CLUSTERS = {
@@ -364,17 +371,37 @@ MISTAKES_IN_FOURS = {
 
 MISTAKES_IN_FOLDING = {
     "the block's sum not waited for": ("tw::wgmma_wait<0>();\n                TW_UNROLL", "TW_UNROLL"),
-    "slot given back before": ("multiply(slot, 0);\n", "multiply(slot, 0);\n                release(slot);\n"),
-    "the block before goes on": ("multiply(slot, 0)", "multiply(slot, t > 0)"),
+    "slot given back before": ("multiply(slot, 0, part[0]);\n", "multiply(slot, 0, part[0]);\n release(slot);\n"),
+    "the block before goes on": ("multiply(slot, 0, part[0])", "multiply(slot, t > 0, part[0])"),
     "the first block's scales": ("+ h * 8 + lane / 4, t * 128)", "+ h * 8 + lane / 4, 0)"),
     "the other row's scales": ("of_rows[i][e / 2]", "of_rows[i][e % 2]"),
-    "scales of other columns": ("n0 + j * 64, t", "n0 + 64, t"),
+    "scales of other columns": ("n0, t * 128, j * 64", "n0, t * 128, 64"),
     "the last block alone": ("acc[i][4 * j + e] += part", "acc[i][4 * j + e] = part"),
 }
+MISTAKES_IN_TWO_SUMS = {
+    "the other block's sum not waited for": ("tw::wgmma_wait<1>();", ""),
+    "a block's sum not waited for": ("tw::wgmma_wait<0>();", ""),
+    "the other block's slot given back": ("release(held[1]);", "release(held[0]);"),
+    "one sum of both blocks": ("multiply(slot, 0, part[1])", "multiply(slot, 0, part[0])"),
+    "scales of the block before": ("lane / 4, (t + 1) * 128", "lane / 4, t * 128"),
+    "the last blocks left out": ("t < last; t += 2", "t + 2 < last; t += 2"),
+}
+MISTAKES_IN_SCALES_OF_COLUMNS = {
+    "not waited for": ("(full + 8 * s, 2)", "(full + 8 * s, 1)"),
+    "of the first slot": ("(scales + held[1] * 32 + lane", "(scales + lane"),
+    "of other columns": ("+ lane % 4 * 2 + j * 8)", "+ lane % 4 * 2)"),
+    "written over those that are read": (
+        "tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);\n                    TW_UNROLL", "TW_UNROLL",
+    ),
+    "of the first block": ("n0 + lane, t * 128", "n0 + lane, 0"),
+    "slot given back before they are read": ("wgmma_wait<1>();\n", "wgmma_wait<1>();\n release(held[1]);\n"),
+}  # fmt: skip
 MISTAKES = {
     "clusters": (MISTAKES_IN_CLUSTERS, "wide", CLUSTERED["wide"][0]),
     "clusters of four": (MISTAKES_IN_FOURS, "wide", CLUSTERED["wide"][0] | {"CLUSTER": "2x2"}),
     "folding": (MISTAKES_IN_FOLDING, "scaled", SCALED["scaled"][0]),
+    "two sums": (MISTAKES_IN_TWO_SUMS, "scaled", {"BN": 64, "persistent": True}),
+    "scales of columns": (MISTAKES_IN_SCALES_OF_COLUMNS, "scaled_columns", {"BN": 32, "persistent": True}),
 }
 
 

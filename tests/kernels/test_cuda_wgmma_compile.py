@@ -7,7 +7,7 @@ import random
 import pytest
 from mma_programs import product
 
-from harness.nvrtc import spilled
+from harness.nvrtc import measured, spilled
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Task
 from tilewright.kernels.expression.expr import FLOAT8
@@ -45,6 +45,21 @@ def test_sums_that_are_scaled_by_blocks_do_not_spill(by_column: bool) -> None:
         workload = get_operator("scaled_mm").workload(m=m, n=4096, k=4096, trans_b=True, by_column=by_column)
         task = Task(workload, cuda_target(arch))
         assert not spilled(task, default_schedule(task))
+
+
+@pytest.mark.parametrize("by_column", [False, True])
+def test_sums_that_are_scaled_are_bound_by_the_matrix_units_and_products_do_not_wait_for_each_other(
+    by_column: bool,
+) -> None:
+    workload = get_operator("scaled_mm").workload(m=4096, n=4096, k=4096, trans_b=True, by_column=by_column)
+    task = Task(workload, cuda_target("sm_90a"))
+    [cost] = measured(task, CUDA_WGMMA.default(task))
+    assert cost.bound is not None
+    assert cost.bound.by == "tensor"
+    assert cost.bound.share > 0.95
+    waits = [x for x in cost.code.main_loop if x.opcode == "WARPGROUP.DEPBAR.LE"]
+    products = [x for x in cost.code.main_loop if "GMMA" in x.opcode]
+    assert len(waits) < len(products) / 2, "assemblers add a wait behind each product where they see no other way"
 
 
 def _task(case: dict[str, object]) -> Task:

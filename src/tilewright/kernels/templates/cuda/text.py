@@ -201,13 +201,18 @@ def printer(
 
 def read_text(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
     """Text of a read at its own indices."""
+    return load_text(tensor.dtype, read_place(p, tensor, e))
+
+
+def read_place(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
+    """Text of the pointer to what a read reads."""
     suffix, cast = ("", "") if p.narrow else ("L", "(long)")
     terms = []
     for index, step, extent in zip(e.args, tensor.strides, tensor.shape, strict=True):
         if extent > 1:
             text = f"{cast}({p.scalar(index)})"
             terms.append(text if step == 1 else f"{text} * {step}{suffix}")
-    return load_text(tensor.dtype, f"{tensor.name} + ({' + '.join(terms) or '0'})")
+    return f"{tensor.name} + ({' + '.join(terms) or '0'})"
 
 
 def narrow(program: Program, exprs: tuple[Expr, ...], bounds: Mapping[str, Range]) -> bool:
@@ -248,6 +253,6 @@ def parameters(program: Program, arguments: tuple[str, ...] = ()) -> str:
 
 __all__ = [
     "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "computed", "declared",
-    "digits", "from_storage", "load_text", "mentioned", "narrow", "parameters", "printer", "reach", "read_text",
-    "split", "stored", "to_storage",
+    "digits", "from_storage", "load_text", "mentioned", "narrow", "parameters", "printer", "reach", "read_place",
+    "read_text", "split", "stored", "to_storage",
 ]  # fmt: skip

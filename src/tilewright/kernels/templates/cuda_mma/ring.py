@@ -117,7 +117,7 @@ def ring(p: MmaTiling) -> list[str]:
         "unroll": p.unrolled, "rolled": rolled, "guarded": guarded, "scales": [], "fold": [],
     }  # fmt: skip
     if p.fold is not None:
-        row, column = f"m0 + {p.warp_at('a')}i * 16", f"n0 + {p.warp_at('b')}"
+        row, column = f"m0 + {p.warp_at('a')}i * 16", f"n0 + {p.warp_at('b')}".removesuffix(" + ")
         holes |= {
             "scales": p.fold.read(p.batch, row, column, f"t * {p.bk}"), "fold": p.fold.add("[j][e]", again=True),
         }  # fmt: skip

@@ -58,7 +58,7 @@ def _kernel(p: MmaTiling, symbol: str) -> LoweredKernel:
 CUDA_MMA = PlannedTemplate(
     name="cuda_mma",
     family="contraction",
-    version=4,
+    version=5,
     kinds=("cuda",),
     refusal="is no product that Tensor Cores multiply",
     find=match,

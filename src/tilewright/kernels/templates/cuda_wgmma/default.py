@@ -18,7 +18,7 @@ from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, walkers
+from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing, slot_sums, walkers
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.cuda_wgmma.window import depth
@@ -82,9 +82,9 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
         bm // ROWS * taken * item / 32 * (ROWS + bn) * 32 / 128.0,
     )
     alone = 40.0 if lonely and bm == ROWS else 0.0  # nothing multiplies while the one group waits
-    folding = fold.cycles(p.c, bm, bn)
-    # Where several groups multiply, one's folding is hidden by the others' products.
-    products = products + folding if lonely else _both(products, folding) if folding else products
+    if folding := fold.cycles(p.c, bm, bn):
+        # Hidden by the next slot's products where these have sums of their own.
+        products = _both(products, folding) if _twice(p, v) else products + folding
     rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
     near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
     cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely + alone, near)
@@ -102,6 +102,13 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     if parts > 1:
         total += LAUNCH + 2 * pieces * rows * columns * 4 / _number(target, "bandwidth")
     return float(total)
+
+
+def _twice(p: Product, v: Mapping[str, Any]) -> bool:
+    """Whether threads hold the sums of two slots, one of which is scaled while the other is multiplied."""
+    mi = v["BM"] // (ROWS * sharing(v["GROUPS"], v["ping_pong"]))
+    folded = fold.fold(p.c, mi, v["BN"], "", in_shared=True)
+    return folded is not None and slot_sums(v["GROUPS"], mi * v["BN"] // 2, folded.held) > 1
 
 
 def starved(p: Product, target: Target, bm: int, bn: int) -> bool:

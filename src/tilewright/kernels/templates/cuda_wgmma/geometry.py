@@ -41,9 +41,23 @@ ROOM = 48
 """Registers beside accumulators that a thread which multiplies needs: observed."""
 
 
+FOLD_ROOM = 44
+"""The same where two sums of slots are held."""
+
+
 def most_sums(groups: int) -> int:
     """Accumulators that a thread may hold."""
     return most_registers(groups) - ROOM
+
+
+def slot_sums(groups: int, sums: int, held: int) -> int:
+    """Sums of single slots that a thread can hold beside its accumulators, each of so many ``sums``: 2, or 1."""
+    return 2 if 3 * sums + held + FOLD_ROOM <= most_registers(groups) else 1
+
+
+def scale_bytes(folded: Fold | None) -> int:
+    """Bytes of scales of columns in a slot of the ring."""
+    return 4 * folded.columns if folded is not None and folded.shared_columns else 0
 
 
 @dataclass(frozen=True)
@@ -204,12 +218,23 @@ class WgmmaTiling(Tiles):
     @cached_property
     def fold(self) -> Fold | None:
         """What scales the sums of blocks of k, where they are scaled."""
-        return fold(self.p.c, self.mi, self.bn, self.edges)
+        return fold(self.p.c, self.mi, self.bn, self.edges, in_shared=True)
 
     @property
     def summed(self) -> str:
         """Name of what products add to."""
         return "acc" if self.fold is None else "part"
+
+    @property
+    def parts(self) -> int:
+        """Sums of single slots that are held: 2 where one is scaled while the next one's products are under way."""
+        held = self.fold.held if self.fold is not None else 0
+        return slot_sums(self.groups, self.mi * self.sums, held) if self.fold is not None else 0
+
+    @property
+    def scale_bytes(self) -> int:
+        """Of the scales of columns in a slot."""
+        return scale_bytes(self.fold)
 
     def row(self, number: str) -> str:
         """Text of the first of the 64 rows of a group's products of that number."""
@@ -232,13 +257,14 @@ class WgmmaTiling(Tiles):
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block, with what aligning the ring takes."""
-        return shared_bytes(self.stages, self.stage_bytes, self.box_bytes, self.groups if self.ping_pong else 0)
+        turns = self.groups if self.ping_pong else 0
+        return shared_bytes(self.stages, self.stage_bytes + self.scale_bytes, self.box_bytes, turns)
 
     @property
     def registers(self) -> int:
         """Estimated registers of a thread that multiplies."""
         held = self.fold.held if self.fold is not None else 0
-        return min(255, self.p.sets * self.mi * self.sums + held + ROOM)
+        return min(255, (1 + self.parts) * self.mi * self.sums + held + (FOLD_ROOM if self.parts > 1 else ROOM))
 
 
 def _moved(mask: int, by: str) -> str:

@@ -79,7 +79,7 @@ $if paired:    const int rank = (int)tw::cluster_rank();
 $if turns:    const tw::u32 may = empty + $bytes_of_full;  // a group multiply
     if (tid == 0) {
         for (int s = 0; s < $stages; s++) {
-            tw::mbarrier_init(full + $barrier * s, 1);
+            tw::mbarrier_init(full + $barrier * s, $filled);
             tw::mbarrier_init(empty + $barrier * s, $warps);
         }
 $if turns:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
@@ -88,6 +88,7 @@ $if turns:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier *
 $if alone:    tw::sync();
 $if paired:    tw::cluster_arrive();
 $if paired:    tw::cluster_wait();
+$if columns:    float *const scales = (float *)(smem + (ring - start + $scales_at));  // of the columns, of each slot
     int slot = 0;
     tw::u32 turn = 0;  // parity of the ring's round
     const auto next = [&]() {
@@ -117,6 +118,7 @@ $if paired:                tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
 $if paired:                next();
 $if paired:            }
         }
+$columns
     } else {
 $if more:        tw::more_registers<$more>();
         const int warp = tid / 32 % 4;
@@ -126,9 +128,9 @@ $if boxes:        int place = 0;
         const tw::u64 first_a = tw::wgmma_operand(ring$group_place, $across_a, $eight);
         const tw::u64 first_b = tw::wgmma_operand(ring + $bytes_a, $across_b, $eight);
         $acc acc[$mi][$sums];
-$if scaled:        $acc part[$mi][$sums];  // of a slot
+$if scaled:        $acc part[$parts][$mi][$sums];  // of slots
         // The products of the tile in a slot. A descriptor counts in 16 bytes.
-        const auto multiply = [&](int s, int add) {
+        const auto multiply = [&](int s, int add$into) {
             const tw::u64 oa = first_a + (tw::u64)(s * $stage_units), ob = first_b + (tw::u64)(s * $stage_units);
             tw::wgmma_fence();
 $products
@@ -257,6 +259,46 @@ def _products(p: WgmmaTiling) -> list[str]:
     return out
 
 
+def _columns(p: WgmmaTiling, first: str, end: str) -> list[str]:
+    """Statements by which a second warp of those that copy puts the scales of columns into the slots."""
+    if not p.scale_bytes:
+        return []
+    assert p.fold is not None
+    batch = "batch" if p.p.batch > 1 else "0"
+    text = fill(COLUMNS, {
+        "warp": 4 * p.groups + 1, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
+        "count": ceildiv(p.bn, 32), "columns": p.bn, "ragged": p.bn % 32, "barrier": BARRIER,
+        "scale": p.fold.column(batch, "n0 + lane", f"t * {p.bk}", "u * 32"),
+    })  # fmt: skip
+    return _indent(text.split("\n"), 2)
+
+
+# Each lane's scales are on their way while the slot is waited for.
+COLUMNS = """\
+if (tid / 32 == $warp) {
+$walk
+        for (int t = $first; t < $end; t++) {
+            float own[$count];
+            TW_UNROLL
+            for (int u = 0; u < $count; u++) {
+$if ragged:                own[u] = 0;
+$if ragged:                if (u * 32 + lane < $columns) own[u] = $scale;
+$unless ragged:                own[u] = $scale;
+            }
+            tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
+            TW_UNROLL
+            for (int u = 0; u < $count; u++) {
+$if ragged:                if (u * 32 + lane < $columns)
+                tw::store_shared(scales + slot * $columns + u * 32 + lane, own[u]);
+            }
+            tw::sync_warp();
+            if (lane == 0) tw::mbarrier_arrive(full + $barrier * slot);
+            next();
+        }
+$if walks:    }
+}"""
+
+
 def _told(p: WgmmaTiling) -> dict[str, str]:
     """Texts of which blocks hear of a free slot: ranks go along rows, so those of its row and column differ in a bit.
 
@@ -278,7 +320,10 @@ def _main(p: WgmmaTiling) -> str:
     loads = [line for s in p.sides for line in _loads(p, s)]
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
-        "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes, "bytes_of_full": BARRIER * p.stages,
+        "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes + p.stages * p.scale_bytes,
+        "bytes_of_full": BARRIER * p.stages, "filled": 2 if p.scale_bytes else 1, "scales_at": ring + p.box_bytes,
+        "columns": _columns(p, first, end), "parts": p.parts,
+        "into": f", {p.instruction.acc} (&part)[{p.mi}][{p.sums}]" if p.fold is not None else "",
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
         "fewer": fewer, "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first,
         "end": end,

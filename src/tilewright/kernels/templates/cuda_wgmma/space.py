@@ -28,6 +28,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
     PLACES,
     most_sums,
     output_box,
+    scale_bytes,
     shared_bytes,
     sharing,
     walkers,
@@ -124,11 +125,12 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool, ping_pong: bool
     ) -> bool:
         boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
-        return shared_bytes(STAGES, (BM + BN) * BK * item, boxes, GROUPS if ping_pong else 0) <= most
+        stage = (BM + BN) * BK * item + scale_bytes(fold(seen[SWAP].p.c, 1, BN, "", in_shared=True))
+        return shared_bytes(STAGES, stage, boxes, GROUPS if ping_pong else 0) <= most
 
     def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
         mi = BM // (ROWS * sharing(GROUPS, ping_pong))
-        folded = fold(seen[SWAP].p.c, mi, BN, "")
+        folded = fold(seen[SWAP].p.c, mi, BN, "", in_shared=True)
         return most_sums(GROUPS) >= p.sets * mi * BN // 2 + (folded.held if folded is not None else 0)
 
     def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool) -> bool:

@@ -54,7 +54,7 @@ def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
 CUDA_WGMMA = PlannedTemplate(
     name="cuda_wgmma",
     family="contraction",
-    version=6,
+    version=7,
     kinds=("cuda",),
     refusal="is no product that warp groups multiply",
     find=match,
