@@ -143,6 +143,10 @@ def crash(history: History, rows: Rows) -> None:
     history.append({"at": 1e9, "event": "crashed", "who": "client", "error": "Traceback\n  ...\nKeyError: 'x'"})
 
 
+def no_mend(history: History, rows: Rows) -> None:
+    history.append({"at": 1e9, "event": "failed", "who": "client", "run": "one", "error": "it failed", "hint": ""})
+
+
 def death(history: History, rows: Rows) -> None:
     history.append({"at": 1e9, "event": "died", "who": "world", "whom": "server", "error": "code 1"})
 
@@ -173,6 +177,7 @@ PLANTED: dict[str, tuple[Callable[[History, Rows], None], str]] = {
     "a run that is done too early": (too_few, "is done with 5 of 6 trials"),
     "another best kernel": (wrong_best, "a best kernel is stored as trial 2"),
     "an untyped error": (crash, "client had an untyped error: KeyError: 'x'"),
+    "an error without a mend": (no_mend, "client had an error without a mend: 'it failed'"),
     "a death": (death, "server died by itself: code 1"),
 }
 

@@ -7,6 +7,7 @@ A history is what processes wrote down (``harness/recorded.py``), one map an eve
 ``run``                                 a client's session works at a run of a database from now on
 ``storing``, ``stored``, ``ended``      a batch of trials before and after it was acknowledged; the end of a run
 ``power``                               the power was cut: the trials that had been synced, and those that are there
+``failed``                              an error that a client's user sees
 ``crashed``, ``died``                   an error that is no ``TilewrightError``; a process that nobody killed
 
 ``rows`` are what the databases hold in the end (:func:`contents`).
@@ -80,7 +81,10 @@ def _of(history: Sequence[Event], event: str) -> Iterator[Event]:
 
 
 def _broken(history: Sequence[Event]) -> Iterator[str]:
-    """Errors that nobody foresaw."""
+    """Errors that nobody foresaw, and those that are not one line with a mend."""
+    for e in _of(history, "failed"):
+        if "\n" in e["error"] + e["hint"] or not e["hint"]:
+            yield f"{e['who']} had an error without a mend: {e['error']!r}"
     for e in _of(history, "crashed"):
         yield f"{e['who']} had an untyped error: {str(e['error']).strip().splitlines()[-1]}"
     for e in _of(history, "died"):

@@ -27,7 +27,7 @@ from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Stale
-from tilewright.farm.link import SILENT, Endpoint, Link, end, waited, waits
+from tilewright.farm.link import IS_IT_THERE, SILENT, Endpoint, Link, end, waited, waits
 from tilewright.farm.log import Log
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
@@ -173,7 +173,7 @@ class Farm(Closing):
     async def _on_line(self, work: Callable[[Link], Coroutine[Any, Any, Any]]) -> Any:
         await self._online.wait()
         if self._link is None:
-            raise LinkClosed("the connection to the farm broke")
+            raise LinkClosed("the connection to the farm broke", IS_IT_THERE)
         return await work(self._link)
 
     def status(self) -> dict[str, Any]:

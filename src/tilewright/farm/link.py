@@ -221,7 +221,7 @@ class Link:
         try:
             await self.nats.flush(int(ANSWER_SECONDS))
         except (Error, TimeoutError):
-            raise LinkClosed(f"{self.endpoint.address} does not answer") from None
+            raise LinkClosed(f"{self.endpoint.address} does not answer", IS_IT_THERE) from None
 
     async def publish(self, subject: str, data: bytes = b"", reply: str = "") -> None:
         """Send without an answer. What is lost with the connection is lost."""
@@ -256,7 +256,7 @@ class Link:
                 raise NotStored(f"the farm's server refuses {what}: {e.description}", STORAGE_HINT) from None  # type: ignore[union-attr]
             if any(f'"{what}"'.lower() in line.lower() for line in self.denied):
                 raise Refused(f"a {self.endpoint.role} may not do this: the server denies {what}") from None
-            raise LinkClosed(f"{self.endpoint.address} does not answer") from None
+            raise LinkClosed(f"{self.endpoint.address} does not answer", IS_IT_THERE) from None
 
     async def follow_revocations(self) -> None:
         """Hear who is revoked, now and as it changes. Closes the link and raises ``FarmError`` where no keeper says."""
