@@ -194,40 +194,6 @@ def test_a_planted_violation_is_noticed(name: str) -> None:
     assert [v for v in check(history, rows) if said in v], check(history, rows)
 
 
-def cut(history: History, rows: Rows, synced: int, survived: int) -> History:
-    """The power is cut after run one, of which so many trials had been synced and so many are there."""
-    at = next(n for n, e in enumerate(history) if e["event"] == "ended")
-    trials = [("one", n, key("one", n)) for n in range(6)]
-    history.insert(
-        at, {"at": at - 0.5, "event": "power", "who": "world", "database": "a.db", "synced": trials[:synced],
-             "survived": trials[:survived]},
-    )  # fmt: skip
-    history[:] = [e for e in history if not (e["event"] == "ended" and e["run"] == "one")]
-    rows[:] = [r for r in rows if r.run != "one" or r.table == "run" or r.number < survived]
-    return history
-
-
-@pytest.mark.parametrize(
-    ("synced", "survived", "said"),
-    [(2, 6, ""), (2, 4, ""), (6, 6, ""), (4, 2, "trial 3 was synced and did not survive the power cut")],
-)
-def test_a_power_cut_may_take_what_was_not_synced(synced: int, survived: int, said: str) -> None:
-    history, rows = honest()
-    cut(history, rows, synced, survived)
-    rows[:] = [replace(r, outcome={**r.outcome, "state": "interrupted"}) if r.table == "run" else r for r in rows]
-    history[:] = [e for e in history if e["event"] != "ended"]
-    rows[:] = [r for r in rows if r.table != "kernel" or r.number < survived]
-    found = check(history, rows)
-    assert any(said in v for v in found) if said else found == []
-
-
-def test_a_power_cut_takes_no_trial_before_one_that_it_leaves() -> None:
-    history, rows = honest()
-    cut(history, rows, 2, 6)
-    the(history, "power")["survived"] = [("one", n, key("one", n)) for n in (0, 1, 4, 5)]
-    assert [v for v in check(history, rows) if "survived a power cut that took an earlier one" in v]
-
-
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(preloaded.reason()), reason=preloaded.reason())

@@ -6,7 +6,6 @@ A history is what processes wrote down (``harness/recorded.py``), one map an eve
 ``done``                                a worker did a job: the result, as the worker saw it
 ``run``                                 a client's session works at a run of a database from now on
 ``storing``, ``stored``, ``ended``      a batch of trials before and after it was acknowledged; the end of a run
-``power``                               the power was cut: the trials that had been synced, and those that are there
 ``failed``                              an error that a client's user sees
 ``crashed``, ``died``                   an error that is no ``TilewrightError``; a process that nobody killed
 
@@ -112,49 +111,20 @@ def _doubled(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
 # --------------------------------------------------------------------------- what was acknowledged
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """A trial that was acknowledged. ``began``, ``acknowledged``: when."""
-
-    row: Row
-    began: float
-    acknowledged: float
-
-
 def _trials(event: Event) -> Iterator[Row]:
     for number, key, outcome in event["trials"]:
         yield Row("trial", event["database"], event["run"], number, key, outcome)
 
 
-def _stored(history: Sequence[Event]) -> list[_Stored]:
-    began = {(e["who"], e["batch"]): float(e["at"]) for e in _of(history, "storing")}
-    return [
-        _Stored(row, began[e["who"], e["batch"]], float(e["at"])) for e in _of(history, "stored") for row in _trials(e)
-    ]
-
-
 def _lost(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
     """Acknowledged trials that are gone or changed, and trials that nobody stored."""
     there = {(r.database, r.run, r.number): r for r in rows if r.table == "trial"}
-    stored = _stored(history)
-    for cut in _of(history, "power"):
-        before = [s for s in stored if s.acknowledged < cut["at"] and s.row.database == cut["database"]]
-        synced, survived = ({tuple(x) for x in cut[name]} for name in ("synced", "survived"))
-        gone = [s for s in before if (s.row.run, s.row.number, s.row.key) not in survived]
-        for s in gone:
-            if (s.row.run, s.row.number, s.row.key) in synced:
-                yield f"{_name(s.row)} was synced and did not survive the power cut"
-        first = min((s.acknowledged for s in gone), default=float("inf"))
-        for s in before:
-            if s not in gone and s.began > first:
-                yield f"{_name(s.row)} survived a power cut that took an earlier one"
-        stored = [s for s in stored if s not in gone]
-    for s in stored:
-        found = there.get((s.row.database, s.row.run, s.row.number))
+    for acknowledged in (r for e in _of(history, "stored") for r in _trials(e)):
+        found = there.get((acknowledged.database, acknowledged.run, acknowledged.number))
         if found is None:
-            yield f"{_name(s.row)} was acknowledged and is lost"
-        elif found != s.row:
-            yield f"{_name(s.row)} was acknowledged and is another now: {_difference(found, s.row)}"
+            yield f"{_name(acknowledged)} was acknowledged and is lost"
+        elif found != acknowledged:
+            yield f"{_name(acknowledged)} was acknowledged and is another now: {_difference(found, acknowledged)}"
     meant = {(r.database, r.run, r.number, r.key) for e in _of(history, "storing") for r in _trials(e)}
     for r in there.values():
         if (r.database, r.run, r.number, r.key) not in meant:
@@ -237,7 +207,6 @@ def _runs(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
     there = {(r.database, r.run): r for r in rows if r.table == "run"}
     trials = {(r.database, r.run, r.number): r.key for r in rows if r.table == "trial"}
     count = Counter((r.database, r.run) for r in rows if r.table == "trial")
-    cuts = [(e["database"], e["at"]) for e in _of(history, "power")]
     last: dict[tuple[str, str], Event] = {}
     for e in history:
         if e["event"] in ("run", "ended"):
@@ -247,8 +216,6 @@ def _runs(history: Sequence[Event], rows: Sequence[Row]) -> Iterator[str]:
                 yield f"{e['database']} {e['run']} is stored as of another task or device class"
     for (database, run), e in last.items():
         row = there.get((database, run))
-        if any(database == d and at > e["at"] for d, at in cuts):
-            continue  # the end may be lost, and the whole run: its trials are looked for above
         if row is None:
             yield f"{database} {run} was acknowledged and is lost"
         elif e["event"] == "ended" and row.outcome["state"] != e["state"]:

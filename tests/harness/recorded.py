@@ -23,7 +23,6 @@ from typing import Any
 from tilewright.core import Schedule, Task, TilewrightError, TrialRecord
 from tilewright.database import Database
 from tilewright.database.runs import Runs
-from tilewright.errors import NotFound
 from tilewright.farm.client import Farm
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Held, Reply
@@ -204,9 +203,6 @@ def _tune(record: Recorder, settings: Settings, rng: random.Random, run: str | N
                 )  # fmt: skip
             finally:
                 run = watcher.run or run
-        return None
-    except NotFound as e:  # a power cut took the run
-        record("gone", run=run, error=e.message)
         return None
     except TilewrightError as e:
         record("failed", run=run, error=e.message, hint=e.hint)

@@ -174,9 +174,8 @@ def sound(path: Path) -> list[str]:
         return [f"{path.name}: {e}"]
 
 
-def problems(folder: Path, told: Told, durable: bool = True) -> list[str]:
-    """What is wrong with what a session left. ``durable``: whether all that was acknowledged has to be there, rather
-    than all up to some moment."""
+def problems(folder: Path, told: Told) -> list[str]:
+    """What is wrong with what a session left."""
     found = [f"no typed error: {r}" for r in told.raw]
     found += [f"not one line with a mend: {e}" for e in told.errors if "\n" in e[1] + e[2] or not e[2]]
     found += sound(folder / "runs.db")
@@ -201,22 +200,20 @@ def problems(folder: Path, told: Told, durable: bool = True) -> list[str]:
             "summary": run is not None and ("phase" in run.summary or run.state == "done"),
             "finish": run is not None and run.state == "done",
         }  # fmt: skip
-        if durable:
-            found += [f"{name} was acknowledged and is gone" for name in state if name in told.done and not state[name]]
-        elif sorted(state.values(), reverse=True) != list(state.values()):
+        found += [f"{name} was acknowledged and is gone" for name in state if name in told.done and not state[name]]
+        if sorted(state.values(), reverse=True) != list(state.values()):
             found.append(f"later changes are there without earlier ones: {state}")
         if state["kernels"] and db.artifact(CODE.sha256) is None:
             found.append("a kernel without its code")
-    return found + _copies(folder, told, durable)
+    return found + _copies(folder, told)
 
 
-def _copies(folder: Path, told: Told, durable: bool) -> list[str]:
+def _copies(folder: Path, told: Told) -> list[str]:
     """What is wrong with exports and backups: each is whole, or not there."""
     found = []
-    if durable:
-        for name, step in (("all.jsonl", "export"), ("best.db", "best"), ("backup.db", "backup")):
-            if step in told.done and not (folder / name).exists():
-                found.append(f"{name} was acknowledged and is gone")
+    for name, step in (("all.jsonl", "export"), ("best.db", "best"), ("backup.db", "backup")):
+        if step in told.done and not (folder / name).exists():
+            found.append(f"{name} was acknowledged and is gone")
     export = folder / "all.jsonl"
     if export.exists():
         lines = [json.loads(line) for line in export.read_text().splitlines()]

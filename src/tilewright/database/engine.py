@@ -120,7 +120,7 @@ def sqlite_engine(
         for pragma in (
             f"busy_timeout={int(1000 * min(timeout, _BUSY_SECONDS))}",
             f"foreign_keys={'ON' if foreign_keys else 'OFF'}",
-            "synchronous=NORMAL",
+            "synchronous=FULL",  # an acknowledged trial, which took seconds of a device, outlives a power failure
             "trusted_schema=OFF",
         ):
             connection.execute(f"PRAGMA {pragma}")
