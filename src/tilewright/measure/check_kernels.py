@@ -19,9 +19,9 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.verifying.inputs import decoded, numpy_dtype
 
 THREADS = 128
-EACH = 16  # elements of a thread, at least
+EACH = 32  # elements of a thread, where there are as many
 MOST_BLOCKS = 2048
-PARTS = 64  # sums that a checksum is given in
+PARTS = 256  # sums that a checksum is given in, at most: one a block
 SHARED = 3 * 8 * THREADS  # bytes of shared memory of a projection's block
 
 # `places`: where an output's elements are that bounds are known of; null where they are all of them, in order.
@@ -94,12 +94,16 @@ TW_KERNEL(@THREADS@, 1) void tw_project_@NAME@(const @T@ *out, const double *wei
 }
 """
 
-# Bytes are compared in words where all begin and end at words.
+# Bytes are compared in words as far as they are aligned.
 _BYTES = """
 TW_KERNEL(@THREADS@, 1) void tw_check_filled(const unsigned char *at, long long n, int byte, unsigned *wrong) {
-    const long long step = (long long)gridDim.x * @THREADS@;
-    for (long long i = (long long)blockIdx.x * @THREADS@ + threadIdx.x; i < n; i += step)
-        if (at[i] != byte) *wrong = 1;
+    const long long step = (long long)gridDim.x * @THREADS@, first = (long long)blockIdx.x * @THREADS@ + threadIdx.x;
+    const long long before = -(unsigned long long)at & 7, head = before < n ? before : n, words = (n - head) / 8;
+    const unsigned long long filled = 0x0101010101010101ull * (unsigned)byte;
+    for (long long i = first; i < words; i += step)
+        if (((const unsigned long long *)(at + head))[i] != filled) *wrong = 1;
+    if (first < head && at[first] != byte) *wrong = 1;
+    if (first < n - head - 8 * words && at[head + 8 * words + first] != byte) *wrong = 1;
 }
 TW_KERNEL(@THREADS@, 1) void tw_check_same(const unsigned char *a, const unsigned char *b, long long n,
                                            unsigned *wrong) {

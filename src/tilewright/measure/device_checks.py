@@ -137,13 +137,13 @@ class DeviceChecks:
     def _filled(self, start: int, size: int, byte: int) -> None:
         if size:
             given = (("pointer", start), ("int64", size), ("int32", byte), ("pointer", self._words))
-            self._launch("tw_check_filled", _blocks(size), Arguments(given))
+            self._launch("tw_check_filled", _blocks(size // 8), Arguments(given))
 
     def _checksum(self, kept: Kept) -> int:
-        parts = self._words + 8
-        given = (("pointer", kept.base), ("int64", kept.size // 8), ("pointer", parts))
-        self._launch("tw_checksum", PARTS, Arguments(given))
-        found = np.empty(PARTS, np.uint64)
+        parts, words = self._words + 8, kept.size // 8
+        found = np.empty(min(PARTS, _blocks(words)), np.uint64)
+        given = (("pointer", kept.base), ("int64", words), ("pointer", parts))
+        self._launch("tw_checksum", len(found), Arguments(given))
         self.context.download(parts, found)
         return int(found.sum(dtype=np.uint64))
 
