@@ -125,3 +125,30 @@ def test_every_compiler_of_a_large_host_has_a_kernel_to_build_once_the_first_res
     assert machine.in_flight[LEARNED] - measured >= 15
     assert _ahead(lanes=1, batch=4) == _ahead(lanes=4, batch=4) == AHEAD
     assert _ahead(lanes=32, batch=16) == 3
+
+
+def test_compilers_get_more_while_the_first_batch_is_built() -> None:
+    """And what they get does not depend on how long that takes."""
+
+    class Slow(Watched):
+        """Builds only when it is waited for."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.submitted = 0
+            self.when_waited: list[int] = []
+
+        def submit(self, *given: Any) -> Future[Any]:
+            self.submitted += len(given) == 1
+            return Future() if len(given) == 1 else super().submit(*given)
+
+        def wait(self, builds: Future[list[Artifact]]) -> list[Artifact]:
+            self.when_waited.append(self.submitted)
+            return [Artifact("", "", LaunchProgram(()), TARGET, "", (), "")] * 4
+
+    machine: Any = Slow()
+    quick: Any = Watched()
+    for m in (machine, quick):
+        Session(TASK, "r", m, m, m, m, Limits(40, batch=4, ahead=5), Observer()).search()
+    assert machine.when_waited[0] == 1 + 2
+    assert machine.in_flight == quick.in_flight

@@ -111,13 +111,16 @@ class Session:
                 break
             began = 0.0 if budget is None else budget.now()
             batch = self._ahead.pop(0)
+            # Of a budget that many tasks share nothing is spent on building what may never be measured.
+            going_on = self.overlap and (budget is None or len(self.history) + len(batch.proposals) < until)
+            ahead = self.limits.ahead if len(self.history) >= LEARNED else self.limits.ahead // 2
+            if going_on and not batch.builds.done():  # the device has to wait anyway
+                self._fill(ahead, batch.schedules)
             with self.clock.on("waiting for builds"):
                 built = self.builder.wait(batch.builds)
             measured = self._measure(batch, built)
-            # Of a budget that many tasks share nothing is spent on building what may never be measured.
-            if self.overlap and (budget is None or len(self.history) + len(built) < until):
-                ahead = self.limits.ahead
-                self._fill(ahead if len(self.history) >= LEARNED else ahead // 2, batch.schedules)
+            if going_on:
+                self._fill(ahead, batch.schedules)
             with self.clock.on("waiting for measurements"):
                 outcomes = measured.result()
             self._record(batch, built, outcomes)
