@@ -10,6 +10,7 @@ import pytest
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluated_points
 from tilewright.verifying.buffers import PAGE
 from tilewright.verifying.inputs import Array, Recipe
 from tilewright.verifying.projection import project
@@ -191,13 +192,33 @@ def test_timing_buffers_of_several_outputs() -> None:
 def test_blocks_touch_every_corner_and_cross_every_row_and_column() -> None:
     shape = (100, 70)
     seen = np.zeros(shape, bool)
-    for b in sample_blocks(shape, 10**6):
+    for b in sample_blocks(shape, lambda _: 0.0, 1.0):
         seen[b] = True
     assert seen[0, 0] and seen[0, -1] and seen[-1, 0] and seen[-1, -1]  # noqa: PT018
     assert seen.any(0).all()
     assert seen.any(1).all()
-    few = sample_blocks(shape, 1)
-    assert len(few) == 4
+    assert len(sample_blocks(shape, lambda _: 1.0, 1.0)) == 4
+
+
+def test_a_line_that_costs_too_much_leaves_room_for_pieces_of_it_around_tile_edges() -> None:
+    shape = (4096, 64)
+
+    def cost(block: tuple[slice, ...]) -> float:
+        return 1e-3 * (block[0].stop - block[0].start)  # rows cost, columns do not
+
+    chosen = sample_blocks(shape, cost, 1.0)
+    assert sum(map(cost, chosen)) <= 1.0
+    pieces = [b[0] for b in chosen if b[0].stop - b[0].start == 4]
+    assert len(pieces) == 16
+    assert all((b.start + 2) % 16 == 0 for b in pieces)
+
+
+def test_blocks_of_attention_cost_what_they_are_computed_from() -> None:
+    """A column of the result needs every score, a row as many as there are keys."""
+    program = Program.loads(get_operator("attention").workload(b=1, h=2, lq=64, lk=64, d=8).program)
+    one = slice(0, 1)
+    row, column = (one, one, one, slice(0, 8)), (one, one, slice(0, 64), one)
+    assert evaluated_points(program, column) > 32 * evaluated_points(program, row)
 
 
 @pytest.fixture

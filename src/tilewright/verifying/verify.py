@@ -10,7 +10,6 @@ outputs is checked as that of a program of its own on the same inputs.
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ import numpy as np
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS
 from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Program, Tensor
-from tilewright.kernels.reference import evaluate_block, index_bounds
+from tilewright.kernels.reference import evaluate_block, evaluated_points, index_bounds
 from tilewright.verifying import tolerance
 from tilewright.verifying.buffers import LINE, POISON, GuardedArray
 from tilewright.verifying.exact import exact_at, whole_reach
@@ -38,6 +37,9 @@ Run = Callable[[Sequence[int]], None]
 ALL_SETS = tuple(range(len(RECIPES)))
 FEW_SETS = (0, 2)  # for a binary that has passed all of them with other launch arguments
 FULL_REFERENCE = 1.5  # seconds that one whole reference may take
+LEAST_TIMED = 0.1  # seconds of a part of a reference that tell what more of it takes
+ERRORS = 2.0  # what the tolerances of a block cost, in times of its values
+EDGE = 16  # tiles end at multiples of this
 # What whole outputs hold before a call, by set: any value may be right in a set, but hardly one for each in all.
 UNWRITTEN = (0xA5, 0x5A, 0xC3)
 
@@ -113,29 +115,32 @@ class _Output:
             whole: Block = tuple(slice(0, n) for n in shape)
             self._blocks = [whole]
             if sum(s.points for s in self.program.stages) > 1e8:
-                seconds = self._seconds_an_element(values)
-                if seconds * math.prod(shape) > self.full:
-                    self._blocks = sample_blocks(shape, int(self.full / seconds))
+                cost = self._cost(values)
+                if cost(whole) > self.full:
+                    self._blocks = sample_blocks(shape, cost, self.full)
         return self._blocks
 
-    def _seconds_an_element(self, values: tuple[Array, ...]) -> float:
-        """Cost of the reference, from two blocks at the output's end: what both cost is no guide."""
-        shape = self.program.output.shape
-        wide = widened(self.program, values)
-        points, seconds = [], []
-        for parts in (256, 256, 32):  # the first is a warm-up
-            share, block = parts, []
+    def _cost(self, values: tuple[Array, ...]) -> Callable[[Block], float]:
+        """About how many seconds the reference of a block takes, by its points and the time of one at the output's end
+        that is large enough to tell."""
+        shape, wide = self.program.output.shape, widened(self.program, values)
+        parts, seconds, block = 1 << 18, 0.0, list[slice]()
+        while seconds < LEAST_TIMED and parts > 1:
+            parts //= 4
+            share = parts
+            block.clear()
             for n in shape:
                 cut = min(n, share)
                 share = max(1, share // cut)
                 block.append(slice(n - max(1, n // cut), n))
-            began = time.perf_counter()
-            evaluate_block(self.program, wide, tuple(block), self.references.memory)
-            seconds.append(time.perf_counter() - began)
-            points.append(math.prod(s.stop - s.start for s in block))
-        if points[2] > points[1]:
-            return max(seconds[2] - seconds[1], 1e-9) / (points[2] - points[1])
-        return seconds[2] / points[2]
+            times = []
+            for _ in range(2):  # the first may load code, or be held up
+                began = time.perf_counter()
+                evaluate_block(self.program, wide, tuple(block), self.references.memory)
+                times.append(time.perf_counter() - began)
+            seconds = min(times)
+        rate = (1 + ERRORS) * seconds / evaluated_points(self.program, tuple(block))
+        return lambda b: rate * evaluated_points(self.program, b)
 
 
 class Verifier:
@@ -265,35 +270,44 @@ def natural(values: Array, tensor: Tensor) -> Array:
     return encode(np.abs(decode(values, tensor.dtype)) + 1, tensor.dtype)
 
 
-def sample_blocks(shape: Sequence[int], budget: int, seed: int = 7) -> list[Block]:
-    """Blocks of an output that stand for it: corners, lines along each axis, random blocks.
-
-    About ``budget`` elements in all, never fewer than the corners.
-    """
+def sample_blocks(
+    shape: Sequence[int], cost: Callable[[Block], float], budget: float, seed: int = 7
+) -> list[Block]:  # fmt: skip
+    """Blocks of an output that stand for it: corners, lines along each axis, short pieces around possible tile edges,
+    random blocks. All corners, and of the others as many as ``budget`` seconds allow, by what each costs."""
     rng = np.random.default_rng(seed)
-    side = [min(n, 8) for n in shape]
+    side = [min(n, 8 if d >= len(shape) - 2 else 2) for d, n in enumerate(shape)]
     corners: list[Block] = [
         tuple(slice(0, w) if low else slice(n - w, n) for low, n, w in zip(ends, shape, side, strict=True))
         for ends in itertools.product((True, False), repeat=len(shape))
     ][:16]
+
+    def along(d: int, part: slice, at: Sequence[int]) -> Block:
+        return tuple(part if e == d else slice(x, x + 1) for e, x in enumerate(at))
+
+    def anywhere() -> list[int]:
+        return [int(rng.integers(m)) for m in shape]
+
     # A full line crosses every tile edge of its axis; at both ends and at random places across.
     lines: list[Block] = []
     for d, n in enumerate(shape):
-        for where in ("first", "last", "random", "random"):
-            at = [0 if where == "first" else m - 1 if where == "last" else int(rng.integers(m)) for m in shape]
-            lines.append(tuple(slice(0, n) if e == d else slice(x, x + 1) for e, x in enumerate(at)))
+        for at in ([0] * len(shape), [m - 1 for m in shape], anywhere(), anywhere()):
+            lines.append(along(d, slice(0, n), at))
+    edges: list[Block] = []
+    for d, n in enumerate(shape):
+        for at in (anywhere() for _ in range(16 if n > 2 * EDGE else 0)):
+            middle = EDGE * int(rng.integers(1, n // EDGE))
+            edges.append(along(d, slice(middle - 2, middle + 2), at))
     inside: list[Block] = []
     for _ in range(16):
         start = [int(rng.integers(n - w + 1)) for n, w in zip(shape, side, strict=True)]
         inside.append(tuple(slice(x, x + w) for x, w in zip(start, side, strict=True)))
     chosen: list[Block] = []
-    spent = 0
-    for b in (*corners, *lines, *inside):
-        spent += math.prod(s.stop - s.start for s in b)
-        if chosen and len(chosen) >= len(corners) and spent > budget:
-            break
-        if b not in chosen:
+    spent = 0.0
+    for b in (*corners, *edges, *lines, *inside):
+        if b not in chosen and (b in corners or spent + cost(b) <= budget):
             chosen.append(b)
+            spent += cost(b)
     return chosen
 
 

@@ -21,7 +21,7 @@ from tilewright.kernels.reference.expressions import Array, Body, Box, Source
 from tilewright.kernels.reference.reductions import contract, factorise, reduce_stage
 from tilewright.kernels.reference.scans import scan_stage
 
-__all__ = ["evaluate", "evaluate_block", "index_bounds"]
+__all__ = ["evaluate", "evaluate_block", "evaluated_points", "index_bounds"]
 
 DEFAULT_MEMORY = 256 << 20
 _LEAST_MEMORY = 1 << 14
@@ -41,6 +41,25 @@ def evaluate_block(
     program: Program, inputs: Sequence[Array], block: tuple[slice, ...], memory: int = DEFAULT_MEMORY
 ) -> Array:
     """The part ``block`` of the result, one slice (of step 1) an axis."""
+    box = _box(program, block)
+    points = math.prod(hi - lo for lo, hi in box)
+    # Small inputs of large blocks are converted once; others as they are read.
+    eager = 8 * sum(t.size for t in program.inputs) <= memory // 4 and 8 * points >= program.output.size
+    sources = _sources(program.inputs, inputs, eager)
+    memory = max(memory, _LEAST_MEMORY)
+    with np.errstate(all="ignore"):
+        return _block(program, sources, box, memory)
+
+
+def evaluated_points(program: Program, block: tuple[slice, ...]) -> int:
+    """Elements of all stages that the block ``block`` of the result is computed from, terms of reductions each counted:
+    a measure of what :func:`evaluate_block` costs."""
+    needs = _needs(program, _box(program, block))
+    reduced = {s.name: math.prod(s.reduce) for s in program.stages}
+    return sum(reduced[name] * math.prod(hi - lo for lo, hi in box) for name, box in needs.items())
+
+
+def _box(program: Program, block: tuple[slice, ...]) -> Box:
     if len(block) != len(program.output.shape):
         raise UsageError(f"the block has {len(block)} axes, the output {len(program.output.shape)}")
     box: list[tuple[int, int]] = []
@@ -49,13 +68,7 @@ def evaluate_block(
         if step != 1:
             raise UsageError("a block's slices have step 1")
         box.append((low, max(low, high)))
-    points = math.prod(hi - lo for lo, hi in box)
-    # Small inputs of large blocks are converted once; others as they are read.
-    eager = 8 * sum(t.size for t in program.inputs) <= memory // 4 and 8 * points >= program.output.size
-    sources = _sources(program.inputs, inputs, eager)
-    memory = max(memory, _LEAST_MEMORY)
-    with np.errstate(all="ignore"):
-        return _block(program, sources, tuple(box), memory)
+    return tuple(box)
 
 
 def index_bounds(program: Program) -> dict[str, int]:
