@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from mma_programs import factor
 
+from harness.nvrtc import measured
 from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.backends.emulator import run
 from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
@@ -16,9 +18,10 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.rewrite.relaid import relaid
 from tilewright.kernels.templates import default_schedule, templates_for
+from tilewright.kernels.templates.partition import turned
 from tilewright.kernels.templates.partition.template import CUDA_RELAID
-from tilewright.testing.cuda_template import CudaTemplateContract
-from tilewright.testing.kernels import random_arrays
+from tilewright.testing.cuda_template import CudaTemplateContract, empty_output, emulated
+from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
 
 def conv(dtype: str = "bfloat16", **params: object) -> Program:
@@ -131,3 +134,60 @@ def test_both_copies_are_one_launch_where_their_blocks_are_of_one_size() -> None
     threads = next(x for x in CUDA_RELAID.space(task).options["p1.threads"] if x != schedule.values["p0.threads"])
     apart = CUDA_RELAID.space(task).schedule({**schedule.values, "p1.threads": threads})
     assert len(CUDA_RELAID.lower(Candidate(task, apart)).program.launches) == 3
+
+
+TURNED: dict[str, Callable[[], Program]] = {
+    "tf32": lambda: Program.loads(
+        get_operator("matmul").workload(m=72, n=40, k=68, precision="tf32_truncated", trans_a=True).program
+    ),
+    "bytes": lambda: Program.loads(get_operator("matmul").workload(m=70, n=48, k=80, dtype="int8", bias=True).program),
+    "scaled": lambda: Program.loads(get_operator("scaled_mm").workload(m=66, n=144, k=272, bias=True).program),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_operands_of_products_are_turned_for_warp_groups(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turned, "LEAST_READERS", 1)
+    monkeypatch.setattr(turned, "LEAST_FLOPS", 1)
+    turned.turned.cache_clear()
+    program = TURNED[name]()
+    task = task_of(program, cuda_target("sm_90a"))
+    assert CUDA_RELAID.matches(task)
+    schedule = CUDA_RELAID.default(task)
+    assert str(schedule.values["cut"]).endswith("cuda_wgmma")
+    kernel = CUDA_RELAID.lower(Candidate(task, schedule))
+    made = emulated([kernel], task.target)
+    inputs = random_arrays(program, 1)
+    for order, copies in (("fifo", "lazy"), ("lifo", "eager"), ("random:3", "lazy")):
+        got = empty_output(program.output.shape, program.output.dtype)
+        launch = launch_values(Candidate(task, schedule))
+        report = run(made, kernel.program, launch, inputs, got, order=order, copies=copies)
+        assert report.ok, report.bugs
+        check(program, inputs, got)
+    turned.turned.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("op", "params"),
+    [
+        ("matmul", {"precision": "tf32_truncated"}),
+        ("matmul", {"precision": "tf32_truncated", "trans_a": True, "trans_b": True}),
+        ("matmul", {"dtype": "int8"}),
+        ("scaled_mm", {}),
+        ("scaled_mm", {"by_column": True}),
+    ],
+)
+def test_large_products_are_bound_by_nine_tenths_whatever_their_layout(op: str, params: dict[str, object]) -> None:
+    task = Task(get_operator(op).workload(m=4096, n=4096, k=4096, **params), cuda_target("sm_90a"))
+    schedule = default_schedule(task)
+    assert schedule.template == "cuda_relaid"
+    bounds = [c.bound for c in measured(task, schedule) if c.bound is not None]
+    assert [b.share > 0.9 for b in bounds] == [True]
+
+
+def test_products_that_read_an_operand_seldom_leave_it_as_it_is() -> None:
+    for m in (512, 2047):
+        task = Task(get_operator("matmul").workload(m=m, n=4096, k=4096, dtype="int8"), cuda_target("sm_90a"))
+        assert not CUDA_RELAID.matches(task)
+    along = get_operator("matmul").workload(m=4096, n=4096, k=4096, dtype="int8", trans_b=True)
+    assert not CUDA_RELAID.matches(Task(along, cuda_target("sm_90a")))

@@ -65,41 +65,41 @@ def _elsewhere(stage: Stage, name: str) -> bool:
 
 
 def _rewritten(program: Program, number: int, channels: str) -> tuple[Program, int]:
-    stage = program.stages[number]
-    read = {str(x.value): x for x in stage.loads()}
-    copies: list[Stage] = []
-    moved: dict[str, tuple[str, int]] = {}
-    for name, x in read.items():
+    read = {str(x.value): x for x in program.stages[number].loads()}
+    copied = program
+    for name, x in reversed(read.items()):
         place = _place(x, channels)
         assert place is not None
-        tensor = program.tensors[name]
-        order = [d for d in range(len(tensor.shape)) if d != place] + [place]
-        back: list[Expr] = [axis(f"i{order.index(d)}") for d in range(len(order))]
-        new = f"s{len(copies)}"
-        body = load(name, tensor.dtype, tuple(back))
-        copies.append(Stage(new, tuple(tensor.shape[d] for d in order), (), (body,), tensor.dtype))
-        moved[name] = new, place
-    later = {s.name: f"s{n + len(copies)}" for n, s in enumerate(program.stages)}
+        copied = innermost(copied, name, place)
+    stages = list(copied.stages)
+    stage = stages[number + len(read)]
     # Channels become the last reduce axis.
     rest = [a for a in stage.reduce_axes if a != channels]
     axes = {a: axis(f"r{n}") for n, a in enumerate([*rest, channels])}
+    stages[number + len(read)] = replace(
+        stage, reduce=(*(stage.ranges[a] for a in rest), stage.ranges[channels]),
+        body=tuple(e.substitute(axes) for e in stage.body),
+    )  # fmt: skip
+    return Program(program.inputs, tuple(stages), copied.results), len(read)
 
-    def renamed(e: Expr) -> Expr | None:
-        return load(later[str(e.value)], e.dtype, e.args) if e.op == "load" and e.value in later else None
 
-    def relaid_read(e: Expr) -> Expr | None:
-        if e.op != "load" or e.value not in moved:
+def innermost(program: Program, name: str, dimension: int) -> Program:
+    """The program with one more stage at its beginning: a copy of the input ``name`` whose last dimension is the one
+    given, which all stages read in its place."""
+    tensor = program.tensors[name]
+    order = [d for d in range(len(tensor.shape)) if d != dimension] + [dimension]
+    back: list[Expr] = [axis(f"i{order.index(d)}") for d in range(len(order))]
+    body = load(name, tensor.dtype, tuple(back))
+    copy = Stage("s0", tuple(tensor.shape[d] for d in order), (), (body,), tensor.dtype)
+    later = {s.name: f"s{n + 1}" for n, s in enumerate(program.stages)}
+
+    def moved(e: Expr) -> Expr | None:
+        if e.op != "load" or (e.value != name and e.value not in later):
             return None
-        name, place = moved[str(e.value)]
-        return load(name, e.dtype, (*e.args[:place], *e.args[place + 1 :], e.args[place]))
+        args = tuple(a.map(moved) for a in e.args)
+        if e.value == name:
+            return load("s0", e.dtype, tuple(args[d] for d in order))
+        return load(later[str(e.value)], e.dtype, args)
 
-    stages = list(copies)
-    for n, s in enumerate(program.stages):
-        if n != number:
-            stages.append(replace(s, name=later[s.name], body=tuple(e.map(renamed) for e in s.body)))
-            continue
-        stages.append(replace(
-            s, name=later[s.name], reduce=(*(s.ranges[a] for a in rest), s.ranges[channels]),
-            body=tuple(e.map(relaid_read).substitute(axes) for e in s.body),
-        ))  # fmt: skip
-    return Program(program.inputs, tuple(stages), tuple(later[r] for r in program.results)), len(copies)
+    stages = [replace(s, name=later[s.name], body=tuple(e.map(moved) for e in s.body)) for s in program.stages]
+    return Program(program.inputs, (copy, *stages), tuple(later[r] for r in program.results))

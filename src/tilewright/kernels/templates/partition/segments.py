@@ -16,7 +16,7 @@ from math import prod
 
 from tilewright.core import Target, Task, TensorSpec, Workload
 from tilewright.kernels import templates
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, load
+from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, Expr, load
 from tilewright.kernels.expression.program import Program, Stage, Tensor, flops_per_point, output_specs
 from tilewright.kernels.templates.partition.strips import moved, number, of_rows, rows
 
@@ -229,6 +229,17 @@ def cuts_at(
     return tuple(found)
 
 
+def _of_bytes(program: Program) -> Program:
+    """A copy of 8-bit reals as one of bytes, which more templates take."""
+    stage = program.stages[0]
+    if len(program.stages) > 1 or stage.dtype not in FLOAT8 or stage.body[0].op != "load":
+        return program
+    read = stage.body[0]
+    body = load(str(read.value), "uint8", read.args)
+    inputs = tuple(replace(t, dtype="uint8") for t in program.inputs)
+    return Program(inputs, (replace(stage, body=(body,), dtype="uint8"),), program.results)
+
+
 def _segments(
     program: Program, first: int, last: int, target: Target, precision: str, excluded: tuple[str, ...]
 ) -> list[tuple[float, Segment]]:
@@ -236,7 +247,7 @@ def _segments(
     made = segment_program(program, first, last)
     if made is None:
         return []
-    part, reads = made
+    part, reads = _of_bytes(made[0]), made[1]
     text = part.dumps()
     moved = sum(prod(t.shape) * ITEMSIZE[t.dtype] for t in (*part.inputs, part.output)) + LAUNCH_BYTES
     out = []

@@ -27,6 +27,7 @@ from tilewright.kernels.templates.partition.segments import (
     with_strips,
 )
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
+from tilewright.kernels.templates.partition.turned import turned
 from tilewright.search_space import SearchSpace
 
 EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd")
@@ -132,7 +133,9 @@ class CudaPartition(_Partition):
 
 
 class CudaRelaid(CudaPartition):
-    """A convolution whose channels are outermost: its operands are rearranged, then the product reads whole vectors."""
+    """Operands are rearranged, then multiplied: of convolutions whose channels are outermost, so that whole vectors are
+    read; of large products with 8 or 32 bits an element that do not lie along k, which warp groups want.
+    """
 
     name = "cuda_relaid"
     kinds = ("cuda",)
@@ -141,14 +144,18 @@ class CudaRelaid(CudaPartition):
         """Whether operands of Tensor Cores are to be rearranged, in whole vectors of channels."""
         if task.target.kind not in self.kinds or task.workload.ranges:
             return False
-        found = relaid(Program.loads(task.workload.program))
+        found = self._rewritten(task)
         if found is None:
             return False
         from tilewright.kernels.templates.cuda_mma.match import match as product  # brings every primitive of CUDA's
 
         program, copies = found
         whole = all(s.extents[-1] * ITEMSIZE[s.dtype] % LEAST_VECTOR == 0 for s in program.stages[:copies])
-        return whole and any(product(cut[-1].program) is not None for cut in self.cuts(task))
+        if not whole:
+            return False
+        if relaid(Program.loads(task.workload.program)) is None:
+            return any(cut[-1].template == "cuda_wgmma" for cut in self.cuts(task))
+        return any(product(cut[-1].program) is not None for cut in self.cuts(task))
 
     def program(self, task: Task) -> Program:
         return self._found(task)[0]
@@ -171,8 +178,11 @@ class CudaRelaid(CudaPartition):
             return found.space.schedule({**found.default, **dict.fromkeys(names, least)})
         return super().default(task)
 
+    def _rewritten(self, task: Task) -> tuple[Program, int] | None:
+        return relaid(Program.loads(task.workload.program)) or turned(task.workload.program, task.target)
+
     def _found(self, task: Task) -> tuple[Program, int]:
-        found = relaid(Program.loads(task.workload.program))
+        found = self._rewritten(task)
         if found is None:
             raise IllegalSchedule(f"nothing of {task.workload.label} is to be rearranged", "Use another template")
         return found

@@ -1,0 +1,44 @@
+"""Large products for warp groups, whose operands of 8 and 32 bits must have neighbours along k: copies that do."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.core import Target
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.rewrite.inline import inlined
+from tilewright.kernels.rewrite.relaid import innermost
+from tilewright.kernels.templates.cuda.warpgroups import available
+
+LEAST_READERS = 2048
+"""Products that each element of a copy must take part in: on an H200, warps alone leave 40% of the matrix units idle,
+for longer than it takes to copy an element where it has some 1,200."""
+LEAST_FLOPS = 1 << 34
+"""Operations from which a further launch is short beside what is won."""
+
+
+@lru_cache(maxsize=256)
+def turned(text: str, target: Target) -> tuple[Program, int] | None:
+    """The program with copies of the operands of its product that lie along other axes than k, and how many there are.
+
+    ``None`` where there is no such operand, or warp groups take it as it is, or a copy would cost more than it saves.
+    """
+    if not available(target):
+        return None
+    # They bring every primitive of CUDA's.
+    from tilewright.kernels.templates.cuda_mma.match import match
+    from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS
+
+    p, program = match(text), inlined(Program.loads(text))
+    if p is None or p.instruction.dtype not in FUNCTIONS or 2 * p.batch * p.m * p.n * p.k < LEAST_FLOPS:
+        return None
+    inputs, copies = {t.name for t in program.inputs}, 0
+    for s, readers in ((p.b, p.m), (p.a, p.n)):
+        if s.contiguous == "k" or s.item == 2 or s.strides is None or readers < LEAST_READERS:
+            continue
+        tensor = program.tensors[s.tensor]
+        places = [d for d, step in enumerate(tensor.strides) if step == s.strides[2] and tensor.shape[d] > 1]
+        if s.tensor not in inputs or len(places) != 1:
+            return None
+        program, copies = innermost(program, s.tensor, places[0]), copies + 1
+    return (program, copies) if copies else None
