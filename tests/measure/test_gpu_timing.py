@@ -7,7 +7,7 @@ import pytest
 from tilewright.measure import gpu_timing as t
 
 
-@pytest.mark.parametrize("seconds", [1e-7, 1e-6, 5e-6, 20e-6, 200e-6])
+@pytest.mark.parametrize("seconds", [1e-7, 1e-6, 5e-6, 20e-6, 100e-6])
 @pytest.mark.parametrize("launches", [1, 2, 3])
 def test_short_kernels_share_their_events(seconds: float, launches: int) -> None:
     p = t.plan(seconds, launches=launches)

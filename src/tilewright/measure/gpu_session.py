@@ -49,12 +49,12 @@ FEW_SAMPLES = 3
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate; ``calls`` are its launches on the sets it has met, ``launched`` how many launches timing it
+    """A loaded candidate; ``calls`` are its launches, one for each operand set, ``launched`` how many launches timing it
     has taken so far, those that only warm up included."""
 
     code: Module
     kernel: DeviceKernel
-    calls: dict[int, Queue] = field(default_factory=dict)
+    calls: list[Queue] = field(default_factory=list)
     estimate: float = 0.0
     launched: int = 0
     judged: str = ""  # where it was found right: device, or host
@@ -359,13 +359,13 @@ class GpuSession(TaskSession[GpuKernel]):
         assert self.arena is not None
         arena, place, workspace = self.arena, self.place, self.scratch[0]
 
+        if not k.calls:  # before anything is queued: making them takes longer than launching
+            k.calls = [k.kernel.bind(arena.tensors(n, place), workspace) for n in range(arena.sets)]
+        calls = k.calls
+
         def launch(n: int) -> None:
             k.launched += k.launches
-            number = n % arena.sets
-            call = k.calls.get(number)
-            if call is None:
-                call = k.calls[number] = k.kernel.bind(arena.tensors(number, place), workspace)
-            call()
+            calls[n % arena.sets]()
 
         return launch
 

@@ -19,14 +19,14 @@ from tilewright.measure.timing import FEWEST
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Event
 
-SAMPLE = 300e-6  # seconds that a sample lasts at least: an event adds one or two microseconds
+SAMPLE = 150e-6  # seconds that a sample lasts at least: an event adds about a microsecond
 MOST_LAUNCHES = 640  # queued behind one blocker: a device's queue holds about a thousand
 BUDGET = 0.03  # seconds of device time a trial
 SAMPLES = 15
 WARM_UP = 2e-3  # seconds for which a kernel runs before it counts: clocks, instruction cache
 ANCHOR_EVERY = 20  # candidates after which the incumbent is timed again
 L2_FACTOR = 3  # operand sets are this many times the L2 cache in all
-MOST_SETS = 1024
+MOST_SETS = 256
 LONGEST_BLOCK = 0.2  # seconds
 FIRST_COST = 20e-6  # seconds that queueing a launch takes the host, until it is known
 MARGIN = 1.5  # of the blocker over the time that queueing took before
