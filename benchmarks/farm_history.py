@@ -4,7 +4,7 @@
 
 Runners of two device classes, a builder, a server and three clients that tune small operators into two databases are
 killed, stopped, cut off, given wrong clocks and full disks; the clients' disk loses what was not synced, the server's
-all that it had; workers come and go. What is done to whom follows from the seed. Every process writes down what it
+all that it had; workers come and go. The seed decides what is done to whom. Every process writes down what it
 does, and a checker (``tests/harness/history.py``) decides from that and from the databases whether any trial was lost,
 doubled or attributed wrongly. A row for each seed in ``benchmarks/results/farm_history.{jsonl,md}``; ``--history``
 keeps the folder with the history and the logs. The exit status is 1 if anything is wrong.
@@ -89,6 +89,8 @@ def main() -> None:
     options = parser.parse_args()
     if preloaded.reason():
         sys.exit(f"no faults can be made here: {preloaded.reason()}")
+    if options.history and Path(options.history).exists():
+        sys.exit(f"{options.history} is there already: name another folder")
     out = Path(options.out).with_suffix(".jsonl")
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     wrong = False
@@ -98,7 +100,7 @@ def main() -> None:
             row = measure(folder / "farm", options.minutes, seed)
         finally:
             if options.history:
-                shutil.copytree(folder / "farm", Path(options.history) / str(seed), dirs_exist_ok=True)
+                shutil.copytree(folder / "farm", Path(options.history) / str(seed))
             shutil.rmtree(folder)
         wrong |= bool(row["violations"])
         print(f"seed {seed}: {row['trials']} trials, {sum(row['faults'].values())} faults", flush=True)

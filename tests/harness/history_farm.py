@@ -226,7 +226,9 @@ class World:
             time.sleep(0.02)
 
     def start(self, name: str) -> None:
-        """Start a process again, as a supervisor does."""
+        """Start a process again, as a supervisor does, unless it runs."""
+        if self.pid(name) is not None:
+            return
         if name == "server":
             self._start_server()
         elif name in self._clients:
@@ -296,7 +298,7 @@ class World:
 
 
 class Faults:
-    """What is done to a world, decided by its seed."""
+    """What is done to a world, in an order that its seed decides; what meets a process that is down is left out."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -345,15 +347,15 @@ class Faults:
         begin()
         self._ends.append((time.monotonic() + seconds, what, whom, end))
 
-    def _up(self, *others: str) -> list[str]:
-        """Processes that no fault has down."""
-        names = [*self.world.roles, *(c[0] for c in CLIENTS), *others]
-        return sorted(n for n in names if n not in self.world.down)
+    def _processes(self, *others: str) -> list[str]:
+        return sorted([*self.world.roles, *(c[0] for c in CLIENTS), *others])
 
     def _down(
         self, what: str, name: str, seconds: float, begin: Callable[[], object], end: Callable[[], object]
     ) -> None:
         down = self.world.down
+        if name in down:
+            return
 
         def back() -> None:
             end()
@@ -363,7 +365,7 @@ class Faults:
         self._begin(what, name, seconds, begin, back)
 
     def _kill(self) -> None:
-        name = self.rng.choice(self._up("server", "server", "nats-server"))
+        name = self.rng.choice(self._processes("server", "server", "nats-server"))
         seconds = self.rng.choice((0.0, 1.0, 3.0, 8.0))
         if name == "nats-server":
             self._begin("kill nats-server", name, 0.0, lambda: self.world.signal(name, signal.SIGKILL), lambda: None)
@@ -372,7 +374,7 @@ class Faults:
             self._down(f"kill {kind}", name, seconds, lambda: self.world.kill(name), lambda: self.world.start(name))
 
     def _stop(self) -> None:
-        name = self.rng.choice(self._up("server", "nats-server"))
+        name = self.rng.choice(self._processes("server", "nats-server"))
         seconds = self.rng.choice((0.5, 2.0, 6.0, 12.0))
         kind = name if name == "nats-server" else name.split("-")[0]
         self._down(
@@ -432,7 +434,7 @@ class Faults:
         world = self.world
         for name, *_ in CLIENTS:
             world.kill(name)
-        world.host_of_clients().cut_power(world.data, self.rng)
+        world.host_of_clients().cut_power(world.data, random.Random(self.counts["power cut"]))
         for path in sorted(world.data.glob("*.db")):
             contents(path)  # it is sound
         world.host_of_clients().remember(world.data)
@@ -442,7 +444,9 @@ class Faults:
         if {"server", "nats-server"} & self.world.down:
             return
         state, copy = self.world.folder / "state", self.world.folder / "state-before"
-        back = self.rng.random() < 0.6
+        back, seconds = self.rng.random() < 0.6, self.rng.uniform(1.0, 10.0)
+        if any(what.startswith("server's disk") for _, what, _, _ in self._ends):
+            return
         shutil.rmtree(copy, ignore_errors=True)
         if back:
             subprocess.run(["cp", "-r", str(state), str(copy)], check=False, stderr=subprocess.DEVNULL)
@@ -457,7 +461,7 @@ class Faults:
             self.world.down.discard("server")
 
         what = "server's disk as before" if back else "server's disk lost"
-        self._begin(what, "server", self.rng.uniform(1.0, 10.0), lambda: None, replaced)
+        self._begin(what, "server", seconds, lambda: None, replaced)
 
     def _member(self) -> None:
         """A worker leaves, and another one with another name comes for it."""
