@@ -77,7 +77,8 @@ def _search(
     searched = watch.last - watch.first if watch.first else 0.0
     facts: dict[str, Any] = {
         "op": shape.op, "trials": result.trials, "failed": dict(result.failed), "ended": result.ended,
-        "seconds": result.seconds, "searched": searched, "trials_a_second": result.trials / max(searched, 1e-9),
+        "seconds": result.seconds, "searched": searched,
+        "trials_a_second": result.trials / (searched if searched > 1.0 else result.seconds),
         "time": dict(result.time), "shape": shape.workload.label,
     }  # fmt: skip
     if result.best is None:

@@ -49,7 +49,7 @@ FEW_SAMPLES = 3
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate; ``calls`` are its launches, one for each operand set, ``launched`` how many launches timing it
+    """A loaded candidate. ``calls``: its launches, one for each operand set; ``launched``: how many launches timing it
     has taken so far, those that only warm up included."""
 
     code: Module
