@@ -170,6 +170,39 @@ def test_rows_in_pieces(program: Program) -> None:
     assert TEMPLATE.static(task, schedule)["split_k"] == schedule.values["pieces"]
 
 
+SM90 = target("sm_90a")
+
+
+@cache
+def clustered() -> dict[str, tuple[Program, Candidate]]:
+    """Rows that clusters share, in every way to keep them, with blocks of one warp and of more."""
+    found: dict[str, tuple[Program, Candidate]] = {}
+    for program, vector in ((gpu_programs.softmax(3, 5003, "bfloat16"), 1), (gpu_programs.layer_norm(2, 2056), 4)):
+        task = task_of(program, SM90)
+        space = TEMPLATE.space(task)
+        for keep, (pieces, lanes) in itertools.product(space.options["keep"], ((2, 32), (4, 128), (8, 64))):
+            values = {"threads": lanes, "lanes": lanes, "vector": vector, "order": "columns"}
+            if space.allows(whole := {**values, "keep": keep, "pieces": pieces}):
+                found[f"{len(program.inputs)}-{keep}-{pieces}"] = program, Candidate(task, space.schedule(whole))
+    return found
+
+
+@pytest.mark.parametrize("sanitize", [(), pytest.param(("thread",), marks=pytest.mark.nightly)], ids="-".join)
+def test_clusters_share_rows_in_every_order(sanitize: tuple[str, ...]) -> None:
+    kernels = [TEMPLATE.lower(c) for _, c in clustered().values()]
+    built = emulated(kernels, SM90, sanitize=sanitize)
+    assert {name.split("-")[1] for name in clustered()} == {"registers", "shared", "inputs", "none"}
+    for number, ((program, _), lowered) in enumerate(zip(clustered().values(), kernels, strict=True)):
+        inputs = random_arrays(program, 6)
+        output = np.empty(
+            program.output.shape, program.output.dtype if program.output.dtype != "bfloat16" else "uint16"
+        )
+        order = ("fifo", "lifo", "random:3")[number % 3]
+        report = run(built, lowered.program, {}, inputs, output, order=order)
+        assert report.ok, report.bugs
+        check(program, inputs, output)
+
+
 def test_infinities_and_nans_stay_in_their_rows() -> None:
     program = gpu_programs.softmax(6, 40)
     x = random_arrays(program, 4)[0]

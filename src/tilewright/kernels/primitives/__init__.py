@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.kernels.primitives import (
     atomic_add,
     cluster,
+    cluster_shared,
     convert,
     cp_async,
     dp4a,
@@ -69,6 +70,7 @@ PRIMITIVES: tuple[Primitive, ...] = (
     tma.PRIMITIVE,
     cluster.PRIMITIVE,
     mbarrier_cluster.PRIMITIVE,
+    cluster_shared.PRIMITIVE,
     tma_multicast.PRIMITIVE,
     tma_im2col.PRIMITIVE,
     setmaxnreg.PRIMITIVE,

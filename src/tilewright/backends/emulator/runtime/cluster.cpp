@@ -45,6 +45,11 @@ void cluster_arrive(int line) {
             if (b->fibers[i].state == State::in_wait && b->fibers[i].what == TOGETHER) wake(&b->fibers[i]);
 }
 
+void cluster_publish(int line) {
+    fenced_in_cluster(self());
+    cluster_arrive(line);
+}
+
 void cluster_wait(int line) {
     maybe_interrupt();
     Fiber *f = self();

@@ -180,6 +180,7 @@ unsigned char *cluster_at(unsigned address, unsigned bytes, unsigned align, int 
 
 // barrier.cluster, in two halves, of all threads of all blocks. It orders no memory but barriers that were made and fenced.
 void cluster_arrive(int line);
+void cluster_publish(int line);  // the same, which orders all memory
 void cluster_wait(int line);
 
 // ---- barriers in shared memory --------------------------------------------------------------------

@@ -149,7 +149,10 @@ def place_text(part: Part, unit: str = "", **names: str) -> str:
     return " + ".join(a if step == 1 else f"{a} * {step}{unit}" for a, step in terms) or "0"
 
 
-def kernel(threads: int, symbol: str, taken: str, body: str, shared: bool = False, unused: str = "") -> str:
-    """A kernel; ``unused`` are statements that name parameters which it may not use."""
+def kernel(
+    threads: int, symbol: str, taken: str, body: str, shared: bool = False, unused: str = "", cluster: int = 1
+) -> str:
+    """A kernel. ``unused``: statements that name parameters which it may not use; ``cluster``: blocks of a cluster."""
     memory = "    TW_SHARED(smem);\n" if shared else ""
-    return f"TW_KERNEL({threads}, 1) void {symbol}({taken}) {{\n{unused}{memory}{body}}}\n"
+    together = f" TW_CLUSTER({cluster})" if cluster > 1 else ""
+    return f"TW_KERNEL({threads}, 1){together} void {symbol}({taken}) {{\n{unused}{memory}{body}}}\n"

@@ -82,18 +82,23 @@ class _Kernel:
     def source(self, symbol: str) -> str:
         p, r = self.p, self.r
         text = self._arrays() + self._scalars(0)
+        last = max(r.level[s.name] for s in r.stages if s.kind == REDUCTION)
         for number in range(r.passes):
-            text += self._pass(number) + (self._scalars(number + 1) if p.pieces == 1 else "")
+            text += self._pass(number) + ("" if p.merged else self._scalars(number + 1))
+            if number == last and p.cluster > 1:
+                text += "    tw::cluster_publish();\n"  # it has read what others hold
         inside = f"lane == 0 && place < {self.height}" if p.grid.ragged else "lane == 0"
-        if p.pieces > 1:
+        if p.merged:
             text += self._put(inside)
         elif r.result.kind != ELEMENT:
-            text += self._last(inside)
+            text += self._last(f"{inside} && piece == 0" if p.cluster > 1 else inside)
+        if p.cluster > 1:
+            text += "    tw::cluster_wait();\n"  # others may still read this block's results
         body = self._with_row(text)
         body = declared(self._places(), body)
         taken = parameters(r.program)
-        main = kernel(p.threads, symbol, taken, body, p.shared_bytes > 0, "    (void)ws; (void)out;\n")
-        return f'#line 1 "kernel"\n{main}{self._combine(symbol) if p.pieces > 1 else ""}'
+        main = kernel(p.threads, symbol, taken, body, p.shared_bytes > 0, "    (void)ws; (void)out;\n", p.cluster)
+        return f'#line 1 "kernel"\n{main}{self._combine(symbol) if p.merged else ""}'
 
     def _places(self) -> dict[str, str]:
         """A thread's place: among those of a row, among the rows of a block, and the row."""
@@ -205,7 +210,21 @@ class _Kernel:
                 text += acc.gather(
                     _base(p.slot_bytes[s.name]), p.slots, f"{tid} / 32", f"{tid} % 32 == 0", first, 1, warps, "    "
                 )
-        return text if p.pieces > 1 else text + self._final(s)
+        if p.cluster > 1:
+            text += self._exchanged(s)
+        return text if p.merged else text + self._final(s)
+
+    def _exchanged(self, s: RowStage) -> str:
+        """Statements that merge the results of a cluster's blocks, which every thread of a block has."""
+        p, acc = self.p, self.p.accumulators(s)
+        base, others = _base(p.slot_bytes[s.name] + p.slots * acc.bytes), [f"{acc.name}o{n}" for n in range(acc.parts)]
+        text = f"    if ((int)threadIdx.x == 0) {{\n{acc.put(base, '0', 1, '        ')}    }}\n"
+        text += "    tw::cluster_publish();\n    tw::cluster_wait();\n    {\n"
+        text += f"        const tw::u32 there = tw::cluster_address(tw::shared_address({base}), lane % {p.cluster});\n"
+        for n, (t, o) in enumerate(zip(acc.types, others, strict=True)):
+            text += f"        const {t} {o} = tw::load_cluster<{t}>(there + {n * acc.slot});\n"
+        text += "".join(f"        {x} = {o};\n" for x, o in zip(acc.names, others, strict=True))
+        return f"{text}    }}\n{acc.across(p.cluster, '    ')}"
 
     def _final(self, s: RowStage) -> str:
         """A reduction's value, from its accumulators."""
@@ -234,14 +253,14 @@ class _Kernel:
             first, text = item.first == number, f"{item.name}k[k][{v.j}]"
             if not first and not (item.first < number and self.a.reads_item(item, number)):
                 continue
-            if p.keep == "shared":
+            if p.in_shared:
                 width, access = p.kept_width(item), v.stored if first else v.loaded
                 name = f"{item.name}{'o' if first else 'p'}"
                 text = access(name, item.store, width, self._kept(item), "shared", p.lanes * width)
             if first:
                 kept[item.name] = text
                 continue
-            if p.keep == "shared" and self._is_read(item):
+            if p.in_shared and self._is_read(item):
                 text = from_storage(item.value.dtype, text)
             v.line(f"const {item.held} {item.name} = {text};")
             reads |= {k: i.name for k, i in self.a.read_items.items() if i is item}
@@ -275,7 +294,7 @@ class _Kernel:
         """Keeps, where ``kept`` says, what this pass reads first (or computes first)."""
         for item in self.a.items:
             if item.name in kept and self._is_read(item) == reads:
-                stored_ = reads and self.p.keep == "shared"
+                stored_ = reads and self.p.in_shared
                 value = to_storage(item.value.dtype, item.name) if stored_ else item.name
                 v.line(f"{kept[item.name]} = {value};")
 

@@ -35,7 +35,7 @@ def nests(p: RowTiling) -> tuple[LoopNest, ...]:
         Loop("col", warp_cols * p.vector, p.vector, "vector", "register"),
         Loop("col", p.vector, 1, "unroll", "register"),
     ]
-    for number, (reads, flops, itemsize) in enumerate(_passes(r, p.keep != "none")):
+    for number, (reads, flops, itemsize) in enumerate(_passes(r, p.keep)):
         found.append(
             LoopNest(
                 f"pass{number}",
@@ -47,14 +47,14 @@ def nests(p: RowTiling) -> tuple[LoopNest, ...]:
                 itemsize=itemsize,
             )
         )
-    return (*found, _combining(p)) if p.pieces > 1 else tuple(found)
+    return (*found, _combining(p)) if p.merged else tuple(found)
 
 
 def _kept(p: RowTiling, number: int) -> tuple[Staged, ...]:
     """Values of pass ``number`` that later ones find in registers or in shared memory."""
     if p.keep == "none":
         return ()
-    a, level = p.analysis, "l1" if p.keep == "shared" else "register"
+    a, level = p.analysis, "l1" if p.in_shared else "register"
     shape = (p.groups, p.rounds * p.lanes * p.vector)
     return tuple(
         Staged(
@@ -89,9 +89,9 @@ def _combining(p: RowTiling) -> LoopNest:
 
 
 @lru_cache(maxsize=256)
-def _passes(r: RowReduction, keeping: bool) -> tuple[tuple[tuple[Access, ...], int, int], ...]:
+def _passes(r: RowReduction, keep: str) -> tuple[tuple[tuple[Access, ...], int, int], ...]:
     """Of every pass: its accesses, operations a point and bytes of a value."""
-    a = analysis(r, keeping)
+    a = analysis(r, keep)
     names: dict[str, Expr] = {}
     for fused, axes in (("row", r.rows), ("col", r.columns)):
         names |= Group(tuple(n for n, _ in axes), tuple(e for _, e in axes)).indices(fused)
@@ -120,6 +120,6 @@ def _passes(r: RowReduction, keeping: bool) -> tuple[tuple[tuple[Access, ...], i
 def moved(p: RowTiling) -> float:
     """Bytes that threads read and write in global memory."""
     total = p.r.program.output.size * ITEMSIZE[p.r.program.output.dtype]
-    for accesses, _, _ in _passes(p.r, p.keep != "none"):
+    for accesses, _, _ in _passes(p.r, p.keep):
         total += sum(p.r.height * p.r.width * ITEMSIZE[x.dtype] for x in accesses if not x.store)
     return float(total)

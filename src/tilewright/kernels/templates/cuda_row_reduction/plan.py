@@ -47,10 +47,14 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """What follows from a row program alone: the expressions of each pass, and what passes share."""
+    """What follows from a row program alone: the expressions of each pass, and what passes share.
+
+    ``keeping``: whether what several passes read is kept; ``stages``: computed values too, not reads of inputs alone.
+    """
 
     r: RowReduction
     keeping: bool
+    stages: bool = True
 
     @cached_property
     def stage_items(self) -> dict[str, Item]:
@@ -58,7 +62,7 @@ class Analysis:
         found: dict[str, Item] = {}
         for s in self.r.stages:
             passes = self._reading.get(s.name, set())
-            if self.keeping and s.kind == ELEMENT and len(passes) > 1:
+            if self.keeping and self.stages and s.kind == ELEMENT and len(passes) > 1:
                 ctype = "int" if s.dtype == "bool" else computed(s.dtype)
                 found[s.name] = Item(s.name, min(passes), s.body[0], ctype, ctype)
         return found
@@ -71,7 +75,7 @@ class Analysis:
             if s.kind == SCALAR:
                 continue
             own = {self.r.level[s.name]} if s.kind == REDUCTION or s is self.r.result else found.get(s.name, set())
-            if s.kind == ELEMENT and s is not self.r.result and len(own) > 1 and self.keeping:
+            if s.kind == ELEMENT and s is not self.r.result and len(own) > 1 and self.keeping and self.stages:
                 own = {min(own)}  # computed there once, and kept
             for n in s.reads:
                 if self.r.stage[n].kind == ELEMENT:
@@ -158,9 +162,9 @@ class Analysis:
 
 
 @lru_cache(maxsize=256)
-def analysis(r: RowReduction, keeping: bool) -> Analysis:
-    """The same object each time."""
-    return Analysis(r, keeping)
+def analysis(r: RowReduction, keep: str) -> Analysis:
+    """What a schedule's ``keep`` keeps: the same object each time."""
+    return Analysis(r, keep != "none", keep != "inputs")
 
 
 # --------------------------------------------------------------------------- vectors
@@ -169,16 +173,23 @@ def analysis(r: RowReduction, keeping: bool) -> Analysis:
 @lru_cache(maxsize=256)
 def widest(r: RowReduction) -> int:
     """Columns that a thread can take at once: a power of two, 16 bytes of the narrowest element that lies in order."""
-    found = places(x for n in range(r.passes) for x in analysis(r, False).reads(n).values())
+    found = places(x for n in range(r.passes) for x in analysis(r, "none").reads(n).values())
     if r.result.kind == ELEMENT:
         found.append((r.where, ITEMSIZE[r.result.dtype]))
     return max((Run(r.columns).widest(where, size) for where, size in found), default=1)
 
 
 @lru_cache(maxsize=256)
+def divides(r: RowReduction) -> bool:
+    """Whether a second kernel may merge pieces of rows: one pass, one reduction, a value a row."""
+    one = sum(s.kind == REDUCTION for s in r.stages) == 1
+    return one and r.passes == 1 and r.result.kind != ELEMENT
+
+
+@lru_cache(maxsize=256)
 def down(r: RowReduction) -> bool:
     """Whether neighbouring rows, not columns, lie next to each other in memory."""
-    found = places(analysis(r, False).reads(0).values()) if r.rows else ()
+    found = places(analysis(r, "none").reads(0).values()) if r.rows else ()
     return any(w.step(r.rows[-1][0]) == 1 and Run(r.columns).step(w) != 1 for w, _ in found)
 
 
@@ -190,9 +201,9 @@ class RowTiling:
     """Everything that the printed source depends on.
 
     ``lanes`` threads share a row, each takes ``vector`` neighbouring columns at a time; ``keep`` says where
-    what several passes read stays (``registers``, ``shared``, ``none``); ``order`` whether neighbouring
+    what several passes read stays (``registers``, ``shared``, ``inputs``, ``none``); ``order`` whether neighbouring
     threads are of one row (``columns``) or of neighbouring ones (``rows``). ``pieces`` blocks share a row: a second
-    kernel merges what they give.
+    kernel merges what they give, or they are a cluster, in which each reads the results of all.
     """
 
     r: RowReduction
@@ -205,7 +216,22 @@ class RowTiling:
 
     @property
     def analysis(self) -> Analysis:
-        return analysis(self.r, self.keep != "none")
+        return analysis(self.r, self.keep)
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster, which share a row."""
+        return 1 if divides(self.r) else self.pieces
+
+    @property
+    def merged(self) -> bool:
+        """Whether a second kernel merges the pieces of rows."""
+        return self.pieces > self.cluster
+
+    @property
+    def in_shared(self) -> bool:
+        """Whether shared memory keeps what several passes read."""
+        return self.keep in ("shared", "inputs")
 
     @property
     def groups(self) -> int:
@@ -235,13 +261,13 @@ class RowTiling:
     @property
     def workspace(self) -> IntExpr:
         """Bytes of the pieces' results."""
-        if self.pieces == 1:
+        if not self.merged:
             return 0
         return times(self.accumulators(self.reduction).bytes * self.pieces, expression(self.r.height))
 
     @property
     def reduction(self) -> RowStage:
-        """The first reduction: the only one where a row is shared by blocks."""
+        """The first reduction: the only one where a second kernel merges pieces."""
         return next(s for s in self.r.stages if s.kind == REDUCTION)
 
     @property
@@ -273,12 +299,13 @@ class RowTiling:
 
     @cached_property
     def slot_bytes(self) -> dict[str, int]:
-        """Where each reduction's slots lie in shared memory."""
+        """Where each reduction's slots lie in shared memory; in a cluster the first one is read by other blocks."""
         at, found = 0, {}
         for s in self.r.stages:
             if s.kind == REDUCTION:
                 found[s.name] = at
-                at += -(-self.slots * self.accumulators(s).bytes // 16) * 16
+                slots = self.slots + (self.cluster > 1)
+                at += -(-slots * self.accumulators(s).bytes // 16) * 16
         return {**found, "": at}
 
     @cached_property
@@ -287,7 +314,7 @@ class RowTiling:
         at, found = self.slot_bytes[""], dict[str, int]()
         last = self.analysis.last
         placed: list[Item] = []
-        for item in sorted(self.analysis.items, key=lambda i: i.first) if self.keep == "shared" else ():
+        for item in sorted(self.analysis.items, key=lambda i: i.first) if self.in_shared else ():
             # A thread reads a value's last use before it writes another one in its place.
             done = next((x for x in placed if last[x.name] <= item.first and x.bytes == item.bytes), None)
             if done is not None:
@@ -325,7 +352,7 @@ class RowTiling:
     @property
     def read_bytes(self) -> int:
         """Bytes of the widest read of memory."""
-        return _read_bytes(self.r, self.vector, self.keep != "none")
+        return _read_bytes(self.r, self.vector, self.keep)
 
     @property
     def align(self) -> int:
@@ -337,8 +364,8 @@ class RowTiling:
 
 
 @lru_cache(maxsize=256)
-def _read_bytes(r: RowReduction, vector: int, keeping: bool) -> int:
-    found = analysis(r, keeping)
+def _read_bytes(r: RowReduction, vector: int, keep: str) -> int:
+    found = analysis(r, keep)
     return Run(r.columns).bytes(places(x for n in range(r.passes) for x in found.reads(n).values()), vector)
 
 

@@ -2,28 +2,40 @@
 
 ``threads`` is a block's size, ``lanes`` how many of them share a row, ``vector`` how many neighbouring
 columns a thread takes at once, ``keep`` where values stay that several passes read (``none``: they are read
-or computed again), ``order`` whether neighbouring threads lie along columns or along rows.
+or computed again; ``inputs``: what is read stays in shared memory, the rest is computed again), ``order`` whether
+neighbouring threads lie along columns or along rows. ``pieces`` blocks share a row: a second kernel merges what they
+give where that is one value a row; otherwise they are a cluster (Hopper and later).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from tilewright.core import Target, Value
-from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, RowReduction
+from tilewright.kernels.families.row_reduction import RowReduction
 from tilewright.kernels.templates.cuda.grid import WARP
 from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.static import allocated, limit
-from tilewright.kernels.templates.cuda_row_reduction.plan import RowTiling, analysis, down, plan, widest
+from tilewright.kernels.templates.cuda_row_reduction.plan import RowTiling, analysis, divides, down, plan, widest
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+KEPT = ("registers", "shared", "inputs")
+"""Where values stay, the fastest first."""
 ROUNDS = 32
 """Rounds that are printed out, at most: what they keep is in registers."""
 KNOBS = ("threads", "lanes", "vector", "keep", "order", "pieces")
 PIECES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FEW_ROWS = 1024
-"""Rows up to which blocks may share one."""
+"""Rows up to which a second kernel may merge pieces."""
+CLUSTER = 8
+"""Blocks of a cluster that every device with clusters can run."""
+CLUSTERS_FROM = 90
+"""Compute capability."""
+BESIDE, THREADS = 3, 512
+"""Blocks on a multiprocessor, and threads of each, where the default has clusters."""
 
 
 @lru_cache(maxsize=256)
@@ -39,14 +51,15 @@ def space(r: RowReduction, target: Target, template: str, version: int) -> Searc
     """Every legal schedule of a row program on a target."""
     most, per_block = limit(target, "threads_per_block"), limit(target, "shared_per_block")
     width = 1 << max(0, r.width - 1).bit_length()
-    kept = bool(analysis(r, True).items)
+    kept = analysis(r, "shared")
+    keeps = KEPT if kept.stage_items and kept.read_items else KEPT[:2] if kept.items else ()
     knobs = (
         Choice("threads", tuple(t for t in POWERS if 32 <= t <= most)),
         Choice("lanes", tuple(t for t in POWERS if t <= min(most, width))),
         Choice("vector", tuple(v for v in POWERS if v <= widest(r))),
-        Choice("keep", ("registers", "shared", "none") if kept else ("none",), ordered=False),
+        Choice("keep", (*keeps, "none"), ordered=False),
         Choice("order", ("columns", "rows") if r.height >= WARP else ("columns",), ordered=False),
-        Choice("pieces", tuple(n for n in PIECES if n == 1 or (_divides(r) and n * 256 <= r.width))),
+        Choice("pieces", tuple(n for n in PIECES if n == 1 or (n <= _most_pieces(r, target) and n * 256 <= r.width))),
     )
     rules = (
         rule("a row has more threads than a block", lambda threads, lanes: lanes <= threads),
@@ -67,6 +80,12 @@ def space(r: RowReduction, target: Target, template: str, version: int) -> Searc
         rule(
             "a piece of a row is shorter than its threads",
             lambda lanes, vector, pieces: pieces == 1 or pieces * lanes * vector <= r.width,
+        ),
+        rule(
+            "a cluster shares more than one row",
+            lambda threads, lanes, order, pieces: (
+                pieces == 1 or divides(r) or (threads == lanes and order == "columns")
+            ),
         ),
         Constraint(KNOBS, lambda v: _fits(plan(r, v), target, per_block), "registers or shared memory do not suffice"),
     )
@@ -92,17 +111,18 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
         busy = sms * limit(target, "threads_per_sm") // 2
         lanes = max(n for n in map(int, options["lanes"]) if n == 1 or (n <= 16 and n * r.height <= busy))
         threads = max(256 if lanes < 8 else 512, WARP * lanes)
-        kept = ("registers", "shared", "none")
-        return _first(within, [_values(threads, lanes, 1, k, "rows") for k in kept])
+        return _first(within, [_values(threads, lanes, 1, k, "rows") for k in (*KEPT, "none")])
     vector = max(int(v) for v in options["vector"] if int(v) * 4 <= max(4, r.width) or v == 1)
     wanted: list[dict[str, Value]] = []
-    if len(options["pieces"]) > 1 and 2 * r.height <= sms:
+    if len(options["pieces"]) > 1 and divides(r) and 2 * r.height <= sms:
         # Few long rows: as many pieces as keep all multiprocessors at work, none shorter than its threads.
         for lanes in (512, 256, 128, 64, 32):
             most = min(4 * sms // r.height, r.width // (lanes * vector * 4))
             pieces = max(n for n in map(int, options["pieces"]) if n == 1 or n <= most)
             if pieces > 1:
                 wanted.append(_values(lanes, lanes, vector, "none", "columns", pieces))
+    if len(options["pieces"]) > 1 and not divides(r):
+        wanted += _clustered(r, target, options, vector)
     for vec in sorted({vector, 1}, reverse=True):
         # Up to eight accesses a thread; a warp where that is enough rows for all multiprocessors.
         lanes = 1
@@ -111,7 +131,7 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
         if r.height < 4 * sms:
             while lanes < 1024 and lanes * vec < r.width:
                 lanes *= 2
-        for keep in ("registers", "shared", "none"):
+        for keep in (*KEPT, "none"):
             for n in (lanes, 2 * lanes, 4 * lanes, lanes // 2):
                 if n in options["lanes"]:
                     order = "rows" if n == 1 and "rows" in options["order"] else "columns"
@@ -120,16 +140,45 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
     return _first(within, wanted)
 
 
+def _clustered(
+    r: RowReduction, target: Target, options: Mapping[str, Sequence[Value]], vector: int
+) -> list[dict[str, Value]]:
+    """Clusters for few long rows, and for rows of which no two fit a multiprocessor.
+
+    With one block alone on it, memory waits for every barrier; so other blocks have room beside each. In registers
+    values are read, computed and written without a way through shared memory.
+    """
+
+    def cluster(pieces: int, keep: str) -> dict[str, Value]:
+        return _values(THREADS, THREADS, vector, keep, "columns", pieces)
+
+    def beside(pieces: int, keep: str) -> int:
+        used = plan(r, cluster(pieces, keep)).shared_bytes + limit(target, "shared_reserved")
+        return limit(target, "shared_per_sm") // used
+
+    sms, several = limit(target, "sms"), [int(n) for n in options["pieces"] if n != 1]
+    if 2 * r.height <= sms:
+        most = min(4 * sms // r.height, ceildiv(r.width, 4 * THREADS * vector))
+        return [cluster(n, k) for n in several[::-1] if n <= most for k in (*KEPT, "none")]
+    if "shared" not in options["keep"] or beside(1, "shared") > 1:
+        return []
+    found = [cluster(n, "registers") for n in several]
+    for keep in (k for k in KEPT[1:] if k in options["keep"]):
+        found += [cluster(n, keep) for n in several if beside(n, keep) >= BESIDE]
+    return found + [cluster(several[-1], k) for k in KEPT[1:]]
+
+
 def _values(threads: int, lanes: int, vector: int, keep: str, order: str, pieces: int = 1) -> dict[str, Value]:
     return {
         "threads": threads, "lanes": lanes, "vector": vector, "keep": keep, "order": order, "pieces": pieces,
     }  # fmt: skip
 
 
-def _divides(r: RowReduction) -> bool:
-    """Whether blocks may share rows: one pass, one reduction, a value a row."""
-    one = sum(s.kind == REDUCTION for s in r.stages) == 1
-    return one and r.passes == 1 and r.result.kind != ELEMENT and r.height <= FEW_ROWS
+def _most_pieces(r: RowReduction, target: Target) -> int:
+    """Blocks that may share a row: few rows, or a cluster."""
+    if divides(r):
+        return PIECES[-1] if r.height <= FEW_ROWS else 1
+    return CLUSTER if int(target.limit.get("cc", 0)) >= CLUSTERS_FROM else 1
 
 
 def _first(within: SearchSpace, wanted: list[dict[str, Value]]) -> dict[str, Value]:

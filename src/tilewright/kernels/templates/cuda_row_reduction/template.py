@@ -29,7 +29,7 @@ def _kernel(p: RowTiling, symbol: str) -> LoweredKernel:
     second, chosen = p.combining, sizes.arguments(p.r.program)
     grid = (sizes.times(p.grid.count, p.pieces), 1, 1)
     launches = [Launch(symbol, chosen, grid=grid, block=(p.threads, 1, 1), shared=p.shared_bytes)]
-    if p.pieces > 1:
+    if p.merged:
         launches.append(Launch(f"{symbol}_combine", chosen, grid=(second.count, 1, 1), block=(second.threads, 1, 1)))
     program = LaunchProgram(tuple(launches), workspace=p.workspace, align=p.align)
     return LoweredKernel(symbol, source(p, symbol), program)
