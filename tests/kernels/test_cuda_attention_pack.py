@@ -20,7 +20,9 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cuda_attention.geometry import plan
 from tilewright.kernels.templates.cuda_attention.match import match
+from tilewright.kernels.templates.cuda_attention.space import cycles
 from tilewright.testing.cuda_template import ORDERS, empty_output, emulated
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
@@ -147,3 +149,21 @@ def test_the_default_packs_few_queries(variant: str, lq: int, packs: bool) -> No
     sizes = {"b": 4, "h": 32, "hk": 8, "lq": lq, "lk": 4096, "d": 128}
     task = Task(get_operator("attention").workload(**sizes, dtype="bfloat16"), target(variant))
     assert bool(TEMPLATE.default(task).values.get("pack")) == packs
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"b": 64, "lk": 4096, "lengths": True, "page": 64}, {"b": 1, "lk": 131072}],
+    ids=["paged", "long"],
+)
+def test_the_estimate_orders_decoding_by_bytes_under_way(sizes: dict[str, int | bool]) -> None:
+    # As an H200 did: one slot of 16 keys, one of 32, two; one query reads every key once, from memory.
+    task = Task(
+        get_operator("attention").workload(h=32, hk=8, lq=1, d=128, **sizes, dtype="bfloat16"), target("sm_90a")
+    )
+    form, chosen = match(task.workload.program), TEMPLATE.default(task).values
+    assert form is not None
+    slower = [{**chosen, "BK": bk, "stages": stages} for bk, stages in ((16, 1), (32, 1), (32, 2))]
+    times = [cycles(plan(form, values), task.target) for values in (*slower, chosen)]
+    assert times == sorted(times, reverse=True)
+    assert chosen["stages"] > 1

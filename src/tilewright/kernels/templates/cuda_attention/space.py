@@ -16,6 +16,7 @@ import math
 from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.static import blocks_per_sm, limit
 from tilewright.kernels.templates.cuda.warpgroups import REGISTERS, WARPS, available, launched, peak
 from tilewright.kernels.templates.cuda_attention.boxes import fetched
@@ -32,6 +33,8 @@ CODE_LIMIT = 4096
 """Multiply-adds in one unrolled loop body."""
 L2_BYTES = 64
 """Bytes a clock from the second-level cache to a multiprocessor."""
+LATENCY = 1200
+"""Cycles from a copy's start to its end where memory is busy, on an H200."""
 PART = 64
 """Keys of a part, at least."""
 MOST_PARTS = 64
@@ -179,8 +182,21 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     # Every block of queries reads the keys and values of its heads again.
     again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
     step = _grouped(p, target, warps, again, resident) if p.groups else _alone(p, warps, again, resident)
+    # Where memory is the slower, a little of the rest still shows.
+    step = max(step, _memory(p, target, here / math.ceil(here / resident))) + step / 20
     merge = MERGE + 2 * p.parts * p.rows_of_result * p.width * ITEM / (L2_BYTES * sms) if p.parts > 1 else 0
     return here * (p.part_blocks * step + 2000 / max(1, min(resident, here))) + merge
+
+
+def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
+    """What of a block of keys and values comes from memory: its bytes, and the ways of ``at_once`` blocks' copies."""
+    tensors = {str(x.value): x.dtype for side in (p.a.k, p.a.v) for x in side.load.loads()}
+    once = sum(p.a.program.tensors[n].size * ITEMSIZE[t] for n, t in tensors.items())
+    bytes_ = p.block_k * (p.f.k.length * ITEMSIZE[p.f.k.dtype] + p.f.v.length * ITEMSIZE[p.f.v.dtype])
+    first = min(1.0, once / (p.blocks // p.parts * p.key_blocks * bytes_))  # by other blocks: from the L2 cache
+    # In a single slot keys and values are copied in turn.
+    way = 2 * LATENCY if p.stages == 1 else LATENCY / (p.stages - 1)
+    return first * math.hypot(bytes_ / peak(target, "bandwidth"), way / at_once)
 
 
 def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float:
