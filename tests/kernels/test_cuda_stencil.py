@@ -130,6 +130,10 @@ def test_illegal_schedules(change: dict[str, int | str], reason: str) -> None:
 def test_defaults_compute_several_outputs_where_there_are_enough() -> None:
     last = task_of(gpu_programs.depthwise_last(16, 112, 112, 96), target("sm_90a"))
     assert (TEMPLATE.default(last).values["vector"], TEMPLATE.default(last).values["outputs"]) == (8, 4)
+    small = TEMPLATE.default(task_of(gpu_programs.depthwise_last(16, 56, 28, 128), target("sm_90a"))).values
+    assert (small["vector"], small["outputs"], small["threads"]) == (8, 4, 64)
+    few = TEMPLATE.default(task_of(gpu_programs.depthwise_last(1, 56, 28, 128), target("sm_90a"))).values
+    assert few["outputs"] == 1
     first = task_of(gpu_programs.depthwise(16, 96, 56, 56), target("sm_90a"))
     assert (TEMPLATE.default(first).values["axis"], TEMPLATE.default(first).values["outputs"]) == ("i2", 4)
 
