@@ -56,9 +56,14 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     }
     tw::cp_commit();
     int now = next(0);
-    const tw::u32 slot = 0;
-    if (now < 1) copy_keys(slot, now);
-    tw::cp_commit();
+    int ahead = now;
+    tw::u32 slot = 0, free = 0;
+    TW_UNROLL
+    for (; free < 3072; free += 3072) {
+        if (ahead < 1) copy_keys(free, ahead), copy_values(free, ahead);
+        tw::cp_commit();
+        ahead = next(ahead + 1);
+    }
     float o[1][2][4], shift[1][2], sum[1][2];
     TW_UNROLL
     for (int m = 0; m < 1; m++)
@@ -79,8 +84,9 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     while (now < 1) {
         tw::cp_wait<0>();
         tw::sync();
-        copy_values(slot, now);
+        if (ahead < 1) copy_keys(free, ahead), copy_values(free, ahead);
         tw::cp_commit();
+        ahead = next(ahead + 1);
         const int j0 = now * 32;
         float s[1][4][4];
         TW_UNROLL
@@ -105,11 +111,6 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 }
             }
         }
-        tw::cp_wait<0>();
-        tw::sync();
-        now = next(now + 1);
-        if (now < 1) copy_keys(slot, now);
-        tw::cp_commit();
         if (j0 + 32 <= 19) {
             TW_UNROLL
             for (int m = 0; m < 1; m++)
@@ -204,6 +205,9 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 }
             }
         }
+        free = slot;
+        slot = 3072 - slot;
+        now = next(now + 1);
     }
     tw::cp_wait<0>();
     TW_UNROLL

@@ -1,8 +1,8 @@
 // cuda_stencil version 1, cuda:sm_80
 #line 1 "kernel"
-TW_KERNEL(128, 1) void tw_golden(const tw::f16 *__restrict__ x0, const tw::f16 *__restrict__ x1, tw::f16 *__restrict__ out, unsigned char *__restrict__ ws) {
+TW_KERNEL(64, 1) void tw_golden(const tw::f16 *__restrict__ x0, const tw::f16 *__restrict__ x1, tw::f16 *__restrict__ out, unsigned char *__restrict__ ws) {
     (void)ws;
-    const int e = (int)blockIdx.x * 128 + (int)threadIdx.x;
+    const int e = (int)blockIdx.x * 64 + (int)threadIdx.x;
     if (e >= 100) return;
     const int i0 = 0;
     const int i1 = int(unsigned(e) / 20u);
