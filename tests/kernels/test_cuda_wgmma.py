@@ -91,7 +91,9 @@ class TestContractThoroughly(CudaTemplateContract):
 
 
 @pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
-@pytest.mark.parametrize(("name", "cluster"), [("bfloat16_mk_nk", "1x1"), ("bfloat16_km_kn", "2x1")])
+@pytest.mark.parametrize(
+    ("name", "cluster"), [("bfloat16_mk_nk", "1x1"), ("bfloat16_km_kn", "2x1"), ("rounds", "2x2")]
+)
 def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str) -> None:
     task = task_of(WGMMA[name](), cuda_target("sm_90a"))
     schedule = CUDA_WGMMA.space(task).schedule({
@@ -105,12 +107,13 @@ def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str
         pytest.skip(kernel.unchecked)
     program = Program.loads(task.workload.program)
     inputs = random_arrays(program, 1)
-    got = empty_output(program.output.shape, program.output.dtype)
-    report = run(kernel, made.program, launch_values(candidate), inputs, got, order="random:3", copies="eager")
-    if report.unchecked:
-        pytest.skip(report.unchecked)
-    assert report.ok, report.bugs
-    check(program, inputs, got, reference(program, inputs))
+    for order, copies in (("random:3", "eager"), ("fifo", "lazy")):
+        got = empty_output(program.output.shape, program.output.dtype)
+        report = run(kernel, made.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+        if report.unchecked:
+            pytest.skip(report.unchecked)
+        assert report.ok, report.bugs
+        check(program, inputs, got, reference(program, inputs))
 
 
 WALKED = ("wide", "dense", "batched", "bfloat16_km_kn")

@@ -138,6 +138,7 @@ $products
         };
 $if paired:        const tw::u32 other = tw::cluster_address(empty, $peer);  // that block copies to these slots too
         const auto release = [&](int s) {
+$if several:            tw::sync_warp();  // each lane tells of what all of them have read
             if (lane == 0) tw::mbarrier_arrive(empty + $barrier * s);
 $if paired:            if ($told) tw::mbarrier_arrive_cluster(other + $barrier * s);
         };
@@ -339,5 +340,5 @@ def _main(p: WgmmaTiling) -> str:
         "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "loop": _indent(loop(p, BARRIER, first, end), 3), "scaled": p.fold is not None,
-        **_told(p), "paired": p.together > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
+        **_told(p), "paired": p.together > 1, "several": p.peers > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip
