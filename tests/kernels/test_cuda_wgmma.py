@@ -505,7 +505,7 @@ def test_what_is_to_be_exact_in_32_bits_is_left_to_other_templates() -> None:
 
 def test_products_that_are_cut_to_tf32_take_warp_groups_by_default() -> None:
     for precision, trans_b, name in (
-        ("tf32_truncated", True, "cuda_wgmma"), ("tf32_truncated", False, "cuda_mma"), ("tf32", True, "cuda_mma"),
+        ("tf32_truncated", True, "cuda_wgmma"), ("tf32_truncated", False, "cuda_relaid"), ("tf32", True, "cuda_mma"),
     ):  # fmt: skip
         task = _matmul(4096, 4096, 4096, "float32", precision=precision, trans_b=trans_b)
         assert default_schedule(task).template == name

@@ -340,5 +340,6 @@ def _main(p: WgmmaTiling) -> str:
         "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "loop": _indent(loop(p, BARRIER, first, end), 3), "scaled": p.fold is not None,
-        **_told(p), "paired": p.together > 1, "several": p.peers > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
+        **_told(p), "paired": p.together > 1, "several": p.peers > 1,
+        "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip
