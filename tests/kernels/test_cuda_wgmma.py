@@ -91,9 +91,7 @@ class TestContractThoroughly(CudaTemplateContract):
 
 
 @pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
-@pytest.mark.parametrize(
-    ("name", "cluster"), [("bfloat16_mk_nk", "1x1"), ("bfloat16_km_kn", "2x1"), ("rounds", "2x2")]
-)
+@pytest.mark.parametrize(("name", "cluster"), [("bfloat16_mk_nk", "1x1"), ("bfloat16_km_kn", "2x1"), ("rounds", "2x2")])
 def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str) -> None:
     task = task_of(WGMMA[name](), cuda_target("sm_90a"))
     schedule = CUDA_WGMMA.space(task).schedule({
