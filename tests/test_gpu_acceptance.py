@@ -144,7 +144,7 @@ def test_what_is_missing_is_a_row_that_is_tried_again(tmp_path: Path) -> None:
     """No sanitizer, no compiler: each is told, and the rest goes on."""
     env = {**os.environ, "PATH": os.defpath, "CXX": "/nowhere/c++", "TILEWRIGHT_CACHE": str(tmp_path / "cache")}
     only = "conformance/sync,conformance/convert,sanitizer/memcheck"
-    done = rent(tmp_path, "--only", only, env=env)
+    done = rent(tmp_path, "--only", only, "--compare", str(tmp_path / "no rows"), env=env)  # every template is new
     assert done.returncode == 3, done.stdout + done.stderr
     found = {r["id"]: r for r in read_rows(tmp_path)}
     assert {r["state"] for r in found.values()} == {"skipped"}
@@ -430,8 +430,7 @@ def test_a_template_changed_where_its_version_never_ran() -> None:
 
 def test_the_committed_rows_can_be_compared_with() -> None:
     old = comparing.rows_of(gpu_acceptance.OLD)
-    text = comparing.compared(old, old, "NVIDIA H200")
-    assert (
-        "| layer_norm shape=8192,4096 dtype=bfloat16 | 38.7 | 38.7 | same | 1.444 (1.444 to 1.445), torch eager |"
-        in text
-    )
+    shapes = comparing.compared(old, old, "NVIDIA H200").splitlines()[4:]
+    assert len(shapes) > 40
+    assert [line for line in shapes if "| same |" not in line] == []
+    assert any(line.startswith("| layer_norm shape=8192,4096 dtype=bfloat16 | ") for line in shapes)
