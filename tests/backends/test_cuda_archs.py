@@ -13,7 +13,7 @@ from tilewright.kernels.operators import get_operator
 NAMES = (
     "cc", "sms", "shared_per_block", "shared_per_sm", "shared_reserved", "registers_per_sm", "registers_per_thread",
     "threads_per_block", "threads_per_sm", "blocks_per_sm", "l2_bytes", "clock_hz", "bandwidth", "fp32_flops",
-    "fp64_flops", "fp16_tensor_flops", "tf32_tensor_flops", "int8_tensor_ops",
+    "fp64_flops", "fp16_tensor_flops", "tf32_tensor_flops", "int8_tensor_ops", "fp64_tensor_flops",
 )  # fmt: skip
 
 needs_no_gpu = pytest.mark.skipif(bool(gpus_or_none()), reason="this machine has a GPU")
@@ -123,7 +123,7 @@ def test_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("matmul", {}, "fp32_flops"),
         ("matmul", {"precision": "tf32"}, "tf32_tensor_flops"),
-        ("matmul", {"dtype": "float64"}, "fp64_flops"),
+        ("matmul", {"dtype": "float64"}, "fp64_tensor_flops"),
         ("matmul", {"dtype": "bfloat16"}, "fp16_tensor_flops"),
         ("matmul", {"dtype": "int8"}, "int8_tensor_ops"),
         ("scaled_mm", {}, "int8_tensor_ops"),

@@ -116,7 +116,7 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
     for template, found, labels in (
         ("cuda_simt", {**CONTRACTIONS, **FORMS},
          ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "bytes", "turned_last_float32")),
-        ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16")),
+        ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16", "doubles")),
         ("cuda_wgmma", {**PRODUCTS, "tf32": lambda: cut(48, 40, 80)},
          ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense", "tf32")),
         ("cuda_attention", {**ATTENTIONS, **HALVES, "groups": GROUPS["shared"]},

@@ -11,6 +11,8 @@ from tilewright.kernels.operators import get_operator
 
 def factor(x: te.Expr) -> te.Expr:
     """An element as Tensor Cores multiply it."""
+    if x.dtype == "float64":
+        return x
     return te.round_tf32(x) if x.dtype == "float32" else te.cast(x, "int32" if x.dtype == "int8" else "float32")
 
 
@@ -109,7 +111,7 @@ def dequantised() -> Program:
 
 
 LAYOUTS = tuple((a, b) for a in ("mk", "km") for b in ("kn", "nk"))
-OUT = {"bfloat16": "bfloat16", "float16": "float16", "float32": "", "int8": ""}
+OUT = {"bfloat16": "bfloat16", "float16": "float16", "float32": "", "int8": "", "float64": ""}
 
 PRODUCTS: dict[str, Callable[[], Program]] = {
     f"{dtype}_{a}_{b}_{label}": lambda dtype=dtype, size=size, a=a, b=b: product(dtype, *size, a, b, OUT[dtype])
@@ -124,6 +126,7 @@ PRODUCTS |= {
     "column": lambda: product("float16", 70, 1, 33, "km", "nk"),
     "shallow": lambda: product("int8", 5, 7, 1),
     "pairs": lambda: product("bfloat16", 18, 22, 70, "km", "nk"),
+    "doubles": lambda: conv_nhwc("float64"),
     **{f.__name__: f for f in (batched, conv_nhwc, conv_nchw, dense, quantised, dequantised)},
 }
 

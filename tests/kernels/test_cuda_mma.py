@@ -73,6 +73,14 @@ def test_sums_of_eight_bit_reals_say_how_far_they_round(name: str) -> None:
         MMA.space(exact)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_float64_is_left_to_ordinary_units_where_these_are_as_fast(variant: str) -> None:
+    task = _matmul(256, 256, 256, variant, "float64")
+    faster = variant in ("sm_80", "sm_90a")
+    assert MMA.matches(task) == faster
+    assert default_schedule(task).template == ("cuda_mma" if faster else "cuda_simt")
+
+
 def test_eight_bit_reals_that_something_else_reads_are_no_product() -> None:
     x, y = te.input("x", (16, 32), "float8_e4m3fn"), te.input("y", (16, 32), "float8_e4m3fn")
     z = te.compute((16, 16), lambda i, j: te.sum(32, lambda r: factor(x[i, r]) * factor(y[j, r])))
@@ -92,7 +100,7 @@ def test_products_match(name: str) -> None:
 
 
 OTHERS = (
-    "matmul", "matmul_epilogue", "conv2d", "doubles", "long_integers", "scaled", "squared_distance", "products", "least",
+    "matmul", "matmul_epilogue", "conv2d", "long_integers", "scaled", "squared_distance", "products", "least",
     "gathered", "depthwise", "rows", "fused",
 )  # fmt: skip
 
@@ -256,7 +264,7 @@ def aligned() -> tuple[dict[tuple[str, tuple[bool, bool]], Candidate], EmulatedK
 @pytest.mark.parametrize("dtype", OUT)
 @pytest.mark.parametrize("layout", LAID)
 def test_default_schedules_waste_no_shared_or_global_memory_cycles(dtype: str, layout: tuple[bool, bool]) -> None:
-    """``ldmatrix`` without bank conflicts, whole sectors in every global access."""
+    """Fragments without bank conflicts, whole sectors in every global access."""
     candidates, kernel = aligned()
     candidate = candidates[dtype, layout]
     program, made = Program.loads(candidate.task.workload.program), MMA.lower(candidate)
@@ -267,6 +275,7 @@ def test_default_schedules_waste_no_shared_or_global_memory_cycles(dtype: str, l
     check(program, inputs, got)
     profile = report.profile
     assert profile["ldmatrix_conflicts"] == 0
+    assert dtype != "float64" or profile["bank_conflicts"] == 0
     assert profile["idle_stages"] == 0 or profile["waits"] > 0
     for kind in ("global_load", "global_store"):
         assert profile[kind]["sectors"] == profile[kind]["ideal_sectors"], (kind, profile["lines"])

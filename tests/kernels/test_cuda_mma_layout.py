@@ -19,6 +19,7 @@ from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 
 TILES = (16, 32, 64, 128, 256)
 ITEMS = (1, 2, 4)
+DOUBLE = 8
 
 
 def place(layout: Layout, item: int, row: int, k: int) -> int:
@@ -27,11 +28,12 @@ def place(layout: Layout, item: int, row: int, k: int) -> int:
 
 
 def depths(item: int) -> tuple[int, ...]:
-    return tuple(b // item for b in (64, 128, 256))
+    return tuple(b // item for b in (64, 128, 256)) if item < DOUBLE else (16, 32, 64)
 
 
 CASES = [(r, d, i, "k") for i in ITEMS for r in TILES for d in depths(i)]
 CASES += [(r, d, i, "row") for i in (2, 4) for r in TILES for d in depths(i)]
+CASES += [(r, d, DOUBLE, o) for o in ("k", "row") for r in TILES for d in depths(DOUBLE)]
 
 
 def lines(addresses: list[int], size: int) -> int:
@@ -68,7 +70,10 @@ def test_sixteen_bytes_stay_together(rows: int, depth: int, item: int, order: st
 def test_fragments_are_read_without_bank_conflicts(rows: int, depth: int, item: int, order: str) -> None:
     layout = shared_layout(rows, depth, item, order)
     step = 16 // item
-    if order == "k":  # a matrix: eight rows, 16 bytes of k
+    if item == DOUBLE:  # half a warp reads at once: four rows by four steps of k
+        for row, k in itertools.product(range(0, rows, 4), range(0, depth, 4)):
+            assert lines([place(layout, item, row + i // 4, k + i % 4) for i in range(16)], 8) == 1
+    elif order == "k":  # a matrix: eight rows, 16 bytes of k
         for row, k in itertools.product(range(0, rows, 8), range(0, depth, step)):
             assert lines([place(layout, item, row + i, k) for i in range(8)], 16) == 1
     elif item == 2:  # transposed: eight steps of k, 16 bytes of rows
@@ -94,7 +99,9 @@ def test_schedules_use_these_layouts() -> None:
     """Tiles of random members are among the cases above."""
     template = CUDA_MMA
     rng = random.Random(1)
-    for dtype, more in (("bfloat16", {}), ("float32", {"precision": "tf32"}), ("int8", {})):
+    for dtype, more in (
+        ("bfloat16", {}), ("float32", {"precision": "tf32"}), ("int8", {}), ("float64", {}),
+    ):  # fmt: skip
         for trans in (False, True):
             workload = get_operator("matmul").workload(m=512, n=512, k=512, dtype=dtype, trans_a=trans, **more)
             task = Task(workload, cuda_target("sm_90a"))

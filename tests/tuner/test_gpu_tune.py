@@ -154,5 +154,5 @@ def test_the_stated_peak_is_that_of_the_type() -> None:
     assert peak() == limit["fp32_flops"]
     assert peak(precision="tf32") == limit["tf32_tensor_flops"]
     assert peak(dtype="bfloat16") == peak(dtype="float16") == limit["fp16_tensor_flops"]
-    assert peak(dtype="float64") == limit["fp64_flops"]
+    assert peak(dtype="float64") == limit["fp64_tensor_flops"]
     assert peak(dtype="int8") == limit["int8_tensor_ops"]

@@ -21,7 +21,7 @@ from tilewright.core import Device, LaunchProgram, Target, Task, UsageError
 
 MATRIX_PEAKS = {
     "float16": "fp16_tensor_flops", "bfloat16": "fp16_tensor_flops", "int8": "int8_tensor_ops",
-    "float8_e4m3fn": "int8_tensor_ops", "float8_e5m2": "int8_tensor_ops", "float64": "fp64_flops",
+    "float8_e4m3fn": "int8_tensor_ops", "float8_e5m2": "int8_tensor_ops", "float64": "fp64_tensor_flops",
 }  # fmt: skip
 """By operands' type: the target's limit that is the peak of products; 8-bit reals are as fast as whole numbers."""
 

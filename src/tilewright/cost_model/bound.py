@@ -11,7 +11,7 @@ from tilewright.core import Task
 from tilewright.kernels.arithmetic import arithmetic
 from tilewright.kernels.speed import compulsory_bytes
 
-_MATRIX = {"float32": "tf32", "float16": "fp16", "bfloat16": "fp16"}
+_MATRIX = {"float32": "tf32", "float16": "fp16", "bfloat16": "fp16", "float64": "fp64_tensor"}
 _ORDINARY = {"float64": "fp64", "int8": "dp4a"}
 
 

@@ -36,7 +36,7 @@ OVERLAP = 4.0
 """Exponent of the norm that adds what overlaps (1: a sum, large: the largest)."""
 ASSUMED = {
     "sms": 100.0, "clock_hz": 1.5e9, "bandwidth": 1.5e12, "fp32_flops": 2e13, "fp64_flops": 1e13,
-    "fp16_tensor_flops": 3e14, "tf32_tensor_flops": 1.5e14, "int8_tensor_ops": 6e14,
+    "fp64_tensor_flops": 1e13, "fp16_tensor_flops": 3e14, "tf32_tensor_flops": 1.5e14, "int8_tensor_ops": 6e14,
 }  # fmt: skip
 """What a limit is taken for where a target does not state it."""
 

@@ -9,7 +9,8 @@ Names in ``Target.limits``: ``cc``, ``sms``, ``shared_per_block`` (opt-in maximu
 ``shared_per_sm``, ``shared_reserved`` (bytes that the system takes from every block), ``registers_per_sm``
 (32-bit), ``registers_per_thread``, ``threads_per_block``, ``threads_per_sm``, ``blocks_per_sm``, ``l2_bytes``,
 ``clock_hz``, ``bandwidth`` (bytes/s), ``fp32_flops``, ``fp64_flops`` (no Tensor Cores),
-``fp16_tensor_flops`` (also bfloat16; float32 sums), ``tf32_tensor_flops``, ``int8_tensor_ops``: dense peaks.
+``fp16_tensor_flops`` (also bfloat16; float32 sums), ``tf32_tensor_flops``, ``int8_tensor_ops``,
+``fp64_tensor_flops`` (that of ordinary units where Tensor Cores are not faster): dense peaks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Architecture:
     """One compute capability, and the product that stands for it where there is no device.
 
     ``lanes`` are results a multiprocessor gives in a clock: fused multiply-adds of float32, of float64, and on
-    Tensor Cores of float16 (float32 sums), TF32 and int8.
+    Tensor Cores of float16 (float32 sums), TF32, int8 and float64 (as on ordinary units, where these are as fast).
     """
 
     cc: int
@@ -38,12 +39,12 @@ class Architecture:
     shared_per_block: int
     threads_per_sm: int
     blocks_per_sm: int
-    lanes: tuple[float, float, float, float, float]
+    lanes: tuple[float, float, float, float, float, float]
     sms: int
     clock_hz: float
     l2_bytes: int
     bandwidth: float
-    peaks: tuple[float, float, float, float, float]  # of the product, as its maker states them
+    peaks: tuple[float, float, float, float, float, float]  # of the product, as its maker states them
 
 
 # Shared memory, threads and blocks: CUDA C++ Programming Guide, table "Technical Specifications per Compute
@@ -53,47 +54,48 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     # A100 SXM 80 GB. "NVIDIA A100 Tensor Core GPU Architecture" white paper, table 4 (108 SMs, 1410 MHz, 40 MB L2,
     # peaks) and the A100 80GB data sheet (2039 GB/s).
     "sm_80": Architecture(
-        80, "A100 SXM 80 GB", 192 * KIB, 164 * KIB, 163 * KIB, 2048, 32, (64, 32, 1024, 512, 2048),
-        108, 1.41e9, 40 * MIB, 2.039e12, (19.5e12, 9.7e12, 312e12, 156e12, 624e12),
+        80, "A100 SXM 80 GB", 192 * KIB, 164 * KIB, 163 * KIB, 2048, 32, (64, 32, 1024, 512, 2048, 64),
+        108, 1.41e9, 40 * MIB, 2.039e12, (19.5e12, 9.7e12, 312e12, 156e12, 624e12, 19.5e12),
     ),
     # GeForce RTX 3090. "NVIDIA Ampere GA102 GPU Architecture" white paper, table 2 and appendix A (82 SMs,
     # 1695 MHz, 6144 KB L2, 936 GB/s, peaks; float64 is 1/64 of float32). Sums in float32 halve the float16 rate
     # of GeForce products; the A10 and A40 have the full one.
     "sm_86": Architecture(
-        86, "GeForce RTX 3090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 16, (128, 2, 256, 128, 1024),
-        82, 1.695e9, 6 * MIB, 9.36e11, (35.6e12, 0.556e12, 71e12, 35.6e12, 284e12),
+        86, "GeForce RTX 3090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 16, (128, 2, 256, 128, 1024, 2),
+        82, 1.695e9, 6 * MIB, 9.36e11, (35.6e12, 0.556e12, 71e12, 35.6e12, 284e12, 0.556e12),
     ),
     # Jetson AGX Orin 64 GB. "NVIDIA Jetson AGX Orin Series" technical brief (16 SMs, 1300 MHz, 4 MB L2, 204.8 GB/s;
     # float32 5.3 TFLOP/s and int8 170 TOP/s with sparsity, halved here; float16 and TF32 as that rate has it).
     "sm_87": Architecture(
-        87, "Jetson AGX Orin 64 GB", 192 * KIB, 164 * KIB, 163 * KIB, 1536, 16, (128, 2, 1024, 512, 2048),
-        16, 1.3e9, 4 * MIB, 2.048e11, (5.3e12, 0.083e12, 42.5e12, 21.3e12, 85e12),
+        87, "Jetson AGX Orin 64 GB", 192 * KIB, 164 * KIB, 163 * KIB, 1536, 16, (128, 2, 1024, 512, 2048, 2),
+        16, 1.3e9, 4 * MIB, 2.048e11, (5.3e12, 0.083e12, 42.5e12, 21.3e12, 85e12, 0.083e12),
     ),
     # GeForce RTX 4090. "NVIDIA Ada GPU Architecture" white paper, table 2 and appendix A (128 SMs, 2520 MHz,
     # 73728 KB L2, 1008 GB/s, peaks). The L40S has the full float16 rate, 142 SMs and 864 GB/s.
     "sm_89": Architecture(
-        89, "GeForce RTX 4090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 24, (128, 2, 256, 128, 1024),
-        128, 2.52e9, 72 * MIB, 1.008e12, (82.6e12, 1.29e12, 165.2e12, 82.6e12, 660.6e12),
+        89, "GeForce RTX 4090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 24, (128, 2, 256, 128, 1024, 2),
+        128, 2.52e9, 72 * MIB, 1.008e12, (82.6e12, 1.29e12, 165.2e12, 82.6e12, 660.6e12, 1.29e12),
     ),
     # H200 SXM. Data sheet "NVIDIA H200 Tensor Core GPU" (4.8 TB/s; peaks stated with sparsity, halved here, given
     # for a clock of 1830 MHz); "NVIDIA H100 Tensor Core GPU Architecture" white paper, table 3 (132 SMs, the same
-    # chip). Clock: the maximum that the driver reports; L2: 60 MB as the driver reports it (the H100 has 50).
+    # chip). Clock: the maximum that the driver reports, at which 67 TFLOP/s of float64 on Tensor Cores are 128
+    # multiply-adds a clock and SM; L2: 60 MB as the driver reports it (the H100 has 50).
     "sm_90a": Architecture(
-        90, "H200 SXM", 256 * KIB, 228 * KIB, 227 * KIB, 2048, 32, (128, 64, 2048, 1024, 4096),
-        132, 1.98e9, 60 * MIB, 4.8e12, (67e12, 34e12, 989.5e12, 494.7e12, 1979e12),
+        90, "H200 SXM", 256 * KIB, 228 * KIB, 227 * KIB, 2048, 32, (128, 64, 2048, 1024, 4096, 128),
+        132, 1.98e9, 60 * MIB, 4.8e12, (67e12, 34e12, 989.5e12, 494.7e12, 1979e12, 67e12),
     ),
     # B200 SXM. Data sheets "NVIDIA DGX B200" and "HGX B200", an eighth of the system's figures (8 TB/s; float16
     # 4.5, TF32 2.25 PFLOP/s and int8 9 POP/s with sparsity, halved here; float32 75, float64 37 TFLOP/s). 148 SMs,
     # 1965 MHz and 126 MB of L2 as the driver reports them.
     "sm_100": Architecture(
-        100, "B200 SXM", 256 * KIB, 228 * KIB, 227 * KIB, 2048, 32, (128, 64, 4096, 2048, 8192),
-        148, 1.965e9, 126 * MIB, 8.0e12, (75e12, 37e12, 2250e12, 1125e12, 4500e12),
+        100, "B200 SXM", 256 * KIB, 228 * KIB, 227 * KIB, 2048, 32, (128, 64, 4096, 2048, 8192, 64),
+        148, 1.965e9, 126 * MIB, 8.0e12, (75e12, 37e12, 2250e12, 1125e12, 4500e12, 37e12),
     ),
     # GeForce RTX 5090. "NVIDIA RTX Blackwell GPU Architecture" white paper, table 3 and appendix A (170 SMs,
     # 2407 MHz, 98304 KB L2, 1792 GB/s, peaks; float16 with float32 sums, int8 dense).
     "sm_120": Architecture(
-        120, "GeForce RTX 5090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 24, (128, 2, 256, 128, 1024),
-        170, 2.407e9, 96 * MIB, 1.792e12, (104.8e12, 1.64e12, 209.5e12, 104.8e12, 838e12),
+        120, "GeForce RTX 5090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 24, (128, 2, 256, 128, 1024, 2),
+        170, 2.407e9, 96 * MIB, 1.792e12, (104.8e12, 1.64e12, 209.5e12, 104.8e12, 838e12, 1.64e12),
     ),
 }  # fmt: skip
 
@@ -103,7 +105,7 @@ VARIANTS = tuple(ARCHITECTURES)
 DEFAULT = "sm_90a"
 """What ``cuda`` stands for where there is no GPU and only source or a cubin is wanted."""
 
-_PEAKS = ("fp32_flops", "fp64_flops", "fp16_tensor_flops", "tf32_tensor_flops", "int8_tensor_ops")
+_PEAKS = ("fp32_flops", "fp64_flops", "fp16_tensor_flops", "tf32_tensor_flops", "int8_tensor_ops", "fp64_tensor_flops")
 
 # A device of a compute capability runs the code of these, best first: an "a" variant runs on that capability
 # alone, a plain one on every later minor version of the same generation too. Jetson runs its own code only (the same

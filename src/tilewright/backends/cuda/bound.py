@@ -28,11 +28,13 @@ BANK_READS = 1
 arXiv:2503.20481, section 5.3)."""
 WARP_MMA = 0.62
 """Share of Hopper's peak that instructions of a warp reach; only those of a warpgroup have all of it (Luo and others,
-arXiv:2402.13499, section IV-C)."""
+arXiv:2402.13499, section IV-C). Of float64 there are those of a warp alone, which have all of its peak."""
 DP4A = 4 * 64
 """Multiply-adds of bytes on ordinary units, a clock and multiprocessor: four for each 32-bit one, of which there are 64
 in every architecture here (CUDA C++ Programming Guide, "Arithmetic Instructions"; it does not list dot products)."""
-_PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4}
+_PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4, "fp64_tensor": 5}
+
+_MATRIX = ("fp16", "tf32", "int8", "fp64_tensor")
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgro
     """The bound of a kernel that is not compiled, by what its loops ask for: multiply-adds on a ``unit`` (named as in
     machine code; of ``warpgroups``, or of warps), ``shared_bytes`` that all blocks together read from shared memory,
     and the bytes of ``work``. What else is executed is not known, so that the machine code may need more."""
-    tensor = unit in ("fp16", "tf32", "int8")
+    tensor = unit in _MATRIX
     rate = _rate(unit, target.variant, tensor and not warpgroups)
     level = _level(work.threads, min(work.resident, _fullest(work, target)))
     each = {
@@ -161,7 +163,8 @@ def _rate(unit: str, variant: str, of_warps: bool = False) -> float:
     """Multiply-adds of a unit (:attr:`~.sass.Instruction.unit`) in a clock of a multiprocessor; of matrix instructions
     ``of_warps``, or of warp groups."""
     rate = DP4A if unit == "dp4a" else ARCHITECTURES[variant].lanes[_PEAK[unit]]
-    return rate * WARP_MMA if of_warps and variant.startswith("sm_90") else rate
+    slower = of_warps and variant.startswith("sm_90") and unit != "fp64_tensor"
+    return rate * WARP_MMA if slower else rate
 
 
 def multiplies(loop: tuple[Instruction, ...]) -> bool:

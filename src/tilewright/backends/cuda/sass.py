@@ -89,18 +89,18 @@ class Instruction:
             return WARP * _LANES.get(name, 0)
         if (found := _SHAPE.search(self.opcode)) is not None:
             m, n, k = map(int, found.groups())
-            return m * n * k // 4
+            return m * n * k // (4 if "GMMA" in name else 1)
         m, n, k = next((_SHAPES[x] for x in rest if x in _SHAPES), (0, 0, 0))
         return m * n * k
 
     @property
     def unit(self) -> str:
-        """What computes it, as the peaks of a target name it: ``fp16``, ``tf32``, ``int8``, ``fp32`` or ``fp64``; for
-        bytes on ordinary units ``dp4a``."""
+        """What computes it, as the peaks of a target name it: ``fp16``, ``tf32``, ``int8``, ``fp64_tensor``,
+        ``fp32`` or ``fp64``; for bytes on ordinary units ``dp4a``."""
         if self.kind != "tensor":
             return {"DFMA": "fp64", "IDP": "dp4a"}.get(self.opcode.split(".")[0], "fp32")
         if self.opcode.startswith("D"):
-            return "fp64"
+            return "fp64_tensor"
         if self.opcode.startswith(("I", "Q")):
             return "int8"
         return "tf32" if ".TF32" in self.opcode else "fp16"

@@ -116,12 +116,13 @@ def limits(d: OpenClDevice) -> Pairs:
     h = d.handle
     clock, shared = max(1, int(h.max_clock_frequency)) * 1e6, min(_SHARED, int(h.local_mem_size))
     rate = 2.0 * int(h.max_compute_units) * clock
+    doubles = rate * max(1, int(h.native_vector_width_double))
     return (
         ("sms", int(h.max_compute_units)), ("shared_per_block", shared), ("shared_per_sm", shared),
         ("threads_per_block", min(_THREADS, int(h.max_work_group_size))), ("clock_hz", clock),
         ("l2_bytes", int(h.global_mem_cache_size) or 1 << 20), ("memory_bytes", int(h.global_mem_size)),
         ("fp32_flops", rate * max(1, int(h.native_vector_width_float))),
-        ("fp64_flops", rate * max(1, int(h.native_vector_width_double))), *_OCCUPANCY,
+        ("fp64_flops", doubles), ("fp64_tensor_flops", doubles), *_OCCUPANCY,
     )  # fmt: skip
 
 

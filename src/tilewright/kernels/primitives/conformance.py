@@ -20,7 +20,7 @@ from tilewright.core import Launch, LaunchProgram, UsageError
 from tilewright.kernels.primitives import PRIMITIVES
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive
 
-_CTYPE = {"uint32": "tw::u32", "int32": "int", "float32": "float"}
+_CTYPE = {"uint32": "tw::u32", "int32": "int", "float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True, eq=False)

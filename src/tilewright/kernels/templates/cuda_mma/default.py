@@ -15,6 +15,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes
+from tilewright.kernels.templates.cuda_mma.instruction import DOUBLE
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.tiles import ceildiv
@@ -29,6 +30,8 @@ SHAPES = (
 
 MATRIX_SHARE = 0.65
 """Of the dense peak that ``mma.sync`` with large tiles reaches on recent products."""
+DOUBLE_SHARE = 0.9
+"""The same of float64, whose peak these instructions alone have."""
 LATENCY = 0.9e-6
 """Seconds from a request to memory until its bytes arrive, under load."""
 L2_BYTES_PER_CYCLE = 48.0
@@ -39,6 +42,8 @@ ELEMENTS_PER_CYCLE = 3.0
 """Single elements that it carries to shared memory; 1.7 to 4.6 on an H200."""
 STEP_CYCLES = 80.0
 """For a barrier and the start of the next tile of k."""
+READ_CYCLES = 160.0
+"""For the first fragments of a tile, where they are not read while others are multiplied."""
 LAUNCH = 2.5e-6
 """Seconds that a further launch adds."""
 BLOCK_START = 1.2e-6
@@ -55,22 +60,24 @@ def _number(target: Target, name: str) -> float:
 
 def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     """Estimated time of a schedule."""
-    item, sms = p.instruction.item, limit(target, "sms")
+    item, words, sms = p.instruction.item, p.instruction.words, limit(target, "sms")
     clock, full = _number(target, "clock_hz"), _number(target, "bandwidth")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     warps = v["WARPS_M"] * v["WARPS_N"]
     ring = v["STAGES"] * (bm + bn) * bk * item
     room = limit(target, "shared_per_sm") // (ring + limit(target, "shared_reserved"))
-    registers = min(255, p.sets * bm * bn // (32 * warps) + 90)
+    registers = min(255, p.sets * bm * bn // (32 * warps) * words + 90)
     resident = max(1, min(room, limit(target, "registers_per_sm") // (32 * warps * registers), 16))
     blocks = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) * parts
     steps = ceildiv(ceildiv(p.k, bk), parts)
     busiest = ceildiv(blocks, sms)  # blocks that the busiest multiprocessor computes
     together = min(resident, busiest)
     # Eight warps keep the matrix units busy if each has enough independent work.
-    rate = _number(target, p.instruction.peak) / sms * MATRIX_SHARE * min(1.0, warps * together / 8)
+    share = DOUBLE_SHARE if item == DOUBLE else MATRIX_SHARE
+    rate = _number(target, p.instruction.peak) / sms * share * min(1.0, warps * together / 8)
     rate *= min(1.0, (bm * bn / warps / (64 * 64)) ** 0.3)
-    products = 2.0 * bm * bn * bk * steps * busiest / rate + STEP_CYCLES / clock * steps * busiest / together
+    step = STEP_CYCLES + (0.0 if v["double_buffer"] else READ_CYCLES)
+    products = 2.0 * bm * bn * bk * steps * busiest / rate + step / clock * steps * busiest / together
     products += fold.cycles(p.c, bm, bn) / clock * steps * busiest
     rows = min(bm, p.m), min(bn, p.n)
     started, near, far, before = 0.0, 0.0, 0.0, 0.0
@@ -90,7 +97,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     total = max(products + 0.5 * started, started, near, far) + BLOCK_START * ceildiv(busiest, together) + before
     total += p.c.outputs * ITEMSIZE[p.c.output.dtype] / full
     if parts > 1:
-        total += LAUNCH + 2 * parts * p.c.outputs * 4 / full
+        total += LAUNCH + 2 * parts * p.c.outputs * 4 * words / full
     return float(total)
 
 
@@ -116,6 +123,8 @@ def cheapest(
 
 def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:
     wide = ITEMSIZE[p.c.output.dtype] < 4
+    # Sums of float64 in large tiles leave no room for two sets of fragments.
+    buffered = (True, False) if p.instruction.item == DOUBLE else (True,)
     for bm, bn, warps_m, warps_n in SHAPES:
         if bm not in options["BM"] or bn not in options["BN"]:
             continue
@@ -127,10 +136,10 @@ def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...
         ]
         full = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) >= limit(target, "sms")
         splits = (1,) if full else options["SPLIT"]
-        for bk, stages, parts, a, b in itertools.product(options["BK"], (4, 3, 5, 2), splits, *ways):
+        for bk, stages, parts, a, b, twice in itertools.product(options["BK"], (4, 3, 5, 2), splits, *ways, buffered):
             yield {
                 "BM": bm, "WARPS_M": warps_m, "BN": bn, "WARPS_N": warps_n, "BK": bk, "STAGES": stages,
-                "min_blocks": 1, "double_buffer": True, "copy_a": a, "copy_b": b, "unroll": 1,
+                "min_blocks": 1, "double_buffer": twice, "copy_a": a, "copy_b": b, "unroll": 1,
                 "store_shared": wide and parts == 1, "split_k": parts > 1,
                 "SPLIT": parts, "GROUP": max(g for g in options["GROUP"] if g <= 8),
             }  # fmt: skip

@@ -1,20 +1,20 @@
 """C++ that reads fragments from shared memory and multiplies them.
 
 A fragment of one instruction is two matrices of 8 rows by 16 bytes for each 8 rows of an operand. Where
-k is contiguous in shared memory ``ldmatrix`` delivers them for every dtype; where rows are, it does so
-transposed for 16-bit elements, and 4-byte elements are read one by one.
+k is contiguous in shared memory ``ldmatrix`` delivers them; where rows are, it does so transposed for 16-bit
+elements, and 4-byte elements are read one by one. Elements of 8 bytes always are.
 """
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
-from tilewright.kernels.templates.cuda_mma.instruction import DEPTH_BYTES
+from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side, singly
+from tilewright.kernels.templates.cuda_mma.instruction import A_REGISTERS, B_REGISTERS
 
 
 def _first(s: Side, p: MmaTiling) -> tuple[str, str]:
     """Row and k, in the tile, of what a lane reads first."""
     warp, chunk = p.warp_at(s.name), p.instruction.chunk
-    if s.order == "row" and s.item == 4:
+    if singly(s.item, s.order):
         return f"{warp}lane / 4", "lane % 4"
     if s.order == "row":
         if s.name == "a":
@@ -44,12 +44,12 @@ def read(s: Side, p: MmaTiling) -> list[str]:
     name = s.name
     base = f"s{name} + slot * {s.bytes}"
     count = p.mi if name == "a" else p.ni
-    if s.order == "row" and s.item == 4:
+    if singly(s.item, s.order):
         return _single(s, p, count)
     # Fragments are 16 rows apart; a swizzle keeps steps of 16 rows (k contiguous) or of k (rows contiguous).
     trans = "_trans" if s.order == "row" else ""
     if s.order == "k":
-        address = f"{base} + {{i}} * {16 * s.line} + (at_{name} ^ (q * {DEPTH_BYTES}))"
+        address = f"{base} + {{i}} * {16 * s.line} + (at_{name} ^ (q * {p.instruction.depth_bytes}))"
     else:
         address = f"{base} + q * {p.instruction.depth * s.line} + (at_{name} ^ ({{i}} * {16 * s.item}))"
     lines = []
@@ -74,20 +74,25 @@ def read(s: Side, p: MmaTiling) -> list[str]:
 
 
 def _single(s: Side, p: MmaTiling, count: int) -> list[str]:
-    """4-byte elements one by one: lanes of a warp read 4 of k by 8 rows."""
+    """Elements one by one: lanes of a warp read 4 of k by 8 rows."""
     base = 0 if s.name == "a" else p.stages * p.a.bytes
-    start = f"smem + {base} + slot * {s.bytes} + q * {p.instruction.depth * s.line}"
+    start, depth = f"smem + {base} + slot * {s.bytes}", p.instruction.depth
 
-    def element(rows: str, k: int) -> str:
-        return f"tw::load_shared<tw::u32>({start} + {k * s.line} + (at_{s.name} ^ ({rows})))"
+    def element(fragment: int, rows: int, k: int) -> str:
+        """Text of an element of fragment ``i``, ``rows`` and ``k`` further than a lane's first."""
+        if s.order == "row":
+            further = f"i * {fragment * s.item}" + (f" + {rows * s.item}" if s.name == "a" else "")
+            place = f"q * {depth * s.line} + {k * s.line} + (at_{s.name} ^ ({further}))"
+        else:
+            further = f"i * {fragment * s.line} + {rows * s.line}"
+            place = f"{further} + (at_{s.name} ^ (q * {depth * s.item} + {k * s.item}))"
+        return f"tw::load_shared<{p.instruction.register}>({start} + {place})"
 
     lines = ["TW_UNROLL", f"for (int i = 0; i < {count}; i++) {{"]
     if s.name == "a":
-        for n in range(4):
-            lines.append(f"    fa[i][{n}] = {element(f'i * 64 + {n % 2 * 32}', n // 2 * 4)};")
+        lines += [f"    fa[i][{n}] = {element(16, n % 2 * 8, n // 2 * 4)};" for n in range(A_REGISTERS)]
     else:
-        for n in range(2):
-            lines.append(f"    fb[i][{n}] = {element('i * 32', n * 4)};")
+        lines += [f"    fb[i][{n}] = {element(8, 0, n * 4)};" for n in range(B_REGISTERS)]
     return [*lines, "}"]
 
 

@@ -11,7 +11,15 @@ from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda.sizes import pieces
 from tilewright.kernels.templates.cuda_mma.fold import Fold, fold
-from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, DEPTH_BYTES, ROWS, Instruction
+from tilewright.kernels.templates.cuda_mma.instruction import (
+    A_REGISTERS,
+    B_REGISTERS,
+    CHUNK,
+    COLUMNS,
+    DOUBLE,
+    ROWS,
+    Instruction,
+)
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.tiles import ceildiv
@@ -22,8 +30,6 @@ STRIP_RUN = 32
 """Columns of the store's staging strip that follow each other without a gap: as many as there are banks."""
 STRIP_GAP = 4
 """Elements between two runs of a row: lanes that read 16 bytes of different runs use different banks."""
-OVERHEAD_REGISTERS = 40
-"""Addresses, counters and predicates of the main loop, beside one register a copy: observed."""
 
 
 def log2(n: int) -> int:
@@ -34,17 +40,23 @@ def power_of_two(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
 
 
+def singly(item: int, order: str) -> bool:
+    """Whether lanes read the elements of a fragment one by one, which ``ldmatrix`` does not bring them."""
+    return item == DOUBLE or (item == 4 and order == "row")
+
+
 def shared_layout(rows: int, depth: int, item: int, order: str) -> Layout:
     """Where element (row, k) of an operand tile lies in shared memory, swizzled against bank conflicts.
 
     ``order`` says which axis is contiguous. Eight rows of 16 bytes that ``ldmatrix`` reads at once, or
-    four rows of 32 bytes for 4-byte elements read one by one, fall into 32 different banks.
+    four rows of 32 bytes for 4-byte and 8-byte elements read one by one, fall into 32 different banks: of the latter
+    half a warp reads at once.
     """
     if order == "k":
         line, strides = depth * item, (depth, 1)
     else:
         line, strides = rows * item, (1, rows)
-    group = 2 * CHUNK if order == "row" and item == 4 else CHUNK
+    group = 2 * CHUNK if singly(item, order) else CHUNK
     bits = min(log2(BANK_LINE // group), log2(max(1, line // group)))
     if not power_of_two(line) or bits == 0:
         return Layout((rows, depth), strides)
@@ -195,7 +207,7 @@ class MmaTiling(Tiles):
     @property
     def steps(self) -> int:
         """Instructions along k in one tile."""
-        return self.bk * self.instruction.item // DEPTH_BYTES
+        return self.bk // self.instruction.depth
 
     @cached_property
     def a(self) -> Side:
@@ -294,8 +306,9 @@ def copy_bytes(copy: str) -> int:
 
 def registers(p: MmaTiling) -> int:
     """Accumulators, fragments, elements on their way, and what addresses need."""
-    sums = p.p.sets * p.mi * p.ni * 4 + (p.fold.held if p.fold is not None else 0)
-    fragments = (p.mi * 4 + p.ni * 2) * (2 if p.double_buffer else 1)
+    words = p.instruction.words
+    sums = p.p.sets * p.mi * p.ni * 4 * words + (p.fold.held if p.fold is not None else 0)
+    fragments = (p.mi * A_REGISTERS + p.ni * B_REGISTERS) * words * (2 if p.double_buffer else 1)
     held = p.a.held_registers(p.threads) + p.b.held_registers(p.threads)
     copies = sum(s.rounds(p.threads) for s in p.sides if s.direct)
-    return sums + fragments + held + copies + OVERHEAD_REGISTERS
+    return sums + fragments + held + copies + p.instruction.overhead

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.templates.cuda import sizes, sorting
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
+from tilewright.kernels.templates.cuda_mma.instruction import DOUBLE
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,10 @@ class Loader:
 
     @property
     def fixed(self) -> bool:
-        """Whether copies of a thread lie a constant apart in shared memory: a swizzle repeats after 8 lines."""
-        return self.even and self.s.direct and (self.jump % 8 == 0 or self.s.rounds(self.p.threads) == 1)
+        """Whether copies of a thread lie a constant apart in shared memory: a swizzle repeats after 8 lines, that of
+        float64 after 4."""
+        period = 4 if self.s.item == DOUBLE else 8
+        return self.even and self.s.direct and (self.jump % period == 0 or self.s.rounds(self.p.threads) == 1)
 
     @property
     def pointer(self) -> str:

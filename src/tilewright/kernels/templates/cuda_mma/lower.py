@@ -93,10 +93,10 @@ $if carries:    const auto put = [&](int slot) {
 $put
 $if carries:    };
     // Step q of the tile in slot, from shared memory to registers.
-    const auto read = [&](tw::u32 (&fa)[$mi][4], tw::u32 (&fb)[$ni][2], int slot, int q) {
+    const auto read = [&]($register (&fa)[$mi][4], $register (&fb)[$ni][2], int slot, int q) {
 $read
     };
-    const auto multiply = [&](const tw::u32 (&fa)[$mi][4], const tw::u32 (&fb)[$ni][2]) {
+    const auto multiply = [&](const $register (&fa)[$mi][4], const $register (&fb)[$ni][2]) {
 $multiply
     };
 $loop
@@ -126,7 +126,8 @@ def _main(p: MmaTiling) -> str:
         "one_warp": p.threads == 32, "many_warps": p.warps_m > 1 and p.warps_n > 1, "warps_n": p.warps_n,
         "ring_a": p.stages * p.a.bytes, "split": p.split_k,
         "pieces": splitk.pieces(p.tiles_k, "first_tile", "end_tile"), "declared": _indent(declared),
-        "acc": p.instruction.acc, "mi": p.mi, "ni": p.ni, "scaled": p.fold is not None,
+        "acc": p.instruction.acc, "register": p.instruction.register, "mi": p.mi, "ni": p.ni,
+        "scaled": p.fold is not None,
         "zeroed": "acc[i][j][e]" if p.fold is None else "acc[i][j][e] = part[i][j][e]",
         "copies": direct, "copy": _indent([line for x in direct for line in x.copies()], 2),
         "carries": carried, "fetch": _indent([line for x in carried for line in x.fetch()], 2),

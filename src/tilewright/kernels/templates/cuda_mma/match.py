@@ -12,7 +12,7 @@ from tilewright.kernels.primitives.float8 import ROUNDING
 from tilewright.kernels.templates.cuda.match import CudaContraction, folded
 from tilewright.kernels.templates.cuda.match import match as contraction
 from tilewright.kernels.templates.cuda.operand import Operand
-from tilewright.kernels.templates.cuda_mma.instruction import DEPTH_BYTES, INSTRUCTIONS, Instruction
+from tilewright.kernels.templates.cuda_mma.instruction import INSTRUCTIONS, Instruction
 from tilewright.kernels.templates.cuda_mma.source import Source
 
 
@@ -51,16 +51,15 @@ class Product:
         return self.c.scales is None or self.c.scales.depth % depth == 0
 
 
-# What an operand must be wrapped in, one of these, and what is summed.
+# What an operand must be wrapped in, one of these (nothing, where there are none), and what is summed.
 _FACTORS = {
     "float16": (("cast",), "float32"),
     "bfloat16": (("cast",), "float32"),
     "float32": (TF32, "float32"),
+    "float64": ((), "float64"),
     "int8": (("cast",), "int32"),
     **dict.fromkeys(FLOAT8, (("cast",), "float32")),
 }
-LEAST_DEPTH = 2 * DEPTH_BYTES
-"""Bytes of k of the shortest tile."""
 BITS = "uint8"
 """What 8-bit reals are here: bits that only the instruction knows the meaning of."""
 
@@ -98,7 +97,7 @@ def product(text: str, recognise: Callable[[str], CudaContraction | None]) -> Pr
 
 def _tiled(p: Product) -> Product | None:
     """A product whose scales, if it has any, are of blocks of whole tiles."""
-    return p if p.whole(LEAST_DEPTH // p.instruction.item) else None
+    return p if p.whole(p.instruction.least_depth) else None
 
 
 def eight_bit(p: Product) -> bool:
@@ -133,7 +132,7 @@ def _as_bits(text: str) -> tuple[str, str]:
 
 
 def _multiplied(o: Operand, dtype: str) -> bool:
-    """Whether a side is one read under exactly the conversion of what is multiplied."""
+    """Whether a side is one read under exactly the conversion, if any, of what is multiplied."""
     plain = o.plain
     if plain is None or plain.other != 0 or dtype not in INSTRUCTIONS:
         return False
@@ -144,4 +143,5 @@ def _multiplied(o: Operand, dtype: str) -> bool:
     ):
         return False
     wraps, acc = _FACTORS[dtype]
-    return [(x.op in wraps, x.dtype) for x in plain.chain] == [(True, acc)] and o.c.acc == acc
+    wrapped = [(x.op in wraps, x.dtype) for x in plain.chain] == [(True, acc)] if wraps else not plain.chain
+    return wrapped and o.c.acc == acc

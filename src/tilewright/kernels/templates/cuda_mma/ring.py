@@ -44,7 +44,7 @@ PLAIN = f"""\
 $scales
 TW_UNROLL
 for (int q = 0; q < $steps; q++) {{
-    tw::u32 fa[$mi][4], fb[$ni][2];
+    $register fa[$mi][4], fb[$ni][2];
     read(fa, fb, $slot, q);
     multiply(fa, fb);
 }}
@@ -81,7 +81,7 @@ $unless short:slot = next;
 $unless short:fill = $after_fill;"""
 
 FIRST = f"""\
-tw::u32 fa[2][$mi][4], fb[2][$ni][2];
+$register fa[2][$mi][4], fb[2][$ni][2];
 {READY}
 read(fa[0], fb[0], 0, 0);"""
 
@@ -110,7 +110,7 @@ def ring(p: MmaTiling) -> list[str]:
         "asks": copies and not p.short, "more": "more" if carries else f"t + {p.ahead} < {end}",
         "ahead": p.ahead, "older": p.ahead - 1, "first": first, "end": end, "fill": filled,
         "tile": f"{first} + {filled}" if p.split_k else filled,
-        "mi": p.mi, "ni": p.ni, "steps": p.steps, "steps_less": p.steps - 1,
+        "register": p.instruction.register, "mi": p.mi, "ni": p.ni, "steps": p.steps, "steps_less": p.steps - 1,
         "last": p.steps - 2, "pairs": p.steps not in (2, 4), "pair": p.steps == 4,
         "slot": slot, "following": "t + 1" if p.short else "next",
         "after_slot": f"slot + 1 == {p.stages} ? 0 : slot + 1", "after_fill": f"fill + 1 == {p.stages} ? 0 : fill + 1",

@@ -17,13 +17,9 @@ from __future__ import annotations
 from tilewright.core import Target
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.static import limit
-from tilewright.kernels.templates.cuda_mma.geometry import (
-    OVERHEAD_REGISTERS,
-    copy_bytes,
-    strip,
-)
-from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, ROWS
-from tilewright.kernels.templates.cuda_mma.match import LEAST_DEPTH, Product
+from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes, strip
+from tilewright.kernels.templates.cuda_mma.instruction import A_REGISTERS, B_REGISTERS, CHUNK, COLUMNS, DOUBLE, ROWS
+from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
@@ -31,7 +27,7 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 LARGEST_TILE = 256
 MAX_WARPS = 16
 MAX_SUMS = 128
-"""Accumulators a thread may hold: more leave too little for fragments and addresses."""
+"""Registers of accumulators that a thread may hold: more leave too little for fragments and addresses."""
 MAX_ROUNDS = 16
 """Copies of one operand that a thread may start for one tile: more make long code for small pieces."""
 MAX_ELEMENTS = 32
@@ -49,19 +45,22 @@ def tiles(extent: int, least: int) -> tuple[int, ...]:
 
 
 def copies(source: Source) -> tuple[str, ...]:
-    """The ways in which an operand can get to shared memory, best first: where the widest copies do, nothing else."""
+    """The ways in which an operand can get to shared memory, best first: where the widest copies do, nothing else.
+
+    Each element of 8 bytes can be a copy of its own, wherever it lies.
+    """
     item, vector = source.item, source.vector
     single_bytes_transposed = item == 1 and source.contiguous == "row"
     widths = [w for w in (16, 8, 4) if w <= vector * item and w >= item and not single_bytes_transposed]
-    if widths[:1] == [CHUNK]:
-        return (f"async{CHUNK}",)
+    if widths[:1] == [CHUNK] or item == DOUBLE:
+        return (f"async{widths[0]}",)
     return ("pack", *(f"async{w}" for w in widths[:1]), "gather")
 
 
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a product on a target."""
     item = p.instruction.item
-    depths = tuple(d for b in (1, 2, 4) if p.whole(d := b * LEAST_DEPTH // item))
+    depths = tuple(d for b in (1, 2, 4) if p.whole(d := b * p.instruction.least_depth))
     bms, bns = tiles(p.m, ROWS), tiles(p.n, ROWS)
     shortest = depths[0]
     parts = [s for s in splitk.splits(p.c, ceildiv(p.k, shortest)) if s <= MAX_PARTS and s * 2 * shortest <= p.k]
@@ -79,7 +78,8 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("double_buffer", (False, True)),
         Choice("STAGES", (2, 3, 4, 5)),
         Choice("unroll", (1, 2)),
-        Choice("store_shared", (False, True)),
+        # Four lanes store 64 bytes of a row of float64 as they are.
+        Choice("store_shared", (False,) if item == DOUBLE else (False, True)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("SPLIT", (1, *parts), half="launch"),
         Choice("GROUP", tuple(groups), half="launch"),
@@ -88,7 +88,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
 
 
 def _rules(p: Product, target: Target) -> list[Constraint]:
-    item = p.instruction.item
+    item, words = p.instruction.item, p.instruction.words
     most_shared, reserved = limit(target, "shared_per_block"), limit(target, "shared_reserved")
     shared_per_sm, threads_per_sm = limit(target, "shared_per_sm"), limit(target, "threads_per_sm")
     registers_per_sm = limit(target, "registers_per_sm")
@@ -115,8 +115,11 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
         copy_b: str,
     ) -> bool:  # fmt: skip
         count = threads(WARPS_M, WARPS_N)
-        fragments = BM // WARPS_M // 4 + BN // WARPS_N // 4
-        needed = p.sets * sums(BM, WARPS_M, BN, WARPS_N) + fragments * (2 if double_buffer else 1) + OVERHEAD_REGISTERS
+        fragments = (
+            BM // WARPS_M // ROWS * A_REGISTERS + BN // WARPS_N // COLUMNS * B_REGISTERS
+        )  # fmt: skip
+        held = p.sets * sums(BM, WARPS_M, BN, WARPS_N) + fragments * (2 if double_buffer else 1)
+        needed = held * words + p.instruction.overhead
         for some, held in (rounds(p.a, BM, count, BK, copy_a), rounds(p.b, BN, count, BK, copy_b)):
             needed += held or some
         return needed <= min(most_registers, registers_per_sm // (count * min_blocks) // 8 * 8)
@@ -130,8 +133,8 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
         rule(f"a warp has at least {COLUMNS} columns", lambda BN, WARPS_N: BN >= COLUMNS * WARPS_N),
         rule(f"a block has at most {MAX_WARPS} warps", lambda WARPS_M, WARPS_N: WARPS_M * WARPS_N <= MAX_WARPS),
         rule(
-            f"a thread holds at most {MAX_SUMS} accumulators",
-            lambda BM, WARPS_M, BN, WARPS_N: p.sets * sums(BM, WARPS_M, BN, WARPS_N) <= MAX_SUMS,
+            f"a thread holds at most {MAX_SUMS // words} accumulators",
+            lambda BM, WARPS_M, BN, WARPS_N: p.sets * sums(BM, WARPS_M, BN, WARPS_N) * words <= MAX_SUMS,
         ),
         rule(
             f"the tiles do not fit shared memory ({most_shared} bytes a block, {shared_per_sm} in all)",

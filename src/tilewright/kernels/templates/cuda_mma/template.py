@@ -1,4 +1,4 @@
-"""The Tensor Core template: sums of products of two tensors by ``mma.sync``, of 16-bit, TF32 and 8-bit operands."""
+"""The Tensor Core template: sums of products of two 16-bit, TF32, float64 or 8-bit tensors by ``mma.sync``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ LEAST = 80
 """Compute capability (times ten) that has these instructions and asynchronous copies."""
 LEAST_FLOAT8 = 89
 """That multiplies 8-bit reals."""
+
+
+def _usable(p: Product, target: Target) -> bool:
+    """Whether a target has the instruction, and for float64 units that are faster than its ordinary ones."""
+    if int(target.limit.get("cc", 0)) < (LEAST_FLOAT8 if eight_bit(p) else LEAST):
+        return False
+    faster = target.limit.get("fp64_tensor_flops", 0.0) > target.limit.get("fp64_flops", 0.0)  # type: ignore[operator]
+    return p.instruction.dtype != "float64" or faster
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> MmaTiling:
@@ -62,7 +70,7 @@ CUDA_MMA = PlannedTemplate(
     kinds=("cuda",),
     refusal="is no product that Tensor Cores multiply",
     find=match,
-    usable=lambda p, target: int(target.limit.get("cc", 0)) >= (LEAST_FLOAT8 if eight_bit(p) else LEAST),
+    usable=_usable,
     exact=lambda p: not eight_bit(p),
     ranges=lambda p: takes_range(p.c),
     span=spaces.space,
