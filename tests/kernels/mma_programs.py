@@ -127,6 +127,7 @@ PRODUCTS |= {
     "shallow": lambda: product("int8", 5, 7, 1),
     "pairs": lambda: product("bfloat16", 18, 22, 70, "km", "nk"),
     "doubles": lambda: conv_nhwc("float64"),
+    "narrowed": lambda: product("float64", 40, 39, 70, "km", "nk", "bfloat16"),
     **{f.__name__: f for f in (batched, conv_nhwc, conv_nchw, dense, quantised, dequantised)},
 }
 

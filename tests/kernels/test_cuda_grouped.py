@@ -105,7 +105,7 @@ def test_what_computes_a_grouped_contraction(name: str) -> None:
     assert found[0] is GROUPED
     g = grouped(program.dumps())
     assert g is not None
-    matrix = name in TENSOR_CORES or name == "half_experts"
+    matrix = name in TENSOR_CORES or name in ("half_experts", "turned_experts")
     plan = GROUPED.plan(g, TARGET, GROUPED.default(task_of(program, TARGET)).values)
     assert plan.member.template.name == ("cuda_mma" if matrix else "cuda_simt")
     by_groups = BY_GROUPS.matches(task_of(program, HOPPER))

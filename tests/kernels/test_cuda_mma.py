@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from mma_programs import EIGHT_BITS, OUT, PRODUCTS, QUICK, factor
+from mma_programs import EIGHT_BITS, OUT, PRODUCTS, QUICK, factor, product
 
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.archs import target as cuda_target
@@ -71,6 +71,12 @@ def test_sums_of_eight_bit_reals_say_how_far_they_round(name: str) -> None:
     assert not MMA.matches(exact)
     with pytest.raises(IllegalSchedule, match="exactly"):
         MMA.space(exact)
+
+
+def test_16_bit_results_of_float64_sums_are_stored_as_they_are() -> None:
+    task = task_of(product("float64", 4096, 4096, 4096, out="bfloat16"), cuda_target("sm_90a"))
+    values = MMA.default(task).values
+    assert (values["BM"], values["BN"], values["store_shared"]) == (128, 128, False)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

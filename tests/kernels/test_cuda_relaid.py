@@ -52,6 +52,7 @@ CONVOLUTIONS: dict[str, Callable[[], Program]] = {
     "padded": conv,
     "strided": lambda: conv("float16", stride=2, dilation=2, bias=True, activation="relu"),
     "bytes": sums,
+    "doubles": lambda: conv("float64", padding=0),
     "line": line,
 }
 
@@ -79,7 +80,7 @@ def test_the_rearranged_program_is_the_same(name: str) -> None:
     assert copies == 2
     assert [len(s.reduce) for s in other.stages[:2]] == [0, 0]
     inputs = random_arrays(program, 1)
-    np.testing.assert_allclose(evaluate(other, inputs), evaluate(program, inputs), rtol=1e-12)
+    np.testing.assert_allclose(evaluate(other, inputs), evaluate(program, inputs), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,10 @@ def test_it_is_the_default_where_vectors_of_channels_are_whole() -> None:
 
     for variant in ("sm_80", "sm_90a", "sm_120"):
         assert default_schedule(task(variant)).template == "cuda_relaid"
-    for other in (task(ci=3), task(ci=20), task(dtype="float32"), task(layout="NHWC")):
+    assert default_schedule(task(dtype="float64")).template == "cuda_relaid"
+    # Ordinary units read float64 as it lies.
+    ordinary = task("sm_86", dtype="float64")
+    for other in (task(ci=3), task(ci=20), task(dtype="float32"), task(layout="NHWC"), ordinary):
         assert "cuda_relaid" not in [t.name for t in templates_for(other)]
     with pytest.raises(IllegalSchedule, match="rearranged"):
         CUDA_RELAID.program(task(layout="NHWC"))

@@ -122,7 +122,7 @@ def cheapest(
 
 
 def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:
-    wide = ITEMSIZE[p.c.output.dtype] < 4
+    wide = ITEMSIZE[p.c.output.dtype] < 4 and True in options["store_shared"]
     # Sums of float64 in large tiles leave no room for two sets of fragments.
     buffered = (True, False) if p.instruction.item == DOUBLE else (True,)
     for bm, bn, warps_m, warps_n in SHAPES:

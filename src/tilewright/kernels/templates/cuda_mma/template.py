@@ -28,8 +28,8 @@ def _usable(p: Product, target: Target) -> bool:
     """Whether a target has the instruction, and for float64 units that are faster than its ordinary ones."""
     if int(target.limit.get("cc", 0)) < (LEAST_FLOAT8 if eight_bit(p) else LEAST):
         return False
-    faster = target.limit.get("fp64_tensor_flops", 0.0) > target.limit.get("fp64_flops", 0.0)  # type: ignore[operator]
-    return p.instruction.dtype != "float64" or faster
+    matrix, ordinary = (float(target.limit.get(x, 0.0)) for x in ("fp64_tensor_flops", "fp64_flops"))
+    return p.instruction.dtype != "float64" or matrix > ordinary
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> MmaTiling:

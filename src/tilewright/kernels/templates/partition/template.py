@@ -147,7 +147,7 @@ class CudaRelaid(CudaPartition):
         found = self._rewritten(task)
         if found is None:
             return False
-        from tilewright.kernels.templates.cuda_mma.match import match as product  # brings every primitive of CUDA's
+        from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA  # brings every primitive of CUDA's
 
         program, copies = found
         whole = all(s.extents[-1] * ITEMSIZE[s.dtype] % LEAST_VECTOR == 0 for s in program.stages[:copies])
@@ -155,7 +155,8 @@ class CudaRelaid(CudaPartition):
             return False
         if relaid(Program.loads(task.workload.program)) is None:
             return any(cut[-1].template == "cuda_wgmma" for cut in self.cuts(task))
-        return any(product(cut[-1].program) is not None for cut in self.cuts(task))
+        products = (CUDA_MMA.find(cut[-1].program) for cut in self.cuts(task))
+        return any(p is not None and CUDA_MMA.usable(p, task.target) for p in products)
 
     def program(self, task: Task) -> Program:
         return self._found(task)[0]
