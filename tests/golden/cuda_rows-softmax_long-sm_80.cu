@@ -1,4 +1,4 @@
-// cuda_rows version 1, cuda:sm_80
+// cuda_rows version 2, cuda:sm_80
 #line 1 "kernel"
 TW_KERNEL(512, 1) void tw_golden(const float *__restrict__ x0, float *__restrict__ out, unsigned char *__restrict__ ws) {
     (void)ws; (void)out;

@@ -203,6 +203,15 @@ def test_clusters_share_rows_in_every_order(sanitize: tuple[str, ...]) -> None:
         check(program, inputs, output)
 
 
+def test_narrow_results_take_short_exponentials() -> None:
+    wide, narrow = changed(gpu_programs.softmax(6, 40)), gpu_programs.softmax(6, 40, "float16")
+    assert "exp_approx" not in TEMPLATE.lower(wide).source
+    assert "exp_approx" in TEMPLATE.lower(changed(narrow)).source
+    x = random_arrays(narrow, 7)[0]
+    x[:3] *= 40.0  # most weights are next to nothing
+    check(narrow, [x], values_of(narrow, [x]))
+
+
 def test_infinities_and_nans_stay_in_their_rows() -> None:
     program = gpu_programs.softmax(6, 40)
     x = random_arrays(program, 4)[0]

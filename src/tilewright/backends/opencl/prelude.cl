@@ -49,6 +49,7 @@ TW_ACCESS(tw_bf16, bf16)
 TW_WHOLE(int)
 TW_WHOLE(long)
 TW_REAL(float)
+TW_DEVICE float tw_exp_approx(float x) { return exp(x); }
 TW_DEVICE float tw_truncate_tf32(float x) { return as_float(as_uint(x) & 0xffffe000u); }
 TW_DEVICE float tw_round_tf32(float x) { return as_float(x != x ? 0x7fffe000u : (as_uint(x) + 0x1000u) & 0xffffe000u); }
 // Four signed bytes by four; bytes of four words brought into that order.

@@ -1,4 +1,4 @@
-"""2^x by the special function unit: one instruction, where a full-precision exp takes twenty.
+"""2^x and e^x by the special function unit: one and two instructions, where a full-precision exp takes twenty.
 
 PTX states a relative error of 2^-22 (ISA, ``ex2.approx.ftz.f32``); denormal arguments and results are zero.
 """
@@ -17,6 +17,9 @@ TW_DEVICE float exp2_approx(float x) {
 }
 """
 
+# The product rounds once: an error of 2^-24 of the argument.
+_EXP = "TW_DEVICE float exp_approx(float x) { return exp2_approx(fmul(x, 0x1.715476p+0f)); }\n"
+
 _EMULATED = """
 TW_DEVICE float exp2_approx(float x) {
     if (x != x) return bits_float(0x7fffffffu);
@@ -26,6 +29,7 @@ TW_DEVICE float exp2_approx(float x) {
 """
 
 _BODY = "    for (int i = threadIdx.x; i < 128; i += 32) out[i] = tw::exp2_approx(x0[i]);\n"
+_NATURAL = _BODY.replace("exp2_approx", "exp_approx")
 
 
 def _ends() -> tuple[Array, ...]:
@@ -45,18 +49,23 @@ def _expected(x: Array) -> Array:
     return np.where(y < np.float32(2.0**-126), np.float32(0), y)
 
 
+def _natural(x: Array) -> Array:
+    return _expected(x * np.float32(1.4426950216293335))
+
+
 TOLERANCE = 2.0**-22 + 2.0**-24
 """The bound of the instruction (PTX ISA, "ex2"), and half a unit for the reference's own rounding."""
 
 PRIMITIVE = Primitive(
     "exp2_approx",
-    "2 to the power of a float, to 22 bits; what is denormal is zero",
+    "2 and e to the power of a float, to 22 bits and what the argument's rounding adds; what is denormal is zero",
     80,
-    _PTX,
-    _EMULATED,
-    ("exp2_approx",),
+    _PTX + _EXP,
+    _EMULATED + _EXP,
+    ("exp2_approx", "exp_approx"),
     (
         Conformance("ends", _BODY, _ends, "float32", 128, _expected),
         Conformance("values", _BODY, _values, "float32", 128, _expected, _expected, TOLERANCE),
+        Conformance("natural", _NATURAL, _values, "float32", 128, _natural, _natural, TOLERANCE),
     ),
 )

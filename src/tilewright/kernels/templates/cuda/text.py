@@ -152,13 +152,19 @@ def affine_text(
 
 @dataclass
 class DevicePrinter(Printer):
-    """The scalar printer with ``int`` indices where ``narrow``, and 16-bit casts that round."""
+    """The scalar printer with ``int`` indices where ``narrow``, and 16-bit casts that round.
+
+    ``approximate``: exponentials are those of the special function unit.
+    """
 
     narrow: bool = True
+    approximate: bool = False
 
     def scalar(self, e: Expr) -> str:
         if self.narrow and e.op == "const" and e.dtype == INDEX:
             return f"{e.value}" if whole(e) >= 0 else f"({e.value})"
+        if self.approximate and e.op == "exp" and e.dtype != "float64":
+            return f"tw::exp_approx({self.scalar(e.args[0])})"
         return super().scalar(e)
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:

@@ -58,9 +58,12 @@ class _Kernel:
         """A printer over this kernel's names; ``base``: of positions of a thread's first column of a round."""
         names = {a: a for a in self.rows} | {a: f"{a}b" if base else a for a in self.cols}
         scalars = {s.name: s.name for s in self.r.stages if s.kind != ELEMENT}
-        return printer(
+        made = printer(
             self.flat, self.r.extents, names, {**scalars, **var}, exprs, lambda e: reads.get(self.a.numbers.of(e))
         )
+        # 22 bits are more than enough for results of 11 or 8, and an exp of 25 instructions takes longer than memory.
+        made.approximate = all(t.dtype in ("float16", "bfloat16") for t in self.r.program.outputs)
+        return made
 
     def index(self, e: Expr, base: bool = False) -> str:
         """Text of an index, or of a read."""

@@ -38,7 +38,7 @@ def _kernel(p: RowTiling, symbol: str) -> LoweredKernel:
 CUDA_ROWS = PlannedTemplate(
     name="cuda_rows",
     family="row_reduction",
-    version=1,
+    version=2,
     kinds=GPUS,
     refusal="is no row reduction",
     find=row_reduction,
