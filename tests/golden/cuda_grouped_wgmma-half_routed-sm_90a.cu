@@ -1,4 +1,4 @@
-// cuda_grouped_wgmma version 8, cuda:sm_90a
+// cuda_grouped_wgmma version 9, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {
@@ -52,7 +52,16 @@ TW_KERNEL(256, 1) void tw_golden_gather(const tw::bf16 *__restrict__ x0, const t
     const long long e = (long long)blockIdx.x * 256 + threadIdx.x;
     if (e >= 4352LL) return;
     const int c = int(e % 17), place = int(e / 17);
-    if (tw::load_global<int>((const int *)(ws + 1024LL) + place / 64) < 0) return;
+    const int *const batches = (const int *)(ws + 1024LL);
+    const int tile = place / 64;
+    const bool used = tw::load_global<int>(batches + tile) >= 0;
+    if (c == 0 && place % 64 == 0) {
+        int before = 0;
+        for (int t = 0; t < tile; t++) before += tw::load_global<int>(batches + t) >= 0;
+        int *const list = (int *)(ws + 1040LL);
+        tw::store_global(list + (used ? before : 3 - (tile - before)), used ? tile : -1);
+    }
+    if (!used) return;
     const int row = tw::load_global<int>((const int *)(ws + 0LL) + place);
     tw::pack<tw::u32, 4> v = {};
     if (row < 34) {
@@ -66,9 +75,9 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
     const tw::u32 start = tw::shared_address(smem), ring = (start + 1023) & ~1023u;
-    const tw::u32 full = ring + 131072, empty = full + 64;
+    const tw::u32 full = ring + 229376, empty = full + 56;
     if (tid == 0) {
-        for (int s = 0; s < 8; s++) {
+        for (int s = 0; s < 7; s++) {
             tw::mbarrier_init(full + 8 * s, 1);
             tw::mbarrier_init(empty + 8 * s, 4);
         }
@@ -78,7 +87,7 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
     int slot = 0;
     tw::u32 turn = 0;  // parity of the ring's round
     const auto next = [&]() {
-        slot = slot + 1 == 8 ? 0 : slot + 1;
+        slot = slot + 1 == 7 ? 0 : slot + 1;
         turn ^= slot == 0;
     };
     if (group == 1) {
@@ -88,16 +97,18 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
             for (int work = (int)blockIdx.x; work < 4; work += (int)gridDim.x) {
                 int tile = work;
                 const int tile_m = tile;
-                const int m0 = tile_m * 64, n0 = 0;
+                const int place = tw::load_global<int>((const int *)(ws + 1040LL) + tile_m);
+                if (place < 0) continue;
                 const int *order = (const int *)(ws + 0LL);
-                const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + tile_m);
-                if (batch < 0) continue;
-                for (int t = 0; t < 3; t++) {
+                const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + place);
+                const int m0 = place * 64, n0 = 0;
+                for (int t = 0; t < 2; t++) {
                     tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);
-                    const tw::u32 bar = full + 8 * slot, to = ring + slot * 16384;
-                    tw::mbarrier_expect(bar, 16384);
-                    tw::tma_load_2d(to, map_a, bar, t * 64, m0);
-                    tw::tma_load_3d(to + 8192, map_b, bar, n0, t * 64, batch);
+                    const tw::u32 bar = full + 8 * slot, to = ring + slot * 32768;
+                    tw::mbarrier_expect(bar, 32768);
+                    tw::tma_load_2d(to, map_a, bar, t * 128, m0);
+                    tw::tma_load_2d(to + 8192, map_a, bar, t * 128 + 64, m0);
+                    tw::tma_load_3d(to + 16384, map_b, bar, n0, t * 128, batch);
                     next();
                 }
             }
@@ -105,16 +116,20 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
     } else {
         const int warp = tid / 32 % 4;
         const tw::u64 first_a = tw::wgmma_operand(ring + group * 8192, 0, 1024);
-        const tw::u64 first_b = tw::wgmma_operand(ring + 8192, 8192, 1024);
+        const tw::u64 first_b = tw::wgmma_operand(ring + 16384, 16384, 1024);
         float acc[1][32];
         // The products of the tile in a slot. A descriptor counts in 16 bytes.
         const auto multiply = [&](int s, int add) {
-            const tw::u64 oa = first_a + (tw::u64)(s * 1024), ob = first_b + (tw::u64)(s * 1024);
+            const tw::u64 oa = first_a + (tw::u64)(s * 2048), ob = first_b + (tw::u64)(s * 2048);
             tw::wgmma_fence();
             tw::wgmma_bf16<0, 1>(acc[0], oa, ob, add);
             tw::wgmma_bf16<0, 1>(acc[0], oa + 2, ob + 128, 1);
             tw::wgmma_bf16<0, 1>(acc[0], oa + 4, ob + 256, 1);
             tw::wgmma_bf16<0, 1>(acc[0], oa + 6, ob + 384, 1);
+            tw::wgmma_bf16<0, 1>(acc[0], oa + 512, ob + 512, 1);
+            tw::wgmma_bf16<0, 1>(acc[0], oa + 514, ob + 640, 1);
+            tw::wgmma_bf16<0, 1>(acc[0], oa + 516, ob + 768, 1);
+            tw::wgmma_bf16<0, 1>(acc[0], oa + 518, ob + 896, 1);
             tw::wgmma_commit();
         };
         const auto release = [&](int s) {
@@ -123,17 +138,18 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
         for (int work = (int)blockIdx.x; work < 4; work += (int)gridDim.x) {
             int tile = work;
             const int tile_m = tile;
-            const int m0 = tile_m * 64, n0 = 0;
+            const int place = tw::load_global<int>((const int *)(ws + 1040LL) + tile_m);
+            if (place < 0) continue;
             const int *order = (const int *)(ws + 0LL);
-            const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + tile_m);
-            if (batch < 0) continue;
+            const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + place);
+            const int m0 = place * 64, n0 = 0;
             tw::mbarrier_wait(full + 8 * slot, turn);
             TW_UNROLL
             for (int i = 0; i < 1; i++) tw::wgmma_hold(acc[i]);
             multiply(slot, 0);
             int before = slot;
             next();
-            for (int t = 0 + 1; t < 3; t++) {
+            for (int t = 0 + 1; t < 2; t++) {
                 tw::mbarrier_wait(full + 8 * slot, turn);
                 multiply(slot, 1);
                 tw::wgmma_wait<1>();

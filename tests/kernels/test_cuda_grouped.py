@@ -197,6 +197,30 @@ def test_a_tile_holds_rows_of_one_group() -> None:
         assert list(held) == [*mine, *[50] * (len(held) - len(mine))]
 
 
+def test_blocks_walk_over_a_list_of_tiles_with_those_without_rows_last() -> None:
+    """Where tiles without rows lie between others, each block would meet another number of them."""
+    program = half_experts(150, 72)
+    task = task_of(program, HOPPER)
+    values = {**BY_GROUPS.default(task).values, **SMALL, "CLUSTER": "1x1", "GROUP": 1}
+    candidate = Candidate(task, BY_GROUPS.space(task).schedule(values))
+    made = BY_GROUPS.lower(candidate)
+    kernel = build(full_source(candidate, emulated=True), [x.symbol for x in made.program.launches])
+    inputs = random_arrays(program, 1)
+    at = next(n for n, t in enumerate(program.inputs) if t.dtype == "int32")
+    groups = grouped(program.dumps()).groups
+    inputs[at] = np.array([0] * 65 + [groups - 1] * 85, "int32")
+    # The workspace as a second result.
+    tables = np.zeros(evaluate(made.program.workspace, launch_values(candidate)) // 4, np.int32)
+    given = tuple(("tensor", n) for n in range(len(inputs) + 2))
+    before = tuple(replace(x, parameters=given) for x in made.program.launches[:2])
+    run(kernel, LaunchProgram(before), {}, inputs, empty_output(program.output.shape, program.output.dtype), tables)
+    tiles = 150 // 64 + groups
+    batches, listed = tables[tiles * 64 :][:tiles], tables[tiles * 65 :][:tiles]
+    used = np.flatnonzero(batches >= 0)
+    assert list(batches[used]) == [0, 0, groups - 1, groups - 1]
+    assert list(listed) == [*used, *[-1] * (tiles - 4)]
+
+
 @pytest.mark.parametrize("template", [GROUPED, BY_GROUPS], ids=lambda t: t.name)
 def test_experts_of_two_layers_are_two_kernels(template: PlannedTemplate[Any, Any]) -> None:
     """What lies between is a tensor of the workspace, as are the tables of both."""

@@ -546,11 +546,18 @@ def test_clusters_lie_within_groups_of_multiprocessors() -> None:
     assert [walkers(sms, 4) for sms in (2, 8, 18)] == [1, 2, 4]
 
 
-def test_deep_products_of_few_tiles_share_them_among_four() -> None:
-    """Pairs receive such small tiles more slowly than they multiply; those of a large square they do not."""
-    assert CUDA_WGMMA.default(_matmul(1024, 1024, 16384)).values["CLUSTER"] in ("1x4", "4x1", "2x2")
-    for task in (_matmul(1024, 1024, 4096), _matmul(4096, 4096, 4096)):
+def test_deep_products_of_large_tiles_share_them_among_two() -> None:
+    """Four blocks wait for the slowest of them at each slot; the few steps of a small product are over sooner alone."""
+    for task in (_matmul(1024, 1024, 16384), _matmul(1024, 1024, 4096), _matmul(4096, 4096, 4096)):
         assert CUDA_WGMMA.default(task).values["CLUSTER"] in ("1x2", "2x1")
+    assert CUDA_WGMMA.default(_matmul(1024, 1024, 1024)).values["CLUSTER"] == "1x1"
+
+
+def test_few_rows_with_many_columns_share_k_in_wide_tiles() -> None:
+    """Small tiles would read the rows once more for each; few slots on their way would leave memory idle."""
+    values = CUDA_WGMMA.default(_matmul(128, 4096, 14336, trans_b=True)).values
+    assert values["split_k"]
+    assert max(int(values["BM"]), int(values["BN"])) >= 128
 
 
 def test_many_short_tiles_are_stored_beside_products() -> None:

@@ -93,12 +93,15 @@ class Sorting:
             threads *= 2
         return threads
 
-    def declare(self, leave: str = "return") -> str:
-        """Statements that declare ``order`` and a tile's ``batch``, and ``leave`` a tile that has no rows."""
+    def declare(self) -> str:
+        """Statements that declare ``order`` and the ``batch`` of ``tile_m``, and leave a tile that has no rows."""
+        return f"{self.of_tile('tile_m')}    if (batch < 0) return;\n"
+
+    def of_tile(self, tile: str) -> str:
+        """Statements that declare ``order`` and a tile's ``batch``, negative where it has no rows."""
         return (
             f"    const int *order = (const int *)(ws + {wide(self.at)});\n"
-            f"    const int batch = tw::load_global<int>((const int *)(ws + {wide(self.batches_at)}) + tile_m);\n"
-            f"    if (batch < 0) {leave};\n"
+            f"    const int batch = tw::load_global<int>((const int *)(ws + {wide(self.batches_at)}) + {tile});\n"
         )
 
     def launch(self, symbol: str) -> Launch:

@@ -31,7 +31,7 @@ class Member:
 
     ``even``: the product that it computes of groups that have equally many rows. ``only``: the values of some of its
     knobs with which rows may choose their batch. ``before``: loops of launches between the sorting and the product, of
-    its plan.
+    its plan. ``choose``: its default for groups of unequal size, where that is another one.
     """
 
     template: PlannedTemplate[Any, Any]
@@ -39,6 +39,7 @@ class Member:
     even: Callable[[Grouped], Program] = even
     only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     before: Callable[[Any], tuple[LoopNest, ...]] = lambda _: ()
+    choose: Callable[[Any, Target, SearchSpace], Mapping[str, Value]] | None = None
 
 
 Members = tuple[Member, ...]
@@ -120,7 +121,8 @@ def chosen_for(member: Member, g: Grouped, target: Target) -> tuple[Any, Mapping
     """What the product of equal groups is to a member that computes it, and its default schedule."""
     template = member.template
     found = template.found(typical(member, g, target).workload.program)
-    return found, template.choose(found, target, _space(member, g, target, template.name, template.version))
+    choose = member.choose or template.choose
+    return found, choose(found, target, _space(member, g, target, template.name, template.version))
 
 
 def plan(members: Members, g: Grouped, target: Target, values: Mapping[str, Value]) -> GroupedPlan:

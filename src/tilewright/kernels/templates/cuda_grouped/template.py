@@ -24,12 +24,11 @@ from tilewright.kernels.templates.cuda_grouped.plan import (
 from tilewright.kernels.templates.cuda_mma.match import product
 from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 from tilewright.kernels.templates.cuda_simt.template import CUDA_SIMT
+from tilewright.kernels.templates.cuda_wgmma.default import default as by_estimate
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.match import sorted_rows
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.kernels.templates.planned import PlannedTemplate
-
-BASE = 1
 
 
 def _gather(p: WgmmaTiling) -> tuple[LoopNest, ...]:
@@ -37,9 +36,13 @@ def _gather(p: WgmmaTiling) -> tuple[LoopNest, ...]:
 
 
 def template(
-    name: str, members: Members, kinds: tuple[str, ...], last: Callable[[Grouped, Target], bool] = lambda *_: False
-) -> PlannedTemplate[Grouped, GroupedPlan]:
-    """The template of that name, whose product one of ``members`` computes."""
+    name: str, version: int, members: Members, kinds: tuple[str, ...],
+    last: Callable[[Grouped, Target], bool] = lambda *_: False,
+) -> PlannedTemplate[Grouped, GroupedPlan]:  # fmt: skip
+    """The template of that name, whose product one of ``members`` computes.
+
+    ``version`` counts changes beside those of the members' own versions.
+    """
 
     def usable(g: Grouped, target: Target) -> bool:
         return computing(members, g, target) is not None
@@ -47,7 +50,7 @@ def template(
     return PlannedTemplate(
         name=name,
         family="grouped",
-        version=BASE + sum(m.template.version for m in members),
+        version=version + sum(m.template.version for m in members),
         kinds=kinds,
         refusal="is no product of rows with matrices that an index chooses",
         find=grouped,
@@ -65,10 +68,10 @@ def template(
 
 WARPS = Member(CUDA_MMA, product)
 CUDA_GROUPED = template(
-    "cuda_grouped", (WARPS, Member(CUDA_SIMT, lambda text, recognise: recognise(text))), GPUS
+    "cuda_grouped", 1, (WARPS, Member(CUDA_SIMT, lambda text, recognise: recognise(text))), GPUS
 )  # fmt: skip
 
-# Blocks walk, so that they pass over tiles without rows. Tiles of a cluster along m would have to be of one group;
+# Blocks walk over a list of tiles, those without rows last. Tiles of a cluster along m would have to be of one group;
 # groups that take turns count on all tiles; rows of a tile are no box of the output.
 ROWS_APART = {
     "SWAP": (False,), "persistent": (True,), "ping_pong": (False,), "tail": (False,), "store_boxes": (False,),
@@ -76,8 +79,9 @@ ROWS_APART = {
 }  # fmt: skip
 
 WARP_GROUPS = Member(
-    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART, _gather
+    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART, _gather,
+    partial(by_estimate, ragged=True),
 )  # fmt: skip
 CUDA_GROUPED_WGMMA = template(
-    "cuda_grouped_wgmma", (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
+    "cuda_grouped_wgmma", 2, (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
 )

@@ -1,7 +1,8 @@
 """A schedule by arithmetic: the tile, ring and split of k with the shortest estimated time.
 
-The estimate is the slowest of what the busiest multiprocessor must do: multiply, receive bytes from the L2 cache, and
-from memory; and, one after the other, fill the ring and store where nothing overlaps them.
+The estimate is the slowest of what the busiest multiprocessor must do: multiply, receive bytes from the L2 cache, wait
+until a slot of the ring is full again, and read memory; and, one after the other, fill the ring and store where nothing
+overlaps them. The constants are those of an H200, fitted to the measured times of some 170 schedules of 24 shapes.
 """
 
 from __future__ import annotations
@@ -28,23 +29,25 @@ from tilewright.search_space import SearchSpace
 LEAST_COLUMNS = 128
 """Columns of a product from which reading A again for each costs the matrix units nothing: 64 x 32 bytes of A and as
 many rows of B come at 128 bytes a clock, while the units take N / 8 clocks for 16-bit operands."""
-L2_BYTES_PER_CYCLE = 48.0
+L2_BYTES_PER_CYCLE = 46.0
 """From the L2 cache to one multiprocessor."""
-HIDDEN = 0.1
+LATENCY = 0.85e-6
+"""Seconds from the release of a slot of the ring until the bytes of its next tiles have come."""
+SLOT_BYTES_PER_CYCLE = 30.0
+"""Bytes of one slot that come in a clock, whose copies start one after the other."""
+HIDDEN = 0.16
 """Share of the time of one thing that shows although another one, at the same time, takes longer."""
-MEET = 0.5e-6
-"""Seconds for which a block waits for each other one of its cluster, at their beginning and end."""
-DOUBT = 1.1
-"""Factor of the time of clusters of four: fewer may run at once than is assumed, and each block waits for more."""
-STEP_CYCLES = 30.0
+MEET = 1.5e-6
+"""Seconds for which blocks of a cluster wait for each other, at their beginning and end."""
+STEP_CYCLES = 20.0
 """For a barrier and the start of the next slot's products."""
-FILL = 1.5e-6
+FILL = 1.1e-6
 """Seconds until a block's first tile has come."""
 WAYS = ((2, False), (1, False), (3, False), (2, True))
 """Groups that multiply, and whether in turns."""
-LAUNCH = 2.5e-6
+LAUNCH = 2.7e-6
 """Seconds that a further launch adds."""
-STORED_PER_CYCLE = 64.0
+STORED_PER_CYCLE = 28.0
 """Bytes of results that a multiprocessor stores in a clock."""
 
 
@@ -63,17 +66,21 @@ def at_once(target: Target, cluster: str) -> int:
     return m * n * walkers(limit(target, "sms"), m * n)
 
 
-def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
-    """Estimated time of a schedule of a product, which stands as the schedule sees it."""
+def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = False) -> float:
+    """Estimated time of a schedule of a product, which stands as the schedule sees it.
+
+    ``ragged``: batches have m rows on average; rows of each end anywhere in its last tile.
+    """
     k, item, clock = depth(p), p.instruction.item, _number(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     m, n = CLUSTERS[v["CLUSTER"]]
     sms = at_once(target, v["CLUSTER"])
-    tiles, deep = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n, k.steps(bk)
+    along_m = max(1.0, p.m / bm + 0.5) if ragged else ceildiv(p.m, bm * m) * m
+    tiles, deep = round(p.batch * along_m) * ceildiv(p.n, bn * n) * n, k.steps(bk)
     steps = ceildiv(deep, parts)
     whole = tiles // sms if v["tail"] else 0  # rounds of whole tiles
     pieces = (tiles - whole * sms) * parts
-    blocks, rounds = tiles * parts, ceildiv(pieces, sms)
+    rounds = ceildiv(pieces, sms)
     busiest = whole + rounds
     lonely = v["GROUPS"] == 1 or v["ping_pong"]  # one group multiplies at a time
     taken = k.multiplied(bk)
@@ -81,24 +88,24 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
         2.0 * bm * bn * taken / peak(target, p.instruction.peak),
         bm // ROWS * taken * item / 32 * (ROWS + bn) * 32 / 128.0,
     )
-    alone = 40.0 if lonely and bm == ROWS else 0.0  # nothing multiplies while the one group waits
     if folding := fold.cycles(p.c, bm, bn):
         # Hidden by the next slot's products where these have sums of their own.
         products = _both(products, folding) if _twice(p, v) else products + folding
     rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
     near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
-    cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely + alone, near)
+    # A slot is copied to while the others are multiplied. One of four blocks waits for the slowest of them.
+    refill = max(LATENCY * clock, (rows + columns) * bk * item / SLOT_BYTES_PER_CYCLE) * max(1.0, m * n / 2)
+    received = max(near, refill / (v["STAGES"] - 1))
+    cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely, received)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
     # Two neighbours of a thread are stored as one where they lie so.
-    paired = parts > 1 or not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
-    stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0 if paired else 4.0)
+    paired = not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
+    slower = 1.0 if v["store_boxes"] else 2.0 if parts > 1 else 4.0 if paired else 8.0
+    stored = rows * columns * wide / STORED_PER_CYCLE * slower
     cycles += stored if v["ping_pong"] else stored * busiest
     far = k.read_bytes + p.c.outputs * ITEMSIZE[p.c.output.dtype]
     total = _both(cycles / clock, far / _number(target, "bandwidth"))
-    total += FILL * (1 if v["persistent"] else busiest) + MEET * (m * n - 1)
-    waiting = v["STAGES"] * (rows + columns) * bk * item * min(blocks, sms)
-    total = max(total, far / (waiting / 0.9e-6))  # bytes under way for a latency of 0.9 us
-    total *= DOUBT if m * n > 2 else 1.0
+    total += FILL * (1 if v["persistent"] else busiest) + MEET * (m * n > 1)
     if parts > 1:
         total += LAUNCH + 2 * pieces * rows * columns * 4 / _number(target, "bandwidth")
     return float(total)
@@ -117,10 +124,10 @@ def starved(p: Product, target: Target, bm: int, bn: int) -> bool:
     return products < (bm + bn - max(bm, bn) / 2) * p.instruction.item / L2_BYTES_PER_CYCLE
 
 
-def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
+def default(p: Product, target: Target, within: SearchSpace, ragged: bool = False) -> dict[str, Value]:
     """The best of some thousand schedules by :func:`seconds`; among equals the first."""
     seen = views(p)
-    return cheapest(within, lambda v: seconds(seen[v["SWAP"]], target, v), _candidates(seen, target, within))
+    return cheapest(within, lambda v: seconds(seen[v["SWAP"]], target, v, ragged), _candidates(seen, target, within))
 
 
 def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) -> int:

@@ -182,8 +182,6 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.walkers else f"(int)blockIdx.x{by}" if by else ""
     lines = [*tail.which(p), *_place_of(p, "which"), *tail.pieces(p)] if p.tail else _place_of(p, start)
-    if p.gathered is not None:
-        lines += _lines(p.gathered.sorting.declare("continue"))
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.walkers:
@@ -197,11 +195,13 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
 
 def _place_of(p: WgmmaTiling, number: str) -> list[str]:
     """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
-    reads = ("tile_m",) if p.gathered is not None else ()
+    g, (rows, columns), (m, n), (row, column) = p.gathered, p.clusters, p.cluster, p.place
+    reads = ("tile_m",) if g is not None else ()
     walked = raster.raster(*p.clusters, p.p.c.batches, p.split_k, reads=reads, start=number)
-    (rows, columns), (m, n), (row, column) = p.clusters, p.cluster, p.place
-    places = _place("tile_m", rows > 1, m, row, p.bm), _place("tile_n", columns > 1 or rows == 1, n, column, p.bn)
-    return [*_lines(walked), f"const int m0 = {places[0]}, n0 = {places[1]};"]
+    walked += g.declare() if g is not None else ""
+    m0 = _place("tile_m", rows > 1, m, row, p.bm) if g is None else f"place * {p.bm}"
+    n0 = _place("tile_n", columns > 1 or rows == 1, n, column, p.bn)
+    return [*_lines(walked), f"const int m0 = {m0}, n0 = {n0};"]
 
 
 def _lines(text: str) -> list[str]:
