@@ -34,8 +34,10 @@ CLUSTER = 8
 """Blocks of a cluster that every device with clusters can run."""
 CLUSTERS_FROM = 90
 """Compute capability."""
-BESIDE, THREADS = 3, 512
-"""Blocks on a multiprocessor, and threads of each, where the default has clusters."""
+THREADS = 512
+"""Threads of a block where the default has clusters for few rows."""
+BESIDE, BESIDE_THREADS = 6, 256
+"""Blocks on a multiprocessor, and threads of each, where it has them for many (fastest of five on an H200)."""
 
 
 @lru_cache(maxsize=256)
@@ -145,12 +147,12 @@ def _clustered(
 ) -> list[dict[str, Value]]:
     """Clusters for few long rows, and for rows of which no two fit a multiprocessor.
 
-    With one block alone on it, memory waits for every barrier; so other blocks have room beside each. In registers
-    values are read, computed and written without a way through shared memory.
+    With one block alone on it, memory waits for every barrier; so other blocks have room beside each. What is read
+    takes less room at its own width than what is computed from it.
     """
 
-    def cluster(pieces: int, keep: str) -> dict[str, Value]:
-        return _values(THREADS, THREADS, vector, keep, "columns", pieces)
+    def cluster(pieces: int, keep: str, threads: int = BESIDE_THREADS) -> dict[str, Value]:
+        return _values(threads, threads, vector, keep, "columns", pieces)
 
     def beside(pieces: int, keep: str) -> int:
         used = plan(r, cluster(pieces, keep)).shared_bytes + limit(target, "shared_reserved")
@@ -159,13 +161,12 @@ def _clustered(
     sms, several = limit(target, "sms"), [int(n) for n in options["pieces"] if n != 1]
     if 2 * r.height <= sms:
         most = min(4 * sms // r.height, ceildiv(r.width, 4 * THREADS * vector))
-        return [cluster(n, k) for n in several[::-1] if n <= most for k in (*KEPT, "none")]
+        return [cluster(n, k, THREADS) for n in several[::-1] if n <= most for k in (*KEPT, "none")]
     if "shared" not in options["keep"] or beside(1, "shared") > 1:
         return []
-    found = [cluster(n, "registers") for n in several]
-    for keep in (k for k in KEPT[1:] if k in options["keep"]):
-        found += [cluster(n, keep) for n in several if beside(n, keep) >= BESIDE]
-    return found + [cluster(several[-1], k) for k in KEPT[1:]]
+    kept = [str(k) for k in KEPT[:0:-1] if k in options["keep"]]
+    found = [cluster(n, k) for k in kept for n in several if beside(n, k) >= BESIDE]
+    return found + [cluster(n, "registers") for n in several] + [cluster(several[-1], k) for k in kept]
 
 
 def _values(threads: int, lanes: int, vector: int, keep: str, order: str, pieces: int = 1) -> dict[str, Value]:

@@ -70,7 +70,7 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
         copy, stages = "direct", 1
     used = allocated(registers(c, t.bm, t.bn, t.bk, t.tm, t.tn, copy, stages))
     fit = blocks_per_sm(target, t.threads, used, shared_bytes(c, t.bm, t.bn, t.bk, stages))
-    unroll = max(u for u in options["unroll"] if u == 1 or (u * pack <= t.bk and u * t.tm * t.tn <= 1024))
+    unroll = max(u for u in options["unroll"] if u == 1 or (u * pack <= t.bk and u * t.tm * t.tn <= 2048))
     values: dict[str, Value] = {
         "BM": t.bm,
         "BN": t.bn,
