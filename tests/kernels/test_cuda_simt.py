@@ -304,9 +304,7 @@ def test_many_sources_compile(label: str, variant: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "changes"), [("float32", {}), ("float32", {"trans_a": True, "trans_b": True}), ("float64", {})]
 )
-def test_the_default_of_a_large_product_issues_little_but_multiply_adds(
-    dtype: str, changes: dict[str, bool]
-) -> None:
+def test_the_default_of_a_large_product_issues_little_but_multiply_adds(dtype: str, changes: dict[str, bool]) -> None:
     workload = get_operator("matmul").workload(m=4096, n=4096, k=4096, dtype=dtype, **changes)
     task = Task(workload, target("sm_90a"))
     [cost] = measured(task, TEMPLATE.default(task))
