@@ -5,6 +5,7 @@ A cell has an entry a device, and a later run on a device replaces its own. What
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections import defaultdict
@@ -18,9 +19,6 @@ from tilewright.kernels.primitives import conformance
 FILES = ("correctness", "first-light", "tune", "rent")
 NONE = ("not yet", "not measured", "")
 RAN = re.compile(r"^(?:No CUDA code of this project has run on a GPU yet|Ran on (?P<where>.*))\.$", re.MULTILINE)
-CHOICES = ("tuned", "best", "default", "ranked")
-"""Whose ratios to libraries count: the first that a shape has. What is best has none of its own where it is the
-default."""
 TRITON = "triton"
 """A rival that is no library."""
 HEAD = (
@@ -101,18 +99,30 @@ def _primitive(rows: Sequence[Row], name: str) -> tuple[int, int] | None:
 
 
 def best(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """By shape the ratios of the best kernel there is: tuned, else the fastest prepared one, else the default; beside
-    libraries first."""
+    """By shape the ratios of the best kernel there is, of those tuned, prepared and the default; libraries first."""
     by: dict[str, list[Row]] = defaultdict(list)
     for r in rows:
         if "ratio" in r:
             by[r["shape"]].append(r)
     chosen = {}
-    for shape, found in by.items():
+    for shape, every in by.items():
+        found = _newest(every)
         libraries = [r for r in found if r["rival"] != TRITON]
-        choice = next(c for c in CHOICES for r in libraries or found if r["choice"] == c)
+        least: dict[str, float] = {}
+        for r in libraries or found:
+            least[r["choice"]] = min(r["ratio"], least.get(r["choice"], r["ratio"]))
+        choice = max(least, key=lambda c: least[c])
         chosen[shape] = [r for r in libraries if r["choice"] == choice] + [r for r in found if r["rival"] == TRITON]
     return chosen
+
+
+def _newest(found: Sequence[Row]) -> list[Row]:
+    """The rows of a shape's last day, from the last change of its default schedule on."""
+    last = max(r.get("date", "") for r in found)
+    rows = [r for r in found if r.get("date", "") == last]
+    defaults = [n for n, r in enumerate(rows) if r["choice"] == "default"]
+    changes = [b for a, b in itertools.pairwise(defaults) if rows[a].get("schedule") != rows[b].get("schedule")]
+    return rows[changes[-1] :] if changes else rows
 
 
 def _ratio(rows: Sequence[Row], template: str, device: str) -> str | None:
