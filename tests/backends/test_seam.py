@@ -18,6 +18,7 @@ OWN = "the language of a user's file: C++ or CUDA C++"
 OTHER = "another meaning of the word: a folder of the system, a clock, a field of a report"
 TORCH = "PyTorch's name of a kind of memory"
 CONTRACT = "a contract's examples"
+COUNTERS = "hardware counters are read by NVIDIA's profiler"
 
 LEFT = {
     "baselines/compare.py": (3, NUMPY),
@@ -27,13 +28,15 @@ LEFT = {
     "checking/machine_code.py": (7, "reads what NVIDIA's compiler made"),
     "cli/commands/bench.py": (2, NUMPY),
     "checking/native.py": (5, "checks kernels of this processor, with its compiler"),
-    "cli/commands/check.py": (6, OWN),
+    "cli/commands/check.py": (7, OWN),
+    "cli/commands/explain.py": (1, COUNTERS),
     "cli/commands/prepare.py": (3, "checks on the emulator what is for CUDA"),
     "cli/commands/tune.py": (1, NUMPY),
     "core.py": (1, "the default of a field that stored runs have"),
     "cost_model/bound.py": (2, "the formula is of what NVIDIA's machine code asks for"),
     "dashboard/metrics.py": (1, OTHER),
     "farm/server.py": (1, OTHER),
+    "insight/counters.py": (5, COUNTERS),
     "kernels/codegen/cuda_prelude.py": (3, PRINTER),
     "kernels/codegen/sources.py": (11, PRINTER),
     "kernels/primitives/conformance.py": (1, "where outputs were recorded, if nobody says"),
@@ -52,6 +55,7 @@ LEFT = {
     "kernels/templates/user_kernel/kernel.py": (7, OWN),
     "kernels/templates/user_kernel/template.py": (2, OWN),
     "kernels/templates/neighbours/template.py": (1, PRINTER),
+    "kernels/templates/partition/cuda.py": (1, PRINTER),
     "kernels/templates/partition/template.py": (2, PRINTER),
     "kernels/templates/row_reduction/template.py": (1, PRINTER),
     "kernels/templates/reduce_window/template.py": (1, PRINTER),
@@ -59,6 +63,7 @@ LEFT = {
     "kernels/templates/scatter/template.py": (1, PRINTER),
     "kernels/templates/winograd/match.py": (1, PRINTER),
     "kernels/templates/winograd/template.py": (1, PRINTER),
+    "measure/counters.py": (1, COUNTERS),
     "measure/environment.py": (1, OTHER),
     "measure/session.py": (2, HOST),
     "models/parts.py": (1, HOST),

@@ -27,7 +27,6 @@ from tilewright.kernels.templates.partition.segments import (
     with_strips,
 )
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
-from tilewright.kernels.templates.partition.turned import turned
 from tilewright.search_space import SearchSpace
 
 EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd")
@@ -180,6 +179,8 @@ class CudaRelaid(CudaPartition):
         return super().default(task)
 
     def _rewritten(self, task: Task) -> tuple[Program, int] | None:
+        from tilewright.kernels.templates.partition.turned import turned  # brings CUDA's primitives
+
         return relaid(Program.loads(task.workload.program)) or turned(task.workload.program, task.target)
 
     def _found(self, task: Task) -> tuple[Program, int]:
