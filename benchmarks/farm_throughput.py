@@ -59,7 +59,7 @@ def sampled(task: Task, count: int, seed: int = 0) -> list[Candidate]:
 
 def pretended(count: int) -> tuple[Task, list[Item]]:
     """Candidates for devices that only wait, with one artifact between them."""
-    task = Task(get_operator("matmul").workload(m=64, n=64, k=64), parse_target("cpu:portable"))
+    task = Task(get_operator("matmul").workload(m=512, n=512, k=512), parse_target("cpu:portable"))
     candidates = sampled(task, count)
     program = lower(candidates[0]).program
     return task, [(c, Artifact("", SHA256, program, task.target, "cc", (), "")) for c in candidates]
@@ -295,7 +295,7 @@ def main() -> None:
     lines = [
         f"Farm throughput, {facts['device']}, {facts['cores']} cores for everything, Python {facts['python']}, "
         f"{facts['date']}. Mutual TLS over loopback. Median (range)"
-        + ("; before: the scheduler of version 0.1, in turns with this version." if args.beside else "."),
+        + ("; before: an earlier version (`--beside`), in turns with this one." if args.beside else "."),
         "", "| what | wanted | this version |" + (" before |" if args.beside else "") + " |",
         "|---|---|---|---|" + ("---|" if args.beside else ""),
     ]  # fmt: skip
