@@ -275,7 +275,8 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripte
     nvml._handle.cache_clear()
 
 
-def test_a_batch_starts_no_process_to_look_at_its_device(library: ScriptedNvml, tmp_path: Path) -> None:
+def looked_at_once(tmp_path: Path) -> Guard:
+    """The guard of a device after one batch; ``asked`` has what that asked."""
     context = get_driver("emulator").open(0)
     context.facts = (*context.facts, ("pci", BUS))
     found = guard_of(context)
@@ -283,6 +284,11 @@ def test_a_batch_starts_no_process_to_look_at_its_device(library: ScriptedNvml, 
     (tmp_path / "asked").write_text("")
     found.begin()
     assert found.end() == ()
+    return found
+
+
+def test_a_batch_starts_no_process_to_look_at_its_device(library: ScriptedNvml, tmp_path: Path) -> None:
+    found = looked_at_once(tmp_path)
     assert (tmp_path / "asked").read_text().split() == ["nvml", "nvml"]
     assert dict(found.facts)["throttle"] == "sw_power_cap"
 
@@ -294,13 +300,7 @@ def test_what_nvml_lacks_is_asked_of_nvidia_smi(
     library: ScriptedNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.delattr(ScriptedNvml, missing)
-    context = get_driver("emulator").open(0)
-    context.facts = (*context.facts, ("pci", BUS))
-    found = guard_of(context)
-    assert found is not None
-    (tmp_path / "asked").write_text("")
-    found.begin()
-    assert found.end() == ()
+    looked_at_once(tmp_path)
     assert (tmp_path / "asked").read_text().count("--query-gpu") == 2
 
 

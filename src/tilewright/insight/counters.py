@@ -56,7 +56,7 @@ class Profile(Json):
 
     @property
     def reached(self) -> float | None:
-        """The bound's clocks to those that it took: 1 is at the bound."""
+        """The bound's clocks over the measured clocks: 1 means that the kernel is at the bound."""
         return self.bound / self.cycles if self.bound is not None and self.cycles else None
 
 

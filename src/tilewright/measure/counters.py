@@ -1,6 +1,6 @@
 """Hardware counters of kernels on a GPU: a child loads them and launches each a few times, under ``ncu``.
 
-The child is this module run as a program. Its inputs are those that kernels are timed on; caches are cold, as ``ncu``
+The child is this module run as a program. It runs kernels on the inputs of timing; caches are cold, as ``ncu``
 empties them before each launch that it repeats.
 """
 

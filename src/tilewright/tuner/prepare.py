@@ -145,7 +145,7 @@ def prepare(
     """Sample ``pool`` schedules, rank those that can run, verify ``verify`` of them, compile the best ``keep``.
 
     A share ``near`` of the pool are neighbours of the default schedule (:func:`neighbours`), the others are random.
-    At most half of those that are kept share a value that the default does not have. They are ranked again by what
+    At most half of the kept schedules share a value that the default lacks. They are ranked again by what
     their machine code allows, where a disassembler is installed. The default schedule is compiled whatever its rank.
     Compiled kernels are kept in a cache within ``folder``: prepared again, it is quick. ``small`` is the workload on
     which the emulator runs them, where the task's own takes too long. ``emulated``: they are compiled for the

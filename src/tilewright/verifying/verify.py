@@ -305,9 +305,9 @@ def sample_blocks(
     chosen: list[Block] = []
     spent = 0.0
     for b in (*corners, *edges, *lines, *inside):
-        if b not in chosen and (b in corners or spent + cost(b) <= budget):
+        if b not in chosen and (spent + (more := cost(b)) <= budget or b in corners):
             chosen.append(b)
-            spent += cost(b)
+            spent += more
     return chosen
 
 

@@ -41,9 +41,8 @@ _MATRIX = ("fp16", "tf32", "int8", "fp64_tensor")
 class Work:
     """One launch and what it computes: blocks (where they walk over tiles, tiles), threads a block that compute,
     blocks that a multiprocessor holds at once, operations of its multiply-adds (0: not counted), bytes that must move
-    between memory and the device at least, bytes that blocks ask for (0: those that the instructions tell), and those
-    that warps read from shared memory, each once a warp (0: as the instructions tell). ``even``: blocks take equally
-    long."""
+    between memory and the device at least, bytes that blocks ask for, and bytes that warps read from shared memory,
+    each byte once a warp (0 for either: as the instructions tell). ``even``: blocks take equally long."""
 
     blocks: int
     threads: int
@@ -128,7 +127,7 @@ def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work
     of_device = {"l2": work.asked_bytes / (L2_BYTES * sms), "dram": _dram(work, target)}  # however blocks are dealt
 
     def clocks(blocks: float) -> dict[str, float]:
-        """Of a multiprocessor that has so many blocks in all."""
+        """Clocks of a multiprocessor, by resource, that computes ``blocks`` blocks."""
         own = {name: blocks * c for name, c in each.items()}
         return {name: max(own.get(name, 0.0), of_device.get(name, 0.0)) for name in (*own, "dram")}
 

@@ -51,7 +51,7 @@ def most_sums(groups: int) -> int:
 
 
 def slot_sums(groups: int, sums: int, held: int) -> int:
-    """Sums of single slots that a thread can hold beside its accumulators, each of so many ``sums``: 2, or 1."""
+    """Partial sums of one slot (``sums`` registers each) that a thread holds beside its accumulators: 2 or 1."""
     return 2 if 3 * sums + held + FOLD_ROOM <= most_registers(groups) else 1
 
 

@@ -261,7 +261,7 @@ def _products(p: WgmmaTiling) -> list[str]:
 
 
 def _columns(p: WgmmaTiling, first: str, end: str) -> list[str]:
-    """Statements by which a second warp of those that copy puts the scales of columns into the slots."""
+    """Statements by which a second copying warp puts the scales of columns into the ring's slots."""
     if not p.scale_bytes:
         return []
     assert p.fold is not None
