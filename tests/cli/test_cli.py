@@ -313,6 +313,19 @@ def test_a_short_run_imports_what_it_needs(tmp_path: Path) -> None:
     assert (others | {f"tilewright.{name}" for name in ours}) & modules == set()
 
 
+@pytest.mark.parametrize(("command", "code"), [("--version", 0), ("ops", 0), ("nonsense", 2)])
+@pytest.mark.parametrize("unread", ["stdout", "both"])
+def test_a_reader_that_went_away_changes_no_exit_code(command: str, code: int, unread: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    errors = writer if unread == "both" else subprocess.DEVNULL
+    program = [sys.executable, "-c", "from tilewright.cli import main; main()", command]
+    try:
+        assert subprocess.run(program, stdout=writer, stderr=errors, check=False).returncode == code
+    finally:
+        os.close(writer)
+
+
 def test_help_imports_no_numpy() -> None:
     command = [sys.executable, "-X", "importtime", "-m", "tilewright", "tune", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -97,7 +97,23 @@ def app(ctx: click.Context) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Known errors become one line, never a traceback."""
+    """Run the command line; returns the exit code. Known errors become one line, never a traceback.
+
+    That the reader of its output went away (``| head``) is no error of a command's.
+    """
+    try:
+        return _run(arguments)
+    except (BrokenPipeError, SystemExit):  # click makes the one into the other
+        return 0
+    finally:
+        for name in ("stdout", "stderr"):  # what is left would be written at exit, and fail there with code 120
+            try:
+                getattr(sys, name).flush()
+            except BrokenPipeError:
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def _run(arguments: list[str] | None) -> int:
     args = sys.argv[1:] if arguments is None else arguments
     json_mode = wants_json(args)
 
@@ -135,9 +151,5 @@ def run(arguments: list[str] | None = None) -> int:
         kind, what = ("terminated", "SIGTERM") if by_signal else ("interrupted", "Ctrl-C")
         emit_error(json_mode, kind, f"Stopped by {what}", "What was measured is stored; go on with --resume last")
         return 143 if by_signal else 130
-    except BrokenPipeError:
-        # The reader of our output went away (``| head``): not an error of ours.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        return 0
     finally:
         signal.signal(signal.SIGTERM, previous)

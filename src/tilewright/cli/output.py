@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,10 +38,12 @@ def emit_json(value: dict[str, Any]) -> None:
 
 
 def emit_error(json_mode: bool, kind: str, message: str, hint: str) -> None:
-    """One clear line on stderr; under ``--json`` also the error object on stdout."""
-    say(" ".join(f"{message}{'.' if hint else ''} {hint}".split()))
+    """One clear line on stderr; under ``--json`` also the error object on stdout. Nobody need read either."""
+    with suppress(BrokenPipeError):
+        say(" ".join(f"{message}{'.' if hint else ''} {hint}".split()))
     if json_mode:
-        emit_json({"error": {"kind": kind, "message": message, "mend": hint}})
+        with suppress(BrokenPipeError):
+            emit_json({"error": {"kind": kind, "message": message, "mend": hint}})
 
 
 def report(as_json: bool, data: dict[str, Any], *lines: str) -> None:
