@@ -15,10 +15,10 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 
 from tilewright.core import UsageError
+from tilewright.graph.operations import ONNX
 from tilewright.models.extract import Extracted, extracted
 from tilewright.models.importer import Importer
 from tilewright.models.model_file import prepared
-from tilewright.models.operators import HANDLERS
 
 Array = np.ndarray[Any, Any]
 LARGE, SMALLER = (1, 3, 32, 32, 32), (1, 3, 9, 9, 9)
@@ -55,7 +55,7 @@ def node_tests() -> tuple[NodeTest, ...]:
             cases = _cases()
     found = []
     for case in cases:
-        if len(case.model.graph.node) != 1 or case.model.graph.node[0].op_type not in HANDLERS:
+        if len(case.model.graph.node) != 1 or case.model.graph.node[0].op_type not in ONNX:
             continue
         operator = case.model.graph.node[0].op_type
         for given, wanted in case.data_sets:
@@ -85,7 +85,7 @@ def _cases() -> list[Any]:
     def drawn(*shape: int) -> Any:
         return randn(*(SMALLER if shape == LARGE else shape))
 
-    operators = {name.lower() for name in HANDLERS}
+    operators = {name.lower() for name in ONNX}
     with mock.patch("numpy.random.randn", drawn):
         for _, name, _ in pkgutil.iter_modules(node.__path__):
             if name.replace("_", "").removesuffix("like") in operators:  # CastLike is written with Cast
@@ -123,7 +123,7 @@ def _with_constants(model: ModelProto, given: Mapping[str, Array], outputs: list
 def _taken_over(model: ModelProto) -> Extracted | None:
     """``None`` where something is left to onnxruntime, or the model is refused."""
     try:
-        imported = Importer(prepared(model), HANDLERS).run()
+        imported = Importer(prepared(model)).run()
     except UsageError:  # inputs of texts, 16-bit whole numbers, no elements
         return None
     found = extracted(imported)

@@ -18,7 +18,6 @@ from tilewright.models.extract import Extracted, extract, extracted  # noqa: E40
 from tilewright.models.importer import Importer  # noqa: E402
 from tilewright.models.model_file import prepared, read_model  # noqa: E402
 from tilewright.models.network import Network  # noqa: E402
-from tilewright.models.operators import HANDLERS  # noqa: E402
 from tilewright.models.sessions import Session  # noqa: E402
 from tilewright.runtime import Library  # noqa: E402
 
@@ -37,7 +36,7 @@ def model(
 
 
 def read(made: Any, **sizes: int) -> Extracted:
-    return extracted(Importer(prepared(made, sizes), HANDLERS).run())
+    return extracted(Importer(prepared(made, sizes)).run())
 
 
 def untuned(found: Extracted, folder: Path, **inputs: Any) -> dict[str, Any]:
@@ -195,7 +194,7 @@ def products() -> Any:
 
 
 def test_constants_whose_operators_may_take_any_time_are_computed_in_a_child() -> None:
-    imported = Importer(prepared(products()), HANDLERS).run()
+    imported = Importer(prepared(products())).run()
     a = imported.folded["a"]
     np.testing.assert_array_equal(imported.folded["b"], a @ a)
     assert imported.folded["narrow"].dtype.name == imported.folded["c"].dtype.name == "bfloat16"
@@ -205,7 +204,7 @@ def test_constants_whose_operators_may_take_any_time_are_computed_in_a_child() -
 
 def test_a_child_that_lacks_memory_for_a_constant_computes_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "MEMORY", 24 << 20)
-    imported = Importer(prepared(products()), HANDLERS).run()
+    imported = Importer(prepared(products())).run()
     assert {"b", "c", "d"} <= set(imported.folded)
     assert "large" not in imported.folded
 

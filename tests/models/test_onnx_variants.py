@@ -22,7 +22,6 @@ from tilewright.models.extract import Extracted, extracted  # noqa: E402
 from tilewright.models.importer import Importer  # noqa: E402
 from tilewright.models.model_file import prepared  # noqa: E402
 from tilewright.models.network import Network  # noqa: E402
-from tilewright.models.operators import HANDLERS  # noqa: E402
 from tilewright.models.sessions import Session  # noqa: E402
 from tilewright.models.truth import error_of  # noqa: E402
 from tilewright.runtime import Library  # noqa: E402
@@ -55,7 +54,7 @@ def wrong(v: Variant, found: Extracted, got: dict[str, Any], right: dict[str, An
 
 
 def read(v: Variant) -> Extracted:
-    return extracted(Importer(prepared(v.model), HANDLERS).run())
+    return extracted(Importer(prepared(v.model)).run())
 
 
 def check(count: int, none: Path) -> None:

@@ -14,8 +14,7 @@ from typing import Literal
 
 from tilewright.core import UsageError, Workload
 from tilewright.graph.ir import Graph, Node
-from tilewright.graph.layout import VIEWS
-from tilewright.graph.operations import OPERATIONS, Operand, as_numbers, state
+from tilewright.graph.operations import OPERATIONS, VIEWS, Operand, as_numbers, state
 from tilewright.graph.reorder import reordered
 from tilewright.kernels import te
 from tilewright.kernels.anonymous import from_program

@@ -14,7 +14,6 @@ from tilewright.files import SHARED, replace_file
 from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, tasks_of
 from tilewright.models.importer import Imported, Importer
 from tilewright.models.model_file import read_model
-from tilewright.models.operators import HANDLERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class Extracted:
 
 def extract(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Extracted:
     """The tasks of the ONNX model in a file. Raises ``UsageError`` as ``read_model`` does."""
-    return extracted(Importer(read_model(path, sizes), HANDLERS).run())
+    return extracted(Importer(read_model(path, sizes)).run())
 
 
 def extracted(imported: Imported) -> Extracted:

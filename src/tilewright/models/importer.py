@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tilewright.core import TensorSpec, TilewrightError, UsageError
-from tilewright.graph import Graph, GraphBuilder, fold_batch_norms
+from tilewright.graph import Graph, fold_batch_norms
+from tilewright.graph.importing import Importing
+from tilewright.graph.operations import ONNX, REFUSED, Left
 from tilewright.kernels.expression.expr import DTYPES, INTEGERS
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
@@ -18,10 +18,6 @@ from tilewright.models.sessions import captured, dtype_kind
 
 WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub", "Sum")
 """Operators whose whole numbers wrap around; in C++ an overflow of signed numbers means nothing."""
-
-
-class Left(Exception):
-    """The operator is left to onnxruntime, for this reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,39 +44,35 @@ class Imported:
         return nodes
 
 
-class Importer:
-    """What handlers of operators work with: values by their ONNX names, and a builder.
+class Importer(Importing):
+    """What handlers of ONNX's operators work with: values by their ONNX names, and a builder.
 
-    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave; ``handlers`` are those of
-    :mod:`~tilewright.models.operators`.
+    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave.
     """
 
-    def __init__(self, model: Model, handlers: Mapping[str, Handler]) -> None:
-        self.handlers = handlers
+    def __init__(self, model: Model) -> None:
+        super().__init__()
         self.onnx = onnx_module()
         self.model = model
-        self.builder = GraphBuilder()
-        self.constants: dict[str, Array] = {}
         self.unshaped: set[str] = set()
         self.left: dict[str, str] = {}
         self.opset = model.opset()
         self.types = Types(model, self.constants)
         graph = model.proto.graph
         self._read = {n for node in graph.node for n in (*node.input, *captured(node))} | {v.name for v in graph.output}
-        self._made = 0
 
     def run(self) -> Imported:
         """The model as a graph. Raises ``UsageError`` for inputs and weights that cannot be read."""
         graph = self.model.proto.graph
         for tensor in graph.initializer:
-            self.constant(tensor.name, self.model.array(tensor))
+            self.known_as(tensor.name, self.model.array(tensor))
         for value in graph.input:
             if value.name not in self.constants:
                 self._input(value)
         producer: dict[str, int] = {}
         with Folding(self.model, self.constants, self._known_shape) as folding:
             for tensor in graph.sparse_initializer:
-                self.constant(tensor.values.name, folding.dense(tensor))
+                self.known_as(tensor.values.name, folding.dense(tensor))
             for number, node in enumerate(graph.node):
                 producer.update((name, number) for name in node.output if name)
                 self._node(node, folding)
@@ -104,13 +96,13 @@ class Importer:
         folded = folding.fold(node, inferred)
         if folded is not None:
             for name, array in folded.items():
-                self.constant(name, array)
+                self.known_as(name, array)
             return
-        handler = self.handlers.get(node.op_type) if node.domain in STANDARD else None
+        handler = ONNX.get(_named(node))
         try:
             with self.builder.attempt():
                 if handler is None:
-                    raise Left("the operator is not known")
+                    raise Left(REFUSED.get(_named(node), "the operator is not known"))
                 self._check_known(node)
                 handler(self, node, self.attributes(node))
                 self._check_made(node, inferred)
@@ -118,21 +110,6 @@ class Importer:
             self._opaque(node, getattr(e, "message", None) or str(e) or type(e).__name__)
 
     # ----------------------------------------------------------------- for handlers
-
-    def constant(self, name: str, array: Array) -> str:
-        self.constants[name] = array
-        return self.builder.constant(name, np.ascontiguousarray(array).reshape(array.shape))
-
-    def fresh(self, array: Array) -> str:
-        """A constant that the model does not have."""
-        self._made += 1
-        return self.constant(f"made/{self._made}", array)
-
-    def spec(self, name: str) -> TensorSpec:
-        return self.builder.values[name]
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.spec(name).shape
 
     def wanted(self, node: Any) -> list[str]:
         """The outputs that something reads."""
@@ -147,19 +124,6 @@ class Importer:
     def numbers(self, name: str) -> tuple[int, ...]:
         """A constant's whole numbers."""
         return tuple(int(v) for v in self.known(name).reshape(-1))
-
-    def add(self, operation: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
-        return self.builder.add(operation, inputs, attributes, output=output)
-
-    def reshaped(self, name: str, shape: Sequence[int], output: str | None = None) -> str:
-        """A value in another shape; a constant is one again."""
-        if output is None and name in self.constants:
-            return self.fresh(self.constants[name].reshape(tuple(shape)))
-        return self.add("reshape", [name], output, shape=tuple(shape))
-
-    def same(self, name: str, output: str) -> str:
-        """A value under another name."""
-        return self.reshaped(name, self.shape(name), output)
 
     def attributes(self, node: Any) -> dict[str, Any]:
         get = self.onnx.helper.get_attribute_value
@@ -208,7 +172,7 @@ class Importer:
         return name in self.constants and self.constants[name].dtype.kind == "i"
 
     def _opaque(self, node: Any, why: str) -> None:
-        name = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+        name = _named(node)
         self.left.setdefault(name, why)
         outputs = []
         for output, spec in self.types.of_outputs(node).items():
@@ -220,4 +184,6 @@ class Importer:
             self.builder.add_opaque(f"onnx::{name}", reads, outputs)
 
 
-Handler = Callable[[Importer, Any, dict[str, Any]], object]
+def _named(node: Any) -> str:
+    """The operator, with its domain where it is not the standard's."""
+    return str(node.op_type) if node.domain in STANDARD else f"{node.domain}.{node.op_type}"

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.core import TilewrightError, UsageError
 from tilewright.graph import Graph, Node
 from tilewright.graph.groups import state_nodes
-from tilewright.graph.layout import VIEWS
+from tilewright.graph.operations import VIEWS
 from tilewright.kernels.expression.expr import BITS, NARROW, SIXTEEN
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate

@@ -6,7 +6,20 @@ import math
 from collections.abc import Callable
 from typing import Any, Union
 
+import numpy as np
+
 from tilewright.core import UsageError
+from tilewright.graph.operations.handlers import (
+    Build,
+    Call,
+    Left,
+    OnnxBuild,
+    aten,
+    aten_named,
+    onnx,
+    onnx_named,
+)
+from tilewright.graph.operations.table import register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, compare, const, logic
 from tilewright.kernels.nn.activation import activate
@@ -65,9 +78,14 @@ def _unary(name: str, fn: Callable[[te.Expr], te.Expr], reals: bool = True) -> C
 
 
 def _binary(name: str, fn: Callable[[Any, Any], Element]) -> Callable[..., te.TensorRef]:
+    def apply(input: Operand, other: Operand) -> te.TensorRef:
+        return pointwise(name, (input, other), fn)
+
+    return apply
+
+
+def _scaled(name: str, fn: Callable[[Any, Any], Element]) -> Callable[..., te.TensorRef]:
     def apply(input: Operand, other: Operand, *, alpha: float = 1) -> te.TensorRef:
-        if alpha != 1 and name not in ("add", "sub"):
-            raise UsageError(f"{name}: there is no alpha", "Leave it out")
         return pointwise(name, (input, other), fn if alpha == 1 else lambda x, y: fn(x, y * alpha))
 
     return apply
@@ -169,47 +187,161 @@ def _to(input: te.TensorRef, dtype: str) -> te.TensorRef:
     return te.compute(input.shape, lambda *i: te.cast(input[i], dtype), dtype=dtype)
 
 
-FUNCTIONS: dict[str, Callable[..., te.TensorRef]] = {
-    "add": _binary("add", lambda x, y: x + y),
-    "sub": _binary("sub", lambda x, y: x - y),
-    "mul": _binary("mul", lambda x, y: x * y),
-    "div": _binary("div", _divide),
-    "pow": _binary("pow", _power),
-    "maximum": _binary("maximum", te.maximum),
-    "minimum": _binary("minimum", te.minimum),
-    "neg": _unary("neg", lambda x: -x, reals=False),
-    "abs": _unary("abs", te.abs, reals=False),
-    "exp": _unary("exp", te.exp),
-    "log": _unary("log", te.log),
-    "log1p": _unary("log1p", te.log1p),
-    "sin": _unary("sin", te.sin),
-    "cos": _unary("cos", te.cos),
-    "sqrt": _unary("sqrt", te.sqrt),
-    "rsqrt": _unary("rsqrt", te.rsqrt),
-    "reciprocal": _unary("reciprocal", lambda x: 1.0 / x),
-    "tanh": _unary("tanh", te.tanh),
-    "sigmoid": _unary("sigmoid", lambda x: 1.0 / (1.0 + te.exp(-x))),
-    "relu": _unary("relu", lambda x: activate(x, "relu")),
-    "silu": _unary("silu", lambda x: activate(x, "silu")),
-    "erf": _unary("erf", te.erf),
-    "floor": _unary("floor", te.floor),
-    "softplus": _unary("softplus", lambda x: te.maximum(x, 0.0) + te.log(1.0 + te.exp(-te.abs(x)))),
-    "gelu": _gelu,
-    "leaky_relu": _leaky_relu,
-    "elu": _elu,
-    "hardsigmoid": _hardsigmoid,
-    "hardswish": _hardswish,
-    "clamp": _clamp,
-    "where": _where,
-    "to": _to,
-    "eq": _comparison("eq", "eq"),
-    "ne": _comparison("ne", "ne"),
-    "lt": _comparison("lt", "lt"),
-    "le": _comparison("le", "le"),
-    "gt": _comparison("gt", "gt"),
-    "ge": _comparison("ge", "ge"),
-    "logical_and": _logical("and"),
-    "logical_or": _logical("or"),
-    "logical_not": _logical("not"),
-}
-"""Statements by operation."""
+def _sigmoid(x: te.Expr) -> te.Expr:
+    return 1.0 / (1.0 + te.exp(-x))
+
+
+def _softplus(input: te.TensorRef, beta: float = 1.0, threshold: float = 20.0) -> te.TensorRef:
+    def soft(x: te.Expr) -> te.Expr:
+        z = x if beta == 1 else x * beta
+        y = te.maximum(z, 0.0) + te.log1p(te.exp(-te.abs(z)))
+        return y if beta == 1 else te.select(z > threshold, x, y * (1.0 / beta))
+
+    return pointwise("softplus", (input,), soft)
+
+
+for _name, _function, _reals, _onnx in (
+    ("neg", lambda x: -x, False, "Neg"),
+    ("abs", te.abs, False, "Abs"),
+    ("exp", te.exp, True, "Exp"),
+    ("log", te.log, True, "Log"),
+    ("log1p", te.log1p, True, None),
+    ("sin", te.sin, True, "Sin"),
+    ("cos", te.cos, True, "Cos"),
+    ("sqrt", te.sqrt, True, "Sqrt"),
+    ("rsqrt", te.rsqrt, True, None),
+    ("reciprocal", lambda x: 1.0 / x, True, "Reciprocal"),
+    ("tanh", te.tanh, True, "Tanh"),
+    ("sigmoid", _sigmoid, True, "Sigmoid"),
+    ("relu", lambda x: activate(x, "relu"), True, "Relu"),
+    ("silu", lambda x: activate(x, "silu"), True, None),
+    ("erf", te.erf, True, "Erf"),
+    ("floor", te.floor, True, "Floor"),
+    ("hardswish", lambda x: x * te.minimum(te.maximum(x * (1 / 6) + 0.5, 0.0), 1.0), True, "HardSwish"),
+):  # fmt: skip
+    _made = register(_name, "elementwise", _unary(_name, _function, _reals), numbers=True)
+    aten_named(_made, _name)
+    if _onnx:
+        onnx_named(_made, _onnx)
+
+for _name, _state, _onnx in (
+    ("add", _scaled("add", lambda x, y: x + y), "Add"),
+    ("sub", _scaled("sub", lambda x, y: x - y), "Sub"),
+    ("mul", _binary("mul", lambda x, y: x * y), "Mul"),
+    ("div", _binary("div", _divide), "Div"),
+    ("eq", _comparison("eq", "eq"), "Equal"),
+    ("ne", _comparison("ne", "ne"), None),
+    ("lt", _comparison("lt", "lt"), "Less"),
+    ("le", _comparison("le", "le"), "LessOrEqual"),
+    ("gt", _comparison("gt", "gt"), "Greater"),
+    ("ge", _comparison("ge", "ge"), "GreaterOrEqual"),
+):
+    _made = register(_name, "elementwise", _state, numbers=True, promotes=0)
+    aten_named(_made, f"{_name}.Tensor", f"{_name}.Scalar")
+    if _onnx:
+        onnx_named(_made, _onnx)
+
+for _name, _op, _onnx in (("logical_and", "and", "And"), ("logical_or", "or", "Or"), ("logical_not", "not", "Not")):
+    _made = register(_name, "elementwise", _logical(_op), numbers=True)
+    aten_named(_made, _name)
+    onnx_named(_made, _onnx)
+
+MAXIMUM = register("maximum", "elementwise", _binary("maximum", te.maximum), numbers=True, promotes=0)
+MINIMUM = register("minimum", "elementwise", _binary("minimum", te.minimum), numbers=True, promotes=0)
+aten_named(MAXIMUM, "maximum")
+aten_named(MINIMUM, "minimum")
+
+POW = register("pow", "elementwise", _binary("pow", _power), numbers=True, promotes=0)
+aten_named(POW, "pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar", other="exponent")
+
+CLAMP = register("clamp", "elementwise", _clamp, numbers=True)
+aten_named(CLAMP, "clamp")
+aten_named(CLAMP, "hardtanh", min="min_val", max="max_val")
+
+GELU = register("gelu", "elementwise", _gelu, numbers=True)
+aten_named(GELU, "gelu")
+onnx_named(GELU, "Gelu", approximate=("approximate", "none"))
+
+LEAKY_RELU = register("leaky_relu", "elementwise", _leaky_relu, numbers=True)
+aten_named(LEAKY_RELU, "leaky_relu")
+onnx_named(LEAKY_RELU, "LeakyRelu", negative_slope=("alpha", 0.01))
+
+ELU = register("elu", "elementwise", _elu, numbers=True)
+onnx_named(ELU, "Elu", alpha=("alpha", 1.0))
+
+HARDSIGMOID = register("hardsigmoid", "elementwise", _hardsigmoid, numbers=True)
+aten_named(HARDSIGMOID, "hardsigmoid")
+onnx_named(HARDSIGMOID, "HardSigmoid", alpha=("alpha", 0.2), beta=("beta", 0.5))
+
+SOFTPLUS = register("softplus", "elementwise", _softplus, numbers=True)
+aten_named(SOFTPLUS, "softplus")
+onnx_named(SOFTPLUS, "Softplus")
+
+WHERE = register("where", "elementwise", _where, numbers=True, promotes=1)
+aten_named(WHERE, "where.self", input="self")
+onnx_named(WHERE, "Where")
+
+TO = register("to", "elementwise", _to, numbers=True)
+
+
+@aten("_to_copy")
+def _copied(build: Build, call: Call) -> None:
+    """A copy in another type, as autocast makes them, lying as PyTorch's does."""
+    call.allow("input", "dtype", "layout", "device", "non_blocking", "memory_format")
+    if call["dtype"] is None:
+        raise Left("it changes no element type")
+    build.add("to", [call.operand("input")], call.output, dtype=call.spec.dtype)
+
+
+@onnx("Cast")
+def _onnx_cast(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    dtype = build.onnx.helper.tensor_dtype_to_np_dtype(a["to"]).name
+    if "float8" in dtype or "float8" in build.spec(node.input[0]).dtype:
+        raise Left("8-bit reals are rounded in several ways")
+    build.add("to", node.input[:1], node.output[0], dtype=dtype)
+
+
+@onnx("Pow")
+def _onnx_pow(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    """An exponent of another type is a number beside the base, whose type the result has."""
+    x, y = node.input
+    if y in build.constants and build.constants[y].size == 1:
+        y = build.constant(build.constants[y].astype(build.spec(x).dtype))
+    build.add("pow", [x, y], node.output[0])
+
+
+@onnx("Max", "Min", "Sum")
+def _onnx_of_several(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    operation = {"Max": "maximum", "Min": "minimum", "Sum": "add"}[node.op_type]
+    if len(node.input) < 2:
+        build.same(node.input[0], node.output[0])
+        return
+    value = node.input[0]
+    for k, other in enumerate(node.input[1:], 2):
+        value = build.add(operation, [value, other], node.output[0] if k == len(node.input) else None)
+
+
+GREATEST = {
+    **{t: float(np.finfo(t).max) for t in ("float64", "float32", "float16")}, "bfloat16": 255 * 2.0**120
+}  # fmt: skip
+"""The greatest number of each type of reals."""
+
+
+@onnx("Clip")
+def _onnx_clip(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    """A bound that is not given is the type's least or greatest number, which infinities become."""
+    most = GREATEST.get(build.spec(node.input[0]).dtype)
+    bounds: dict[str, Any] = {} if most is None else {"min": -most, "max": most}
+    bounds |= {k: build.known(n).item() for k, n in zip(("min", "max"), node.input[1:], strict=False) if n}
+    bounds |= {k: a[k] for k in ("min", "max") if k in a}  # before operator set 11
+    if bounds:
+        build.add("clamp", node.input[:1], node.output[0], **bounds)
+    else:
+        build.same(node.input[0], node.output[0])
+
+
+@onnx("Identity", "Dropout")
+def _onnx_identity(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    if len(build.wanted(node)) > 1 or (len(node.input) > 2 and build.known(node.input[2]).item()):
+        raise Left("it drops at random")
+    build.same(node.input[0], node.output[0])
