@@ -11,6 +11,7 @@ from tilewright.core import TensorSpec
 from tilewright.graph.ir import Array, GraphBuilder
 from tilewright.graph.operations import OPERATIONS
 from tilewright.graph.operations.promotion import promoted
+from tilewright.kernels.nn.element import computed
 
 
 class Importing:
@@ -24,12 +25,12 @@ class Importing:
     def known_as(self, name: str, array: Array) -> str:
         """A value of the program that is known now."""
         self.constants[name] = array
-        return self.builder.constant(name, np.ascontiguousarray(array).reshape(array.shape))
+        one_number = not any(array.strides)  # all elements are the same memory
+        return self.builder.constant(name, array if one_number else np.ascontiguousarray(array).reshape(array.shape))
 
     def constant(self, array: Array) -> str:
         """A constant that the program does not have; its name."""
-        self._made += 1
-        return self.known_as(f"made/{self._made}", array)
+        return self.known_as(self._fresh(), array)
 
     def spec(self, name: str) -> TensorSpec:
         return self.builder.values[name]
@@ -42,7 +43,12 @@ class Importing:
         first = OPERATIONS[operation].promotes if operation in OPERATIONS else None
         if first is not None:
             inputs = [*inputs[:first], *self._alike(inputs[first:])]
-        return self.builder.add(operation, inputs, attributes, output=output)
+        return self.builder.add(operation, inputs, attributes, output=output or self._fresh())
+
+    def _fresh(self) -> str:
+        """A name that no program has."""
+        self._made += 1
+        return f"made/{self._made}"
 
     def reshaped(self, name: str, shape: Sequence[int], output: str | None = None) -> str:
         """A value in another shape; a constant is one again."""
@@ -59,12 +65,18 @@ class Importing:
         return None
 
     def _alike(self, names: Sequence[str]) -> list[str]:
+        """The operands in one element type; numbers of the program's (constants of ours) too."""
         numbers = {n: self.constants[n].item() for n in names if n in self.constants and n.startswith("made/")}
         tensors = [self.spec(n) for n in names if n and n not in numbers]
         if not tensors:
             return list(names)
         dtype = promoted(tensors, list(numbers.values()))
-        return [
-            n if not n or n in numbers or self.spec(n).dtype == dtype else self.builder.add("to", [n], {"dtype": dtype})
-            for n in names
-        ]
+
+        def alike(name: str) -> str:
+            if not name or self.spec(name).dtype == dtype:
+                return name
+            if name in numbers:
+                return self.constant(np.asarray(numbers[name], computed(dtype)))
+            return self.builder.add("to", [name], {"dtype": dtype}, output=self._fresh())
+
+        return [alike(n) for n in names]

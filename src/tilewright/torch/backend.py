@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 
 from tilewright.core import UsageError, Workload
 from tilewright.runtime.serving import Served
+from tilewright.torch.decompositions import decompositions
 from tilewright.torch.importer import imported
 from tilewright.torch.layouts import hide, uncover
 from tilewright.torch.placed import Kernels
@@ -125,7 +126,7 @@ def of_aten(module: GraphModule, inputs: Sequence[Any], forward: Compile, backwa
     """A graph of Dynamo's, the graphs of ATen's operators that PyTorch makes of it compiled by these functions."""
     from torch._dynamo.backends.common import aot_autograd
 
-    make: Any = aot_autograd(fw_compiler=forward, bw_compiler=backward)
+    make: Any = aot_autograd(fw_compiler=forward, bw_compiler=backward, decompositions=decompositions())
     return make(module, inputs)
 
 

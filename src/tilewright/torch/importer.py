@@ -115,6 +115,8 @@ class _Importer(Importing):
             raise Left("it gives no tensor of this processor that has elements")
         if source.target is aten.clone.default and not dense(node):
             raise Left("it copies into another order")
+        if source.target is aten.as_strided.default and not all(dense(n) for n in source.all_input_nodes):
+            raise Left("its input does not lie row-major")
         if any(isinstance(n.meta.get("val"), torch.Tensor) and spec_of(n) is None for n in source.all_input_nodes):
             raise Left("it reads no tensor of this processor that has elements")
         arguments, given = _arguments(source)
@@ -132,14 +134,16 @@ class _Importer(Importing):
         self.builder.add_opaque(f"fx::{node.target}", reads, [TensorSpec(node.name, made.shape, made.dtype)])
 
 
-def name_of(node: Node) -> str:
+def overload_name(operator: Any) -> str:
     """An ATen operator's name with its overload (``add.Tensor``), without where that is the default one."""
-    packet = getattr(node.target, "overloadpacket", None)
-    if not isinstance(node.target, torch._ops.OpOverload) or packet is None:
-        return str(node.target)
-    name, overload = node.target._schema.name, node.target._overloadname
-    short = name.removeprefix("aten::")
-    return short if overload == "default" else f"{short}.{overload}"
+    if not isinstance(operator, torch._ops.OpOverload):
+        return str(operator)
+    return str(operator).removeprefix("aten.").removesuffix(".default")
+
+
+def name_of(node: Node) -> str:
+    """See :func:`overload_name`."""
+    return overload_name(node.target)
 
 
 def _result(node: Node) -> tuple[Node, int]:

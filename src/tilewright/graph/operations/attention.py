@@ -33,3 +33,45 @@ def _flash(build: Build, call: Call) -> None:
         "scaled_dot_product_attention", operands if operands[3] else operands[:3], call.output,
         is_causal=call["is_causal"], scale=call["scale"],
     )  # fmt: skip
+
+
+@aten("_transformer_encoder_layer_fwd")
+def _encoder_layer(build: Build, call: Call) -> None:
+    """A whole layer of an encoder in inference (``torch.nn.TransformerEncoderLayer``)."""
+    if call.arguments["mask"] is not None:
+        raise Left("it has a mask")
+    x = call.operand("src")
+    shape = build.shape(x)
+    if len(shape) != 3:
+        raise Left("its input is no batch of sequences")
+    heads, width = call["num_heads"], shape[-1]
+    ahead, eps = call["norm_first"], call["eps"]
+
+    def linear(value: str, name: str, part: str = "") -> str:
+        weight, bias = (call.operand(f"{name}_{kind}{part}") for kind in ("weight", "bias"))
+        return build.add("linear", [value, weight, bias])
+
+    def normal(value: str, number: int, output: str | None = None) -> str:
+        own = [call.operand(f"norm_{kind}_{number}") for kind in ("weight", "bias")]
+        return build.add("layer_norm", [value, *own], output, normalized_shape=(width,), eps=eps)
+
+    def attended(value: str) -> str:
+        made = linear(value, "qkv")
+        each = []
+        for k in range(3):
+            part = build.add("slice", [made], dim=2, start=k * width, end=(k + 1) * width)
+            split = build.reshaped(part, (*shape[:2], heads, width // heads))
+            each.append(build.add("permute", [split], dims=(0, 2, 1, 3)))
+        out = build.add("scaled_dot_product_attention", each)
+        return linear(build.reshaped(build.add("permute", [out], dims=(0, 2, 1, 3)), shape), "proj")
+
+    def fed(value: str) -> str:
+        hidden = build.add("gelu" if call["use_gelu"] else "relu", [linear(value, "ffn", "_1")])
+        return linear(hidden, "ffn", "_2")
+
+    if ahead:
+        x = build.add("add", [x, attended(normal(x, 1))])
+        build.add("add", [x, fed(normal(x, 2))], call.output)
+    else:
+        x = normal(build.add("add", [x, attended(x)]), 1)
+        normal(build.add("add", [x, fed(x)]), 2, call.output)

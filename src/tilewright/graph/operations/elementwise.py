@@ -18,12 +18,14 @@ from tilewright.graph.operations.handlers import (
     aten_named,
     onnx,
     onnx_named,
+    operand,
 )
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, compare, const, logic
+from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, compare, const, logic, wrap
 from tilewright.kernels.nn.activation import activate
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.element import computed, value
+from tilewright.kernels.nn.quantize import round_half_even
 
 Element = Union[te.Expr, float, int, bool]
 Operand = Union[te.TensorRef, te.Expr, float, int, bool]
@@ -122,13 +124,26 @@ def _comparison(name: str, op: str) -> Callable[..., te.TensorRef]:
 
 
 def _logical(op: str) -> Callable[..., te.TensorRef]:
-    def apply(*operands: te.TensorRef) -> te.TensorRef:
+    def of(*operands: te.TensorRef) -> te.TensorRef:
         for o in operands:
             if not isinstance(o, te.TensorRef) or o.dtype != "bool":
                 raise UsageError(f"logical_{op}: an operand is no tensor of conditions", "It takes bool tensors")
         return pointwise(f"logical_{op}", operands, lambda *v: logic(op, *v), "bool")
 
-    return apply
+    def binary(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
+        return of(input, other)
+
+    def unary(input: te.TensorRef) -> te.TensorRef:
+        return of(input)
+
+    return unary if op == "not" else binary
+
+
+def _rounded_quotient(input: Operand, other: Operand, rounding_mode: str) -> te.TensorRef:
+    """The quotient rounded towards zero (``trunc``). Rounding down is not exact where the quotient is rounded first."""
+    if rounding_mode != "trunc":
+        raise UsageError(f"div: rounding_mode={rounding_mode}", "Use trunc")
+    return pointwise("div", (input, other), lambda x, y: _trunc(wrap(_divide(x, y))))
 
 
 def _where(condition: te.TensorRef, input: Operand, other: Operand) -> te.TensorRef:
@@ -163,12 +178,13 @@ def _gelu(input: te.TensorRef, approximate: str = "none") -> te.TensorRef:
     return pointwise("gelu", (input,), lambda x: activate(x, "gelu_tanh" if approximate == "tanh" else "gelu"))
 
 
-def _leaky_relu(input: te.TensorRef, negative_slope: float = 0.01) -> te.TensorRef:
-    return pointwise("leaky_relu", (input,), lambda x: te.select(x >= 0, x, x * negative_slope))
+def _elu(input: te.TensorRef, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> te.TensorRef:
+    def bent(x: te.Expr) -> te.Expr:
+        below = te.minimum(x, 0.0) if input_scale == 1 else te.minimum(x, 0.0) * input_scale
+        y = te.select(x > 0, x, _expm1(below) * alpha)
+        return y if scale == 1 else y * scale
 
-
-def _elu(input: te.TensorRef, alpha: float = 1.0) -> te.TensorRef:
-    return pointwise("elu", (input,), lambda x: te.select(x > 0, x, (te.exp(te.minimum(x, 0.0)) - 1.0) * alpha))
+    return pointwise("elu", (input,), bent)
 
 
 def _hardsigmoid(input: te.TensorRef, alpha: float = 1 / 6, beta: float = 0.5) -> te.TensorRef:
@@ -189,6 +205,99 @@ def _to(input: te.TensorRef, dtype: str) -> te.TensorRef:
 
 def _sigmoid(x: te.Expr) -> te.Expr:
     return 1.0 / (1.0 + te.exp(-x))
+
+
+def _log_sigmoid(x: te.Expr) -> te.Expr:
+    return te.minimum(x, 0.0) - te.log1p(te.exp(-te.abs(x)))
+
+
+def _mish(x: te.Expr) -> te.Expr:
+    """``x * tanh(log(1 + exp(x)))``, of which the tangent is ``(e*e + 2*e) / (e*e + 2*e + 2)`` with ``e = exp(x)``."""
+    e = te.exp(te.minimum(x, 20.0))
+    n = e * (e + 2.0)
+    return x * (n / (n + 2.0))
+
+
+def _expm1(x: te.Expr) -> te.Expr:
+    """``exp(x) - 1``, of small numbers by the tangent: ``2*t / (1 - t)`` with ``t = tanh(x/2)`` loses nothing."""
+    t = te.tanh(x * 0.5)
+    return te.select(te.abs(x) < 0.5, 2.0 * t / (1.0 - t), te.exp(x) - 1.0)
+
+
+def _sinh(x: te.Expr) -> te.Expr:
+    t = te.tanh(x * 0.5)
+    half = te.exp(x * 0.5)  # exp(x) may overflow where sinh(x) does not
+    return te.select(te.abs(x) < 1.0, 2.0 * t / (1.0 - t * t), half * half * 0.5 - 0.5 / half / half)
+
+
+def _cosh(x: te.Expr) -> te.Expr:
+    half = te.exp(te.abs(x) * 0.5)
+    return half * (half * 0.5) + 0.5 / half / half
+
+
+def _ceil(x: te.Expr) -> te.Expr:
+    return -te.floor(-x)
+
+
+def _trunc(x: te.Expr) -> te.Expr:
+    return te.select(x < 0.0, _ceil(x), te.floor(x))
+
+
+def _sign(x: te.Expr) -> te.Expr:
+    """Of NaN zero, as PyTorch has it."""
+    one = const(1, x.dtype)
+    return te.select(x > 0, one, te.select(x < 0, -one, const(0, x.dtype)))
+
+
+def _selu(x: te.Expr) -> te.Expr:
+    """Klambauer et al., "Self-Normalizing Neural Networks" (2017)."""
+    scale, alpha = 1.0507009873554805, 1.6732632423543772
+    return scale * te.select(x > 0, x, alpha * _expm1(te.minimum(x, 0.0)))
+
+
+def _leaky(input: te.TensorRef, negative_slope: float = 0.01) -> te.TensorRef:
+    return pointwise("leaky_relu", (input,), lambda x: te.select(x > 0, x, x * negative_slope))
+
+
+def _celu(input: te.TensorRef, alpha: float = 1.0) -> te.TensorRef:
+    return pointwise(
+        "celu", (input,), lambda x: te.select(x > 0, x, alpha * _expm1(te.minimum(x, 0.0) * (1.0 / alpha)))
+    )
+
+
+def _threshold(input: te.TensorRef, threshold: float, value: float) -> te.TensorRef:
+    return pointwise("threshold", (input,), lambda x: te.select(x <= threshold, const(value, x.dtype), x))
+
+
+def _softshrink(input: te.TensorRef, lambd: float = 0.5) -> te.TensorRef:
+    def shrunk(x: te.Expr) -> te.Expr:
+        return te.select(x > lambd, x - lambd, te.select(x < -lambd, x + lambd, x * 0.0))
+
+    return pointwise("softshrink", (input,), shrunk)
+
+
+def _hardshrink(input: te.TensorRef, lambd: float = 0.5) -> te.TensorRef:
+    def shrunk(x: te.Expr) -> te.Expr:
+        return te.select((x >= -lambd) & (x <= lambd), const(0.0, x.dtype), x)
+
+    return pointwise("hardshrink", (input,), shrunk)
+
+
+def _xlogy(x: Any, y: Any) -> te.Expr:
+    """``x * log(y)``, and 0 where ``x`` is and ``y`` is a number."""
+    x, y = (v if isinstance(v, te.Expr) else const(float(v), "float32") for v in (x, y))
+    return te.select((x == 0) & ~compare("ne", y, y), const(0.0, x.dtype), x * te.log(y))
+
+
+def _test(name: str, fn: Callable[[te.Expr], te.Expr]) -> Callable[..., te.TensorRef]:
+    """A condition on each real."""
+
+    def apply(input: te.TensorRef) -> te.TensorRef:
+        if input.dtype not in FLOATS:
+            raise UsageError(f"{name}: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
+        return pointwise(name, (input,), fn, "bool")
+
+    return apply
 
 
 def _softplus(input: te.TensorRef, beta: float = 1.0, threshold: float = 20.0) -> te.TensorRef:
@@ -217,6 +326,23 @@ for _name, _function, _reals, _onnx in (
     ("silu", lambda x: activate(x, "silu"), True, None),
     ("erf", te.erf, True, "Erf"),
     ("floor", te.floor, True, "Floor"),
+    ("logsigmoid", _log_sigmoid, True, None),
+    ("mish", _mish, True, "Mish"),
+    ("selu", _selu, True, None),
+    ("expm1", _expm1, True, None),
+    ("exp2", lambda x: te.exp(x * math.log(2)), True, None),
+    ("log2", lambda x: te.log(x) * (1 / math.log(2)), True, None),
+    ("log10", lambda x: te.log(x) * (1 / math.log(10)), True, None),
+    ("sinh", _sinh, True, "Sinh"),
+    ("cosh", _cosh, True, "Cosh"),
+    ("tan", lambda x: te.sin(x) / te.cos(x), True, "Tan"),
+    ("ceil", _ceil, True, "Ceil"),
+    ("trunc", _trunc, True, None),
+    ("round", round_half_even, True, "Round"),
+    ("frac", lambda x: x - _trunc(x), True, None),
+    ("sign", _sign, False, "Sign"),
+    ("square", lambda x: x * x, False, None),
+    ("softsign", lambda x: x / (1.0 + te.abs(x)), True, "Softsign"),
     ("hardswish", lambda x: x * te.minimum(te.maximum(x * (1 / 6) + 0.5, 0.0), 1.0), True, "HardSwish"),
 ):  # fmt: skip
     _made = register(_name, "elementwise", _unary(_name, _function, _reals), numbers=True)
@@ -241,10 +367,23 @@ for _name, _state, _onnx in (
     if _onnx:
         onnx_named(_made, _onnx)
 
+for _name, _fn, _onnx in (
+    ("isnan", lambda x: compare("ne", x, x), "IsNaN"),
+    ("isinf", lambda x: te.abs(x) == math.inf, None),
+    ("isfinite", lambda x: te.abs(x) < math.inf, None),
+):
+    _made = register(_name, "elementwise", _test(_name, _fn), numbers=True)
+    aten_named(_made, _name)
+    if _onnx:
+        onnx_named(_made, _onnx)
+
 for _name, _op, _onnx in (("logical_and", "and", "And"), ("logical_or", "or", "Or"), ("logical_not", "not", "Not")):
     _made = register(_name, "elementwise", _logical(_op), numbers=True)
-    aten_named(_made, _name)
+    aten_named(_made, _name, _name.replace("logical", "bitwise") + ("" if _op == "not" else ".Tensor"))
     onnx_named(_made, _onnx)
+
+QUOTIENT = register("div_trunc", "elementwise", _rounded_quotient, numbers=True, promotes=0)
+aten_named(QUOTIENT, "div.Tensor_mode", "div.Scalar_mode")
 
 MAXIMUM = register("maximum", "elementwise", _binary("maximum", te.maximum), numbers=True, promotes=0)
 MINIMUM = register("minimum", "elementwise", _binary("minimum", te.minimum), numbers=True, promotes=0)
@@ -262,12 +401,26 @@ GELU = register("gelu", "elementwise", _gelu, numbers=True)
 aten_named(GELU, "gelu")
 onnx_named(GELU, "Gelu", approximate=("approximate", "none"))
 
-LEAKY_RELU = register("leaky_relu", "elementwise", _leaky_relu, numbers=True)
+LEAKY_RELU = register("leaky_relu", "elementwise", _leaky, numbers=True)
 aten_named(LEAKY_RELU, "leaky_relu")
 onnx_named(LEAKY_RELU, "LeakyRelu", negative_slope=("alpha", 0.01))
 
 ELU = register("elu", "elementwise", _elu, numbers=True)
+aten_named(ELU, "elu")
 onnx_named(ELU, "Elu", alpha=("alpha", 1.0))
+
+CELU = register("celu", "elementwise", _celu, numbers=True)
+aten_named(CELU, "celu")
+onnx_named(CELU, "Celu", alpha=("alpha", 1.0))
+
+THRESHOLD = register("threshold", "elementwise", _threshold, numbers=True)
+aten_named(THRESHOLD, "threshold")
+SOFTSHRINK = register("softshrink", "elementwise", _softshrink, numbers=True)
+aten_named(SOFTSHRINK, "softshrink")
+HARDSHRINK = register("hardshrink", "elementwise", _hardshrink, numbers=True)
+aten_named(HARDSHRINK, "hardshrink")
+XLOGY = register("xlogy", "elementwise", _binary("xlogy", _xlogy), numbers=True, promotes=0)
+aten_named(XLOGY, "xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self")
 
 HARDSIGMOID = register("hardsigmoid", "elementwise", _hardsigmoid, numbers=True)
 aten_named(HARDSIGMOID, "hardsigmoid")
@@ -278,10 +431,69 @@ aten_named(SOFTPLUS, "softplus")
 onnx_named(SOFTPLUS, "Softplus")
 
 WHERE = register("where", "elementwise", _where, numbers=True, promotes=1)
-aten_named(WHERE, "where.self", input="self")
+aten_named(WHERE, "where.self")
 onnx_named(WHERE, "Where")
 
 TO = register("to", "elementwise", _to, numbers=True)
+
+
+# --------------------------------------------------------------------------- ATen
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def _reversed(build: Build, call: Call) -> None:
+    x, y = operand(build, call["input"]), operand(build, call["other"])
+    build.add("sub", [y, x], call.output, alpha=call["alpha"])
+
+
+@aten("clamp.Tensor", "clamp_min", "clamp_max", "clamp_min.Tensor", "clamp_max.Tensor")
+def _bounded(build: Build, call: Call) -> None:
+    """Bounds that are tensors, or one bound."""
+    bounds = [(n, call.arguments[p]) for n, p in (("maximum", "min"), ("minimum", "max")) if p in call.arguments]
+    given = [(n, operand(build, b)) for n, b in bounds if b is not None]
+    value = call.operand("input")
+    for k, (name, bound) in enumerate(given, 1):
+        value = build.add(name, [value, bound], call.output if k == len(given) else None)
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def _filled(build: Build, call: Call) -> None:
+    x = call.operand("input")
+    number = operand(build, call["value"])
+    if number in build.constants:
+        number = build.constant(build.constants[number].astype(computed(build.spec(x).dtype)))
+    build.add("where", [call.operand("mask"), number, x], call.output)
+
+
+@aten("log_sigmoid_forward")
+def _log_sigmoid_forward(build: Build, call: Call) -> None:
+    if call.result:
+        raise Left("it gives what the backward pass reads")
+    build.add("logsigmoid", [call.operand("input")], call.output)
+
+
+@aten("logical_xor", "bitwise_xor.Tensor")
+def _exclusive(build: Build, call: Call) -> None:
+    x, y = call.operand("input"), call.operand("other")
+    if {build.spec(n).dtype for n in (x, y)} != {"bool"}:
+        raise Left("an operand is no condition")
+    build.add("ne", [x, y], call.output)
+
+
+@aten("copy")
+def _taken_over(build: Build, call: Call) -> None:
+    """What is copied into a tensor whose shape and element type the result has."""
+    source = call.operand("src")
+    stretch = build.shape(source) != call.spec.shape
+    if stretch:
+        source = build.add(
+            "expand", [source], call.output if build.spec(source).dtype == call.spec.dtype else None,
+            shape=call.spec.shape,
+        )  # fmt: skip
+    if build.spec(source).dtype != call.spec.dtype:
+        build.add("to", [source], call.output, dtype=call.spec.dtype)
+    elif not stretch:
+        build.same(source, call.output)
 
 
 @aten("_to_copy")
@@ -291,6 +503,49 @@ def _copied(build: Build, call: Call) -> None:
     if call["dtype"] is None:
         raise Left("it changes no element type")
     build.add("to", [call.operand("input")], call.output, dtype=call.spec.dtype)
+
+
+# --------------------------------------------------------------------------- ONNX
+
+
+@onnx("Selu")
+def _onnx_selu(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    alpha, gamma = a.get("alpha", 1.6732631921768188), a.get("gamma", 1.0507010221481323)
+    build.add("elu", node.input, node.output[0], alpha=alpha, scale=gamma)
+
+
+@onnx("Shrink")
+def _onnx_shrink(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    lambd, bias = a.get("lambd", 0.5), a.get("bias", 0.0)
+    if bias not in (0.0, lambd):
+        raise Left("its bias")
+    build.add("softshrink" if bias else "hardshrink", node.input, node.output[0], lambd=lambd)
+
+
+@onnx("ThresholdedRelu")
+def _onnx_threshold(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    build.add("threshold", node.input, node.output[0], threshold=a.get("alpha", 1.0), value=0.0)
+
+
+@onnx("IsInf")
+def _onnx_isinf(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    if not (a.get("detect_negative", 1) and a.get("detect_positive", 1)):
+        raise Left("it detects infinities of one sign")
+    build.add("isinf", node.input, node.output[0])
+
+
+@onnx("Xor")
+def _onnx_xor(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    build.add("ne", node.input, node.output[0])
+
+
+@onnx("Mean")
+def _onnx_mean(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    value = node.input[0]
+    for other in node.input[1:]:
+        value = build.add("add", [value, other])
+    share = build.constant(np.asarray(1 / len(node.input), np.float32))
+    build.add("mul", [value, share], node.output[0])
 
 
 @onnx("Cast")

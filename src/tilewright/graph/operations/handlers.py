@@ -43,6 +43,9 @@ class Build(Protocol):
     def constant(self, array: Array) -> str:
         """A constant of ours; its name."""
 
+    def known_as(self, name: str, array: Array) -> str:
+        """A value of the program that is known now."""
+
     def spec(self, name: str) -> TensorSpec: ...
 
     def shape(self, name: str) -> tuple[int, ...]: ...

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.core import UsageError
-from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, axes_of, onnx
+from tilewright.graph.operations.handlers import Build, Call, OnnxBuild, aten, aten_named, axes_of, onnx
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import INDEX, const
-from tilewright.kernels.nn.dims import broadcast, one_dim, stretched
+from tilewright.kernels.nn.dims import broadcast, one_dim, several_dims, stretched
 
 VIEWS = ("reshape",)
 """The elements of the input in the same order: no kernel is needed."""
@@ -91,6 +91,144 @@ def _pad(input: te.TensorRef, pad: Sequence[int], value: float = 0.0) -> te.Tens
     return nn.pad(input, tuple(pad), value)
 
 
+def _flip(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
+    turned = set(several_dims("flip", tuple(dims), len(input.shape))) if dims else set()
+    return te.compute(
+        input.shape,
+        lambda *i: input[tuple(input.shape[d] - 1 - x if d in turned else x for d, x in enumerate(i))],
+    )
+
+
+def _roll(input: te.TensorRef, shifts: Sequence[int], dims: Sequence[int]) -> te.TensorRef:
+    moved = dict.fromkeys(range(len(input.shape)), 0)
+    for shift, dim in zip(shifts, dims, strict=True):
+        moved[one_dim("roll", dim, len(input.shape))] += shift
+
+    def point(*i: te.Expr) -> te.Expr:
+        back = [-moved[d] % n for d, n in enumerate(input.shape)]
+        return input[tuple((x + b) % n if b else x for x, b, n in zip(i, back, input.shape, strict=True))]
+
+    return te.compute(input.shape, point)
+
+
+def _triangle(name: str, keeps: Callable[[te.Expr, te.Expr], te.Expr]) -> Callable[..., te.TensorRef]:
+    def apply(input: te.TensorRef, diagonal: int = 0) -> te.TensorRef:
+        if len(input.shape) < 2:
+            raise UsageError(f"{name}: input has shape {input.shape}", "It is a matrix, or several")
+        zero = const(0, input.dtype) if input.dtype != "bool" else const(False, "bool")
+        return te.compute(
+            input.shape, lambda *i: te.select(keeps(i[-1] - i[-2], const(diagonal, INDEX)), input[i], zero)
+        )
+
+    return apply
+
+
+def _pad_edge(input: te.TensorRef, pad: Sequence[int], mode: str) -> te.TensorRef:
+    """``mode``: ``reflect`` mirrors without the edge, ``replicate`` repeats it, ``circular`` wraps around.
+
+    ``pad`` as :func:`nn.pad` takes it.
+    """
+    rank = len(input.shape)
+    pairs = [(0, 0)] * (rank - len(pad) // 2) + list(zip(pad[::2], pad[1::2], strict=True))[::-1]
+    for n, (before, after) in zip(input.shape, pairs, strict=True):
+        most = {"reflect": n - 1, "circular": n}.get(mode, before + after)
+        if max(before, after) > most or (min(before, after) < 0 and n + before + after < 1):
+            raise UsageError(f"pad: {before} and {after} around {n} elements ({mode})", f"At most {most}")
+
+    def at(x: te.Expr, n: int, before: int, after: int) -> te.Expr:
+        if not before and not after:
+            return x
+        place = x - before
+        if mode == "circular":
+            return (place + n) % n
+        if mode == "replicate":
+            return te.minimum(te.maximum(place, 0), n - 1)
+        low = te.maximum(place, 0 - place) if before > 0 else place
+        return te.minimum(low, 2 * (n - 1) - low) if after > 0 else low
+
+    shape = tuple(n + b + a for n, (b, a) in zip(input.shape, pairs, strict=True))
+    return te.compute(
+        shape, lambda *i: input[tuple(at(x, n, b, a) for x, n, (b, a) in zip(i, input.shape, pairs, strict=True))]
+    )
+
+
+def _diagonal(input: te.TensorRef, offset: int = 0, dim1: int = 0, dim2: int = 1) -> te.TensorRef:
+    rank = len(input.shape)
+    a, b = one_dim("diagonal", dim1, rank), one_dim("diagonal", dim2, rank)
+    rows, columns = max(-offset, 0), max(offset, 0)
+    length = min(input.shape[a] - rows, input.shape[b] - columns)
+    rest = [d for d in range(rank) if d not in (a, b)]
+    if length < 1:
+        raise UsageError(f"diagonal: offset={offset} of {input.shape}", "There is no such diagonal")
+
+    def point(*i: te.Expr) -> te.Expr:
+        at = dict(zip(rest, i[:-1], strict=True)) | {a: i[-1] + rows, b: i[-1] + columns}
+        return input[tuple(at[d] for d in range(rank))]
+
+    return te.compute((*(input.shape[d] for d in rest), length), point)
+
+
+def _unfold(input: te.TensorRef, dimension: int, size: int, step: int) -> te.TensorRef:
+    """Windows of ``size`` elements along an axis, ``step`` apart; the window is a last axis."""
+    d = one_dim("unfold", dimension, len(input.shape))
+    count = (input.shape[d] - size) // step + 1
+    shape = (*input.shape[:d], count, *input.shape[d + 1 :], size)
+    return te.compute(shape, lambda *i: input[(*i[:d], i[d] * step + i[-1], *i[d + 1 : -1])])
+
+
+def _repeat(input: te.TensorRef, repeats: Sequence[int]) -> te.TensorRef:
+    """The tensor again and again along each axis; more numbers than axes add axes in front."""
+    more = len(repeats) - len(input.shape)
+    sizes = (1,) * more + input.shape
+    if more < 0 or any(r < 1 for r in repeats):
+        raise UsageError(f"repeat: {tuple(repeats)} of {input.shape}", "Give one number at least for each axis")
+    return te.compute(
+        tuple(n * r for n, r in zip(sizes, repeats, strict=True)),
+        lambda *i: input[tuple(x % n if r > 1 else x for x, n, r in list(zip(i, sizes, repeats, strict=True))[more:])],
+    )
+
+
+def _slice_scatter(
+    input: te.TensorRef, src: te.TensorRef, dim: int, start: int, end: int, step: int = 1
+) -> te.TensorRef:
+    """``input`` with ``src`` at the elements that ``slice`` takes."""
+    d = one_dim("slice_scatter", dim, len(input.shape))
+
+    def point(*i: te.Expr) -> te.Expr:
+        place = i[d] - start
+        here = (place >= 0) & (i[d] < end)
+        here = here if step == 1 else here & (place % step == 0)
+        at = place if step == 1 else place // step
+        return te.select(here, src[(*i[:d], at, *i[d + 1 :])], input[i])
+
+    return te.compute(input.shape, point)
+
+
+def _as_strided(
+    input: te.TensorRef, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0
+) -> te.TensorRef:
+    """Elements of a row-major tensor by their places in memory: ``storage_offset + i*stride[0] + ...``."""
+    last = storage_offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if min(storage_offset, last) < 0 or max(storage_offset, last) >= math.prod(input.shape):
+        raise UsageError(f"as_strided: element {last} of {math.prod(input.shape)}", "Stay within the tensor")
+
+    def point(*i: te.Expr) -> te.Expr:
+        flat: te.Expr = const(storage_offset, INDEX)
+        for x, s in zip(i, stride, strict=True):
+            flat = flat + x * s
+        inner = [math.prod(input.shape[d + 1 :]) for d in range(len(input.shape))]
+        return input[tuple(flat // n if d == 0 else flat // n % input.shape[d] for d, n in enumerate(inner))]
+
+    return te.compute(tuple(size), point)
+
+
+for _name, _state in (
+    ("flip", _flip), ("as_strided", _as_strided), ("roll", _roll), ("diagonal", _diagonal), ("unfold", _unfold),
+    ("tril", _triangle("tril", lambda x, d: x <= d)), ("triu", _triangle("triu", lambda x, d: x >= d)),
+    ("pad_edge", _pad_edge), ("repeat", _repeat), ("slice_scatter", _slice_scatter),
+):  # fmt: skip
+    aten_named(register(_name, "move", _state), _name)
+
 for _name, _state in (
     ("reshape", _reshape), ("permute", _permute), ("expand", _expand), ("slice", _slice), ("cat", _cat), ("pad", _pad),
 ):  # fmt: skip
@@ -132,6 +270,121 @@ def _transposed(build: Build, call: Call) -> None:
 def _permuted(build: Build, call: Call) -> None:
     rank = len(call.spec.shape)
     build.add("permute", [call.operand("input")], call.output, dims=tuple(d % rank for d in call["dims"]))
+
+
+@aten("cat", "concat", "concatenate")
+def _joined(build: Build, call: Call) -> None:
+    """Tensors without elements count for nothing."""
+    tensors = [str(t) for t in call["tensors"]]
+    if len(tensors) == 1:
+        build.same(tensors[0], call.output)
+        return
+    dtypes = {build.spec(t).dtype for t in tensors}
+    if dtypes != {call.spec.dtype}:
+        tensors = [
+            t if build.spec(t).dtype == call.spec.dtype else build.add("to", [t], dtype=call.spec.dtype)
+            for t in tensors
+        ]
+    build.add("cat", tensors, call.output, dim=call["dim"])
+
+
+@aten("stack")
+def _stacked(build: Build, call: Call) -> None:
+    tensors = [str(t) for t in call["tensors"]]
+    rank = len(call.spec.shape)
+    dim = call["dim"] % rank
+    shape = build.shape(tensors[0])
+    parts = [build.reshaped(t, (*shape[:dim], 1, *shape[dim:])) for t in tensors]
+    if len(parts) == 1:
+        build.same(parts[0], call.output)
+    else:
+        build.add("cat", parts, call.output, dim=dim)
+
+
+def _part(build: Build, x: str, dim: int, start: int, end: int, step: int = 1, output: str | None = None) -> str:
+    """Elements of an axis, the value itself where that is all of them."""
+    if (start, min(end, build.shape(x)[dim]), step) == (0, build.shape(x)[dim], 1):
+        return x if output is None else build.same(x, output)
+    return build.add("slice", [x], output, dim=dim, start=start, end=end, step=step)
+
+
+@aten("slice.Tensor", "narrow")
+def _sliced(build: Build, call: Call) -> None:
+    x = call.operand("input")
+    dim = call["dim"] % len(build.shape(x))
+    size = build.shape(x)[dim]
+    if "length" in call.arguments:
+        start, end, step = call["start"], call["start"] + call["length"], 1
+    else:
+        start, end, step = slice(call["start"], call["end"], call["step"]).indices(size)
+    _part(build, x, dim, start, end, step, call.output)
+
+
+@aten("select.int")
+def _selected(build: Build, call: Call) -> None:
+    x = call.operand("input")
+    dim, shape = call["dim"] % len(build.shape(x)), build.shape(x)
+    at = call["index"] % shape[dim]
+    build.reshaped(_part(build, x, dim, at, at + 1), call.spec.shape, call.output)
+
+
+@aten("split.Tensor", "split_with_sizes", "unbind.int", "chunk", "split.sizes")
+def _parted(build: Build, call: Call) -> None:
+    """One of the parts of an axis."""
+    x = call.operand("input")
+    dim = call["dim"] % len(build.shape(x))
+    size = build.shape(x)[dim]
+    sizes = next((call[n] for n in ("split_sizes", "split_size") if n in call.arguments), 1)
+    if "chunks" in call.arguments:
+        sizes = -(-size // call["chunks"])
+    if isinstance(sizes, int):
+        sizes = [min(sizes, size - k) for k in range(0, size, sizes)]
+    start = sum(sizes[: call.result])
+    if call.operator == "unbind":
+        build.reshaped(_part(build, x, dim, start, start + 1), call.spec.shape, call.output)
+    else:
+        _part(build, x, dim, start, start + sizes[call.result], 1, call.output)
+
+
+@aten("constant_pad_nd")
+def _padded_by(build: Build, call: Call) -> None:
+    build.add("pad", [call.operand("input")], call.output, pad=tuple(call["pad"]), value=call["value"])
+
+
+@aten(*(f"{kind}_pad{rank}d" for kind in ("reflection", "replication") for rank in (1, 2, 3)))
+def _padded_edges(build: Build, call: Call) -> None:
+    mode = "reflect" if call.operator.startswith("reflection") else "replicate"
+    build.add("pad_edge", [call.operand("input")], call.output, pad=tuple(call["padding"]), mode=mode)
+
+
+@aten("select_scatter")
+def _select_scattered(build: Build, call: Call) -> None:
+    x, src = call.operand("input"), call.operand("src")
+    shape = build.shape(x)
+    dim = call["dim"] % len(shape)
+    at = call["index"] % shape[dim]
+    row = build.reshaped(src, (*shape[:dim], 1, *shape[dim + 1 :]))
+    build.add("slice_scatter", [x, row], call.output, dim=dim, start=at, end=at + 1)
+
+
+@aten("slice_scatter")
+def _slice_scattered(build: Build, call: Call) -> None:
+    x = call.operand("input")
+    dim = call["dim"] % len(build.shape(x))
+    start, end, step = slice(call["start"], call["end"], call["step"]).indices(build.shape(x)[dim])
+    build.add("slice_scatter", [x, call.operand("src")], call.output, dim=dim, start=start, end=end, step=step)
+
+
+@aten("roll")
+def _rolled(build: Build, call: Call) -> None:
+    """Without axes the tensor is one row."""
+    x = call.operand("input")
+    if call["dims"]:
+        build.add("roll", [x], call.output, shifts=tuple(call["shifts"]), dims=tuple(call["dims"]))
+        return
+    row = build.reshaped(x, (math.prod(call.spec.shape),))
+    moved = build.add("roll", [row], shifts=tuple(call["shifts"]), dims=(0,))
+    build.reshaped(moved, call.spec.shape, call.output)
 
 
 # --------------------------------------------------------------------------- ONNX
@@ -216,18 +469,22 @@ def _onnx_slice(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
         starts, ends = build.numbers(node.input[1]), build.numbers(node.input[2])
         given = [build.numbers(n) if n else None for n in (*node.input[3:5], "", "")]
     axes, steps = given[0] or tuple(range(len(starts))), given[1] or (1,) * len(starts)
-    if any(s < 1 for s in steps):
-        raise Left("it steps backwards")
-    taken = []
+    taken, turned = [], set()
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis %= len(shape)
         begin, stop, _ = slice(start, end, step).indices(shape[axis])
+        if step < 0:  # the same elements forwards, then turned
+            count = max(0, -(-(begin - stop) // -step))
+            begin, stop, step = begin + (count - 1) * step, begin + 1, -step
+            turned.add(axis)
         if (begin, stop, step) != (0, shape[axis], 1):
             taken.append((axis, begin, stop, step))
     for k, (axis, begin, stop, step) in enumerate(taken):
-        output = node.output[0] if k == len(taken) - 1 else None
+        output = node.output[0] if k == len(taken) - 1 and not turned else None
         x = build.add("slice", [x], output, dim=axis, start=begin, end=stop, step=step)
-    if not taken:
+    if turned:
+        build.add("flip", [x], node.output[0], dims=tuple(sorted(turned)))
+    elif not taken:
         build.same(x, node.output[0])
 
 
@@ -239,10 +496,25 @@ def _onnx_expand(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Pad")
 def _onnx_pad(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    if a.get("mode", b"constant") != b"constant" or (len(node.input) > 3 and node.input[3]):
-        raise Left("its mode, or axes")
+    mode = {"constant": "", "edge": "replicate", "wrap": "circular"}.get(
+        a.get("mode", b"constant").decode(), a.get("mode", b"constant").decode()
+    )
     pads = tuple(a["pads"]) if "pads" in a else build.numbers(node.input[1])  # an attribute before operator set 11
-    rank = len(pads) // 2
+    rank = len(build.shape(node.input[0]))
+    if len(node.input) > 3 and node.input[3]:
+        axes = [d % rank for d in build.numbers(node.input[3])]
+        both = {d: (pads[k], pads[len(axes) + k]) for k, d in enumerate(axes)}
+        pads = tuple(both.get(d, (0, 0))[side] for side in (0, 1) for d in range(rank))
+    if mode:
+        around = tuple(n for d in reversed(range(rank)) for n in (pads[d], pads[rank + d]))
+        build.add("pad_edge", node.input[:1], node.output[0], pad=around, mode=mode)
+        return
     value = build.known(node.input[2]).item() if len(node.input) > 2 and node.input[2] else a.get("value", 0)
     flat = tuple(n for d in reversed(range(rank)) for n in (pads[d], pads[rank + d]))
     build.add("pad", node.input[:1], node.output[0], pad=flat, value=value)
+
+
+@onnx("Trilu")
+def _onnx_trilu(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    diagonal = build.known(node.input[1]).item() if len(node.input) > 1 and node.input[1] else 0
+    build.add("triu" if a.get("upper", 1) else "tril", node.input[:1], node.output[0], diagonal=diagonal)

@@ -48,8 +48,9 @@ def _matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
 MATMUL = register("matmul", "contraction", _matmul, weight=1)
 aten_named(MATMUL, "bmm", other="mat2")
 register("linear", "contraction", nn.linear, weight=1)
-for _rank in (1, 2, 3):
+for _rank, _transposed in enumerate((nn.conv_transpose1d, nn.conv_transpose2d, nn.conv_transpose3d), 1):
     register(f"conv{_rank}d", "contraction", _conv(_rank), weight=1)
+    register(f"conv_transpose{_rank}d", "contraction", _transposed, weight=1)
 
 
 # --------------------------------------------------------------------------- ATen
@@ -62,26 +63,50 @@ def _mm(build: Build, call: Call) -> None:
     build.add("matmul" if weight is None else "linear", [x, y if weight is None else weight], call.output)
 
 
-@aten("addmm")
-def _addmm(build: Build, call: Call) -> None:
-    call.allow("input", "mat1", "mat2")
-    bias, x, y = (call.operand(n) for n in ("input", "mat1", "mat2"))
-    weight = build.turned(y)
-    if weight is not None and build.shape(bias) == call.spec.shape[1:]:
+@aten("addmm", "baddbmm", "addmv")
+def _added(build: Build, call: Call) -> None:
+    """``beta * input + alpha * (a @ b)``; ``input`` does not count where ``beta`` is 0."""
+    names = [n for n in call.arguments if n not in ("input", "alpha", "beta")]
+    bias, x, y = (call.operand(n) for n in ("input", *names))
+    alpha, beta = call["alpha"], call["beta"]
+    weight = build.turned(y) if len(build.shape(y)) == 2 else None
+    if weight is not None and alpha == beta == 1 and build.shape(bias) == call.spec.shape[1:]:
         build.add("linear", [x, weight, bias], call.output)
         return
-    build.add("add", [build.add("matmul", [x, y]), bias], call.output)
+    made = _product(build, x, y, None if alpha != 1 or beta else call.output)
+    if alpha != 1:
+        made = build.add("mul", [made, build.constant(np.asarray(alpha))], None if beta else call.output)
+    if beta:
+        scaled = bias if beta == 1 else build.add("mul", [bias, build.constant(np.asarray(beta))])
+        build.add("add", [made, scaled], call.output)
+
+
+@aten("mv", "dot")
+def _with_vector(build: Build, call: Call) -> None:
+    names = [n for n in call.arguments if n != "input"]
+    _product(build, call.operand("input"), call.operand(names[0]), call.output)
+
+
+def _product(build: Build, x: str, y: str, output: str | None) -> str:
+    """The product of matrices, or of a matrix or vector with a vector."""
+    if len(build.shape(y)) > 1:
+        return build.add("matmul", [x, y], output)
+    rows = build.shape(x)[:-1]
+    a = x if rows else build.reshaped(x, (1, *build.shape(x)))
+    made = build.add("matmul", [a, build.reshaped(y, (*build.shape(y), 1))])
+    return build.reshaped(made, rows, output)
 
 
 @aten("convolution")
 def _convolution(build: Build, call: Call) -> None:
-    if call["transposed"]:
-        raise Left("it is transposed")
     rank = len(call.spec.shape) - 2
-    window = {k: tuple(call[k]) for k in ("stride", "padding", "dilation")}
+    transposed = call["transposed"]
+    names = ("stride", "padding", "dilation", *(("output_padding",) if transposed else ()))
+    window = {k: tuple(call[k]) for k in names}
     wide = {k: v if len(v) == rank else v * rank for k, v in window.items()}
     operands = [call.operand(n) for n in ("input", "weight", "bias")]
-    build.add(f"conv{rank}d", operands, call.output, **wide, groups=call["groups"])
+    operation = f"conv_transpose{rank}d" if transposed else f"conv{rank}d"
+    build.add(operation, operands if operands[2] else operands[:2], call.output, **wide, groups=call["groups"])
 
 
 # --------------------------------------------------------------------------- ONNX
@@ -140,3 +165,40 @@ def _onnx_conv(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
         f"conv{rank}d", [x, *node.input[1:]], node.output[0], stride=tuple(a.get("strides", [1] * rank)),
         padding=padding, dilation=tuple(a.get("dilations", [1] * rank)), groups=a.get("group", 1),
     )  # fmt: skip
+
+
+@onnx("ConvTranspose")
+def _onnx_conv_transpose(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    kernel = list(build.shape(node.input[1])[2:])
+    rank = len(kernel)
+    if rank not in (1, 2, 3):
+        raise Left(f"it has {rank} spatial axes")
+    sizes = build.shape(node.input[0])[2:]
+    strides, gaps = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
+    extra = list(a.get("output_padding", [0] * rank))
+    whole = [
+        (n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in zip(sizes, strides, gaps, kernel, extra, strict=True)
+    ]
+    auto = a.get("auto_pad", b"NOTSET").decode()
+    wanted = a.get("output_shape") or (
+        [n * s for n, s in zip(sizes, strides, strict=True)] if auto[:4] == "SAME" else None
+    )
+    pads = list(a.get("pads", [0] * 2 * rank))
+    before, after = pads[:rank], pads[rank:]
+    if wanted:
+        total = [w - n for w, n in zip(whole, wanted[-rank:], strict=True)]
+        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+        before, after = (large, small) if auto != "SAME_UPPER" else (small, large)
+    # The operation cuts off as much behind as in front: what is missing there is padding of the output, or cut off too.
+    cut = [b - e for b, e in zip(before, after, strict=True)]
+    more = [max(0, c) for c in cut]
+    operands = list(node.input)
+    trailing = [max(0, -c) for c in cut]
+    made = build.add(
+        f"conv_transpose{rank}d", operands, None if any(trailing) else node.output[0], stride=tuple(strides),
+        padding=tuple(before), dilation=tuple(gaps), groups=a.get("group", 1),
+        output_padding=tuple(e + m for e, m in zip(extra, more, strict=True)),
+    )  # fmt: skip
+    if any(trailing):
+        flat = tuple(n for t in reversed(trailing) for n in (0, -t))
+        build.add("pad", [made], node.output[0], pad=flat, value=0.0)

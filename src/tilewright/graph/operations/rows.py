@@ -6,9 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from tilewright.core import UsageError
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, axes_of, onnx
 from tilewright.graph.operations.table import State, register
 from tilewright.kernels import nn, te
+from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, compare, const
+from tilewright.kernels.nn.dims import several_dims
+from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.reduce import cummax, cummin
 
 
 def _batch_norm(
@@ -58,12 +65,76 @@ def _reduction(function: Callable[..., te.TensorRef]) -> State:
     return reduced
 
 
+def _norm(input: te.TensorRef, p: float = 2.0, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """The vector norm of order ``p``: 0 counts what is not zero, infinity takes the largest, -infinity the smallest."""
+    if p in (1.0, 2.0, math.inf):
+        return nn.norm(input, {1.0: "1", 2.0: "2"}.get(p, "inf"), dim, keepdim)  # type: ignore[arg-type]
+    size = te.compute(input.shape, lambda *i: te.abs(value(input[i])))
+    if p == -math.inf:
+        return nn.amin(size, dim, keepdim)
+    if p == 0:
+        return nn.sum(te.compute(size.shape, lambda *i: te.select(size[i] == 0, 0.0, 1.0)), dim, keepdim)
+    total = nn.sum(te.compute(size.shape, lambda *i: te.pow(size[i], p)), dim, keepdim)
+    return te.compute(total.shape, lambda *i: te.pow(total[i], 1 / p))
+
+
+def _truth(name: str, reduce: Callable[..., te.TensorRef]) -> State:
+    """Whether any or all elements along the axes are not zero."""
+
+    def truth(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+        ones = te.compute(input.shape, lambda *i: te.select(compare("ne", input[i], const(0, input.dtype)), 1, 0))
+        found = reduce(ones, dim, keepdim)
+        return te.compute(found.shape, lambda *i: found[i] != 0, dtype="bool")
+
+    return truth
+
+
+def _variance(
+    input: te.TensorRef, dim: te.Ints = (), correction: float = 1, keepdim: bool = False, root: bool = False
+) -> te.TensorRef:
+    """The variance along the axes, or with ``root`` the standard deviation."""
+    if correction != int(correction):
+        raise UsageError(f"var: correction={correction}", "It is a whole number")
+    found = nn.var_mean(input, dim, int(correction), keepdim)[0]
+    return te.compute(found.shape, lambda *i: te.sqrt(found[i])) if root else found
+
+
+def _standardised(
+    input: te.TensorRef,
+    weight: te.TensorRef | None = None,
+    bias: te.TensorRef | None = None,
+    *,
+    dim: te.Ints,
+    eps: float,
+) -> te.TensorRef:
+    """Less the mean along the axes, over the root of the variance: a batch norm of the call's own statistics.
+
+    ``weight`` and ``bias``: for each element of axis 1.
+    """
+    var, mean = nn.var_mean(input, dim, 0, True)
+    dims = several_dims("mean_var_norm", dim, len(input.shape))
+
+    def point(*i: te.Expr) -> te.Expr:
+        row = tuple(const(0, INDEX) if d in dims else x for d, x in enumerate(i))
+        y = (value(input[i]) - mean[row]) * te.rsqrt(var[row] + eps)
+        y = y if weight is None else y * value(weight[i[1]])
+        return y if bias is None else y + value(bias[i[1]])
+
+    return te.compute(input.shape, point)
+
+
 for _name, _function in (
     ("sum", nn.sum), ("mean", nn.mean), ("prod", nn.prod), ("amax", nn.amax), ("amin", nn.amin),
     ("argmax", nn.argmax), ("argmin", nn.argmin), ("logsumexp", nn.logsumexp),
 ):  # fmt: skip
     register(_name, "rows", _reduction(_function))
-register("cumsum", "rows", nn.cumsum)
+for _name, _scan in (("cumsum", nn.cumsum), ("cumprod", nn.cumprod), ("cummax", cummax), ("cummin", cummin)):
+    register(_name, "rows", _scan)
+register("norm", "rows", _norm)
+register("any", "rows", _truth("any", nn.amax))
+register("all", "rows", _truth("all", nn.amin))
+register("var", "rows", _variance)
+register("mean_var_norm", "rows", _standardised)
 for _name, _state in (
     ("softmax", nn.softmax), ("log_softmax", nn.log_softmax),
     ("softmax_backward", nn.softmax_backward), ("log_softmax_backward", nn.log_softmax_backward),
@@ -95,19 +166,63 @@ def _aten_softmax_backward(build: Build, call: Call) -> None:
     build.add(operation, operands, call.output, dim=call["dim"])
 
 
-@aten("sum", "sum.dim_IntList", "mean", "mean.dim", "amax", "amin")
-def _aten_reduction(build: Build, call: Call) -> None:
-    """Over all axes where none is named."""
-    x = call.operand("input")
-    rank = len(build.shape(x))
-    if call.arguments.get("dtype") is not None:
-        raise Left("it gives another element type")
-    if not rank:
-        raise Left("there is one element")
+def _dims(call: Call, rank: int) -> tuple[int, ...]:
+    """The axes that a call names, all where it names none."""
     dims = call["dim"] if "dim" in call.arguments else None
     dims = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
+    return tuple(d % rank for d in dims)
+
+
+def _reduce(build: Build, call: Call, operation: str, x: str, **own: Any) -> None:
+    """A reduction over the call's axes. Of one element there is nothing to reduce but an axis of one."""
+    shape = build.shape(x) or (1,)
+    x = x if build.shape(x) else build.reshaped(x, shape)
     keepdim = bool(call.arguments.get("keepdim", False))
-    build.add(call.operator, [x], call.output, dim=tuple(d % rank for d in dims), keepdim=keepdim)
+    own |= {"dim": _dims(call, len(shape)), "keepdim": keepdim}
+    if len(build.shape(x)) == len(call.spec.shape) or not keepdim:
+        build.add(operation, [x], call.output, **own)
+    else:
+        build.reshaped(build.add(operation, [x], **own), call.spec.shape, call.output)
+
+
+def _in_dtype(build: Build, call: Call) -> str:
+    """The input, in the element type that the call asks to compute in."""
+    x, dtype = call.operand("input"), call.arguments.get("dtype")
+    return x if dtype is None or dtype == build.spec(x).dtype else build.add("to", [x], dtype=dtype)
+
+
+_REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "logsumexp", "max", "min")
+
+
+@aten(*_REDUCTIONS, "sum.dim_IntList", "mean.dim", "prod.dim_int", "any.dim", "any.dims", "all.dim", "all.dims")
+def _aten_reduction(build: Build, call: Call) -> None:
+    """Over all axes where none is named."""
+    operation = {"max": "amax", "min": "amin"}.get(call.operator, call.operator)
+    _reduce(build, call, operation, _in_dtype(build, call))
+
+
+@aten("max.dim", "min.dim")
+def _aten_extreme(build: Build, call: Call) -> None:
+    """Values, and the first position of each."""
+    name = ("amax", "argmax") if call.operator == "max" else ("amin", "argmin")
+    _reduce(build, call, name[call.result], call.operand("input"))
+
+
+@aten("var.correction", "std.correction", "var_mean.correction")
+def _aten_variance(build: Build, call: Call) -> None:
+    x = call.operand("input")
+    if call.result:
+        _reduce(build, call, "mean", x)
+        return
+    correction = call.arguments.get("correction")
+    own = {"correction": 1 if correction is None else correction, "root": call.operator == "std"}
+    _reduce(build, call, "var", x, **own)
+
+
+@aten("linalg_vector_norm", "norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
+def _aten_norm(build: Build, call: Call) -> None:
+    order = call.arguments.get("ord", call.arguments.get("p"))
+    _reduce(build, call, "norm", _in_dtype(build, call), p=2.0 if order is None else float(order))
 
 
 def _first(call: Call, what: str) -> None:
@@ -116,19 +231,52 @@ def _first(call: Call, what: str) -> None:
         raise Left(f"it gives {what}")
 
 
+@aten("cumsum", "cumprod", "cummax", "cummin")
+def _aten_scan(build: Build, call: Call) -> None:
+    _first(call, "positions")
+    build.add(call.operator, [_in_dtype(build, call)], call.output, dim=call["dim"])
+
+
+def _statistics(build: Build, call: Call, x: str, dims: tuple[int, ...], eps: float) -> None:
+    """What norms give beside their result: the mean along ``dims``, and one over the root of the variance."""
+    if call.result == 1:
+        mean = build.add("mean", [x], dim=dims, keepdim=True)
+        build.reshaped(mean, call.spec.shape, call.output)
+        return
+    var = build.add("var", [x], dim=dims, correction=0, keepdim=True)
+    small = build.add("add", [var, build.constant(np.asarray(eps))])
+    build.reshaped(build.add("rsqrt", [small]), call.spec.shape, call.output)
+
+
 @aten("native_layer_norm")
 def _aten_layer_norm(build: Build, call: Call) -> None:
-    _first(call, "means and deviations")
     operands = [call.operand(n) for n in ("input", "weight", "bias")]
+    shape, rank = tuple(call["normalized_shape"]), len(build.shape(operands[0]))
+    if call.result:
+        _statistics(build, call, operands[0], tuple(range(rank - len(shape), rank)), call["eps"])
+    else:
+        build.add("layer_norm", operands, call.output, normalized_shape=shape, eps=call["eps"])
+
+
+@aten("_fused_rms_norm")
+def _aten_rms_norm(build: Build, call: Call) -> None:
+    _first(call, "roots for the backward pass")
+    eps = call["eps"]
+    if eps is None:
+        raise Left("its eps is PyTorch's to choose")
+    operands = [call.operand(n) for n in ("input", "weight")]
     shape = tuple(call["normalized_shape"])
-    build.add("layer_norm", operands, call.output, normalized_shape=shape, eps=call["eps"])
+    build.add("rms_norm", operands, call.output, normalized_shape=shape, eps=eps)
 
 
 @aten("native_group_norm")
 def _aten_group_norm(build: Build, call: Call) -> None:
-    _first(call, "means and deviations")
     operands = [call.operand(n) for n in ("input", "weight", "bias")]
-    build.add("group_norm", operands, call.output, num_groups=call["group"], eps=call["eps"])
+    if call.result:
+        rows = (call["N"], call["group"], call["C"] // call["group"] * call["HxW"])
+        _statistics(build, call, build.reshaped(operands[0], rows), (2,), call["eps"])
+    else:
+        build.add("group_norm", operands, call.output, num_groups=call["group"], eps=call["eps"])
 
 
 @aten("_native_batch_norm_legit_no_training")
@@ -136,6 +284,24 @@ def _aten_batch_norm(build: Build, call: Call) -> None:
     _first(call, "statistics")
     operands = [call.operand(n) for n in ("input", "running_mean", "running_var", "weight", "bias")]
     build.add("batch_norm", operands, call.output, eps=call["eps"])
+
+
+@aten("_native_batch_norm_legit.no_stats", "_native_batch_norm_legit_functional", "_native_batch_norm_legit")
+def _aten_batch_norm_training(build: Build, call: Call) -> None:
+    """By the call's own statistics; of one image these are those of each channel, as instance norms have them."""
+    x, weight, bias = (call.operand(n) for n in ("input", "weight", "bias"))
+    shape = build.shape(x)
+    if not call["training"]:
+        raise Left("it does not train")
+    dims = (0, *range(2, len(shape)))
+    if call.result in (1, 2):
+        _statistics(build, call, x, dims, call["eps"])
+    elif call.result > 2:
+        raise Left("it gives running statistics")
+    elif shape[0] == 1 and len(shape) > 2:
+        build.add("group_norm", [x, weight, bias], call.output, num_groups=shape[1], eps=call["eps"])
+    else:
+        build.add("mean_var_norm", [x, weight, bias], call.output, dim=dims, eps=call["eps"])
 
 
 # --------------------------------------------------------------------------- ONNX
@@ -148,24 +314,62 @@ def _onnx_global_pool(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     build.add(operation, node.input, node.output[0], dim=dims, keepdim=True)
 
 
-@onnx("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
+_ONNX_REDUCTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ReduceMean": ("mean", {}), "ReduceSum": ("sum", {}), "ReduceMax": ("amax", {}), "ReduceMin": ("amin", {}),
+    "ReduceProd": ("prod", {}), "ReduceLogSumExp": ("logsumexp", {}), "ReduceL1": ("norm", {"p": 1.0}),
+    "ReduceL2": ("norm", {"p": 2.0}), "ReduceSumSquare": ("sum", {}), "ReduceLogSum": ("sum", {}),
+}  # fmt: skip
+
+
+@onnx(*_ONNX_REDUCTIONS)
 def _onnx_reduce(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     axes = axes_of(build, node, a) or ()
-    if not axes and a.get("noop_with_empty_axes"):
-        build.same(node.input[0], node.output[0])
-        return
+    operation, own = _ONNX_REDUCTIONS[node.op_type]
     x = node.input[0]
+    if not axes and a.get("noop_with_empty_axes"):
+        if node.op_type in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"):
+            raise Left("it reduces no axis")
+        build.same(x, node.output[0])
+        return
+    if build.spec(x).dtype not in FLOATS or build.spec(x).dtype in NARROW:
+        raise Left(f"its input is {build.spec(x).dtype}")
+    if node.op_type == "ReduceSumSquare":
+        x = build.add("square", [x])
+    dims = axes or tuple(range(len(build.shape(x))))
+    logarithm = node.op_type == "ReduceLogSum"
+    made = build.add(
+        operation, [x], None if logarithm else node.output[0], dim=dims, keepdim=bool(a.get("keepdims", 1)), **own
+    )
+    if logarithm:
+        build.add("log", [made], node.output[0])
+
+
+@onnx("ArgMax", "ArgMin")
+def _onnx_position(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    if a.get("select_last_index"):
+        raise Left("it takes the last of equals")
+    operation = node.op_type.lower()
+    build.add(operation, node.input, node.output[0], dim=(a.get("axis", 0),), keepdim=bool(a.get("keepdims", 1)))
+
+
+@onnx("CumSum")
+def _onnx_cumsum(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    """``reverse`` sums from the end; ``exclusive`` leaves the element itself out: what is before it."""
+    x, rank = node.input[0], len(build.shape(node.input[0]))
+    dim = int(build.known(node.input[1]).item()) % rank
     if build.spec(x).dtype not in ("float32", "float64"):
         raise Left(f"its input is {build.spec(x).dtype}")
-    operation = {
-        "ReduceMean": "mean",
-        "ReduceSum": "sum",
-        "ReduceMax": "amax",
-        "ReduceMin": "amin",
-        "ReduceProd": "prod",
-    }
-    dims = axes or tuple(range(len(build.shape(x))))
-    build.add(operation[node.op_type], [x], node.output[0], dim=dims, keepdim=bool(a.get("keepdims", 1)))
+    size = build.shape(x)[dim]
+    if a.get("exclusive"):
+        around = [0, 0] * (rank - 1 - dim) + ([-1, 1] if a.get("reverse") else [1, -1])
+        if size == 1:
+            raise Left("nothing is before the only element")
+        x = build.add("pad", [x], pad=tuple(around), value=0.0)
+    if not a.get("reverse"):
+        build.add("cumsum", [x], node.output[0], dim=dim)
+        return
+    turned = build.add("cumsum", [build.add("flip", [x], dims=(dim,))], dim=dim)
+    build.add("flip", [turned], node.output[0], dims=(dim,))
 
 
 @onnx("Softmax", "LogSoftmax")

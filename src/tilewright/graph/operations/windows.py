@@ -15,35 +15,43 @@ for _rank, _largest, _mean in (
 ):  # fmt: skip
     register(f"max_pool{_rank}d", "window", _largest)
     register(f"avg_pool{_rank}d", "window", _mean)
+register("max_pool_positions", "window", nn.max_pool_positions)
+register("adaptive_avg_pool", "window", nn.adaptive_avg_pool)
+register("adaptive_max_pool", "window", nn.adaptive_max_pool)
 
 
-@aten("max_pool2d_with_indices", "max_pool3d_with_indices")
-def _max_pool(build: Build, call: Call) -> None:
+@aten("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _pooled(build: Build, call: Call) -> None:
+    x = call.operand("input")
+    shape = build.shape(x)
+    spatial = int(call.operator[len("max_pool")])
+    largest = call.operator.startswith("max")
+    operation = f"{'max' if largest else 'avg'}_pool{spatial}d" if not call.result else "max_pool_positions"
+    own: dict[str, Any] = {k: _numbers(v) for k, v in call.arguments.items() if k != "input" and v is not None}
+    if len(shape) == spatial + 2:
+        build.add(operation, [x], call.output, **own)
+    else:  # one image
+        made = build.add(operation, [build.reshaped(x, (1, *shape))], **own)
+        build.reshaped(made, call.spec.shape, call.output)
+
+
+def _numbers(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+@aten("adaptive_avg_pool1d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+@aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive(build: Build, call: Call) -> None:
     if call.result:
         raise Left("it gives positions")
-    _pooled(build, call, "max_pool", "dilation")
-
-
-@aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
-def _avg_pool(build: Build, call: Call) -> None:
-    if call.arguments.get("divisor_override") is not None:
-        raise Left("its divisor is given")
-    _pooled(build, call, "avg_pool", "count_include_pad")
-
-
-def _pooled(build: Build, call: Call, operation: str, more: str) -> None:
-    x = call.operand("input")
-    rank = len(call["kernel_size"])
+    x, size = call.operand("input"), tuple(call["output_size"])
+    operation = "adaptive_max_pool" if "max" in call.operator else "adaptive_avg_pool"
     shape = build.shape(x)
-    if call["ceil_mode"]:
-        raise Left("ceil_mode")
-    given = {k: call[k] for k in ("kernel_size", "stride", "padding", more) if k in call.arguments}
-    own: dict[str, Any] = {k: tuple(v) if isinstance(v, list | tuple) else v for k, v in given.items()}
-    if len(shape) == rank + 2:
-        build.add(f"{operation}{rank}d", [x], call.output, **own)
-        return
-    made = build.add(f"{operation}{rank}d", [build.reshaped(x, (1, *shape))], **own)
-    build.reshaped(made, call.spec.shape, call.output)
+    if len(shape) == len(size) + 2:
+        build.add(operation, [x], call.output, output_size=size)
+    else:
+        made = build.add(operation, [build.reshaped(x, (1, *shape))], output_size=size)
+        build.reshaped(made, call.spec.shape, call.output)
 
 
 @onnx("MaxPool", "AveragePool")

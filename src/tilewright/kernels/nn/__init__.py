@@ -33,6 +33,7 @@ from tilewright.kernels.nn.conv import conv2d as conv2d
 from tilewright.kernels.nn.conv import conv3d as conv3d
 from tilewright.kernels.nn.conv_transpose import conv_transpose1d as conv_transpose1d
 from tilewright.kernels.nn.conv_transpose import conv_transpose2d as conv_transpose2d
+from tilewright.kernels.nn.conv_transpose import conv_transpose3d as conv_transpose3d
 from tilewright.kernels.nn.einsum import einsum as einsum
 from tilewright.kernels.nn.element import cast as cast
 from tilewright.kernels.nn.elementwise import add as add
@@ -56,12 +57,15 @@ from tilewright.kernels.nn.norm_inference import batch_norm as batch_norm
 from tilewright.kernels.nn.normalize import group_norm as group_norm
 from tilewright.kernels.nn.normalize import layer_norm as layer_norm
 from tilewright.kernels.nn.normalize import rms_norm as rms_norm
+from tilewright.kernels.nn.pool import adaptive_avg_pool as adaptive_avg_pool
+from tilewright.kernels.nn.pool import adaptive_max_pool as adaptive_max_pool
 from tilewright.kernels.nn.pool import avg_pool1d as avg_pool1d
 from tilewright.kernels.nn.pool import avg_pool2d as avg_pool2d
 from tilewright.kernels.nn.pool import avg_pool3d as avg_pool3d
 from tilewright.kernels.nn.pool import max_pool1d as max_pool1d
 from tilewright.kernels.nn.pool import max_pool2d as max_pool2d
 from tilewright.kernels.nn.pool import max_pool3d as max_pool3d
+from tilewright.kernels.nn.pool import max_pool_positions as max_pool_positions
 from tilewright.kernels.nn.quantize import dequant_matmul as dequant_matmul
 from tilewright.kernels.nn.quantize import quantized_matmul as quantized_matmul
 from tilewright.kernels.nn.quantize import requantize as requantize
@@ -70,6 +74,7 @@ from tilewright.kernels.nn.reduce import amax as amax
 from tilewright.kernels.nn.reduce import amin as amin
 from tilewright.kernels.nn.reduce import argmax as argmax
 from tilewright.kernels.nn.reduce import argmin as argmin
+from tilewright.kernels.nn.reduce import cumprod as cumprod
 from tilewright.kernels.nn.reduce import cumsum as cumsum
 from tilewright.kernels.nn.reduce import logsumexp as logsumexp
 from tilewright.kernels.nn.reduce import mean as mean

@@ -58,6 +58,27 @@ def conv_transpose2d(
     )
 
 
+def conv_transpose3d(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None = None,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    output_padding: te.Ints = 0,
+    groups: int = 1,
+    dilation: te.Ints = 1,
+    *,
+    layout: str = "NCDHW",
+) -> te.TensorRef:
+    """``input`` (n, ci, d, h, w), ``weight`` (ci, co/groups, kd, kh, kw), ``bias`` (co,): (n, co, do, ho, wo).
+
+    With channels last: (n, d, h, w, ci), (kd, kh, kw, ci, co/groups), giving (n, do, ho, wo, co).
+    """
+    return _conv_transpose(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation, layout
+    )
+
+
 @dataclass(frozen=True)
 class _Axis:
     """One spatial axis: sizes, and which taps of the kernel meet which rows of the input."""

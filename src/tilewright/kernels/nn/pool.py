@@ -1,20 +1,22 @@
 """Pooling: the maximum or the mean of every window, channel by channel.
 
 Arguments and shapes are those of ``torch.nn.functional``: (n, c, *spatial) or, with channels last, (n, *spatial, c).
-An empty ``stride`` is ``kernel_size``. Windows that do not fit whole are left out (PyTorch's ``ceil_mode=False``).
+An empty ``stride`` is ``kernel_size``. Windows that do not fit whole are left out, or with ``ceil_mode``
+kept where they begin inside of the input or its padding in front.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.element import value
-from tilewright.kernels.nn.sizes import Layout, check_rank, inside, per_axis, windows
+from tilewright.kernels.nn.sizes import Layout, both, check_rank, inside, per_axis, windows
 from tilewright.kernels.parameters import numbers
 
 
@@ -31,39 +33,86 @@ class _Windows:
     dilation: tuple[int, ...]
     shape: tuple[int, ...]
 
+    @property
+    def overhang(self) -> tuple[bool, ...]:
+        """Whether windows reach past the padding behind the input, axis by axis."""
+        axes = zip(
+            self.lay.split(self.shape)[2],
+            self.sizes,
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+            strict=True,
+        )
+        return tuple((o - 1) * s + d * (k - 1) + 1 > n + 2 * p for o, n, k, s, p, d in axes)
+
+    @property
+    def guarded(self) -> tuple[int, ...]:
+        """Not zero for the axes along which a window may see something outside of the input."""
+        return tuple(max(p, o) for p, o in zip(self.padding, self.overhang, strict=True))
+
+    def tap(self, index: Sequence[te.Expr], taps: Sequence[te.Expr], outside: float) -> te.Expr:
+        """The element that a window sees at ``taps``."""
+        b, c, place = self.lay.split(tuple(index))
+        parts = zip(place, self.stride, taps, self.dilation, self.padding, strict=True)
+        at = [i * s + r * d - p for i, s, r, d, p in parts]
+        x = value(self.input[self.lay.join(b, c, at)])
+        guard = inside(at, self.sizes, self.guarded)
+        return x if guard is None else te.select(guard, x, outside)
+
     def reduced(self, reduce: Callable[..., te.Reduction], outside: float) -> te.TensorRef:
         """``reduce`` over every window; what is read outside of the input is ``outside``."""
 
-        def point(*index: te.Expr) -> te.Reduction:
-            b, c, place = self.lay.split(index)
+        return te.compute(self.shape, lambda *index: reduce(self.kernel, lambda *taps: self.tap(index, taps, outside)))
 
-            def tap(*taps: te.Expr) -> te.Expr:
-                parts = zip(place, self.stride, taps, self.dilation, self.padding, strict=True)
-                at = [i * s + r * d - p for i, s, r, d, p in parts]
-                x = value(self.input[self.lay.join(b, c, at)])
-                guard = inside(at, self.sizes, self.padding)
-                return x if guard is None else te.select(guard, x, outside)
+    def mean(self, count_include_pad: bool, divisor: int | None = None) -> te.TensorRef:
+        """The mean of every window, of its elements inside of the input unless the padding counts.
 
-            return reduce(self.kernel, tap)
-
-        return te.compute(self.shape, point)
-
-    def mean(self, count_include_pad: bool) -> te.TensorRef:
-        """The mean of every window, of its elements inside of the input unless the padding counts."""
+        ``divisor``: what sums are divided by instead.
+        """
         total = self.reduced(te.sum, 0.0)
-        if count_include_pad or not any(self.padding):
-            share = 1.0 / math.prod(self.kernel)
+        same = (count_include_pad or not any(self.padding)) and not any(self.overhang)
+        if same or divisor is not None:
+            share = 1.0 / (math.prod(self.kernel) if divisor is None else divisor)
             return te.compute(self.shape, lambda *i: total[i] * share)
+        counted = self.padding if count_include_pad else (0,) * len(self.padding)
 
         def point(*index: te.Expr) -> te.Expr:
             out = total[index]
             place = self.lay.split(index)[2]
-            for i, size, k, s, p in zip(place, self.sizes, self.kernel, self.stride, self.padding, strict=True):
-                first, end = te.maximum(i * s - p, 0), te.minimum(i * s - p + k, size)
+            axes = zip(place, self.sizes, self.kernel, self.stride, self.padding, counted, strict=True)
+            for i, size, k, s, p, c in axes:
+                first, end = te.maximum(i * s - p, -c), te.minimum(i * s - p + k, size + c)
                 out = out / te.cast(end - first, out.dtype)
             return out
 
         return te.compute(self.shape, point)
+
+    def largest_at(self) -> te.TensorRef:
+        """The position (int64) of every window's largest value among the spatial elements of its channel."""
+        inner = [math.prod(self.kernel[d + 1 :]) for d in range(len(self.kernel))]
+
+        def taps(r: te.Expr) -> list[te.Expr]:
+            return [r // n if d == 0 else r // n % k for d, (n, k) in enumerate(zip(inner, self.kernel, strict=True))]
+
+        chosen = te.compute(
+            self.shape,
+            lambda *i: te.argmax(math.prod(self.kernel), lambda r: self.tap(i, taps(r), -math.inf)),
+        )
+
+        def flat(*index: te.Expr) -> te.Expr:
+            out: te.Expr | None = None
+            place = self.lay.split(index)[2]
+            for i, r, n, s, p, d in zip(
+                place, taps(chosen[index]), self.sizes, self.stride, self.padding, self.dilation, strict=True
+            ):
+                at = te.cast(i * s - p, "int64") + r * d
+                out = at if out is None else out * n + at
+            assert out is not None
+            return out
+
+        return te.compute(self.shape, flat)
 
 
 def _windows(
@@ -75,6 +124,7 @@ def _windows(
     padding: te.Ints,
     dilation: te.Ints,
     layout: str,
+    ceil_mode: bool,
 ) -> _Windows:
     lay = Layout.parse(op, layout, spatial)
     check_rank(op, "input", input.shape, spatial + 2)
@@ -91,7 +141,7 @@ def _windows(
                 f"{op}: padding={p} is more than half of a window of {d * (k - 1) + 1}",
                 "A window would see padding only; padding is at most half of dilation*(kernel_size - 1) + 1",
             )
-    out = windows(op, sizes, kernel, steps, pads, gaps)
+    out = windows(op, sizes, kernel, steps, pads, gaps, ceil_mode)
     return _Windows(input, lay, sizes, kernel, steps, pads, gaps, lay.join(n, c, out))
 
 
@@ -101,11 +151,13 @@ def max_pool1d(
     stride: te.Ints = (),
     padding: te.Ints = 0,
     dilation: te.Ints = 1,
+    ceil_mode: bool = False,
     *,
     layout: str = "NCW",
 ) -> te.TensorRef:
     """Largest value of every window of (n, c, w); NaN wins."""
-    return _windows("max_pool1d", 1, input, kernel_size, stride, padding, dilation, layout).reduced(te.max, -math.inf)
+    seen = _windows("max_pool1d", 1, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
+    return seen.reduced(te.max, -math.inf)
 
 
 def max_pool2d(
@@ -114,11 +166,13 @@ def max_pool2d(
     stride: te.Ints = (),
     padding: te.Ints = 0,
     dilation: te.Ints = 1,
+    ceil_mode: bool = False,
     *,
     layout: str = "NCHW",
 ) -> te.TensorRef:
     """Largest value of every window of (n, c, h, w); NaN wins."""
-    return _windows("max_pool2d", 2, input, kernel_size, stride, padding, dilation, layout).reduced(te.max, -math.inf)
+    seen = _windows("max_pool2d", 2, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
+    return seen.reduced(te.max, -math.inf)
 
 
 def max_pool3d(
@@ -127,11 +181,13 @@ def max_pool3d(
     stride: te.Ints = (),
     padding: te.Ints = 0,
     dilation: te.Ints = 1,
+    ceil_mode: bool = False,
     *,
     layout: str = "NCDHW",
 ) -> te.TensorRef:
     """Largest value of every window of (n, c, d, h, w); NaN wins."""
-    return _windows("max_pool3d", 3, input, kernel_size, stride, padding, dilation, layout).reduced(te.max, -math.inf)
+    seen = _windows("max_pool3d", 3, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
+    return seen.reduced(te.max, -math.inf)
 
 
 def avg_pool1d(
@@ -140,11 +196,14 @@ def avg_pool1d(
     stride: te.Ints = (),
     padding: te.Ints = 0,
     count_include_pad: bool = True,
+    ceil_mode: bool = False,
+    divisor_override: int | None = None,
     *,
     layout: str = "NCW",
 ) -> te.TensorRef:
     """Mean of every window of (n, c, w); zeros of the padding count unless ``count_include_pad`` is false."""
-    return _windows("avg_pool1d", 1, input, kernel_size, stride, padding, 1, layout).mean(count_include_pad)
+    seen = _windows("avg_pool1d", 1, input, kernel_size, stride, padding, 1, layout, ceil_mode)
+    return seen.mean(count_include_pad, divisor_override)
 
 
 def avg_pool2d(
@@ -153,11 +212,14 @@ def avg_pool2d(
     stride: te.Ints = (),
     padding: te.Ints = 0,
     count_include_pad: bool = True,
+    ceil_mode: bool = False,
+    divisor_override: int | None = None,
     *,
     layout: str = "NCHW",
 ) -> te.TensorRef:
     """Mean of every window of (n, c, h, w); zeros of the padding count unless ``count_include_pad`` is false."""
-    return _windows("avg_pool2d", 2, input, kernel_size, stride, padding, 1, layout).mean(count_include_pad)
+    seen = _windows("avg_pool2d", 2, input, kernel_size, stride, padding, 1, layout, ceil_mode)
+    return seen.mean(count_include_pad, divisor_override)
 
 
 def avg_pool3d(
@@ -166,8 +228,88 @@ def avg_pool3d(
     stride: te.Ints = (),
     padding: te.Ints = 0,
     count_include_pad: bool = True,
+    ceil_mode: bool = False,
+    divisor_override: int | None = None,
     *,
     layout: str = "NCDHW",
 ) -> te.TensorRef:
     """Mean of every window of (n, c, d, h, w); zeros of the padding count unless ``count_include_pad`` is false."""
-    return _windows("avg_pool3d", 3, input, kernel_size, stride, padding, 1, layout).mean(count_include_pad)
+    seen = _windows("avg_pool3d", 3, input, kernel_size, stride, padding, 1, layout, ceil_mode)
+    return seen.mean(count_include_pad, divisor_override)
+
+
+def max_pool_positions(
+    input: te.TensorRef,
+    kernel_size: te.Ints,
+    stride: te.Ints = (),
+    padding: te.Ints = 0,
+    dilation: te.Ints = 1,
+    ceil_mode: bool = False,
+) -> te.TensorRef:
+    """Where the largest value of every window of (n, c, *spatial) stands: int64, counted over its channel's elements.
+
+    Of equals the first.
+    """
+    spatial = len(input.shape) - 2
+    layout = ("NCW", "NCHW", "NCDHW")[max(0, spatial - 1)]
+    seen = _windows("max_pool", spatial, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
+    return seen.largest_at()
+
+
+def _adaptive(
+    op: str, input: te.TensorRef, output_size: te.Ints, reduce: Callable[..., te.Reduction], outside: float
+) -> tuple[te.TensorRef, Callable[..., Any]]:
+    """``reduce`` over windows that part each spatial axis as evenly as they can, and the number of their elements."""
+    spatial = len(input.shape) - 2
+    sizes = input.shape[2:]
+    out = per_axis(op, "output_size", output_size, spatial, 1)
+    if input.dtype not in FLOATS:
+        raise UsageError(f"{op}: input is {input.dtype}", f"Pooling takes {', '.join(FLOATS)}")
+    axes = list(zip(sizes, out, strict=True))
+    kernel = tuple(n // o if n % o == 0 else max(-(-(i + 1) * n // o) - i * n // o for i in range(o)) for n, o in axes)
+
+    def first(i: te.Expr, n: int, o: int) -> te.Expr:
+        return i * (n // o) if n % o == 0 else i * n // o
+
+    def count(i: te.Expr, n: int, o: int) -> te.Expr | int:
+        return n // o if n % o == 0 else ((i + 1) * n + (o - 1)) // o - first(i, n, o)
+
+    def point(*i: te.Expr) -> te.Reduction:
+        place = i[2:]
+
+        def tap(*taps: te.Expr) -> te.Expr:
+            guard: te.Expr | None = None
+            for p, r, (n, o) in zip(place, taps, axes, strict=True):
+                if n % o:
+                    guard = both(guard, r < count(p, n, o))
+            x = value(input[(*i[:2], *(first(p, n, o) + r for p, r, (n, o) in zip(place, taps, axes, strict=True)))])
+            return x if guard is None else te.select(guard, x, outside)
+
+        return reduce(kernel, tap)
+
+    def elements(*i: te.Expr) -> Any:
+        total: Any = 1
+        for p, (n, o) in zip(i[2:], axes, strict=True):
+            total = count(p, n, o) * total
+        return total
+
+    return te.compute((*input.shape[:2], *out), point), elements
+
+
+def adaptive_avg_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef:
+    """Means over (n, c, *spatial) in ``output_size`` windows along each spatial axis.
+
+    Window ``i`` of an axis of ``n`` begins at ``floor(i*n/size)`` and ends before ``ceil((i + 1)*n/size)``.
+    """
+    total, elements = _adaptive("adaptive_avg_pool", input, output_size, te.sum, 0.0)
+
+    def mean(*i: te.Expr) -> te.Expr:
+        count: Any = elements(*i)
+        return total[i] * (1.0 / count) if isinstance(count, int) else total[i] / te.cast(count, total.dtype)
+
+    return te.compute(total.shape, mean)
+
+
+def adaptive_max_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef:
+    """Largest values in the windows of :func:`adaptive_avg_pool`; NaN wins."""
+    return _adaptive("adaptive_max_pool", input, output_size, te.max, -math.inf)[0]

@@ -168,5 +168,25 @@ def norm(input: te.TensorRef, ord: NormOrder = "2", dim: te.Ints = (), keepdim: 
 
 def cumsum(input: te.TensorRef, dim: int) -> te.TensorRef:
     """Cumulative sum along an axis: each element with all before it; of whole numbers in int64."""
-    d = one_dim("cumsum", dim, len(input.shape))
-    return te.compute(input.shape, lambda *i: te.scan("sum", i[d], _wide(input[i])))
+    return _running("cumsum", "sum", input, dim)
+
+
+def cumprod(input: te.TensorRef, dim: int) -> te.TensorRef:
+    """Cumulative product along an axis; of whole numbers in int64."""
+    return _running("cumprod", "prod", input, dim)
+
+
+def cummax(input: te.TensorRef, dim: int) -> te.TensorRef:
+    """The largest value so far along an axis; NaN wins."""
+    return _running("cummax", "max", input, dim)
+
+
+def cummin(input: te.TensorRef, dim: int) -> te.TensorRef:
+    """The smallest value so far along an axis; NaN wins."""
+    return _running("cummin", "min", input, dim)
+
+
+def _running(op: str, monoid: str, input: te.TensorRef, dim: int) -> te.TensorRef:
+    d = one_dim(op, dim, len(input.shape))
+    element = value if monoid in ("max", "min") else _wide
+    return te.compute(input.shape, lambda *i: te.scan(monoid, i[d], element(input[i])))

@@ -87,8 +87,11 @@ def windows(
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
+    ceil_mode: bool = False,
 ) -> tuple[int, ...]:
     """How many windows fit along each axis: ``(size + 2*padding - dilation*(kernel - 1) - 1) // stride + 1``.
+
+    ``ceil_mode``: windows that fit in part count where they begin inside of the input or the padding in front.
 
     Raises ``UsageError`` where none does.
     """
@@ -101,7 +104,8 @@ def windows(
                 f"with padding={p} on each side",
                 "dilation*(kernel - 1) + 1 is at most size + 2*padding on each axis",
             )
-        out.append((size + 2 * p - reach) // s + 1)
+        count = (size + 2 * p - reach) // s + 1
+        out.append(count + (ceil_mode and (size + 2 * p - reach) % s > 0 and count * s < size + p))
     return tuple(out)
 
 
