@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import attention_programs
+import complex_programs
 import convolution_programs
 import cuda_attention_programs
 import grouped_programs
@@ -29,6 +30,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "language": programs.PROGRAMS,
     "contraction": contractions.CONTRACTIONS,
     "convolution": convolution_programs.FORMS,
+    "complex": complex_programs.PROGRAMS,
     "attention": attention_programs.PROGRAMS,
     "half attention": cuda_attention_programs.HALVES,
     "window": stencil_programs.PROGRAMS,

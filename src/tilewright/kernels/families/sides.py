@@ -91,8 +91,12 @@ def split(
             b_axes |= axes
         else:
             a_axes |= axes
-    sides = Sides(a_axes, b_axes, mark, outputs, dtypes, reads)
+    # What is no index of a read, but chooses among reads, is on the side that it chooses for.
+    conditions = [x.args[0] for x in body.walk() if x.op == "select" and not x.args[0].loads()]
+    choosing = frozenset(a for x in conditions for a in x.axes()) & outputs - a_axes - b_axes
+    sides = Sides(a_axes | choosing, b_axes | choosing, mark, outputs, dtypes, reads)
     sides.function = sides.body(body)
     if sides.a is None or sides.b is None:
         raise NoMatch
+    sides.a_axes, sides.b_axes = sides.a.axes() & outputs, sides.b.axes() & outputs
     return sides

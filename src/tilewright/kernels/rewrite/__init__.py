@@ -2,8 +2,9 @@
 
 ``inlined`` computes maps in front of a reduction where they are read; ``split`` turns axes that a program takes
 apart by ``//`` and ``%`` into axes of their own; ``squeezed`` drops axes of extent 1; ``simplified`` shortens index
-arithmetic and conditions; ``unrolled`` writes out reductions over a short innermost axis. All compute the same elements
-in the same memory; shapes of stages may change.
+arithmetic and conditions; ``unrolled`` writes out reductions over a short innermost axis; ``one_product`` makes a sum
+of several products, as of complex numbers, a sum of one over one more axis. All compute the same elements in the same
+memory; shapes of stages may change.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.rewrite.components import one_product
 from tilewright.kernels.rewrite.inline import inlined
 from tilewright.kernels.rewrite.simplify import simplified
 from tilewright.kernels.rewrite.split import split
 from tilewright.kernels.rewrite.squeeze import squeezed
 from tilewright.kernels.rewrite.unroll import unrolled
 
-__all__ = ["inlined", "normal_forms", "simplified", "split", "squeezed", "unrolled"]
+__all__ = ["inlined", "normal_forms", "one_product", "simplified", "split", "squeezed", "unrolled"]
 
 
 @lru_cache(maxsize=256)
 def _forms(text: str) -> tuple[Program, ...]:
     plain = squeezed(inlined(Program.loads(text)))
     taken_apart = split(plain)
-    return (plain,) if taken_apart is plain else (taken_apart, plain)
+    forms = (plain,) if taken_apart is plain else (taken_apart, plain)
+    products = ((f, one_product(f)) for f in forms)
+    return (*(p for f, p in products if p is not f), *forms)
 
 
 def normal_forms(program: Program) -> tuple[Program, ...]:

@@ -1,0 +1,171 @@
+"""Sums of several products, as sums of one product over one more axis: products of complex numbers, of quaternions.
+
+``x[i, r, 0] * y[r, j, 0] - x[i, r, 1] * y[r, j, 1]`` is the sum over ``s`` of ``x[i, r, s]`` times ``y[r, j, 0]`` or
+``-y[r, j, 1]``. Where an output axis chooses among such sums (``c``, the component of the result), one side is the same
+for every choice, and the other one depends on ``s`` and ``c``. Nothing is multiplied that was not before.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
+
+from tilewright.extent import Extent
+from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, axis, const, same, select
+from tilewright.kernels.expression.factors import factors
+from tilewright.kernels.expression.linear import flat_step, linearise
+from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.rewrite.simplify import simplified
+
+MOST = 8
+"""Sums to choose among, and products of one sum, at most: those of octonions."""
+
+
+def one_product(program: Program) -> Program:
+    """The program with a reduction of one product of two sides, over a further reduce axis, in place of its first one.
+
+    The same object where that sums no products, or one already.
+    """
+    stage = program.stages[0]
+    if stage.monoid is None or stage.monoid.name != "sum" or not stage.reduce or stage.body[0].dtype not in FLOATS:
+        return program
+    wide = [a for a, n in zip(stage.axes, stage.extents, strict=True) if n > 1]
+    choosing = _choosing(stage)
+    for c in (*(a for a in reversed(wide) if a in choosing), None):
+        sums = _sums(stage, c)
+        for mark in reversed([a for a in wide if a != c] if sums else []):
+            # Vectors lie along the innermost axis: what that chooses is best of the side read along the next one.
+            for beside in (c == wide[-1], c != wide[-1]):
+                made = _restated(program, sums, c, mark, beside)
+                if made is not None:
+                    return replace(program, stages=(made, *program.stages[1:]))
+    return program
+
+
+def _choosing(s: Stage) -> set[str]:
+    """The short output axes that a body's values depend on other than by what they read, and windows by their edges."""
+    values = [x.args[0] for x in s.body[0].walk() if x.op == "select" or (x.op == "cast" and x.dtype in FLOATS)]
+    free = (x.axes() for x in values if not x.loads() and not x.axes() & set(s.reduce_axes))
+    return {a for axes in free for a in axes if s.ranges[a] <= MOST and not isinstance(s.ranges[a], Extent)}
+
+
+Sum = list[tuple[float, list[Expr]]]
+"""Products to add up, each as a constant and the other factors."""
+
+
+def _sums(s: Stage, c: str | None) -> list[Sum]:
+    """The sum at each point of axis ``c``, if any; nothing where that is one product as it stands."""
+    found = []
+    for k in range(s.ranges[c] if c is not None else 1):
+        body = s.body[0] if c is None else s.body[0].substitute({c: const(k, INDEX)})
+        found.append(list(_terms(simplified(body, s.ranges).map(_folded), 1.0)))
+    return found if len(found[0]) <= MOST and (c is not None or len(found[0]) > 1) else []
+
+
+def _terms(e: Expr, by: float) -> Iterator[tuple[float, list[Expr]]]:
+    """The products that ``by`` times a value is a sum of."""
+    if e.op in ("add", "sub"):
+        yield from _terms(e.args[0], by)
+        yield from _terms(e.args[1], -by if e.op == "sub" else by)
+        return
+    values = list[Expr]()
+    for f in factors(e):
+        while f.op == "neg":
+            by, f = -by, f.args[0]
+        if f.op == "const" and isinstance(f.value, float):
+            by *= f.value
+        else:
+            values += factors(f)
+    if len(values) == 1 and values[0].op in ("add", "sub"):
+        yield from _terms(values[0], by)
+    else:
+        yield by, values
+
+
+_FOLDS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+
+
+def _folded(e: Expr) -> Expr | None:
+    """A real constant where one is computed from constants: signs that a program computes."""
+    values = [x.value for x in e.args if x.op == "const" and isinstance(x.value, (int, float))]
+    if e.dtype not in FLOATS or not e.args or len(values) < len(e.args):
+        return None
+    if e.op == "cast":
+        return const(values[0], e.dtype)
+    return const(_FOLDS[e.op](*values), e.dtype) if e.op in _FOLDS else None
+
+
+def _restated(program: Program, sums: Sequence[Sum], c: str | None, mark: str, beside: bool) -> Stage | None:
+    """The first stage with one side that is common to all sums, and one that axis ``c`` chooses.
+
+    ``mark``: an axis that one side alone reads; ``beside``: that is the side that is chosen.
+    """
+    s = program.stages[0]
+    numbers, common, chosen = ValueNumbers(), dict[int, Expr](), list[dict[int, Expr]]()
+    for terms in sums:
+        row: dict[int, Expr] = {}
+        for by, values in terms:
+            one, other = ([f for f in values if (mark in f.axes()) == own] for own in (not beside, beside))
+            if not any(f.loads() for f in one) or not any(f.loads() for f in other):
+                return None
+            value, scaled = reduce(operator.mul, one), reduce(operator.mul, other)
+            number = numbers.of(value)
+            if number in row:
+                return None
+            common.setdefault(number, value)
+            row[number] = scaled if by == 1.0 else -scaled if by == -1.0 else scaled * by
+        chosen.append(row)
+        if row.keys() != chosen[0].keys():
+            return None
+    order = sorted(common, key=lambda n: [x.value for x in common[n].walk() if x.op == "const"])
+    made = replace(s, reduce=(*s.reduce, len(order)) if len(order) > 1 else s.reduce)
+    plain = _joined([common[n] for n in order], made.reduce_axes[-1])
+    other = _joined([_joined([row[n] for row in chosen], c) for n in order], made.reduce_axes[-1])
+    body = simplified(plain * other if beside else other * plain, made.ranges)
+    made = replace(made, body=(body,))
+    return _widest_first(made, plain, program) if len(order) > 1 else made
+
+
+def _joined(values: Sequence[Expr], along: str | None) -> Expr:
+    """One expression that has ``values[k]`` at point ``k`` of an axis."""
+    if along is None:
+        return values[0]
+    found = _stepped(values, along)
+    if found is None:
+        found = values[-1]
+        for k in reversed(range(len(values) - 1)):
+            found = select(axis(along) == k, values[k], found)
+    return found
+
+
+def _stepped(values: Sequence[Expr], along: str) -> Expr | None:
+    """The same where indices alone differ, by an equal step from each value to the next; else ``None``."""
+    first = values[0]
+    if all(same(first, v) for v in values[1:]):
+        return first
+    if first.dtype == INDEX:
+        forms = [linearise(v) for v in values]
+        steps = {b.const - a.const for a, b in pairwise(forms)}
+        alike = all(f.coef == forms[0].coef for f in forms) and len(steps) == 1
+        return first + axis(along) * steps.pop() if alike else None
+    if any(
+        (v.op, v.dtype, v.value, len(v.args)) != (first.op, first.dtype, first.value, len(first.args)) for v in values
+    ):
+        return None
+    args = [_stepped(column, along) for column in zip(*(v.args for v in values), strict=True)]
+    known = tuple(a for a in args if a is not None)
+    return Expr(first.op, first.dtype, known, first.value) if len(known) == len(args) else None
+
+
+def _widest_first(s: Stage, plain: Expr, program: Program) -> Stage:
+    """The stage with its last reduce axis in front of the others, where its reads step furthest."""
+    read = plain.loads()[0]
+    strides = program.tensors[str(read.value)].strides
+    *others, last = (abs(flat_step(read.args, strides, a) or 0) for a in s.reduce_axes)
+    if last <= max(others):
+        return s
+    moved = {a: axis(f"r{(d + 1) % len(s.reduce)}") for d, a in enumerate(s.reduce_axes)}
+    return replace(s, reduce=(s.reduce[-1], *s.reduce[:-1]), body=(s.body[0].substitute(moved),))
