@@ -7,6 +7,8 @@ from complex_programs import PROGRAMS
 from test_rewrite import same_values
 
 from tilewright.kernels.families.contraction import contractions
+from tilewright.kernels.templates.contraction.match import match
+from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.template import TemplateContract
 
 
@@ -30,3 +32,33 @@ def test_a_product_by_component_is_one_real_product(name: str) -> None:
     first = contractions(program.dumps())[0]
     assert first.is_product
     same_values(program, first.program)
+
+
+FEW = ("matmul_conjugates", "components_first", "batched", "real_part", "conv1d")
+
+
+class TestComplexProductsOnGpus(CudaTemplateContract):
+    templates = ("cuda_simt", "cuda_mma")
+    programs = {n: PROGRAMS[n] for n in FEW}  # noqa: RUF012
+
+
+@pytest.mark.nightly
+class TestComplexProductsOnGpusThoroughly(CudaTemplateContract):
+    templates = ("cuda_simt", "cuda_mma")
+    programs = PROGRAMS
+    targets = ("sm_80", "sm_90a")
+    schedules = 4
+
+
+def test_a_side_is_read_in_place_where_it_is_common_to_both_components() -> None:
+    for name in ("matmul", "matmul_bias", "batched", "conv1d", "quaternions"):
+        found = match(PROGRAMS[name]().dumps())
+        assert found is not None
+        assert found.a.window is not None
+        assert found.b.choices is not None
+        assert found.n.axes[-1] == found.wide[-1]
+
+
+def test_columns_do_not_lie_along_components_that_the_other_side_is_read_along() -> None:
+    (found, *_) = contractions(PROGRAMS["times_real_read"]().dumps())
+    assert [found.m.axes, found.n.axes] == [("i0", "i2"), ("i1",)]

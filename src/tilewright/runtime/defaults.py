@@ -124,7 +124,7 @@ def _schedule(task: Task, nearest: Schedule | None) -> tuple[Schedule, str]:
         return default_schedule(task), "default"
 
 
-_MARK = digest("runtime defaults, version 3")
+_MARK = digest("runtime defaults, version 4")
 
 
 def _cache() -> Any:

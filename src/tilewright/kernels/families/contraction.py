@@ -70,6 +70,16 @@ class Contraction:
         ranges = self.stage.ranges
         return Group(tuple(axes), tuple(ranges[x] for x in axes))
 
+    def together(self, group: Group) -> Group:
+        """Those innermost axes of a group that are one axis in the output."""
+        kept: list[str] = []
+        ranges, strides = self.stage.ranges, self.out_strides
+        for x in reversed(group.axes):
+            if kept and strides[x] != strides[kept[0]] * ranges[kept[0]]:
+                break
+            kept.insert(0, x)
+        return self.group(kept)
+
     @cached_property
     def out_strides(self) -> dict[str, int]:
         """Elements between neighbours in the output along each output axis."""
@@ -140,12 +150,22 @@ def recognise(program: Program) -> Contraction:
         )
         k = Group(stage.reduce_axes, stage.reduce)
         one = Contraction(program, stage, tuple(after), batch, m_group, n_group, k, sides.a, sides.b, sides.function)
-        if m:
+        if m and not _apart(one):
             return one
-        found = found or one
-    if found is None or not _read_once(found):
+        found = one if found is None or (m and not found.m.axes) else found
+    if found is None or not (found.m.axes or _read_once(found)):
         raise NoMatch
     return found
+
+
+FEW = 4
+"""Columns that lie together, at most, where another side had better be the right one."""
+
+
+def _apart(c: Contraction) -> bool:
+    """Whether few of the columns lie together in the output: components of numbers that another side reads along."""
+    together = c.together(c.n).size
+    return together < c.n.size and together <= FEW
 
 
 def _read_once(c: Contraction) -> bool:

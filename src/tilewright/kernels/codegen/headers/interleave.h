@@ -75,7 +75,19 @@ template <bool Ordered, int S, class V> TW_INLINE void together(V (&v)[S]) {
 template <int D, class V, int... I> TW_INLINE V from(V v, list_<int, I...>) {
     return __builtin_shufflevector(v, v, (I + D) % lanes<V> ...);
 }
+// In each group of as many lanes as there are P, the lanes P of that group.
+template <int... P, class V, int... I> TW_INLINE V regrouped_(V v, list_<int, I...>) {
+    constexpr int p[] = {P...}, n = sizeof...(P);
+    return __builtin_shufflevector(v, v, (I / n * n + p[I % n])...);
+}
+template <int... P, class V> TW_INLINE V regrouped(V v) { return regrouped_<P...>(v, count_<lanes<V>>()); }
 #else
+template <int... P, class V> TW_INLINE V regrouped(V v) {
+    constexpr int p[] = {P...}, n = sizeof...(P);
+    V r = v;
+    for (int i = 0; i < lanes<V>; i++) r[i] = v[i / n * n + p[i % n]];
+    return r;
+}
 template <bool Ordered, int S, class V> TW_INLINE void apart(V (&v)[S]) {
     V r[S];
     for (int k = 0; k < S; k++)

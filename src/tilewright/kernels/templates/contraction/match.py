@@ -15,11 +15,12 @@ from functools import lru_cache
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import FLOATS, Expr
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.expression.program import Stage
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, Window, evaluate_index
 from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.templates.contraction.choices import Choices, choices
 
 DTYPES = ("float32", "float64")
 """What is accumulated, and what stages after it give."""
@@ -34,7 +35,7 @@ STORED = (*DTYPES, "int64", "int32", "int8", "uint8", "bool")
 @dataclass(frozen=True)
 class Operand:
     """One side of the body: its value, from where it is read where that is one window of a tensor
-    (``window``), and where it is a plain read, its position (``affine``).
+    (``window``), where it is a plain read, its position (``affine``), and where short axes choose it, its ``choices``.
 
     ``limit``: steps of K from this one on have zero instead; what the value reads there may lie outside of a tensor.
     """
@@ -44,6 +45,7 @@ class Operand:
     affine: Linear | None
     window: Window | None = None
     limit: Expr | None = None
+    choices: Choices | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +104,11 @@ class Contraction(family.Contraction):
         return replace(self, n=n, batch=batch)
 
 
-def _operand(value: Expr, program: Program, linear: IndexForms) -> Operand:
-    window = linear.window(value, program)
+def _operand(value: Expr, form: family.Contraction, group: Group, linear: IndexForms) -> Operand:
+    window = linear.window(value, form.program)
     if value.op != "load":
-        return Operand(value, None, None, window)
+        chosen = None if window else choices(value, group, form.k, form.stage.ranges, linear, form.program)
+        return Operand(value, None, None, window, choices=chosen)
     return Operand(value, str(value.value), None if window is None else window.position, window)
 
 
@@ -131,28 +134,18 @@ def _computed(form: family.Contraction) -> Contraction:
     _check_types(form.epilogue)
     read = {x for side in (form.lhs, form.rhs) for x in side.axes()}
     m = [x for x in form.wide if x in form.m.axes or x not in read]
-    n = fused(form, form.n)
+    n = form.together(form.n)
     batch = form.group([x for x in form.wide if x not in m and x not in n.axes])
     linear = IndexForms(frozenset(batch.axes))
     rhs, limit = form.limited(batch.axes)
-    a, b = _operand(form.lhs, program, linear), replace(_operand(rhs, program, linear), limit=limit)
+    m_group = form.group(m)
+    a, b = _operand(form.lhs, form, m_group, linear), replace(_operand(rhs, form, n, linear), limit=limit)
     if not m and (b.affine is None or n.axes[-1] != form.wide[-1]):
         raise NoMatch  # nothing is reused, and vectors would be gathered
     return Contraction(
-        program, form.stage, form.epilogue, batch, form.group(m), n, form.k, form.lhs, form.rhs, form.body, a, b,
+        program, form.stage, form.epilogue, batch, m_group, n, form.k, form.lhs, form.rhs, form.body, a, b,
         linear.atoms,
     )  # fmt: skip
-
-
-def fused(form: family.Contraction, group: Group) -> Group:
-    """Those innermost axes of a group that are one axis in the output."""
-    kept: list[str] = []
-    ranges, strides = form.stage.ranges, form.out_strides
-    for x in reversed(group.axes):
-        if kept and strides[x] != strides[kept[0]] * ranges[kept[0]]:
-            break
-        kept.insert(0, x)
-    return form.group(kept)
 
 
 def _check_types(after: Sequence[Stage]) -> None:

@@ -6,9 +6,15 @@ a row-major A is copied without being transposed). B block's panels: ``[k][NR]``
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.printer import print_expr
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilewright.extent import Extent
+from tilewright.kernels.codegen.printer import number, print_expr
 from tilewright.kernels.expression.linear import flat_step
+from tilewright.kernels.families.index_forms import Window
 from tilewright.kernels.templates.contraction import triangle
+from tilewright.kernels.templates.contraction.choices import Choices, Part
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import (
     C_TYPES,
@@ -46,7 +52,8 @@ def pack_a(p: ContractionTiling) -> str:
     if triangle.guards(p):
         return head + begin + _guarded(p) + end
     if s is None:
-        return head + begin + _general(p, "a", f"q[(kk/{u}*{r}+l)*{u}+kk%{u}]") + end
+        place = f"q[(kk/{u}*{r}+l)*{u}+kk%{u}]"
+        return head + begin + (_chosen_rows(p, place) or _general(p, "a", place)) + end
     lines = [head, f" const T *base={operand_pointer(p, 'a')}+k0*{s.k}L;", begin]
     lines.append(f"  const T *s=base+i0*{s.along}L; T *d=q; long k=0;")
     copies = []
@@ -216,23 +223,49 @@ def _general(p: ContractionTiling, which: str, place: str) -> str:
 
 
 def _runs(p: ContractionTiling) -> str | None:
-    """Columns that differ only in the innermost N axis are copied together, clipped by the padding."""
-    w = p.c.b.window
-    if w is None or w.tensor.dtype != p.c.acc:
+    """Columns that differ only in the innermost N axis are copied together, clipped by the padding.
+
+    Where a shorter axis inside of that one chooses the parts of each column, all of them are one column here.
+    """
+    w, choices, axes = p.c.b.window, p.c.b.choices, p.c.n.axes
+    if w is not None:
+        choices = Choices(None, None, (((1.0, w),),))
+    if choices is None or any(x.tensor.dtype != p.c.acc for row in choices.parts for _, x in row):
         return None
-    fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
-    inner, extent = p.c.n.axes[-1], p.c.n.extents[-1]
-    texts = outer_texts(p.c) | {a: a for a in p.c.k.axes} | {a: f"n_{a}" for a in p.c.n.axes}
-    where = w.position
+    if choices.chosen is not None and (choices.chosen != axes[-1] or len(axes) < 2):
+        return None
+    inner, times = axes[-1 - (choices.chosen is not None)], _times(len(choices.parts[0]))
+    extent = p.c.stage.ranges[inner]
     declare, step = _k_names(p)
-    split = " ".join(f"long n_{a}={t};" for a, t in p.c.n.split("f").items())
-    step_s = where.of(inner)
+    split = " ".join(f"long n_{a}={t};" for a, t in p.c.n.split("f").items() if a != choices.chosen)
+    tensors = [tensor_pointer(p.c, row[0][1].tensor.name) for row in choices.parts]
+    sources = [f"const T *src=(const T*){t};" for t in tensors]
+    one = len(set(tensors)) == 1
     lines = [
         f"  for(long l=0;l<n;) {{ const long f=j0+l; {split} {declare}",
-        f"   const long len=tw::imin(n-l,{extent}L-n_{inner});",
-        f"   T *d=q+l; const T *src=(const T*){tensor_pointer(p.c, w.tensor.name)};",
+        f"   const long len=tw::imin({'(n-l)/' + times[1:] if times else 'n-l'},{extent}L-n_{inner});",
+        f"   T *d=q+l;{' ' + sources[0] if one else ''}",
         "   for(long kk=0;kk<kc;kk++) { long lo=0,hi=len;",
     ]
+    if choices.step is None:
+        lines += _run(p, choices.parts[0], inner)
+    else:
+        for at, row in enumerate(choices.parts):
+            start = f"    if({choices.step}=={at}L) {{ {'' if one else sources[at]}"
+            lines += [start, *_run(p, row, inner), "    }"]
+    lines.append(f"    d+={p.width}; {step} }}\n   l+=len{times}; }}\n")
+    return "\n".join(lines)
+
+
+def _times(count: int) -> str:
+    return f"*{count}L" if count > 1 else ""
+
+
+def _run(p: ContractionTiling, parts: Sequence[Part], inner: str) -> list[str]:
+    """The copy of a run of columns, each of some parts, from ``src`` to ``d``, as far as bounds let it."""
+    w, count, times = parts[0][1], len(parts), _times(len(parts))
+    texts = outer_texts(p.c) | {a: a for a in p.c.k.axes} | {a: f"n_{a}" for a in p.c.n.axes}
+    where, lines = w.position, list[str]()
     for f in w.bounds:
         c = f.of(inner)
         # n_<inner> is the run's first column: the form there, then its slope along the run.
@@ -242,14 +275,76 @@ def _runs(p: ContractionTiling) -> str | None:
             lines.append(f"    {{ const long v={form(f, texts)}; if(v<0) lo=tw::imax(lo,(-v+{c - 1})/{c}); }}")
         else:
             lines.append(f"    {{ const long v={form(f, texts)}; hi=v<0?0:tw::imin(hi,v/{-c}+1); }}")
-    lines.append("    if(lo>hi) lo=hi;")
-    lines.append(f"    const T *s=src+({form(where, texts)});")
+    # Of a tensor of whole groups, vectors are read from the first element of one; else all that they hold is read.
+    first = min(x.position.const for _, x in parts)
+    grouped = _in_groups(w, count)
+    first -= first % count if grouped else 0
+    lines += ["    if(lo>hi) lo=hi;", f"    const T *s=src+({form(replace(where, const=first), texts)});"]
     if w.bounds:
-        lines.append(f"    for(long y=0;y<lo;y++) d[y]={fill};\n    for(long y=hi;y<len;y++) d[y]={fill};")
-    if step_s == 1:
-        lines.append("    long y=lo;\n    for(;y+L<=hi;y+=L) tw::store(d+y,tw::load<V>(s+y));")
-        lines.append("    if(y<hi) tw::store_n(d+y,tw::load_n<V>(s+y,hi-y),hi-y);")
-    else:
-        lines.append(f"    for(long y=lo;y<hi;y++) d[y]=s[y*{step_s}L];")
-    lines.append(f"    d+={p.width}; {step} }}\n   l+=len; }}\n")
-    return "\n".join(lines)
+        fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
+        lines += [
+            f"    for(long y=0;y<lo{times};y++) d[y]={fill};",
+            f"    for(long y=hi{times};y<len{times};y++) d[y]={fill};",
+        ]
+    offsets, factors = [x.position.const - first for _, x in parts], [by for by, _ in parts]
+    step = where.of(inner)
+    within = max(offsets) < count and (grouped or sorted(offsets) == list(range(count)))
+    if step == count and within and p.lanes % count == 0:
+        scale = ""
+        if len(set(factors)) > 1:
+            values = ",".join(number(x, p.c.acc) for x in factors * (p.lanes // count))
+            lines.append(f"    static const T by[L]={{{values}}};")
+            scale = "*tw::load<V>(by)"
+        elif factors[0] != 1.0:
+            scale = f"*tw::splat<V>({number(factors[0], p.c.acc)})"
+        order = ",".join(map(str, offsets))
+        value = "{}" if offsets == list(range(count)) else f"tw::regrouped<{order}>({{}})"
+        end = f"hi{times}"
+        loaded, rest = value.format("tw::load<V>(s+y)"), value.format(f"tw::load_n<V>(s+y,{end}-y)")
+        lines += [
+            f"    long y=lo{times};\n    for(;y+L<={end};y+=L) tw::store(d+y,{loaded}{scale});",
+            f"    if(y<{end}) tw::store_n(d+y,{rest}{scale},{end}-y);",
+        ]
+        return lines
+    scales = ["" if by == 1.0 else f"{number(by, p.c.acc)}*" for by in factors]
+    places = [(f"+{n}" if n else "", f"+{x}" if x else "") for n, x in enumerate(offsets)]
+    each = " ".join(f"d[y{times}{n}]={by}s[y*{step}L{x}];" for by, (n, x) in zip(scales, places, strict=True))
+    lines.append(f"    for(long y=lo;y<hi;y++) {each if count == 1 else f'{{ {each} }}'}")
+    return lines
+
+
+def _in_groups(w: Window, count: int) -> bool:
+    """Whether a read is of a tensor of whole groups of ``count`` elements, the same one of each wherever it is."""
+    sizes = (*w.tensor.shape[-1:], *w.position.coef.values())
+    return not any(isinstance(x, Extent) or x % count for x in sizes)
+
+
+def _chosen_rows(p: ContractionTiling, place: str) -> str | None:
+    """Rows of A of which axes choose parts, each a constant times a read."""
+    choices, c = p.c.a.choices, p.c
+    if choices is None or any(x.tensor.dtype != c.acc or x.bounds for row in choices.parts for _, x in row):
+        return None
+    columns = len(choices.parts[0])
+    names = {a: f"f_{a}" for a in c.m.axes}
+    texts = outer_texts(c) | names
+    along = {a: a for a in c.k.axes}
+    row = names[choices.chosen] if choices.chosen else "0"
+    split = " ".join(f"const long {names[a]}={t}; (void){names[a]};" for a, t in c.m.split("m").items())
+    declare, step = _k_names(p)
+    lines = [f"  for(long l=0;l<n;l++) {{ const long m=i0+l; {split} {declare}"]
+    cases = []
+    for s, parts in enumerate(choices.parts):
+        first = parts[0][1]
+        at, by = (
+            ",".join(x) for x in zip(*((f"{w.position.const}L", number(by, c.acc)) for by, w in parts), strict=True)
+        )
+        lines += [
+            f"   static const long at{s}[{columns}]={{{at}}}; static const T by{s}[{columns}]={{{by}}};",
+            f"   const T f{s}=by{s}[{row}],*s{s}=(const T*){tensor_pointer(c, first.tensor.name)}"
+            f"+at{s}[{row}]+({form(replace(first.position, const=0), texts)});",
+        ]
+        cases.append(f"f{s}*s{s}[{form(replace(first.position, const=0), along)}]")
+    value = cases[-1]
+    for s in reversed(range(len(cases) - 1)):
+        value = f"{choices.step}=={s}L?{cases[s]}:{value}"
+    return "\n".join([*lines, f"   for(long kk=0;kk<kc;kk++) {{ {place}={value}; {step} }} }}\n"])

@@ -19,7 +19,6 @@ from tilewright.kernels.families.contraction import Contraction, contractions
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, position
 from tilewright.kernels.families.sides import NoMatch
-from tilewright.kernels.templates.contraction.match import fused
 
 HALF = ("bfloat16", "float16")
 BYTES = ("int8", "uint8")
@@ -124,7 +123,7 @@ def _computed(form: Contraction) -> Dot:
     if any(t.dtype not in STORED for t in (*program.inputs, program.output)):
         raise NoMatch
     _check_epilogue(program, form.stage, form.epilogue)
-    m, n = fused(form, form.m), fused(form, form.n)
+    m, n = form.together(form.m), form.together(form.n)
     batch = form.group([x for x in form.wide if x not in m.axes and x not in n.axes])
     a, b = _operand(form.lhs, program), _operand(form.rhs, program)
     rhs, limit = form.limited(batch.axes)
