@@ -198,6 +198,32 @@ def test_a_row_of_equal_values_has_a_finite_norm() -> None:
         np.testing.assert_array_equal(out, 0)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "params",
+    [{"batch": "2,3", "conj_a": True}, {"trans_a": True, "trans_b": True}, {"trans_b": True, "conj_b": True}],
+)
+def test_complex_products_in_numpy_agree(params: dict[str, Value], dtype: str) -> None:
+    op = get_operator("complex_matmul")
+    workload = op.workload(m=5, n=6, k=7, dtype=dtype, **params)
+    inputs = random_inputs(workload, 3)
+    got = op.numpy(*inputs, **dict(workload.params))  # type: ignore[misc]
+    want = evaluate(Program.loads(workload.program), inputs)
+    np.testing.assert_allclose(got, want, rtol=1e-5 if dtype == "float32" else 1e-12, atol=1e-5)
+    assert op.infer is not None
+    attributes = {k: v for k, v in workload.params if k not in op.sizes or k in op.told}
+    assert op.infer([s.shape for s in workload.inputs], **attributes) == dict(workload.params)
+
+
+def test_complex_functions_compute_what_numpy_does() -> None:
+    x, y = te.input("x", (3, 4, 5, 2), "float64"), te.input("y", (5, 6, 2), "float64")
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(t.shape) for t in (x, y))
+    u, v = (z.view(np.complex128)[..., 0] for z in (a, b))
+    got = np.ascontiguousarray(computed(nn.complex_matmul(nn.conj(x), y), (x, a), (y, b)))
+    np.testing.assert_allclose(got.view(np.complex128)[..., 0], u.conj() @ v)
+
+
 def test_matmul_bmm_and_linear() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4, 5))
@@ -312,6 +338,8 @@ def test_wrong_parameters_name_operator_attribute_and_rule(name: str, params: di
     [
         lambda x, y, i: nn.matmul(x, y),
         lambda x, y, i: nn.bmm(x, y),
+        lambda x, y, i: nn.complex_matmul(x, y),
+        lambda x, y, i: nn.conj(x),
         lambda x, y, i: nn.linear(x, y),
         lambda x, y, i: nn.linear(x, te.input("w", (7, 5)), te.input("b", (5,))),
         lambda x, y, i: nn.embedding(x, y),

@@ -5,6 +5,7 @@ In C, a table answers shapes that were seen before; what it does not know comes 
 
 - a tuned kernel (or a compiled template default) for these shapes, dtypes and attributes answers;
 - a built-in operator with no such kernel, or arrays whose layout no kernel takes, goes to numpy;
+- complex arrays are answered by the kernel of an operator of pairs of reals, where there is one;
 - a user's operator has no numpy to go to: arrays of another layout are copied into a dense one;
 - where a kernel of these shapes is passed over for the arrays' dtype, type or layout, that is said once.
 """
@@ -35,6 +36,7 @@ from tilewright.runtime.checked import (
     returned,
     storage,
 )  # fmt: skip
+from tilewright.runtime.complex_arrays import as_pairs, complex_workload
 from tilewright.runtime.foreign import Borrowed, borrow
 from tilewright.runtime.missed import warn
 from tilewright.runtime.numpy_fallback import DIRECT
@@ -118,6 +120,8 @@ class Dispatch:
         if len(arrays) == len(answer.checked.inputs) + 1 and out is None:
             out = arrays.pop()
         try:
+            if arrays[0].dtype.kind == "c":
+                return self._by_pairs(answer.checked, arrays, out)
             return answer.checked.answer(arrays, out)
         except Misfit as e:
             if e.reason in _COPIED and answer.explanation.tier not in UNTUNED:
@@ -128,6 +132,14 @@ class Dispatch:
             if e.reason not in _COPIED:
                 raise e.error from None
             return self._copied(answer.checked, arrays, out, e.reason)
+
+    def _by_pairs(self, checked: Checked, arrays: Sequence[Array], out: Any) -> Any:
+        """The answer to complex arrays of a kernel that takes pairs of reals. Raises ``Misfit``."""
+        kind = arrays[0].dtype
+        if out is not None and getattr(out, "dtype", None) != kind:
+            raise Misfit("dtype", TypeError(f"{self.__name__}: out is no array of {kind}"))
+        made = checked.answer([as_pairs(a) for a in arrays], None if out is None else as_pairs(out))
+        return made.view(kind)[..., 0] if out is None else out
 
     # ----------------------------------------------------------------------- finding an answer
 
@@ -152,6 +164,10 @@ class Dispatch:
     def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Served | str | Cell:
         """A plan, or the reason why numpy is to answer, and where it is counted."""
         self._resolver.require_open()
+        of_pairs = complex_workload(self.__name__, args[:2], attributes)
+        if of_pairs is not None:
+            pairs = self._resolver.kernel(of_pairs)
+            return pairs if isinstance(pairs, Served) else pairs.cell
         kinds = [(a.shape, a.dtype) for a in args]
         served = self._tuned(kinds, attributes)
         if served is None and out is None and len(args) > 1:
@@ -207,7 +223,7 @@ class Dispatch:
             direct = None if _own_types(args, keywords) else DIRECT.get(self.__name__)
             if direct is not None and set(keywords) <= {"out"}:
                 self.table(args, keywords, direct, answer)
-        elif answer.native:
+        elif answer.native and args[0].dtype.kind != "c":
             self.table(args, keywords, answer.call, None)
 
     # ----------------------------------------------------------------------- what could have been

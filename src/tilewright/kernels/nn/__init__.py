@@ -28,6 +28,8 @@ from tilewright.kernels.nn.attention import scaled_dot_product_attention as scal
 
 # Convolutions, pooling, batch norm
 from tilewright.kernels.nn.capsule import capsule_conv2d as capsule_conv2d
+from tilewright.kernels.nn.complex import complex_matmul as complex_matmul
+from tilewright.kernels.nn.complex import conj as conj
 from tilewright.kernels.nn.conv import conv1d as conv1d
 from tilewright.kernels.nn.conv import conv2d as conv2d
 from tilewright.kernels.nn.conv import conv3d as conv3d

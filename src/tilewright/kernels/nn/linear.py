@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INTEGERS
@@ -10,11 +12,22 @@ from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.sizes import check_rank
 
 
-def _shared(op: str, a: te.TensorRef, b: te.TensorRef, ka: int, kb: int) -> None:
+def check_shared(op: str, a: te.TensorRef, b: te.TensorRef, ka: int, kb: int) -> None:
+    """Raise ``UsageError`` where the sizes ``ka`` and ``kb`` of the shared axis, or the element types, differ."""
     if ka != kb:
         raise UsageError(f"{op} cannot multiply {a.shape} by {b.shape}", f"The shared axis must agree ({ka} and {kb})")
     if a.dtype != b.dtype:
         raise UsageError(f"{op}: the operands are {a.dtype} and {b.dtype}", "Give both one type, with nn.cast")
+
+
+def common_batch(op: str, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """The batch axes that those of both operands stretch to, as in NumPy. Raises ``UsageError`` where they do not."""
+    rank = max(len(a), len(b))
+    padded = [(*(1 for _ in range(rank - len(own))), *own) for own in (a, b)]
+    batch = tuple(max(x, y) for x, y in zip(*padded, strict=True))
+    for what, own in (("input", a), ("other", b)):
+        broadcast(op, f"{what}'s batch", own, batch)
+    return batch
 
 
 def matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
@@ -25,22 +38,14 @@ def matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
         )
     *batch_a, m, k = input.shape
     *batch_b, kb, n = other.shape
-    _shared("matmul", input, other, k, kb)
-    batch = tuple(batch_a if len(batch_a) >= len(batch_b) else batch_b)
-    batch = tuple(max(x, y) for x, y in zip(batch, _padded(batch_a, batch_b, len(batch)), strict=True))
-    for what, own in (("input", batch_a), ("other", batch_b)):
-        broadcast("matmul", f"{what}'s batch", own, batch)
+    check_shared("matmul", input, other, k, kb)
+    batch = common_batch("matmul", batch_a, batch_b)
 
     def product(*i: te.Expr) -> te.Reduction:
         *p, row, column = i
         return te.sum(k, lambda r: value(stretched(input, (*p, row, r))) * value(stretched(other, (*p, r, column))))
 
     return te.compute((*batch, m, n), product)
-
-
-def _padded(a: list[int], b: list[int], rank: int) -> tuple[int, ...]:
-    shorter = b if len(a) >= len(b) else a
-    return (*(1 for _ in range(rank - len(shorter))), *shorter)
 
 
 def bmm(input: te.TensorRef, mat2: te.TensorRef) -> te.TensorRef:
@@ -58,7 +63,7 @@ def linear(input: te.TensorRef, weight: te.TensorRef, bias: te.TensorRef | None 
     n, k = weight.shape
     if not input.shape:
         raise UsageError("linear: input has no axes", "It has at least one")
-    _shared("linear", input, weight, input.shape[-1], k)
+    check_shared("linear", input, weight, input.shape[-1], k)
     out = te.compute(
         (*input.shape[:-1], n),
         lambda *i: te.sum(k, lambda r: value(input[(*i[:-1], r)]) * value(weight[i[-1], r])),
@@ -79,7 +84,7 @@ def grouped_matmul(input: te.TensorRef, weight: te.TensorRef, group: te.TensorRe
     check_rank("grouped_matmul", "input", input.shape, 2)
     check_rank("grouped_matmul", "weight", weight.shape, 3)
     (m, k), (_, kw, n) = input.shape, weight.shape
-    _shared("grouped_matmul", input, weight, k, kw)
+    check_shared("grouped_matmul", input, weight, k, kw)
     if group.shape != (m,) or group.dtype not in INTEGERS:
         raise UsageError(
             f"grouped_matmul: group is {group.dtype} of shape {group.shape}",

@@ -18,6 +18,7 @@ OPERATORS = (
     "linear",
     "batch_matmul",
     "bmm",
+    "complex_matmul",
     "conv1d",
     "conv2d",
     "conv3d",

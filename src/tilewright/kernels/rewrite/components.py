@@ -108,10 +108,10 @@ def _restated(program: Program, sums: Sequence[Sum], c: str | None, mark: str, b
     for terms in sums:
         row: dict[int, Expr] = {}
         for by, values in terms:
-            one, other = ([f for f in values if (mark in f.axes()) == own] for own in (not beside, beside))
-            if not any(f.loads() for f in one) or not any(f.loads() for f in other):
+            mine, others = ([f for f in values if (mark in f.axes()) == own] for own in (not beside, beside))
+            if not any(f.loads() for f in mine) or not any(f.loads() for f in others):
                 return None
-            value, scaled = reduce(operator.mul, one), reduce(operator.mul, other)
+            value, scaled = reduce(operator.mul, mine), reduce(operator.mul, others)
             number = numbers.of(value)
             if number in row:
                 return None
