@@ -1,4 +1,4 @@
-"""Rows, maps, 16-bit and int8 products and attention, against PyTorch and memcpy, one core.
+"""Rows, maps, 16-bit, int8 and complex products and attention, against PyTorch and memcpy, one core.
 
     python benchmarks/operator_suite.py --out benchmarks/results/operator_suite
 
@@ -32,6 +32,8 @@ def cases() -> Iterator[Case]:
         for m, n, k in CUBES:
             params: dict[str, Any] = {"m": m, "n": n, "k": k, "dtype": dtype, "constant": "b"}
             yield Case(dtype, f"matmul {m}x{n}x{k}", "matmul", params)
+    for m, n, k in ((96, 96, 96), *CUBES[1:3]):
+        yield Case("complex", f"complex_matmul {m}x{n}x{k}", "complex_matmul", {"m": m, "n": n, "k": k})
     for length in (512, 2048):
         for causal in (False, True):
             params = {"b": 1, "h": 8, "lq": length, "lk": length, "d": 64, "is_causal": causal}

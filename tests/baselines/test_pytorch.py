@@ -18,6 +18,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("matmul", {"m": 4, "n": 5, "k": 6, "constant": "b"}),
     ("matmul", {"m": 4, "n": 5, "k": 6, "bias": True, "activation": "gelu", "residual": True}),
     ("batch_matmul", {"b": 2, "m": 4, "n": 5, "k": 6, "trans_b": True}),
+    ("complex_matmul", {"m": 4, "n": 5, "k": 6, "batch": "2", "trans_b": True, "conj_b": True}),
     *(("conv1d", {**CONV, "w": 10, "kw": 3, "stride": 2, "layout": x}) for x in ("NCW", "NWC")),
     *(("conv_transpose1d", {**CONV, "w": 10, "kw": 4, "stride": 2, "layout": x}) for x in ("NCW", "NWC")),
     *(("conv2d", {**PLANE, "stride": "2,1", "groups": 4, "layout": x}) for x in ("NCHW", "NHWC")),

@@ -129,6 +129,17 @@ def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Varia
     return found
 
 
+def _complex_matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Variants:
+    import torch
+
+    a, b = (
+        z.transpose(-1, -2) if p[f"trans_{name}"] else z
+        for name, z in ((name, torch.view_as_complex(x)) for name, x in t.items())
+    )
+    a, b = (z.conj() if p[f"conj_{name}"] else z for name, z in (("a", a), ("b", b)))
+    return {"eager": Variant(torch.matmul, (a, b), torch.view_as_real)}
+
+
 # --------------------------------------------------------------------------- convolutions
 
 
@@ -387,6 +398,7 @@ _MAKERS: dict[str, Maker] = {
     "transpose": _transpose,
     "matmul": _matmul,
     "batch_matmul": _matmul,
+    "complex_matmul": _complex_matmul,
     "conv1d": _conv(1),
     "conv2d": _conv(2),
     "conv3d": _conv(3),
