@@ -9,6 +9,7 @@ import pytest
 
 from tilewright.core import OperatorError
 from tilewright.kernels import nn, te
+from tilewright.kernels.families import scatter
 from tilewright.kernels.reference import evaluate
 
 Array = np.ndarray[Any, Any]
@@ -58,6 +59,17 @@ def test_two_indices_and_axes_that_are_not_chosen() -> None:
     inside = (AT >= 0) & (AT < 7)
     np.add.at(want, (AT[inside], COLUMN[inside]), values[inside])
     np.testing.assert_allclose(got, want.transpose(0, 2, 1), rtol=1e-13)
+
+
+def test_sums_that_say_where_to_read_are_no_scatter_but_two_programs() -> None:
+    at, x = te.input("at", (60,), "int32"), te.input("x", (60,), "float64")
+    last = te.compute((7,), lambda b: te.scatter("max", b, 60, lambda r: (at[r], te.cast(r, "int64"))))
+    out = te.compute((7,), lambda b: te.select(last[b] >= 0, x[last[b]], 0.0))
+    assert scatter.scatter(te.program(out, [at, x])[0].dumps()) is None
+    want = np.zeros(7)
+    inside = (AT >= 0) & (AT < 7)
+    want[AT[inside]] = X[inside]
+    np.testing.assert_array_equal(computed(out, (at, AT), (x, X)), want)
 
 
 def test_counts_are_whole_numbers() -> None:

@@ -24,6 +24,12 @@ Array = np.ndarray[Any, Any]
 LARGE, SMALLER = (1, 3, 32, 32, 32), (1, 3, 9, 9, 9)
 """Volumes that windows of 2 x 2 x 2 are drawn over."""
 
+KNOWN = {
+    **dict.fromkeys(("Clip", "Pad", "Dropout", "Resize", "Upsample"), slice(1, None)), "OneHot": slice(1, 2),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"), slice(0)),
+}  # fmt: skip
+"""The inputs that a model has as constants, where they are not those of whole numbers behind the first."""
+
 
 @dataclass(frozen=True, eq=False)
 class NodeTest:
@@ -108,10 +114,8 @@ def _with_constants(model: ModelProto, given: Mapping[str, Array], outputs: list
     made.CopyFrom(model)
     node = made.graph.node[0]
     fixed = [n for n in node.input[1:] if n and given[n].dtype.kind in "iu"]
-    if node.op_type in ("Clip", "Pad", "Dropout"):
-        fixed = [n for n in node.input[1:] if n]
-    if node.op_type == "Gather":
-        fixed = list(node.input[:1])
+    if node.op_type in KNOWN:
+        fixed = [n for n in node.input[KNOWN[node.op_type]] if n]
     del node.output[len(outputs) :], made.graph.output[len(outputs) :]
     kept = [v for v in made.graph.input if v.name not in fixed]
     del made.graph.input[:]

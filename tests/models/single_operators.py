@@ -50,7 +50,7 @@ class Draw:
     def __init__(self, seed: int, operator: str, opset: int) -> None:
         self.random = np.random.default_rng(seed)
         self.operator, self.opset = operator, opset
-        self.since = defs.get_schema(operator, opset, "").since_version
+        self.since = 1 if "." in operator else defs.get_schema(operator, opset, "").since_version
 
     def of(self, *choices: Any) -> Any:
         return choices[int(self.random.integers(len(choices)))]
@@ -436,24 +436,6 @@ def _expand(d: Draw) -> Drawn:
     return Drawn([_any(d, d.broadcast(shape)), _int64(*(1 if d.seldom() else n for n in shape))])
 
 
-@recipe("Tile")
-def _tile(d: Draw) -> Drawn:
-    shape = d.shape(1, 3)
-    return Drawn([_any(d, shape), _int64(*(d.whole(1, 3) for _ in shape))])
-
-
-@recipe("Gather", "GatherElements")
-def _gather(d: Draw) -> Drawn:
-    shape = d.shape(1, 3)
-    axis = d.axis(len(shape)) if d.often() else 0
-    size = shape[axis % len(shape)]
-    low = -size if d.since >= 11 else 0
-    places = d.of((), (1,), (3,), (2, 2)) if d.operator == "Gather" else shape
-    index = d.random.integers(low, size, places).astype(d.of("int64", "int32"))
-    table, fixed = _any(d, shape), d.of(0, 1, 2)
-    return Drawn([Fixed(table) if fixed == 1 else table, Fixed(index) if fixed == 2 else index], {"axis": axis})
-
-
 @recipe("Pad")
 def _pad(d: Draw) -> Drawn:
     shape = d.shape(1, 4)
@@ -469,67 +451,6 @@ def _pad(d: Draw) -> Drawn:
     if x.dtype == np.int64:
         value = np.array(2**53 + 1)
     return Drawn([x, _int64(*pads), *([Fixed(np.asarray(value))] if d.often() else [])], attributes)
-
-
-@recipe("DepthToSpace", "SpaceToDepth")
-def _depth(d: Draw) -> Drawn:
-    attributes: dict[str, Any] = {"blocksize": 2}
-    if d.operator == "DepthToSpace" and d.since >= 11 and d.often():
-        attributes["mode"] = d.of("DCR", "CRD")
-    return Drawn([d.array((1, 4 * d.whole(1, 2), 2 * d.whole(1, 3), 2), "float32")], attributes)
-
-
-@recipe("Upsample", "Resize")
-def _resize(d: Draw) -> Drawn:
-    x = d.array((1, 2, d.whole(2, 5), d.whole(2, 5)), "float32", False)
-    scales = np.array([1, 1, d.of(1.5, 2, 3), d.of(1.0, 2, 2.5)], np.float32)
-    attributes: dict[str, Any] = {"mode": d.of("nearest", "linear")}
-    if d.operator == "Upsample" and d.since < 9:
-        return Drawn([x], attributes | {"scales": scales.tolist()})
-    if d.since >= 11:
-        attributes["coordinate_transformation_mode"] = d.of("half_pixel", "asymmetric", "align_corners")
-        return Drawn([x, None if d.since >= 13 else Fixed(np.zeros(0, np.float32)), Fixed(scales)], attributes)
-    return Drawn([x, Fixed(scales)], attributes)
-
-
-@recipe("Dropout")
-def _dropout(d: Draw) -> Drawn:
-    x = d.array(d.shape(), d.dtype(*REALS))
-    if d.since < 12:
-        return Drawn([x], {"ratio": 0.25} if d.often() else {})
-    return Drawn([x, *([Fixed(np.array(0.25, np.float32))] if d.often() else [])])
-
-
-@recipe("Shape", "Size")
-def _shape(d: Draw) -> Drawn:
-    shape = d.shape(0, 4)
-    attributes = {"start": d.whole(-2, 1), "end": d.whole(0, 3)} if d.since >= 15 and d.operator == "Shape" else {}
-    return Drawn([_any(d, shape)], attributes)
-
-
-@recipe("ConstantOfShape")
-def _filled(d: Draw) -> Drawn:
-    value = {"value": numpy_helper.from_array(d.array((1,), d.dtype(), False))} if d.often() else {}
-    return Drawn([Fixed(np.array(d.shape(0, 3), np.int64))], value)
-
-
-@recipe("Range")
-def _range(d: Draw) -> Drawn:
-    dtype = d.dtype("float32", "int64", "int32")
-    return Drawn([Fixed(np.array(v, dtype)) for v in (d.whole(0, 3), d.whole(5, 9), d.whole(1, 3))])
-
-
-@recipe("OneHot")
-def _one_hot(d: Draw) -> Drawn:
-    index = d.random.integers(-4, 4, d.shape(1, 2)).astype(np.int64)
-    return Drawn([index, Fixed(np.array(4, np.int64)), Fixed(np.array([0, 1], np.float32))], {"axis": -1})
-
-
-@recipe("QuantizeLinear", "DequantizeLinear")
-def _quantised(d: Draw) -> Drawn:
-    dtype = d.of("int8", "uint8")
-    x = d.array(d.shape(1, 3), dtype if d.operator[0] == "D" else "float32", d.operator[0] == "D")
-    return Drawn([x, Fixed(np.array(0.25, np.float32)), Fixed(np.array(3, dtype))])
 
 
 # --------------------------------------------------------------------------- models
@@ -552,7 +473,7 @@ def variant(number: int, operator: str) -> Variant | None:
     opset = int(random.choice(OPSETS))
     try:
         draw = Draw(number, operator, opset)
-        if defs.get_schema(operator, opset, "").deprecated:
+        if "." not in operator and defs.get_schema(operator, opset, "").deprecated:
             return None
     except SchemaError:
         return None
@@ -569,7 +490,8 @@ def variant(number: int, operator: str) -> Variant | None:
             constant = folded or (k > 0 and random.random() < 0.3)
             (constants if constant else inputs)[f"x{k}"] = np.asarray(given)
     outputs = [f"y{k}" for k in range(drawn.outputs)]
-    node = helper.make_node(operator, names, outputs, **drawn.attributes)
+    domain, _, name = operator.rpartition(".")
+    node = helper.make_node(name, names, outputs, domain=domain, **drawn.attributes)
     graph = helper.make_graph(
         [node],
         "one",
@@ -580,7 +502,8 @@ def variant(number: int, operator: str) -> Variant | None:
         [helper.make_empty_tensor_value_info(n) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in constants.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=min(10, 4 + opset // 3))
+    sets = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=min(10, 4 + opset // 3))
     types = ", ".join(
         f"{a.dtype}{list(a.shape)}{'' if n in inputs else ' constant'}" for n, a in {**inputs, **constants}.items()
     )

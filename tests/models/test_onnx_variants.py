@@ -13,6 +13,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+import further_operators  # noqa: E402, F401
 from default_kernels import default_kernels  # noqa: E402
 from single_operators import RECIPES, Variant, variants  # noqa: E402
 from test_onnx_nodes import interpreted  # noqa: E402

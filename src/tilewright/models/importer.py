@@ -139,7 +139,7 @@ class Importer(Importing):
                 raise Left("a shape is known only when the model runs")
             if name not in self.builder.values:
                 raise Left("a value is no tensor")
-            if 0 in self.shape(name) and not self._lists(name):
+            if 0 in self.shape(name) and name not in self.constants:
                 raise Left("a tensor is empty")
             if self.spec(name).dtype not in DTYPES:
                 raise Left(f"an input is {self.spec(name).dtype}")
@@ -166,10 +166,6 @@ class Importer(Importing):
 
     def _known_shape(self, name: str) -> tuple[int, ...] | None:
         return self.shape(name) if name in self.builder.values and name not in self.unshaped else None
-
-    def _lists(self, name: str) -> bool:
-        """Whether a value is a constant of whole numbers: axes or sizes, of which there may be none."""
-        return name in self.constants and self.constants[name].dtype.kind == "i"
 
     def _opaque(self, node: Any, why: str) -> None:
         name = _named(node)

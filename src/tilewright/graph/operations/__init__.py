@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from tilewright.graph.operations import attention, creation, elementwise, gathers, moves, products, rows, windows
+from tilewright.graph.operations import (
+    attention,
+    creation,
+    elementwise,
+    gathers,
+    moves,
+    products,
+    resizing,
+    rows,
+    windows,
+)
 from tilewright.graph.operations.handlers import ATEN, ONNX, REFUSED, Left
 from tilewright.graph.operations.moves import VIEWS
 from tilewright.graph.operations.table import OPERATIONS, Kind, Operand, Operation, as_numbers, infer, register, state
 
-FILES = (attention, creation, elementwise, gathers, moves, products, rows, windows)
+FILES = (
+    attention,
+    creation,
+    elementwise,
+    gathers,
+    moves,
+    products,
+    resizing,
+    rows,
+    windows,
+)
 
 __all__ = [
     "ATEN",

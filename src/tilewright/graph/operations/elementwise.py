@@ -153,7 +153,7 @@ def _where(condition: te.TensorRef, input: Operand, other: Operand) -> te.Tensor
     kind = branches[0].dtype if branches else "float32"
 
     def chosen(c: te.Expr, x: Element, y: Element) -> te.Expr:
-        return te.select(c, *(v if isinstance(v, te.Expr) else const(v, kind) for v in (x, y)))
+        return te.select(c, *(v if isinstance(v, te.Expr) else const(v, computed(kind)) for v in (x, y)))
 
     return pointwise("where", (condition, input, other), chosen, kind)
 

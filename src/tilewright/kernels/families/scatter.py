@@ -92,6 +92,8 @@ def _matched(program: Program, part: Part) -> Scatter | None:
     fixed = frozenset(a for e in found.values() for a in e.axes())
     if element.axes() & found.keys() or not any(e.loads() for e in found.values()):
         return None
+    if any(n.op == "var" for x in part.value.loads() for i in x.args for n in i.walk()):
+        return None  # what was accumulated says where to read: a kernel of its own
     ranges = part.ranges
     kept = [a for a in part.axes if a not in found]
     row: list[str] = []

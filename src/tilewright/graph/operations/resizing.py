@@ -1,0 +1,301 @@
+"""Tensors in other sizes: each element a mean of neighbours, whose places and weights importers compute."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import UsageError
+from tilewright.graph.operations.handlers import Array, Attributes, Build, Call, Left, OnnxBuild, aten, onnx
+from tilewright.graph.operations.table import register
+from tilewright.kernels import te
+from tilewright.kernels.expression.expr import FLOATS, INDEX, const
+from tilewright.kernels.nn.dims import one_dim
+from tilewright.kernels.nn.element import value
+
+WRITTEN_OUT = 16
+"""Neighbours of an element, over all axes, that are written out; of more, each axis is a sum of its own."""
+
+
+def _resample(input: te.TensorRef, *tables: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
+    """Weighted sums of neighbours along the axes ``dims``.
+
+    ``tables``: for each of ``dims`` the places (size, taps) of an element's neighbours, and their weights, of the same
+    shape.
+    """
+    axes = [one_dim("resample", d, len(input.shape)) for d in dims]
+    if len(tables) != 2 * len(axes) or input.dtype not in FLOATS:
+        raise UsageError(f"resample: {len(tables)} tables, {input.dtype}", "Give two an axis, and reals")
+    places, weights = tables[::2], tables[1::2]
+    taps = [p.shape[1] for p in places]
+    sizes = {d: p.shape[0] for d, p in zip(axes, places, strict=True)}
+    shape = [sizes.get(d, n) for d, n in enumerate(input.shape)]
+
+    def term(i: tuple[te.Expr, ...], t: Sequence[te.Expr]) -> te.Expr:
+        at, factor = list(i), None
+        for d, place, weight, k in zip(axes, places, weights, t, strict=True):
+            at[d] = place[i[d], k]
+            w = value(weight[i[d], k])
+            factor = w if factor is None else factor * w
+        x = value(input[tuple(at)])
+        return x if factor is None else x * te.cast(factor, x.dtype)
+
+    def point(*i: te.Expr) -> te.Expr | te.Reduction:
+        if len(axes) == 1 and taps[0] > WRITTEN_OUT:
+            return te.sum(taps[0], lambda t: term(i, (t,)))
+        total = None
+        for t in itertools.product(*map(range, taps)):
+            x = term(i, [const(k, INDEX) for k in t])
+            total = x if total is None else total + x
+        assert total is not None
+        return total
+
+    return te.compute(shape, point)
+
+
+def _repeat_interleave(input: te.TensorRef, repeats: int, dim: int) -> te.TensorRef:
+    """Each element along an axis ``repeats`` times."""
+    d = one_dim("repeat_interleave", dim, len(input.shape))
+    shape = (*input.shape[:d], input.shape[d] * repeats, *input.shape[d + 1 :])
+    return te.compute(shape, lambda *i: input[(*i[:d], i[d] // repeats, *i[d + 1 :])])
+
+
+register("resample", "gather", _resample)
+register("repeat_interleave", "move", _repeat_interleave)
+
+
+# --------------------------------------------------------------------------- places and weights
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """How an axis is resized: the ``places`` (size, taps) of each element's neighbours, within the axis, and weights.
+
+    ``weights`` is ``None`` where each element is one of the axis. ``outside`` (size,): elements that are none, if any.
+    """
+
+    dim: int
+    places: Array
+    weights: Array | None
+    outside: Array | None = None
+
+
+def nearest(dim: int, at: Array, size: int) -> Axis:
+    """Elements at whole numbers, or at the last ones of an axis of ``size``."""
+    return Axis(dim, np.clip(at, 0, size - 1).astype(np.int64)[:, None], None)
+
+
+def filtered(
+    dim: int, at: Array, size: int, kernel: Callable[[Array], Array], reach: int, stretch: float = 1.0,
+    excluded: bool = False,
+) -> Axis:  # fmt: skip
+    """Means of the elements around the positions ``at``, weighted by ``kernel`` of their distances.
+
+    ``reach``: how far the kernel does, ``stretch``: by what it is widened. Those beyond the axis are its last ones, or
+    ``excluded``.
+    """
+    far = int(np.ceil(reach * stretch))
+    places = np.floor(at).astype(np.int64)[:, None] + np.arange(1 - far, far + 1)
+    weights = kernel(np.abs((at[:, None].astype(np.float64) - places) / stretch))
+    if excluded:
+        weights = np.where((places < 0) | (places >= size), 0.0, weights)
+    if excluded or stretch != 1:
+        weights = weights / weights.sum(1, keepdims=True)
+    return Axis(dim, np.clip(places, 0, size - 1), weights.astype(np.float32))
+
+
+def triangle(x: Array) -> Array:
+    """Linear interpolation's kernel, of distances."""
+    kernel: Array = np.clip(1.0 - x, 0.0, 1.0)
+    return kernel
+
+
+def cubic(a: float) -> Callable[[Array], Array]:
+    """The kernel of cubic convolution, of distances."""
+
+    def kernel(x: Array) -> Array:
+        near = ((a + 2) * x - (a + 3)) * x * x + 1
+        far = a * (((x - 5) * x + 8) * x - 4)
+        return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+    return kernel
+
+
+def resized(build: Build, x: str, axes: Sequence[Axis], output: str) -> None:
+    """Add what resizes a value. Axes whose elements are taken in order, or each several times, are moves."""
+    weighted = [r for r in axes if r.weights is not None]
+    if weighted and build.spec(x).dtype not in FLOATS:
+        raise Left(f"how means of {build.spec(x).dtype} are rounded is not settled")
+    steps: list[tuple[str, list[str], dict[str, Any]]] = []
+    for r in axes:
+        if r.weights is None:
+            steps += _taken(build, r, build.shape(x)[r.dim])
+    tables = [(r.dim, [build.constant(r.places), build.constant(r.weights)]) for r in weighted if r.weights is not None]
+    if np.prod([r.places.shape[1] for r in weighted]) <= WRITTEN_OUT and weighted:
+        steps.append(("resample", [t for _, pair in tables for t in pair], {"dims": tuple(d for d, _ in tables)}))
+    else:
+        steps += [("resample", pair, {"dims": (d,)}) for d, pair in tables]
+    for k, (operation, more, attributes) in enumerate(steps):
+        x = build.add(operation, [x, *more], output if k == len(steps) - 1 else None, **attributes)
+    if not steps:
+        build.same(x, output)
+
+
+def _taken(build: Build, r: Axis, size: int) -> list[tuple[str, list[str], dict[str, Any]]]:
+    """The operation that takes elements of an axis, if they are not all of it."""
+    at = r.places[:, 0]
+    count = len(at)
+    if np.array_equal(at, np.arange(size)):
+        return []
+    if count % size == 0 and np.array_equal(at, np.arange(count) // (count // size)):
+        return [("repeat_interleave", [], {"repeats": count // size, "dim": r.dim})]
+    step = int(at[1] - at[0]) if count > 1 else 1
+    if step > 0 and np.array_equal(at, at[0] + step * np.arange(count)):
+        return [("slice", [], {"dim": r.dim, "start": int(at[0]), "end": int(at[-1]) + 1, "step": step})]
+    return [("index_select", [build.constant(at)], {"dim": r.dim})]
+
+
+# --------------------------------------------------------------------------- ATen
+
+
+@aten(*(
+    f"{name}{vec}"
+    for name in (
+        *(f"{kind}{rank}d" for kind in ("upsample_nearest", "_upsample_nearest_exact") for rank in (1, 2, 3)),
+        "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+        "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+    )
+    for vec in ("", ".vec")
+))  # fmt: skip
+def _upsampled(build: Build, call: Call) -> None:
+    """Positions as PyTorch computes them, in float32."""
+    x, name = call.operand("input"), call.operator
+    shape, out = build.shape(x), call.spec.shape
+    rank = len(shape) - 2
+    factors = call.arguments.get("scale_factors") or [
+        call.arguments.get(n) for n in (["scales"] if rank == 1 else ["scales_d", "scales_h", "scales_w"][3 - rank :])
+    ]
+    aligned = bool(call.arguments.get("align_corners", False))
+    single = np.float32
+    axes = []
+    for k, factor in enumerate(factors):
+        d, size, count = k + 2, shape[k + 2], out[k + 2]
+        i = np.arange(count, dtype=single)
+        if aligned:
+            step = single(size - 1) / single(count - 1) if count > 1 else single(0)
+        else:
+            step = single(1 / factor) if factor else single(size) / single(count)
+        if "nearest" in name:
+            axes.append(nearest(d, np.floor((i + single(0.5)) * step if "exact" in name else i * step), size))
+            continue
+        at = i * step if aligned else (i + single(0.5)) * step - single(0.5)
+        if name.endswith("_aa"):
+            kernel, reach = (cubic(-0.5), 2) if "cubic" in name else (triangle, 1)
+            axes.append(filtered(d, at, size, kernel, reach, max(float(step), 1.0), excluded=True))
+        elif "cubic" in name:
+            axes.append(filtered(d, at, size, cubic(-0.75), 2))
+        else:
+            axes.append(filtered(d, np.maximum(at, single(0)), size, triangle, 1))
+    resized(build, x, axes, call.output)
+
+
+# --------------------------------------------------------------------------- ONNX
+
+ROUNDED: dict[str, Callable[[Array], Array]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
+}
+
+
+def _positions(mode: str, count: int, size: int, scale: Any, roi: tuple[float, float]) -> Array:
+    """Where the elements of a resized axis lie in an axis of ``size``, in float32 as onnxruntime computes them."""
+    single = np.float32
+    i = np.arange(count, dtype=single)
+    half = (i + single(0.5)) / scale - single(0.5)
+    if mode == "asymmetric":
+        return i / scale
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and count > 1):
+        return half
+    if mode == "half_pixel_symmetric":
+        return single(size / 2) * (1 - single(count) / (single(scale) * single(size))) + half
+    if mode == "align_corners":
+        return i * single(size - 1) / single(count - 1) if count > 1 else 0 * i
+    if mode == "tf_half_pixel_for_nn":
+        return (i + single(0.5)) / scale
+    if mode == "tf_crop_and_resize":
+        start, end = map(single, roi)
+        if count == 1:
+            return 0 * i + single(0.5) * (start + end) * single(size - 1)
+        return start * single(size - 1) + i * (end - start) * single(size - 1) / single(count - 1)
+    return 0 * i  # pytorch_half_pixel
+
+
+def _scales(build: OnnxBuild, node: Any, a: Attributes, axes: Sequence[int]) -> tuple[list[Any], list[int]]:
+    """Scale and new size of each axis."""
+    shape = [build.shape(node.input[0])[d] for d in axes]
+    if "scales" in a:  # Upsample before operator set 9
+        given, sizes = np.array(a["scales"], np.float32), ""
+    else:
+        names = [*node.input, "", "", ""]
+        scale, sizes = (names[1], "") if node.op_type == "Upsample" or build.opset < 11 else (names[2], names[3])
+        given = build.known(scale) if scale and (not sizes or 0 not in build.shape(scale)) else np.zeros(0, np.float32)
+    if given.size:
+        return list(given), [int(s * np.float32(n)) for s, n in zip(given, shape, strict=True)]
+    wanted = list(build.numbers(sizes))
+    factors = [np.float32(m) / np.float32(n) for m, n in zip(wanted, shape, strict=True)]
+    policy = a.get("keep_aspect_ratio_policy", b"stretch").decode()
+    if policy != "stretch":
+        one = min(factors) if policy == "not_larger" else max(factors)
+        factors = [one] * len(factors)
+        wanted = [int(np.floor(one * np.float32(n) + np.float32(0.5))) for n in shape]
+    return factors, wanted
+
+
+@onnx("Resize", "Upsample")
+def _onnx_resize(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """Before operator set 11 positions are quotients, and the nearest is that before, or behind where axes shrink."""
+    x = node.input[0]
+    shape = build.shape(x)
+    dims = [d % len(shape) for d in a.get("axes", range(len(shape)))]
+    old = node.op_type == "Upsample" or build.opset < 11
+    text = {k: v.decode() for k, v in a.items() if isinstance(v, bytes)}
+    mode = text.get("mode", "nearest")
+    placed = text.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    crops = placed == "tf_crop_and_resize"
+    roi = build.known(node.input[1]).reshape(2, -1).T.tolist() if crops else [(0.0, 1.0)] * len(dims)
+    axes, outside = [], []
+    for d, scale, count, part in zip(dims, *_scales(build, node, a, dims), roi, strict=True):
+        size = shape[d]
+        if placed == "align_corners" and float(scale) * size % 1 and count > 1:
+            raise Left("the standard and onnxruntime place corners of broken sizes differently")
+        if crops and scale == 1 and tuple(part) != (0, 1):
+            raise Left("of an axis that keeps its size, onnxruntime takes all where the standard crops")
+        at = _positions(placed, count, size, scale, part)
+        if crops:
+            outside.append((d, (at < 0) | (at > size - 1)))
+        elif scale == 1 and count == size:
+            continue
+        if mode == "nearest":
+            how = ("ceil" if scale < 1 else "floor") if old else text.get("nearest_mode", "round_prefer_floor")
+            axes.append(nearest(d, ROUNDED[how](at), size))
+            continue
+        kernel, reach = (triangle, 1) if mode == "linear" else (cubic(a.get("cubic_coeff_a", -0.75)), 2)
+        stretch = max(1.0, 1 / float(scale)) if a.get("antialias") else 1.0
+        axes.append(filtered(d, at, size, kernel, reach, stretch, bool(a.get("exclude_outside"))))
+    missing = [(d, o) for d, o in outside if o.any()]
+    if not missing:
+        resized(build, x, axes, node.output[0])
+        return
+    mask: Array = np.zeros((1,) * len(shape), bool)
+    for d, o in missing:
+        mask = mask | o.reshape([-1 if k == d else 1 for k in range(len(shape))])
+    made = f"{node.output[0]}/resized"
+    resized(build, x, axes, made)
+    beyond = build.constant(np.asarray(a.get("extrapolation_value", 0.0), build.spec(x).dtype))
+    build.add("where", [build.constant(mask), beyond, made], node.output[0])

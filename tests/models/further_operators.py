@@ -1,0 +1,151 @@
+"""Models of one operator that gathers, resizes, fills, quantises or is onnxruntime's own, drawn as the others are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from single_operators import REALS, WHOLE, Draw, Drawn, Fixed, recipe
+
+# --------------------------------------------------------------------------- elements that indices choose
+
+
+def _any(d: Draw, shape: tuple[int, ...]) -> Any:
+    return d.array(shape, d.dtype(*REALS, "float32", *WHOLE, "bool"))
+
+
+def _int64(*values: Any) -> Fixed:
+    return Fixed(np.array(values, np.int64))
+
+
+@recipe("Gather", "GatherElements")
+def _gather(d: Draw) -> Drawn:
+    shape = d.shape(1, 3)
+    axis = d.axis(len(shape)) if d.often() else 0
+    size = shape[axis % len(shape)]
+    low = -size if d.since >= 11 else 0
+    places = d.of((), (1,), (3,), (2, 2)) if d.operator == "Gather" else shape
+    index = d.random.integers(low, size, places).astype(d.of("int64", "int32"))
+    table, fixed = _any(d, shape), d.of(0, 1, 2)
+    return Drawn([Fixed(table) if fixed == 1 else table, Fixed(index) if fixed == 2 else index], {"axis": axis})
+
+
+@recipe("GatherND")
+def _gather_nd(d: Draw) -> Drawn:
+    shape = d.shape(2, 4)
+    batch = d.whole(0, 1) if d.since >= 12 else 0
+    sizes = shape[batch : d.whole(batch + 1, len(shape))]
+    places = (*shape[:batch], *d.shape(0, 2))
+    index = np.stack([d.random.integers(-n, n, places) for n in sizes], -1).astype(np.int64)
+    return Drawn([_any(d, shape), index], {"batch_dims": 1} if batch else {})
+
+
+def _reduction(d: Draw, dtype: str) -> dict[str, Any]:
+    if d.since < 16 or dtype == "bool":
+        return {}
+    return {"reduction": d.of("none", "add", "mul", *(("max", "min") if d.since >= 18 else ()))}
+
+
+@recipe("Scatter", "ScatterElements")
+def _scatter(d: Draw) -> Drawn:
+    shape, dtype = d.shape(1, 3), d.dtype(*REALS, "float32", "int32", "int64", "uint8")
+    axis = d.axis(len(shape), d.since >= 11)
+    at = axis % len(shape)
+    count = d.whole(1, shape[at])
+    beside = [d.whole(1, n) if d.seldom() else n for n in shape]
+    index = np.argsort(d.random.random((*beside[:at], shape[at], *beside[at + 1 :])), at).take(range(count), at)
+    reduction = _reduction(d, dtype) if d.operator == "ScatterElements" else {}
+    if d.since >= 11 and d.seldom():
+        index = index - shape[at]
+    if reduction:  # several in one place
+        index[...] = index % (1 + shape[at] // 2) if index.min() >= 0 else index
+    return Drawn([d.array(shape, dtype, False), index, d.array(index.shape, dtype, False)], {"axis": axis, **reduction})
+
+
+@recipe("ScatterND")
+def _scatter_nd(d: Draw) -> Drawn:
+    shape, dtype = d.shape(1, 3), d.dtype(*REALS, "float32", "int32", "int64", "bool")
+    count = d.whole(1, len(shape))
+    total = int(np.prod(shape[:count]))
+    reduction = _reduction(d, dtype)
+    flat = d.random.choice(total, d.whole(1, total), replace=bool(reduction) and reduction["reduction"] != "none")
+    index = np.stack(np.unravel_index(flat, shape[:count]), -1).astype(np.int64)
+    if d.seldom():
+        index = index - np.array(shape[:count])
+    updates = d.array((len(flat), *shape[count:]), dtype, False)
+    return Drawn([d.array(shape, dtype, False), Fixed(index) if d.seldom() else index, updates], reduction)
+
+
+@recipe("OneHot")
+def _one_hot(d: Draw) -> Drawn:
+    shape = d.shape(1, 2)
+    index = d.random.integers(-5, 6, shape).astype(d.of("int64", "int32", "float32"))
+    values = np.array([d.of(0, 2), d.of(1, 5)], d.of("float32", "int64"))
+    return Drawn(
+        [index, Fixed(np.array(d.of(4, [4]), np.int64)), Fixed(values) if d.often() else values],
+        {"axis": d.whole(-len(shape) - 1, len(shape))},
+    )
+
+
+# --------------------------------------------------------------------------- other sizes
+
+
+@recipe("Upsample", "Resize")
+def _resize(d: Draw) -> Drawn:
+    rank = d.of(1, 2, 2, 2, 3)
+    space = [d.whole(1, 6) for _ in range(rank)]
+    mode = d.of("nearest", "nearest", "linear", *(("cubic",) if d.since >= 11 and rank == 2 else ()))
+    x = d.array(
+        (d.whole(1, 2), 2, *space),
+        "float32" if mode == "cubic" else d.dtype("float32", "float32", "uint8", "float16"),
+        False,
+    )
+    factors = [d.of(0.5, 0.6, 0.3, 1, 1.5, 2, 2, 3, 2.3) for _ in space]
+    factors = [f if int(f * n) else 1 for f, n in zip(factors, space, strict=True)]
+    scales = np.array([1, 1, *factors], np.float32)
+    attributes: dict[str, Any] = {"mode": mode}
+    if d.operator == "Upsample":
+        scales = np.maximum(scales, 1)
+        return (
+            Drawn([x], attributes | {"scales": scales.tolist()})
+            if d.since < 9
+            else Drawn([x, Fixed(scales)], attributes)
+        )
+    if d.since < 11:
+        return Drawn([x, Fixed(scales)], attributes)
+    modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_crop_and_resize"]
+    if d.since >= 19:
+        modes.append("half_pixel_symmetric")
+    placed = d.of(*modes)
+    attributes["coordinate_transformation_mode"] = placed
+    if mode == "nearest" and d.often():
+        attributes["nearest_mode"] = d.of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    if mode == "cubic" and d.often():
+        attributes["cubic_coeff_a"] = d.of(-0.5, -0.75)
+    if mode == "cubic" and d.seldom() and placed != "tf_crop_and_resize":
+        attributes["exclude_outside"] = 1
+    if (
+        d.since >= 18
+        and mode != "nearest"
+        and rank == 2
+        and x.dtype == np.float32
+        and placed != "tf_crop_and_resize"
+        and d.often()
+    ):
+        attributes["antialias"] = 1
+    roi: Any = None if d.since >= 13 else Fixed(np.zeros(0, np.float32))
+    if placed == "tf_crop_and_resize":
+        attributes["extrapolation_value"] = 7.0
+        begin = [d.of(0.0, 0.25, -0.3) for _ in space]
+        roi = Fixed(np.array([0, 0, *begin, 1, 1, *(b + d.of(0.5, 1.0, 1.2) for b in begin)], np.float32))
+    if d.often():
+        return Drawn([x, roi, Fixed(scales)], attributes)
+    sizes = [*x.shape[:2], *(d.whole(1, 9) for _ in space)]
+    if d.since >= 18 and d.often():
+        attributes["keep_aspect_ratio_policy"] = d.of("stretch", "not_larger", "not_smaller")
+        attributes["axes"] = list(range(2, 2 + rank))
+        sizes = sizes[2:]
+        if placed == "tf_crop_and_resize":
+            roi = Fixed(np.array([*roi.array[2 : 2 + rank], *roi.array[-rank:]], np.float32))
+    absent = None if d.since >= 13 else Fixed(np.zeros(0, np.float32))
+    return Drawn([x, roi, absent, _int64(*sizes)], attributes)
