@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import numpy_helper
 from single_operators import REALS, WHOLE, Draw, Drawn, Fixed, recipe
 
 # --------------------------------------------------------------------------- elements that indices choose
@@ -149,3 +150,178 @@ def _resize(d: Draw) -> Drawn:
             roi = Fixed(np.array([*roi.array[2 : 2 + rank], *roi.array[-rank:]], np.float32))
     absent = None if d.since >= 13 else Fixed(np.zeros(0, np.float32))
     return Drawn([x, roi, absent, _int64(*sizes)], attributes)
+
+
+# --------------------------------------------------------------------------- repeated, regrouped, filled
+
+
+@recipe("Tile")
+def _tile(d: Draw) -> Drawn:
+    shape = d.shape(1, 3)
+    return Drawn([_any(d, shape), _int64(*(d.whole(1, 3) for _ in shape))])
+
+
+@recipe("DepthToSpace", "SpaceToDepth")
+def _depth(d: Draw) -> Drawn:
+    attributes: dict[str, Any] = {"blocksize": 2}
+    if d.operator == "DepthToSpace" and d.since >= 11 and d.often():
+        attributes["mode"] = d.of("DCR", "CRD")
+    return Drawn([d.array((1, 4 * d.whole(1, 2), 2 * d.whole(1, 3), 2), "float32")], attributes)
+
+
+@recipe("ReverseSequence")
+def _reverse_sequence(d: Draw) -> Drawn:
+    shape, batch = d.shape(2, 4), d.whole(0, 1)
+    if len(shape) < 2:
+        return _reverse_sequence(d)
+    lengths = d.random.integers(1, shape[1 - batch] + 1, shape[batch]).astype(np.int64)
+    return Drawn([_any(d, shape), lengths], {"batch_axis": batch, "time_axis": 1 - batch})
+
+
+@recipe("CenterCropPad")
+def _center(d: Draw) -> Drawn:
+    shape = d.shape(1, 3)
+    axes = d.axes(len(shape))
+    return Drawn([d.array(shape, "float32"), _int64(*(d.whole(1, 7) for _ in axes))], {"axes": axes})
+
+
+@recipe("Dropout")
+def _dropout(d: Draw) -> Drawn:
+    x = d.array(d.shape(), d.dtype(*REALS))
+    outputs = d.of(1, 2)
+    if d.since < 12:
+        return Drawn([x], {"ratio": 0.25} if d.often() else {}, outputs)
+    ratio = Fixed(np.array(0.25, np.float32)) if d.often() else None
+    return Drawn([x, ratio, Fixed(np.array(False))] if d.seldom() else [x, *([ratio] if ratio else [])], {}, outputs)
+
+
+@recipe("Shape", "Size")
+def _shape(d: Draw) -> Drawn:
+    shape = d.shape(0, 4)
+    attributes = {"start": d.whole(-2, 1), "end": d.whole(0, 3)} if d.since >= 15 and d.operator == "Shape" else {}
+    return Drawn([_any(d, shape)], attributes)
+
+
+@recipe("ConstantOfShape")
+def _filled(d: Draw) -> Drawn:
+    value = {"value": numpy_helper.from_array(d.array((1,), d.dtype(), False))} if d.often() else {}
+    return Drawn([Fixed(np.array(d.shape(0, 3), np.int64))], value)
+
+
+@recipe("EyeLike")
+def _eye(d: Draw) -> Drawn:
+    shape = (d.whole(1, 4), d.whole(1, 4))
+    attributes = {"dtype": d.of(1, 7)} if d.often() else {}
+    return Drawn([d.array(shape, d.dtype("float32", "int64"))], {**attributes, "k": d.whole(-2, 2)})
+
+
+@recipe("Range")
+def _range(d: Draw) -> Drawn:
+    dtype = d.dtype("float32", "int64", "int32")
+    return Drawn([Fixed(np.array(v, dtype)) for v in (d.whole(0, 3), d.whole(5, 9), d.whole(1, 3))])
+
+
+# --------------------------------------------------------------------------- quantised
+
+
+def _scale(d: Draw, shape: tuple[int, ...] = (), dtype: str = "float32") -> Fixed:
+    return Fixed(np.asarray(d.random.uniform(0.01, 0.2, shape)).astype(dtype))
+
+
+def _zero(d: Draw, dtype: str, shape: tuple[int, ...] = ()) -> Fixed:
+    low, high = (100, 150) if dtype == "uint8" else (-20, 20)
+    return Fixed(np.asarray(d.random.integers(low, high, shape)).astype(dtype))
+
+
+@recipe("QuantizeLinear", "DequantizeLinear")
+def _quantised(d: Draw) -> Drawn:
+    dtype, shape = d.of("int8", "uint8"), d.shape(1, 3)
+    kind = d.dtype("float32", "float32", "float16") if d.since >= 19 else "float32"
+    x = d.array(shape, dtype if d.operator[0] == "D" else kind, d.operator[0] == "D")
+    attributes: dict[str, Any] = {}
+    sizes: tuple[int, ...] = ()
+    if d.since >= 13 and d.often():
+        attributes["axis"] = d.axis(len(shape))
+        sizes = (shape[attributes["axis"]],)
+        if d.since >= 21 and d.often():
+            attributes["block_size"] = 2
+            at = attributes["axis"] % len(shape)
+            sizes = (*shape[:at], -(-shape[at] // 2), *shape[at + 1 :])
+    return Drawn(
+        [x, _scale(d, sizes, kind), *([_zero(d, dtype, sizes)] if d.often() or dtype == "int8" else [])], attributes
+    )
+
+
+@recipe("com.microsoft.DynamicQuantizeMatMul")
+def _dynamic_matmul(d: Draw) -> Drawn:
+    k, n = d.whole(1, 9), d.whole(1, 5)
+    kind, wide = d.of("uint8", "int8"), d.of((1,), (n,))
+    bias = [d.array((n,), "float32", False)] if d.often() else []
+    operands = [d.array((d.whole(1, 5), k), "float32", False), Fixed(d.array((k, n), kind))]
+    return Drawn([*operands, _scale(d, wide), _zero(d, kind, wide), *bias])
+
+
+@recipe("DynamicQuantizeLinear")
+def _dynamic(d: Draw) -> Drawn:
+    return Drawn([d.array(d.shape(1, 3), "float32", False)], {}, 3)
+
+
+@recipe("MatMulInteger", "QLinearMatMul", "com.microsoft.MatMulIntegerToFloat")
+def _matmul_integer(d: Draw) -> Drawn:
+    m, k, n = d.whole(1, 5), d.whole(1, 9), d.whole(1, 5)
+    x, w = d.dtype("uint8", "int8"), d.dtype("int8", "uint8")
+    lead = d.shape(0, 1)
+    operands: list[Any] = [d.array((*lead, m, k), x), d.array((k, n), w)]
+    if d.operator == "MatMulInteger":
+        zeros = [_zero(d, x), _zero(d, w, d.of((), (n,)))]
+        return Drawn([*operands, *zeros[: d.whole(0, 2)]])
+    wide = d.of((), (n,))
+    if d.operator == "QLinearMatMul":
+        first, second = ([operands[0], _scale(d), _zero(d, x)], [operands[1], _scale(d, wide), _zero(d, w, wide)])
+        return Drawn([*first, *second, Fixed(np.array(0.3, np.float32)), _zero(d, x)])
+    bias = [d.array((n,), "float32", False)] if d.often() else []
+    return Drawn([*operands, _scale(d), _scale(d, wide), _zero(d, x), _zero(d, w), *bias])
+
+
+@recipe("ConvInteger", "QLinearConv")
+def _conv_integer(d: Draw) -> Drawn:
+    channels, features, dtype = d.whole(1, 3), d.whole(1, 3), d.of("uint8", "int8")
+    kind = d.of("int8", "uint8")
+    x, w = d.array((1, channels, 5, 6), dtype), d.array((features, channels, 3, 2), kind)
+    attributes: dict[str, Any] = {"pads": [d.whole(0, 1) for _ in range(4)]} if d.often() else {}
+    if d.seldom():
+        attributes["strides"] = [2, 1]
+    if d.operator == "ConvInteger":
+        return Drawn([x, w, *[_zero(d, dtype), _zero(d, kind)][: d.whole(0, 2)]], attributes)
+    wide = d.of((), (features,))
+    bias = [Fixed(d.array((features,), "int32", False))] if d.often() else []
+    zero = Fixed(np.zeros(wide, kind)) if kind == "int8" else Fixed(np.full(wide, 128, kind))
+    inputs = [
+        x,
+        _scale(d),
+        _zero(d, dtype),
+        Fixed(w),
+        _scale(d, wide),
+        zero,
+        Fixed(np.array(0.5, np.float32)),
+        _zero(d, dtype),
+    ]
+    return Drawn([*inputs, *bias], attributes)
+
+
+@recipe("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
+def _qlinear_binary(d: Draw) -> Drawn:
+    dtype, shape = d.of("uint8", "int8"), d.shape(1, 3)
+    x, y = d.array(shape, dtype), d.array(d.broadcast(shape), dtype)
+    return Drawn(
+        [
+            x,
+            _scale(d),
+            _zero(d, dtype),
+            y,
+            _scale(d),
+            _zero(d, dtype),
+            Fixed(np.array(0.2, np.float32)),
+            _zero(d, dtype),
+        ]
+    )

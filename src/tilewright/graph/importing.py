@@ -66,7 +66,8 @@ class Importing:
 
     def _alike(self, names: Sequence[str]) -> list[str]:
         """The operands in one element type; numbers of the program's (constants of ours) too."""
-        numbers = {n: self.constants[n].item() for n in names if n in self.constants and n.startswith("made/")}
+        made = {n: self.constants[n] for n in names if n in self.constants and n.startswith("made/")}
+        numbers = {n: a.item() for n, a in made.items() if a.size == 1}
         tensors = [self.spec(n) for n in names if n and n not in numbers]
         if not tensors:
             return list(names)

@@ -18,7 +18,7 @@ from tilewright.closing import Closing
 from tilewright.core import TilewrightError, UsageError
 from tilewright.models.apart import Apart
 from tilewright.models.model_file import STANDARD, Array, Model
-from tilewright.models.sessions import Session, part_of, subgraphs
+from tilewright.models.sessions import Session, dtype_name, part_of, subgraphs
 
 LARGEST_FOLDED = 1 << 24
 """Elements of a constant that is computed from constants."""
@@ -90,13 +90,17 @@ class Folding(Closing):
             taken = {a.name: a.i for a in node.attribute}
             part = np.array(shape[taken.get("start", 0) : taken.get("end", len(shape))], np.int64)
             return {outputs[0]: part if node.op_type == "Shape" else np.array(math.prod(shape), np.int64)}
-        if any(n not in constants for n in reads):
+        if node.op_type == "EyeLike" and inferred and (size := self._shape_of(reads[0])) is not None:
+            kind = inferred[outputs[0]].tensor_type.elem_type
+            read = {reads[0]: np.zeros(size, dtype_name(kind))} if math.prod(size) <= LARGEST_FOLDED else {}
+        else:
+            read = {n: constants[n] for n in reads if n in constants}
+        if len(read) < len(reads):
             return None
         if node.op_type == "Constant" and node.attribute[0].name == "value":
             return {outputs[0]: self._model.array(node.attribute[0].t)}
         if node.op_type == "Identity":
             return {outputs[0]: constants[reads[0]]}
-        read = {n: constants[n] for n in reads}
         elements = self._elements(node, read, outputs, inferred)
         if elements is None or not self._fits(elements, read):
             return None

@@ -9,8 +9,10 @@ from tilewright.graph.operations import (
     gathers,
     moves,
     products,
+    quantising,
     resizing,
     rows,
+    tiling,
     windows,
 )
 from tilewright.graph.operations.handlers import ATEN, ONNX, REFUSED, Left
@@ -24,8 +26,10 @@ FILES = (
     gathers,
     moves,
     products,
+    quantising,
     resizing,
     rows,
+    tiling,
     windows,
 )
 

@@ -595,8 +595,6 @@ def _onnx_clip(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
         build.same(node.input[0], node.output[0])
 
 
-@onnx("Identity", "Dropout")
+@onnx("Identity")
 def _onnx_identity(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    if len(build.wanted(node)) > 1 or (len(node.input) > 2 and build.known(node.input[2]).item()):
-        raise Left("it drops at random")
     build.same(node.input[0], node.output[0])

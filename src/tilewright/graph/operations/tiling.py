@@ -1,0 +1,146 @@
+"""Elements repeated, regrouped and turned round, and values that follow from shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import UsageError
+from tilewright.graph.operations.handlers import Attributes, Build, Call, Left, OnnxBuild, aten, onnx
+from tilewright.graph.operations.table import register
+from tilewright.kernels import te
+from tilewright.kernels.expression.expr import INDEX, INTEGERS
+
+
+def _tile(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
+    """``input`` side by side with itself along each axis; ones stand before its axes where ``dims`` are more."""
+    more = len(dims) - len(input.shape)
+    if more < 0 or any(n < 1 for n in dims):
+        raise UsageError(f"tile: dims={tuple(dims)} of {input.shape}", "Give a number of at least 1 for each axis")
+    sizes = (*(1,) * more, *input.shape)
+
+    def point(*i: te.Expr) -> te.Expr:
+        return input[tuple(x % n if k > 1 else x for x, n, k in list(zip(i, sizes, dims, strict=True))[more:])]
+
+    return te.compute(tuple(n * k for n, k in zip(sizes, dims, strict=True)), point)
+
+
+def _reverse_sequence(
+    input: te.TensorRef, lengths: te.TensorRef, batch_dim: int = 1, time_dim: int = 0
+) -> te.TensorRef:
+    """``input`` with the first ``lengths[b]`` elements of sequence ``b`` in the opposite order."""
+    if lengths.dtype not in INTEGERS or lengths.shape != (input.shape[batch_dim],) or batch_dim == time_dim:
+        raise UsageError(f"reverse_sequence: lengths {lengths.shape} of {input.shape}", "Give a whole number for each")
+
+    def point(*i: te.Expr) -> te.Expr:
+        last = te.cast(lengths[i[batch_dim]], INDEX) - 1
+        turned = tuple(last - x if d == time_dim else x for d, x in enumerate(i))
+        return te.select(i[time_dim] <= last, input[turned], input[i])
+
+    return te.compute(input.shape, point)
+
+
+register("tile", "move", _tile)
+register("reverse_sequence", "gather", _reverse_sequence)
+
+
+def _regrouped(
+    build: Build, x: str, split: Sequence[int], dims: Sequence[int], joined: Sequence[int], output: str
+) -> None:
+    """A value's axes split, put in another order and joined."""
+    build.reshaped(build.add("permute", [build.reshaped(x, split)], dims=tuple(dims)), joined, output)
+
+
+# --------------------------------------------------------------------------- ATen
+
+
+@aten("repeat", "tile")
+def _aten_repeat(build: Build, call: Call) -> None:
+    given = call["repeats" if "repeats" in call.arguments else "dims"]
+    dims = (1,) * (len(build.shape(call.operand("input"))) - len(given)) + tuple(given)
+    build.add("tile", [call.operand("input")], call.output, dims=dims)
+
+
+@aten("pixel_shuffle", "pixel_unshuffle")
+def _aten_pixels(build: Build, call: Call) -> None:
+    x = call.operand("input")
+    *batch, c, h, w = build.shape(x)
+    b = len(batch)
+    ahead = tuple(range(b))
+    if call.operator == "pixel_shuffle":
+        r = call["upscale_factor"]
+        split, dims = (c // r**2, r, r, h, w), (b, b + 3, b + 1, b + 4, b + 2)
+    else:
+        r = call["downscale_factor"]
+        split, dims = (c, h // r, r, w // r, r), (b, b + 2, b + 4, b + 1, b + 3)
+    _regrouped(build, x, (*batch, *split), (*ahead, *dims), call.spec.shape, call.output)
+
+
+# --------------------------------------------------------------------------- ONNX
+
+
+@onnx("Tile")
+def _onnx_tile(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    build.add("tile", node.input[:1], node.output[0], dims=build.numbers(node.input[1]))
+
+
+@onnx("DepthToSpace", "SpaceToDepth")
+def _onnx_depth(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """``CRD``: channels before the block's rows and columns; otherwise behind them."""
+    n, c, h, w = build.shape(node.input[0])
+    r = a["blocksize"]
+    channels_first = a.get("mode", b"DCR") == b"CRD"
+    if node.op_type == "SpaceToDepth":
+        dims = (0, 1, 3, 5, 2, 4) if channels_first else (0, 3, 5, 1, 2, 4)
+        split, joined = (n, c, h // r, r, w // r, r), (n, c * r * r, h // r, w // r)
+    elif channels_first:
+        split, dims, joined = (n, c // r**2, r, r, h, w), (0, 1, 4, 2, 5, 3), (n, c // r**2, h * r, w * r)
+    else:
+        split, dims, joined = (n, r, r, c // r**2, h, w), (0, 3, 4, 1, 5, 2), (n, c // r**2, h * r, w * r)
+    _regrouped(build, node.input[0], split, dims, joined, node.output[0])
+
+
+@onnx("ReverseSequence")
+def _onnx_reverse_sequence(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    build.add(
+        "reverse_sequence", node.input, node.output[0], batch_dim=a.get("batch_axis", 1), time_dim=a.get("time_axis", 0)
+    )  # fmt: skip
+
+
+@onnx("CenterCropPad")
+def _onnx_center(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    shape = build.shape(node.input[0])
+    pairs = [(0, 0)] * len(shape)
+    for d, wanted in zip(a.get("axes", range(len(shape))), build.numbers(node.input[1]), strict=True):
+        more = wanted - shape[d]
+        before = more // 2 if more > 0 else -(-more // 2)
+        pairs[d] = (before, more - before)
+    flat = tuple(n for pair in reversed(pairs) for n in pair)
+    build.add("pad", node.input[:1], node.output[0], pad=flat)
+
+
+@onnx("Dropout")
+def _onnx_dropout(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """Nothing is dropped unless a model trains, which it can say since operator set 12."""
+    training = node.input[2] if len(node.input) > 2 else ""
+    if training and build.known(training).item():
+        ratio = build.known(node.input[1]).item() if node.input[1] else 0.5
+        if ratio:
+            raise Left("it drops at random")
+    x = node.input[0]
+    wanted = build.wanted(node)
+    if node.output[0] in wanted or not wanted:
+        build.same(x, node.output[0])
+    if len(node.output) > 1 and node.output[1] in wanted:
+        if build.opset < 12:
+            raise Left("what its mask is, the standard does not say")
+        one = build.constant(np.ones((1,) * len(build.shape(x)), bool))
+        build.add("expand", [one], node.output[1], shape=build.shape(x))
+
+
+@onnx("Shape", "Size", "Constant", "ConstantOfShape", "Range", "EyeLike")
+def _onnx_known(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """Known when the model is read, unless it says otherwise."""
+    raise Left("it is known only when the model runs, or larger than what is computed before")
