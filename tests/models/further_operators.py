@@ -325,3 +325,48 @@ def _qlinear_binary(d: Draw) -> Drawn:
             _zero(d, dtype),
         ]
     )
+
+
+# --------------------------------------------------------------------------- norms, sums of products
+
+
+@recipe("LRN")
+def _lrn(d: Draw) -> Drawn:
+    x = d.array((d.whole(1, 2), d.whole(1, 6), *d.shape(1, 2)), "float32", False)
+    return Drawn(
+        [x], {"size": d.of(1, 3, 5), "alpha": d.of(0.1, 1e-4), "bias": d.of(1.0, 2.0), "beta": d.of(0.5, 0.75)}
+    )
+
+
+@recipe("LpNormalization", "GlobalLpPool", "MeanVarianceNormalization", "Mean", "Hardmax")
+def _rows(d: Draw) -> Drawn:
+    shape = tuple(d.whole(2, 5) for _ in range(4))
+    dtype = d.dtype("float32", "float32", "float64", "float16")
+    attributes: dict[str, Any] = {"p": d.of(1, 2)} if d.operator[-4:] == "Pool" or "Lp" in d.operator else {}
+    if d.operator in ("LpNormalization", "Hardmax") and d.often():
+        attributes["axis"] = d.axis(4, d.operator != "Hardmax" or d.since >= 11)
+    if d.operator == "MeanVarianceNormalization" and d.often():
+        attributes["axes"] = d.axes(4, d.since >= 13)
+    return Drawn(
+        [d.array(shape, dtype, False) for _ in range(d.whole(1, 3) if d.operator == "Mean" else 1)], attributes
+    )
+
+
+@recipe("GroupNormalization")
+def _groups(d: Draw) -> Drawn:
+    groups, each = d.whole(1, 3), d.whole(1, 3)
+    of = (groups,) if d.since < 21 else (groups * each,)
+    x = d.array((2, groups * each, d.whole(2, 4), d.whole(1, 4)), "float32", False)
+    weights = [d.array(of, "float32", False) for _ in range(2)]
+    return Drawn([x, *weights], {"num_groups": groups, **({"epsilon": 0.01} if d.often() else {})})
+
+
+@recipe("Einsum")
+def _einsum(d: Draw) -> Drawn:
+    equation, shapes = d.of(
+        ("ij,jk->ik", [(3, 4), (4, 5)]), ("bij,bjk", [(2, 3, 4), (2, 4, 5)]), ("ii->i", [(4, 4)]), ("ii", [(3, 3)]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (4, 5)]), ("...i,...i", [(2, 3, 4), (1, 4)]), ("ij->ji", [(2, 5)]),
+        ("bhqd,bhkd->bhqk", [(1, 2, 3, 4), (1, 2, 5, 4)]), ("i,j->ij", [(3,), (4,)]), ("b...->...", [(2, 3, 4)]),
+    )  # fmt: skip
+    dtype = d.of("float32", "float64")
+    return Drawn([d.array(s, dtype, False) for s in shapes], {"equation": equation})

@@ -5,9 +5,11 @@ from __future__ import annotations
 from tilewright.graph.operations import (
     attention,
     creation,
+    einsum,
     elementwise,
     gathers,
     moves,
+    norms,
     products,
     quantising,
     resizing,
@@ -22,9 +24,11 @@ from tilewright.graph.operations.table import OPERATIONS, Kind, Operand, Operati
 FILES = (
     attention,
     creation,
+    einsum,
     elementwise,
     gathers,
     moves,
+    norms,
     products,
     quantising,
     resizing,
