@@ -1,0 +1,98 @@
+"""Rows of a benchmark, each made by a child process: a crash or a time-out is a row, too.
+
+Rows go to NAME.jsonl as they come, behind a line about the machine; a run that was cut short goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+Make = Callable[..., Row]
+"""A function of a module's top level: it runs in a child."""
+
+LEAVING = 5.0
+"""Seconds that a child has to end after its answer."""
+_CONTEXT = multiprocessing.get_context("forkserver")
+
+
+def preload(*modules: str) -> None:
+    """Have these modules imported once for all children."""
+    _CONTEXT.set_forkserver_preload(list(modules))
+
+
+def in_child(make: Make, arguments: Sequence[Any], seconds: float) -> Row:
+    """What ``make(*arguments)`` returns in a process of its own; how it ended where it returns nothing in time."""
+    here, there = _CONTEXT.Pipe()
+    process = _CONTEXT.Process(target=_run, args=(there, make, arguments))
+    process.start()
+    there.close()
+    try:
+        if not here.poll(seconds):
+            return {"failed": f"no result after {seconds:.0f} s"}
+        row: Row = here.recv()
+        process.join(LEAVING)
+        return row
+    except EOFError:
+        process.join()
+        code = process.exitcode or 0
+        return {"failed": f"crashed: {signal.Signals(-code).name if code < 0 else f'exit status {code}'}"}
+    finally:
+        _end(process.pid)
+        process.join()
+
+
+def _run(answer: Connection, make: Make, arguments: Sequence[Any]) -> None:
+    os.setpgid(0, 0)  # compilers and workers of the child end with it
+    try:
+        row = make(*arguments)
+    except Exception as e:
+        traceback.print_exc()
+        row = {"failed": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}
+    answer.send(row)
+
+
+def _end(group: int | None) -> None:
+    try:
+        os.killpg(group or 0, signal.SIGKILL) if group else None
+    except ProcessLookupError:
+        pass
+
+
+class Rows:
+    """The rows of a file, by key. ``path``: NAME.jsonl, or ``None`` to keep them in memory alone."""
+
+    def __init__(self, path: Path | None, head: Mapping[str, Any], key: Sequence[str]) -> None:
+        self.path, self.key = path, tuple(key)
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
+        self.head: Row = lines[0] if lines else {"date": time.strftime("%Y-%m-%d"), **head}
+        self.rows = {self._key(r): r for r in lines[1:]}
+        if path is not None and not lines:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(self.head) + "\n")
+
+    def _key(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[k] for k in self.key)
+
+    def make(self, asked: Iterable[tuple[Row, Make, Sequence[Any]]], seconds: float, jobs: int = 1) -> Iterable[Row]:
+        """The rows that are not there yet, as they come: each the facts given and what its child adds."""
+        missing = [a for a in asked if self._key(a[0]) not in self.rows]
+        with ThreadPoolExecutor(jobs) as pool:
+            waiting = {pool.submit(in_child, make, arguments, seconds): facts for facts, make, arguments in missing}
+            for done in as_completed(waiting):
+                row = {**waiting[done], **done.result()}
+                self.rows[self._key(row)] = row
+                if self.path is not None:
+                    with self.path.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+                yield row

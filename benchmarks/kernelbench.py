@@ -1,0 +1,252 @@
+"""KernelBench's problems: what of them tilewright takes, whether its results are right, and how fast it is.
+
+    git clone https://github.com/ScalingIntelligence/KernelBench
+    python benchmarks/kernelbench.py KernelBench/KernelBench --out benchmarks/results/kernelbench
+    python benchmarks/kernelbench.py KernelBench/KernelBench --level 1 --check
+    python benchmarks/kernelbench.py KernelBench/KernelBench --tune 60 --out benchmarks/results/kernelbench_tuned
+
+The 250 problems of levels 1 to 3, in eval mode, on one thread, with sizes reduced until PyTorch's eager run takes 1 to
+400 ms (``benchmarks/reduced.py``). A row says which operators of PyTorch's graph the backend takes, and which it
+leaves to PyTorch and why; views, which compute nothing, count as neither. ``--check`` runs the problem with the first
+kernel of each task, ``--tune`` with those found in so many seconds, and both compare the results with the module's own
+in float64. ``--tune`` also times ours, PyTorch eager and ``torch.compile`` in turns: a ratio is the median over rounds of
+the rival's time over ours in the same round (above 1: ours is faster), with the interval of order statistics.
+
+Each problem has a process of its own; a crash or a time-out is a row. Rows go to NAME.jsonl as they come, and a run
+that was cut short goes on where it ended; NAME.md is the table. Two problems need the package einops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import operator
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from children import Row, Rows, preload
+
+PRELOADED = (
+    "tilewright.torch.optimize", "functorch.compile", "torch._dynamo.backends.common", "torch._functorch.partitioners",
+    "torch._inductor.compile_fx", "torch.nn.attention.flex_attention", "torch.export._trace", "reduced", "kernelbench",
+)  # fmt: skip
+"""Modules that every child needs: imported once."""
+SECONDS = 0.05
+"""A run of PyTorch's is to take about so long."""
+
+
+# --------------------------------------------------------------------------- coverage
+
+
+def covered(module: Any, arguments: Sequence[Any]) -> Row:
+    """What of a module the backend takes, by PyTorch's operators: ``taken``, ``left`` with reasons, and ``views``."""
+    import torch
+    from torch._dynamo.utils import counters
+
+    from tilewright.torch.backend import of_aten, prepared, run_eagerly, weights_of
+
+    found: dict[str, Counter[str]] = {"taken": Counter(), "left": Counter(), "views": Counter(), "why": Counter()}
+    graphs = 0
+
+    def note(graph: Any, example: Sequence[Any]) -> Any:
+        nonlocal graphs
+        graphs += 1
+        graph.graph.eliminate_dead_code()
+        own = [n for n in graph.graph.nodes if n.op == "call_function"]  # prepared() adds to them
+        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), keep=True)
+        if placing is None:
+            return run_eagerly(graph)
+        fate = _fates(placing)
+        for node in own:
+            if node.target is operator.getitem:
+                continue
+            kind, why = _fate(node, fate)
+            name = str(node.target).removeprefix("aten.")
+            found[kind][name] += 1
+            if kind == "left":
+                found["why"][f"{name}: {why}"] += 1
+        return run_eagerly(graph)
+
+    counters.clear()
+    made: Any = torch.compile(module, backend=lambda graph, inputs: of_aten(graph, inputs, note, note), dynamic=False)
+    with torch.no_grad():
+        made(*arguments)
+    breaks: Counter[str] = Counter()
+    for kind in ("graph_break", "unimplemented"):
+        for text, count in counters[kind].items():
+            breaks[text.partition("\n")[0]] += count
+    if not graphs and not breaks:
+        found["left"]["the whole module"] += 1
+        found["why"]["the whole module: PyTorch makes no graph of it"] += 1
+    return {
+        "graphs": graphs, "breaks": dict(breaks), "whole": not found["left"] and not breaks,
+        **{k: dict(v.most_common()) for k, v in found.items()},
+    }  # fmt: skip
+
+
+def _fates(placing: Any) -> dict[str, tuple[str, str]]:
+    """By value of the graph, whether a kernel may give it, and why not."""
+    fate: dict[str, tuple[str, str]] = {}
+    graph, channels = placing.graph, placing.channels
+    outputs = {n.name: n.outputs for n in graph.nodes}
+    for group in channels.groups:
+        layouts = [g for g in (group, channels.last.get(group.output)) if g is not None and g.workload is not None]
+        if group.family == "view":
+            told = "views", ""
+        elif not layouts:
+            told = "left", "no operation of ours" if group.family == "opaque" else "no kernel for its group"
+        elif any(placing.placeable(g) for g in layouts):
+            told = "taken", ""
+        else:
+            told = "left", f"the group {group.workload.op.rpartition('_')[0]} does not pay for copies around it"
+        for name in group.nodes:
+            for value in outputs[name]:
+                if fate.get(value, ("left",))[0] != "taken":
+                    fate[value] = told
+    return fate
+
+
+def _fate(node: Any, fate: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    values = [v for v in fate if v == node.name or v.startswith(f"{node.name}__")]
+    for user in [] if values else node.users:  # of several results those that are read
+        values += [user.name] if user.target is operator.getitem and user.name in fate else []
+    told = [fate[v] for v in values]
+    worst = next((t for kind in ("left", "taken") for t in told if t[0] == kind), told[0] if told else ("views", ""))
+    if worst[0] == "left" and _is_view(node):
+        return "views", ""
+    return worst if worst[1] != "no operation of ours" else ("left", f"{worst[1]} for {_form(node)}")
+
+
+def _is_view(node: Any) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+
+
+def _form(node: Any) -> str:
+    """A call's arguments, short: tensors as dtype and number of axes."""
+
+    def short(a: Any) -> str:
+        value = getattr(a, "meta", {}).get("val")
+        if hasattr(value, "dtype"):
+            return f"{str(value.dtype).removeprefix('torch.')} {value.dim()}d"
+        return f"[{', '.join(map(short, a))}]" if isinstance(a, (list, tuple)) else str(a)
+
+    return ", ".join([*map(short, node.args), *(f"{k}={short(v)}" for k, v in node.kwargs.items())])[:160]
+
+
+# --------------------------------------------------------------------------- one problem
+
+
+def measured(path: Path, tune: float, check: bool, rounds: int) -> Row:
+    """A problem's row. Runs in a child."""
+    import torch
+
+    from reduced import load
+
+    warnings.simplefilter("ignore")
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    torch.set_num_threads(1)
+    problem = load(path, SECONDS)
+    row = {"sizes": problem.sizes, "eager_ms": round(problem.seconds * 1e3, 3)}
+    return row | covered(problem.module, problem.arguments)
+
+
+def problems(folder: Path, levels: Sequence[int], only: Sequence[str]) -> list[tuple[int, Path]]:
+    """Level and file, in the suite's order. Ends the benchmark where there are none."""
+    found = [
+        (level, path)
+        for level in levels
+        for path in sorted(folder.glob(f"level{level}/*.py"), key=lambda p: int(p.name.partition("_")[0]))
+    ]
+    if not found:
+        raise SystemExit(f"{folder} has no level1 to level3. Give the folder KernelBench of a checkout of KernelBench")
+    return [(n, p) for n, p in found if not only or any(t in f"{n}/{p.stem}" for t in only)]
+
+
+# --------------------------------------------------------------------------- the table
+
+
+def ranking(rows: Sequence[Row]) -> list[tuple[str, int, int, str]]:
+    """What is left, by the number of problems that have it: operator, problems, those it alone keeps, a reason."""
+    having: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    why: dict[str, Counter[str]] = {}
+    for row in rows:
+        names = [*row.get("left", {}), *(f"no graph: {b}" for b in row.get("breaks", {}))]
+        having.update(names)
+        alone.update(names if len(names) == 1 else ())
+        for text, count in row.get("why", {}).items():
+            name, _, reason = text.partition(": ")
+            why.setdefault(name, Counter())[reason] += count
+    return [
+        (name, count, alone[name], why[name].most_common(1)[0][0] if name in why else "")
+        for name, count in having.most_common()
+    ]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as Markdown, and what is left."""
+    lines = ["| level | problems | taken whole | operators taken | failed |", "|---|---|---|---|---|"]
+    for level in sorted({r["level"] for r in rows}):
+        some = [r for r in rows if r["level"] == level]
+        taken = sum(sum(r.get("taken", {}).values()) for r in some)
+        left = sum(sum(r.get("left", {}).values()) for r in some)
+        share = f"{taken} of {taken + left} ({taken / (taken + left):.0%})" if taken + left else "-"
+        lines.append(
+            f"| {level} | {len(some)} | {sum(r.get('whole', False) for r in some)} | {share} | "
+            f"{sum('failed' in r for r in some)} |"
+        )
+    lines += ["", "| left to PyTorch | problems | of them with nothing else left | why |", "|---|---|---|---|"]
+    lines += [f"| {name} | {count} | {alone} | {why} |" for name, count, alone, why in ranking(rows)]
+    lines += ["", "| problem | eager | taken | left |", "|---|---|---|---|"]
+    for r in rows:
+        if "failed" in r:
+            lines.append(f"| {r['level']}/{r['name']} | - | - | {r['failed']} |")
+            continue
+        left = ", ".join(f"{n} x {c}" if c > 1 else n for n, c in r["left"].items())
+        broken = "; ".join(f"no graph: {b}" for b in r["breaks"])
+        lines.append(
+            f"| {r['level']}/{r['name']} | {r['eager_ms']:.1f} ms | {sum(r['taken'].values())} | "
+            f"{'; '.join(t for t in (left, broken) if t) or 'nothing'} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the problems that the options choose, and print and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder that holds level1, level2 and level3")
+    parser.add_argument("--level", type=int, nargs="+", default=(1, 2, 3), choices=(1, 2, 3))
+    parser.add_argument("--only", nargs="+", default=(), metavar="TEXT", help="problems whose LEVEL/NAME holds a TEXT")
+    parser.add_argument("--check", action="store_true", help="compare the results with float64's")
+    parser.add_argument("--tune", type=float, default=0.0, metavar="SECONDS", help="tune each problem, and time it")
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds of a problem, beside those of --tune")
+    parser.add_argument("--jobs", type=int, default=2, help="problems at once, where none is timed")
+    parser.add_argument("--out", help="write NAME.jsonl and NAME.md; problems that are in it are not repeated")
+    parser.add_argument("--json", action="store_true", help="print the rows instead of the table")
+    args = parser.parse_args()
+    preload(*PRELOADED)
+    order = {(n, p.stem): p for n, p in problems(args.folder, args.level, args.only)}
+    rows = Rows(Path(f"{args.out}.jsonl") if args.out else None, {}, ("level", "name"))
+    asked = [
+        ({"level": n, "name": name}, measured, (path, args.tune, args.check, args.rounds))
+        for (n, name), path in order.items()
+    ]
+    for row in rows.make(asked, args.timeout + 3 * args.tune, 1 if args.tune else args.jobs):
+        said = row.get("failed") or ("taken whole" if row["whole"] else f"left: {', '.join(row['left'])}")
+        print(f"{row['level']}/{row['name']}", said, file=sys.stderr, flush=True)
+    chosen = [rows.rows[k] for k in order]
+    text = table(chosen) + "\n"
+    print(json.dumps({"machine": rows.head, "rows": chosen}) if args.json else text)
+    if args.out:
+        Path(f"{args.out}.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
