@@ -5,6 +5,7 @@ Rows go to NAME.jsonl as they come, behind a line about the machine; a run that 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -48,7 +49,8 @@ def in_child(make: Make, arguments: Sequence[Any], seconds: float) -> Row:
         code = process.exitcode or 0
         return {"failed": f"crashed: {signal.Signals(-code).name if code < 0 else f'exit status {code}'}"}
     finally:
-        _end(process.pid)
+        if process.pid:
+            _end(process.pid)
         process.join()
 
 
@@ -62,11 +64,9 @@ def _run(answer: Connection, make: Make, arguments: Sequence[Any]) -> None:
     answer.send(row)
 
 
-def _end(group: int | None) -> None:
-    try:
-        os.killpg(group or 0, signal.SIGKILL) if group else None
-    except ProcessLookupError:
-        pass
+def _end(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 class Rows:

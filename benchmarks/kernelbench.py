@@ -9,8 +9,8 @@ The 250 problems of levels 1 to 3, in eval mode, on one thread, with sizes reduc
 400 ms (``benchmarks/reduced.py``). A row says which operators of PyTorch's graph the backend takes, and which it
 leaves to PyTorch and why; views, which compute nothing, count as neither. ``--check`` runs the problem with the first
 kernel of each task, ``--tune`` with those found in so many seconds, and both compare the results with the module's own
-in float64. ``--tune`` also times ours, PyTorch eager and ``torch.compile`` in turns: a ratio is the median over rounds of
-the rival's time over ours in the same round (above 1: ours is faster), with the interval of order statistics.
+in float64. ``--tune`` also times ours, PyTorch eager and ``torch.compile`` in turns: a ratio is the median over rounds
+of the rival's time over ours in the same round (above 1: ours is faster), with the interval of order statistics.
 
 Each problem has a process of its own; a crash or a time-out is a row. Rows go to NAME.jsonl as they come, and a run
 that was cut short goes on where it ended; NAME.md is the table. Two problems need the package einops.

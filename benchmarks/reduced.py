@@ -49,14 +49,14 @@ class Problem:
 def load(path: Path, wanted: float) -> Problem:
     """The problem in a file, with sizes at which PyTorch, eager, takes about ``wanted`` seconds."""
     source = _Source(path)
-    cost, halved = _reduced(source, wanted)
+    halved = _reduced(source, wanted)
     for _ in range(3):
         problem = source.load(halved)
         problem.seconds = _run_seconds(problem)
         if LEAST <= problem.seconds <= MOST:
             break
         wanted *= min(4.0, max(0.25, 0.1 / problem.seconds))
-        before, (cost, halved) = halved, _reduced(source, wanted)
+        before, halved = halved, _reduced(source, wanted)
         if halved == before:
             break
     return problem
@@ -70,8 +70,8 @@ def _run_seconds(problem: Problem) -> float:
         return time.perf_counter() - begin
 
 
-def _reduced(source: _Source, wanted: float) -> tuple[float, dict[str, int]]:
-    """What a run costs, in estimated seconds, and the constants halved for that.
+def _reduced(source: _Source, wanted: float) -> dict[str, int]:
+    """The constants to halve for a run of ``wanted`` seconds, as estimated.
 
     Literals inside of functions make a network what it is: they are halved only where it takes too long otherwise.
     """
@@ -93,7 +93,7 @@ def _reduced(source: _Source, wanted: float) -> tuple[float, dict[str, int]]:
                 open.remove(name)
             else:
                 cost, halved = then, tried
-    return cost, halved
+    return halved
 
 
 class _Source:

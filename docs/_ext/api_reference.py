@@ -31,6 +31,8 @@ RESULTS = tuple(
 )
 DATABASE = (("tilewright.database", "Database", ":members: open, runs, run, trials, kernels, close"),)
 
+MODELS = (("tilewright.models.inference_session", "InferenceSession", ":members: run, io_binding, network"),)
+
 
 def markdown(_docs: Path) -> str:
     out = ["## `tilewright`\n"]
@@ -44,6 +46,8 @@ def markdown(_docs: Path) -> str:
     out += [_directive("autoclass", f"{module}.{name}", ":members:") for module, name in RESULTS]
     out.append("## Reading a database\n")
     out += [_directive("autoclass", f"{module}.{name}", options) for module, name, options in DATABASE]
+    out.append("## ONNX models\n")
+    out += [_directive("autoclass", f"{module}.{name}", options) for module, name, options in MODELS]
     out.append("## Contracts for extensions\n")
     out += [_directive("autoclass", f"{module}.{name}") for module, name in CONTRACTS]
     return "\n".join(out)

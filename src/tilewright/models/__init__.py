@@ -1,1 +1,35 @@
-"""Whole models: read from ONNX, cut into tasks to tune, and run with tuned kernels."""
+"""Whole models: read from ONNX, cut into tasks to tune, and run with tuned kernels.
+
+``InferenceSession`` has onnxruntime's interface. What a program uses beside it (``SessionOptions``, ``OrtValue``, ...)
+is onnxruntime's own, so that ``import tilewright.models as ort`` is the one line that changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.models.inference_session import InferenceSession as InferenceSession
+    from tilewright.models.inference_session import NodeArg as NodeArg
+    from tilewright.models.io_binding import IOBinding as IOBinding
+
+ORT = ("ExecutionMode", "GraphOptimizationLevel", "OrtValue", "RunOptions", "SessionOptions")
+"""Names that are onnxruntime's."""
+
+__all__ = ["IOBinding", "InferenceSession", "NodeArg"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ORT:
+        from tilewright.models.sessions import runtime
+
+        return getattr(runtime(), name)
+    if name == "IOBinding":
+        from tilewright.models.io_binding import IOBinding
+
+        return IOBinding
+    if name in __all__:
+        from tilewright.models import inference_session
+
+        return getattr(inference_session, name)
+    raise AttributeError(f"module 'tilewright.models' has no attribute {name!r}")

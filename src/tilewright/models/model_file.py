@@ -108,12 +108,20 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
     ``sizes``: of dynamic axes, by name. Raises ``UsageError`` for a file that is missing or damaged, an operator set
     that is too new, an axis without a size, and a size that no axis has.
     """
+    return prepared(read_proto(path), sizes, Path(path))
+
+
+def read_proto(source: str | os.PathLike[str] | bytes) -> Any:
+    """The sound ``ModelProto`` of a file or of its bytes, local functions inlined. Raises ``UsageError``."""
     onnx = onnx_module()
-    file = Path(path)
-    if not file.is_file():
+    file = Path("the model" if isinstance(source, bytes) else source)
+    if not isinstance(source, bytes) and not file.is_file():
         raise UsageError(f"there is no file {file}", "Name an ONNX model")
     try:
-        proto = onnx.load(str(file), load_external_data=False)
+        if isinstance(source, bytes):
+            proto = onnx.load_model_from_string(source)
+        else:
+            proto = onnx.load(str(file), load_external_data=False)
         read = 0
         for tensor in _inner_tensors(proto.graph):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -134,7 +142,7 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
     except Exception as e:  # protobuf's and the checker's errors have no common class
         line = next((x for x in str(e).splitlines() if x.strip()), type(e).__name__)
         raise UsageError(f"{file} is no sound ONNX model: {line.rstrip('.'):.200}", "Export it again") from e
-    return prepared(proto, sizes, file)
+    return proto
 
 
 def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | None = None) -> Model:

@@ -112,6 +112,13 @@ class Session:
             made[name].type.tensor_type.elem_type = dtype_kind("bfloat16")
         return made
 
+    def signature(self) -> list[tuple[str, str, list[int | str | None]]]:
+        """Name, type and shape of each output as onnxruntime states them, open axes by name or ``None``."""
+        return [
+            (o.name, "tensor(bfloat16)" if o.name in self._narrow else o.type, list(o.shape))
+            for o in self._session.get_outputs()
+        ]
+
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs. Raises ``UsageError`` where onnxruntime refuses the inputs."""
         narrow: Any = np.dtype("bfloat16") if self._narrow else None

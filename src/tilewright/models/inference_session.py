@@ -1,0 +1,297 @@
+"""``InferenceSession``: a model with tuned kernels behind onnxruntime's interface."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.core import TilewrightError, UsageError
+from tilewright.errors import nearest
+from tilewright.forking import ForkLock
+from tilewright.models.extract import extracted
+from tilewright.models.importer import Importer
+from tilewright.models.model_file import Array, Model, prepared, read_proto
+from tilewright.models.operators import HANDLERS
+from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
+
+if TYPE_CHECKING:
+    from tilewright.models.io_binding import IOBinding
+    from tilewright.models.network import Network
+
+PROVIDERS = ("TilewrightExecutionProvider", "CPUExecutionProvider")
+
+NETWORKS = 8
+"""Sizes of open axes for which a session keeps a network; the one that was used last stays longest."""
+
+WRITTEN = {numpy: written for written, numpy in NAMES.items()}
+"""onnxruntime's names of element types, by NumPy's."""
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output as onnxruntime describes it: ``type`` as ``tensor(float)``, open axes by name or ``None``."""
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model's file says of itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
+class InferenceSession:
+    """The ONNX model in a file, with onnxruntime's interface: ``run(output_names, input_feed)``.
+
+    Tasks with a kernel in the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run by it, the rest by
+    onnxruntime, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else 1). Where the
+    model leaves axes open, the first call with new sizes builds a network for them; the last 8 are kept. Calls from
+    several threads are safe.
+
+    Raises ``UsageError`` for a model that cannot be read, arguments that do not fit (they are named as onnxruntime
+    names them) and providers without ``CPUExecutionProvider``; ``DatabaseError`` for a ``db`` that cannot be used.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[Any, Any]] | None = None,
+        *,
+        db: str | os.PathLike[str] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        names = [p if isinstance(p, str) else p[0] for p in providers or PROVIDERS]
+        if "CPUExecutionProvider" not in names:
+            raise UsageError(f"the providers are {names}, and the session runs on the CPU", f"Name {PROVIDERS[1]}")
+        self._options = sess_options
+        own = getattr(sess_options, "intra_op_num_threads", 0)
+        self._threads = threads if threads is not None else own or 1
+        self._db = db
+        self._path = None if isinstance(path_or_bytes, bytes) else Path(path_or_bytes)
+        self._proto = read_proto(path_or_bytes)
+        initialized = {t.name for t in self._proto.graph.initializer}
+        initialized |= {t.values.name for t in self._proto.graph.sparse_initializer}
+        self._declared = [v for v in self._proto.graph.input if v.name not in initialized]
+        self._inputs = {v.name: _described(v) for v in self._declared}
+        self._outputs: list[NodeArg] | None = None
+        self._networks: OrderedDict[Shapes, Network] = OrderedDict()
+        self._lock = ForkLock()
+        smallest = {n: tuple(_size(d) or 1 for d in arg.shape) for n, arg in self._inputs.items()}
+        prepared(self._proto, self._sizes(smallest), self._path)  # what cannot be read is said now
+        if all(_size(d) for arg in self._inputs.values() for d in arg.shape):
+            self.network(smallest)
+
+    # ----------------------------------------------------------------- what onnxruntime's sessions tell
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Name, type and shape of each input."""
+        return list(self._inputs.values())
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Name, type and shape of each output."""
+        with self._lock:
+            if self._outputs is None:
+                self._outputs = self._described_outputs()
+        return list(self._outputs)
+
+    def get_providers(self) -> list[str]:
+        """Who computes: tuned kernels, and onnxruntime on the CPU."""
+        return list(PROVIDERS)
+
+    def get_session_options(self) -> Any:
+        """The options that the session was made with, onnxruntime's defaults where there were none."""
+        return runtime().SessionOptions() if self._options is None else self._options
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the file says of itself: producer, version, the exporter's own entries."""
+        p = self._proto
+        return ModelMetadata(
+            p.producer_name, p.graph.name, p.domain, p.doc_string, p.graph.doc_string, p.model_version,
+            {e.key: e.value for e in p.metadata_props},
+        )  # fmt: skip
+
+    # ----------------------------------------------------------------- running
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Array]:
+        """The outputs named, in this order; all of them for ``None`` or an empty list."""
+        wanted = self.wanted(output_names)
+        made = self.computed(input_feed)
+        return [made[n] for n in wanted]
+
+    def run_with_ort_values(
+        self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
+        """The same with an ``OrtValue`` for each array."""
+        from tilewright.models.io_binding import ort_value
+
+        return [ort_value(a) for a in self.run(output_names, input_dict_ort_values)]
+
+    def io_binding(self) -> IOBinding:
+        """A new binding of inputs and outputs to memory."""
+        from tilewright.models.io_binding import IOBinding
+
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        """Read the inputs that are bound, and write the outputs that are bound."""
+        if iobinding.session is not self:
+            raise UsageError("the binding is another session's", "Make it with this session's io_binding()")
+        iobinding.run()
+
+    def wanted(self, names: Sequence[str] | None) -> list[str]:
+        """The outputs asked for. Raises ``UsageError`` for those that the model does not have."""
+        known = [v.name for v in self._proto.graph.output]
+        if isinstance(names, str):
+            raise UsageError(f"the output names are the text {names!r}", f"Give a list: [{names!r}]")
+        unknown = next((n for n in names or () if n not in known), None)
+        if unknown is not None:
+            raise UsageError(
+                f"Invalid output name: {unknown}", f"{nearest(unknown, known)}The model has {', '.join(known)}"
+            )
+        return list(names or known)
+
+    def computed(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+        """All outputs by name. Raises ``UsageError`` for inputs that do not fit."""
+        if not isinstance(feed, Mapping):
+            raise UsageError(f"the input feed is a {type(feed).__name__}", "Give arrays by name: {'x': array}")
+        for name in feed:
+            self.input(name)
+        missing = [n for n in self._inputs if n not in feed]
+        if missing:
+            raise UsageError(
+                f"Required inputs ({missing}) are missing from input feed ({list(feed)})", "Give an array for each"
+            )
+        given = {n: self._checked(arg, feed[n]) for n, arg in self._inputs.items()}
+        return self.network({n: a.shape for n, a in given.items()}).run(given)
+
+    def input(self, name: str) -> NodeArg:
+        """An input by name. Raises ``UsageError`` where the model has none of that name."""
+        if name not in self._inputs:
+            known = f"{nearest(name, self._inputs)}The model has {', '.join(self._inputs) or 'none'}"
+            raise UsageError(f"Invalid input name: {name}", known)
+        return self._inputs[name]
+
+    def _checked(self, arg: NodeArg, value: Any) -> Array:
+        """A value as an array of the input's type. Raises ``UsageError`` where type or shape differ."""
+        from tilewright.models.io_binding import is_ort_value, memory_of
+
+        dtype = arg.type[7:-1]
+        if is_ort_value(value):
+            array = memory_of(value)
+        elif isinstance(value, np.ndarray):
+            array = value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
+        elif isinstance(value, (list, tuple)):
+            array = _array(arg, value)
+        else:
+            raise UsageError(f"the input {arg.name} is a {type(value).__name__}", f"Give an array of {dtype}")
+        own = dtype_of(array)
+        if WRITTEN.get(own, own) != dtype:
+            raise UsageError(
+                f"Unexpected input data type for {arg.name}. Actual: (tensor({WRITTEN.get(own, own)})), "
+                f"expected: ({arg.type})", f"Convert it with .astype({NAMES.get(dtype, dtype)!r})"
+            )  # fmt: skip
+        if array.ndim != len(arg.shape):
+            raise UsageError(
+                f"Invalid rank for input: {arg.name} Got: {array.ndim} Expected: {len(arg.shape)}",
+                f"Give an array of shape {arg.shape}",
+            )
+        places = enumerate(zip(array.shape, arg.shape, strict=True))
+        wrong = [f"index: {k} Got: {n} Expected: {d}" for k, (n, d) in places if _size(d) and n != d]
+        if wrong:
+            raise UsageError(
+                f"Got invalid dimensions for input: {arg.name} for the following indices {', '.join(wrong)}",
+                f"Give an array of shape {arg.shape}",
+            )
+        return array
+
+    # ----------------------------------------------------------------- networks
+
+    def network(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+        """The network for inputs of these shapes (all of them, in the model's order), built where there is none yet.
+
+        Its ``served`` and ``left`` say what kernels compute, and what onnxruntime does.
+        """
+        from tilewright.models.network import Network
+        from tilewright.runtime import Library
+
+        key = tuple(shapes.values())
+        with self._lock:
+            if key not in self._networks:
+                model = prepared(self._proto, self._sizes(shapes), self._path)
+                with Library(
+                    self._db, threads=self._threads, missing_ok=self._db is None, count_misses=False, watch=False
+                ) as library:
+                    made = Network(extracted(Importer(model, HANDLERS).run()), library, self._threads)
+                self._networks[key] = made
+                while len(self._networks) > NETWORKS:
+                    self._networks.popitem(last=False)
+            self._networks.move_to_end(key)
+            return self._networks[key]
+
+    def _sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """The sizes of open axes, by input and place."""
+        return {
+            f"{name}.{place}": size
+            for name, shape in shapes.items()
+            for place, size in enumerate(shape)
+            if not _size(self._inputs[name].shape[place])
+        }
+
+    def _described_outputs(self) -> list[NodeArg]:
+        """The outputs as onnxruntime describes them, or as the file does where onnxruntime has no kernels for it."""
+        model, outputs = Model(self._proto, self._path, {}), self._proto.graph.output
+        weights = {t.name: model.array(t) for t in self._proto.graph.initializer}
+        try:
+            made, large = part_of(model, self._proto.graph.node, self._declared, [v.name for v in outputs], weights)
+            del made.graph.output[:]
+            made.graph.output.extend(outputs)
+            return [NodeArg(*o) for o in Session(made, large, optimised=False).signature()]
+        except TilewrightError:
+            return [_described(v) for v in outputs]
+
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def _described(value: Any) -> NodeArg:
+    """A ``ValueInfoProto`` of a tensor."""
+    kind = value.type.tensor_type
+    dtype = dtype_name(kind.elem_type) if kind.elem_type else "unknown"
+    dims = [int(d.dim_value) if d.HasField("dim_value") else d.dim_param or None for d in kind.shape.dim]
+    return NodeArg(value.name, f"tensor({WRITTEN.get(dtype, dtype)})", dims)
+
+
+def _size(dim: int | str | None) -> int:
+    """The size of an axis; 0 where it is open."""
+    return dim if isinstance(dim, int) else 0
+
+
+def _array(arg: NodeArg, values: Sequence[Any]) -> Array:
+    """Lists of numbers or texts as an array."""
+    dtype = NAMES.get(arg.type[7:-1], arg.type[7:-1])
+    try:
+        return np.array(values, object if dtype == "string" else np.dtype(dtype))
+    except (TypeError, ValueError, OverflowError) as e:
+        raise UsageError(f"the input {arg.name} is no array: {e}", f"Give an array of {dtype}") from e
+
+
+__all__ = ["InferenceSession", "ModelMetadata", "NodeArg"]
