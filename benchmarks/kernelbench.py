@@ -131,12 +131,14 @@ def _form(node: Any) -> str:
     """A call's arguments, short: tensors as dtype and number of axes."""
 
     def short(a: Any) -> str:
-        value = getattr(a, "meta", {}).get("val")
+        value: Any = getattr(a, "meta", {}).get("val")
         if hasattr(value, "dtype"):
             return f"{str(value.dtype).removeprefix('torch.')} {value.dim()}d"
         return f"[{', '.join(map(short, a))}]" if isinstance(a, (list, tuple)) else str(a)
 
-    return ", ".join([*map(short, node.args), *(f"{k}={short(v)}" for k, v in node.kwargs.items())])[:160]
+    names = [a.name for a in getattr(getattr(node.target, "_schema", None), "arguments", ())]
+    given = [*zip(names, node.args, strict=False), *node.kwargs.items()]
+    return ", ".join(short(a) if hasattr(a, "meta") else f"{n}={short(a)}" for n, a in given)[:160]
 
 
 # --------------------------------------------------------------------------- one problem

@@ -8,6 +8,7 @@ batches before others; a constant whose half does not fit the rest of the file k
 from __future__ import annotations
 
 import ast
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ FLOPS, BYTES, CALL = 4e10, 4e9, 5e-6
 """One thread, roughly: operations and bytes a second, and seconds of an operator's call."""
 LEAST, MOST = 1e-3, 0.4
 """Seconds of a run between which a problem is left as it is."""
+IMPOSSIBLE = 30.0
+"""Seconds of a run that are too many to try it."""
 SMALLEST = 16
 """Constants below are kernel sizes, strides, numbers of groups and so on; batches may shrink to 1."""
 BATCH = 16
@@ -81,18 +84,16 @@ def _reduced(source: _Source, wanted: float) -> dict[str, int]:
         open = set(constants)
         while cost > most and open:
             name = max(sorted(open), key=lambda n: source.weight(n, halved))
-            tried = {**halved, name: halved.get(name, 0) + 1}
-            if source.value(name, tried) < source.least(name):
-                open.remove(name)
-                continue
-            try:
-                then = source.cost(tried)
-            except Exception:  # whatever the file says of sizes that do not fit together
-                then = cost
-            if then > GAIN * cost:
-                open.remove(name)
+            equal = [n for n in constants if source.value(n, halved) == source.value(name, halved)]
+            for names in ([name], equal):  # sizes that are to be the same are halved together
+                tried = {**halved, **{n: halved.get(n, 0) + 1 for n in names}}
+                if source.value(name, tried) >= source.least(name) and (then := source.tried(tried)) < GAIN * cost:
+                    cost, halved = then, tried
+                    break
             else:
-                cost, halved = then, tried
+                open.remove(name)
+    if cost > IMPOSSIBLE:
+        raise ValueError(f"a run takes {cost:.0f} s at the smallest sizes that fit together, as estimated")
     return halved
 
 
@@ -104,9 +105,9 @@ class _Source:
         self.constants: dict[str, int] = {}
         self.named: list[str] = []
         self.literal: list[str] = []
-        for name, node in _constants(ast.parse(self.text)):
+        for name, value, _ in _constants(ast.parse(self.text)):
             if name not in self.constants:
-                self.constants[name] = node.value
+                self.constants[name] = value
                 (self.literal if name.startswith("=") else self.named).append(name)
 
     def value(self, name: str, halved: Halved) -> int:
@@ -124,7 +125,7 @@ class _Source:
     def module(self, halved: Halved) -> dict[str, Any]:
         """The file's names."""
         tree = ast.parse(self.text)
-        for name, node in _constants(tree):
+        for name, _, node in _constants(tree):
             node.value = self.value(name, halved)
         names: dict[str, Any] = {"__name__": self.path.stem}
         exec(compile(tree, str(self.path), "exec"), names)
@@ -142,7 +143,14 @@ class _Source:
             arguments = names["get_inputs"]()
             with _Cost() as counted:
                 module.eval()(*arguments)
-        return counted.seconds
+        return float(counted.seconds)
+
+    def tried(self, halved: Halved) -> float:
+        """The same; infinite where these sizes do not fit together."""
+        try:
+            return self.cost(halved)
+        except Exception:  # whatever the file says of them
+            return math.inf
 
     def load(self, halved: Halved) -> Problem:
         names = self.module(halved)
@@ -152,32 +160,34 @@ class _Source:
         return Problem(module, names["get_inputs"](), sizes)
 
 
-def _constants(tree: ast.Module) -> list[tuple[str, ast.Constant]]:
-    """The integers that are sizes, each with the name it is halved by."""
-    found: list[tuple[str, ast.Constant]] = []
+def _constants(tree: ast.Module) -> list[tuple[str, int, ast.Constant]]:
+    """The integers that are sizes: the name each is halved by, its value, and where it stands."""
+    found: list[tuple[str, int, ast.Constant]] = []
 
-    def integers(node: ast.AST) -> list[ast.Constant]:
-        return [c for c in ast.walk(node) if isinstance(c, ast.Constant) and type(c.value) is int and c.value > 1]
+    def sizes(name: str, node: ast.AST) -> list[tuple[str, int, ast.Constant]]:
+        least = 2 if "batch" in name.lower() else SMALLEST
+        constants = [(c.value, c) for c in ast.walk(node) if isinstance(c, ast.Constant)]
+        return [(name or f"={v}", v, c) for v, c in constants if type(v) is int and v >= least]
 
     for statement in tree.body:
         if not isinstance(statement, ast.Assign):
-            found += [(f"={c.value}", c) for c in integers(statement) if c.value >= SMALLEST]
+            found += sizes("", statement)
             continue
         target, value = statement.targets[-1], statement.value
-        several = isinstance(value, (ast.Tuple, ast.List))
-        for place, part in enumerate(value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value]):
-            own = target.elts[place] if several and isinstance(target, ast.Tuple) else None
-            name = ast.unparse(own) if own else f"{ast.unparse(target)}[{place}]" if several else ast.unparse(target)
-            least = 2 if "batch" in name.lower() else SMALLEST
-            found += [(name, c) for c in integers(part) if c.value >= least][:1]
+        if not isinstance(value, (ast.Tuple, ast.List)):
+            found += sizes(ast.unparse(target), value)[:1]
+            continue
+        for place, part in enumerate(value.elts):
+            own = target.elts[place] if isinstance(target, ast.Tuple) else None
+            found += sizes(ast.unparse(own) if own else f"{ast.unparse(target)}[{place}]", part)[:1]
     return found
 
 
-class _Cost(TorchDispatchMode):
+class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up what operators would cost."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seconds = 0.0
 
     def __torch_dispatch__(

@@ -224,14 +224,15 @@ def test_bindings_that_do_not_fit_are_refused(classifier: str) -> None:
     session = InferenceSession(classifier)
     binding = session.io_binding()
     binding.bind_cpu_input("x", ROWS)
-    for call, said in (
+    calls: list[tuple[Any, str]] = [
         (lambda: session.run_with_iobinding(binding), "At least one output should be requested"),
         (lambda: binding.bind_cpu_input("q", ROWS), "Invalid input name: q"),
         (lambda: binding.bind_output("q"), "Invalid output name: q"),
         (lambda: binding.bind_output("y", "cuda"), "'cuda' is another device"),
         (lambda: binding.bind_output("y", buffer_ptr=1), "no element_type or no shape"),
         (lambda: session.run_with_iobinding(InferenceSession(classifier).io_binding()), "another session's"),
-    ):
+    ]
+    for call, said in calls:
         with pytest.raises(TilewrightError) as error:
             call()
         assert said in str(error.value)

@@ -16,12 +16,12 @@ from tilewright.errors import nearest
 from tilewright.forking import ForkLock
 from tilewright.models.extract import extracted
 from tilewright.models.importer import Importer
+from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort_value
 from tilewright.models.model_file import Array, Model, prepared, read_proto
 from tilewright.models.operators import HANDLERS
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
 
 if TYPE_CHECKING:
-    from tilewright.models.io_binding import IOBinding
     from tilewright.models.network import Network
 
 PROVIDERS = ("TilewrightExecutionProvider", "CPUExecutionProvider")
@@ -141,14 +141,10 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
         """The same with an ``OrtValue`` for each array."""
-        from tilewright.models.io_binding import ort_value
-
         return [ort_value(a) for a in self.run(output_names, input_dict_ort_values)]
 
     def io_binding(self) -> IOBinding:
         """A new binding of inputs and outputs to memory."""
-        from tilewright.models.io_binding import IOBinding
-
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
@@ -192,8 +188,6 @@ class InferenceSession:
 
     def _checked(self, arg: NodeArg, value: Any) -> Array:
         """A value as an array of the input's type. Raises ``UsageError`` where type or shape differ."""
-        from tilewright.models.io_binding import is_ort_value, memory_of
-
         dtype = arg.type[7:-1]
         if is_ort_value(value):
             array = memory_of(value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,8 +14,18 @@ from tilewright.kernels.expression.expr import BITS
 from tilewright.models.model_file import Array
 from tilewright.models.sessions import dtype_kind, dtype_name, dtype_of, runtime
 
-if TYPE_CHECKING:
-    from tilewright.models.inference_session import InferenceSession
+
+class Bindable(Protocol):
+    """What a binding asks its session."""
+
+    def input(self, name: str) -> Any:
+        """An input by name."""
+
+    def wanted(self, names: Sequence[str] | None) -> list[str]:
+        """The outputs asked for."""
+
+    def computed(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+        """All outputs by name."""
 
 
 class IOBinding:
@@ -25,7 +35,7 @@ class IOBinding:
     every run. Raises ``UsageError`` for names that the model does not have, and for other devices than the CPU.
     """
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: Bindable) -> None:
         self.session = session
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}  # where each goes: an OrtValue, a view of memory, or None
@@ -131,8 +141,9 @@ def _view(address: int, element_type: Any, shape: Sequence[int]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if not size:
         return np.empty(tuple(shape), dtype)
-    memory = (ctypes.c_char * size).from_address(address)
-    return np.frombuffer(memory, np.uint8).view(dtype).reshape(tuple(shape))
+    memory: Any = (ctypes.c_uint8 * size).from_address(address)
+    found: Array = np.frombuffer(memory, np.uint8).view(dtype).reshape(tuple(shape))
+    return found
 
 
 def _write(name: str, made: Array, place: Array) -> None:
