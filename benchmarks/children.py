@@ -70,12 +70,21 @@ def _end(group: int) -> None:
 
 
 class Rows:
-    """The rows of a file, by key. ``path``: NAME.jsonl, or ``None`` to keep them in memory alone."""
+    """The rows of a file, by key. ``path``: NAME.jsonl, or ``None`` to keep them in memory alone.
 
-    def __init__(self, path: Path | None, head: Mapping[str, Any], key: Sequence[str]) -> None:
+    ``settings``: what a run was asked for; ends the benchmark where the file's rows were made with others. ``facts``:
+    what else its first line says.
+    """
+
+    def __init__(
+        self, path: Path | None, settings: Mapping[str, Any], facts: Mapping[str, Any], key: Sequence[str]
+    ) -> None:
         self.path, self.key = path, tuple(key)
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
-        self.head: Row = lines[0] if lines else {"date": time.strftime("%Y-%m-%d"), **head}
+        self.head: Row = lines[0] if lines else {"date": time.strftime("%Y-%m-%d"), **settings, **facts}
+        others = {k: self.head.get(k) for k, v in settings.items() if self.head.get(k) != v}
+        if others:
+            raise SystemExit(f"the rows of {path} were made with {others}. Name another file with --out")
         self.rows = {self._key(r): r for r in lines[1:]}
         if path is not None and not lines:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,17 +19,24 @@ that was cut short goes on where it ended; NAME.md is the table. Two problems ne
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import logging
 import operator
 import sys
+import tempfile
+import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from children import Row, Rows, preload
+from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
+from tilewright.models.truth import compare
+from turns import compared, in_turns, shown, summary
 
 PRELOADED = (
     "tilewright.torch.optimize", "functorch.compile", "torch._dynamo.backends.common", "torch._functorch.partitioners",
@@ -38,6 +45,7 @@ PRELOADED = (
 """Modules that every child needs: imported once."""
 SECONDS = 0.05
 """A run of PyTorch's is to take about so long."""
+RIVALS = ("eager", "torch.compile")
 
 
 # --------------------------------------------------------------------------- coverage
@@ -48,10 +56,12 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
     import torch
     from torch._dynamo.utils import counters
 
+    from tilewright.graph import tasks_of
     from tilewright.torch.backend import of_aten, prepared, run_eagerly, weights_of
 
     found: dict[str, Counter[str]] = {"taken": Counter(), "left": Counter(), "views": Counter(), "why": Counter()}
     graphs = 0
+    tasks: set[str] = set()
 
     def note(graph: Any, example: Sequence[Any]) -> Any:
         nonlocal graphs
@@ -61,6 +71,7 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
         placing, _ = prepared(graph, lambda workload: None, weights_of(graph), keep=True)
         if placing is None:
             return run_eagerly(graph)
+        tasks.update(t.workload.key for t in tasks_of(placing.channels, placing.placeable))
         fate = _fates(placing)
         for node in own:
             if node.target is operator.getitem:
@@ -84,7 +95,7 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
         found["left"]["the whole module"] += 1
         found["why"]["the whole module: PyTorch makes no graph of it"] += 1
     return {
-        "graphs": graphs, "breaks": dict(breaks), "whole": not found["left"] and not breaks,
+        "graphs": graphs, "tasks": len(tasks), "breaks": dict(breaks), "whole": not found["left"] and not breaks,
         **{k: dict(v.most_common()) for k, v in found.items()},
     }  # fmt: skip
 
@@ -141,6 +152,44 @@ def _form(node: Any) -> str:
     return ", ".join(short(a) if hasattr(a, "meta") else f"{n}={short(a)}" for n, a in given)[:160]
 
 
+# --------------------------------------------------------------------------- results and times
+
+
+def judged(module: Any, arguments: Sequence[Any], made: Any) -> Row:
+    """Errors of a compiled module and of the module's own eager run, beside the module in float64.
+
+    What is right is what ``tilewright run`` calls right: 4 times the other's error, or a share of the magnitude.
+    """
+    import torch
+
+    def results(run: Any, given: Sequence[Any]) -> dict[str, Any]:
+        with torch.no_grad():
+            leaves = torch.utils._pytree.tree_leaves(run(*given))
+        return {str(n): t.numpy() for n, t in enumerate(leaves) if isinstance(t, torch.Tensor)}
+
+    wide = [t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in arguments]
+    eager, truth = results(module, arguments), "float64"
+    try:
+        right = results(copy.deepcopy(module).double(), wide)
+    except RuntimeError:  # it makes float32 tensors of its own
+        right, truth = eager, "float32"
+    found = compare(results(made, arguments), [eager], right)
+    return {
+        "truth": truth, "error": found.error, "eager_error": found.onnxruntime_error, "allowed": found.allowed,
+        "right": found.right,
+    }  # fmt: skip
+
+
+def timed(module: Any, arguments: Sequence[Any], made: Any, rounds: int) -> Row:
+    """Times of the compiled module, of PyTorch's eager run and of ``torch.compile``, in turns."""
+    import torch
+
+    compiled: Any = torch.compile(copy.deepcopy(module), dynamic=False)
+    ways = {"tilewright": made, "eager": module, "torch.compile": compiled}
+    with torch.no_grad():
+        return compared(in_turns({n: partial(w, *arguments) for n, w in ways.items()}, rounds, time.thread_time))
+
+
 # --------------------------------------------------------------------------- one problem
 
 
@@ -149,13 +198,30 @@ def measured(path: Path, tune: float, check: bool, rounds: int) -> Row:
     import torch
 
     from reduced import load
+    from tilewright.core import TilewrightError
+    from tilewright.torch import optimize
 
     warnings.simplefilter("ignore")
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     torch.set_num_threads(1)
     problem = load(path, SECONDS)
     row = {"sizes": problem.sizes, "eager_ms": round(problem.seconds * 1e3, 3)}
-    return row | covered(problem.module, problem.arguments)
+    row |= covered(problem.module, problem.arguments)
+    if not (tune or check):
+        return row
+    torch._dynamo.reset()
+    begin = time.monotonic()
+    budget: Row = {"time_budget": tune} if tune else {"trials": max(1, row["tasks"]), "cost_model": "random"}
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        try:
+            made = optimize(problem.module, problem.arguments, db=f"{folder}/kernels.db", **budget)
+        except TilewrightError as e:
+            return row | {"right": False, "said": e.message}
+        row |= {"tune_seconds": round(time.monotonic() - begin, 1)}
+        row |= judged(problem.module, problem.arguments, made)
+        if tune:
+            row |= timed(problem.module, problem.arguments, made, rounds)
+    return row
 
 
 def problems(folder: Path, levels: Sequence[int], only: Sequence[str]) -> list[tuple[int, Path]]:
@@ -192,31 +258,47 @@ def ranking(rows: Sequence[Row]) -> list[tuple[str, int, int, str]]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as Markdown, and what is left."""
-    lines = ["| level | problems | taken whole | operators taken | failed |", "|---|---|---|---|---|"]
+    """The rows as Markdown, and what they come to."""
+    lines = ["| level | problems | taken whole | operators taken | right | failed |", "|---|---|---|---|---|---|"]
     for level in sorted({r["level"] for r in rows}):
         some = [r for r in rows if r["level"] == level]
         taken = sum(sum(r.get("taken", {}).values()) for r in some)
         left = sum(sum(r.get("left", {}).values()) for r in some)
         share = f"{taken} of {taken + left} ({taken / (taken + left):.0%})" if taken + left else "-"
+        checked = [r["right"] for r in some if "right" in r]
         lines.append(
             f"| {level} | {len(some)} | {sum(r.get('whole', False) for r in some)} | {share} | "
-            f"{sum('failed' in r for r in some)} |"
+            f"{f'{sum(checked)} of {len(checked)}' if checked else '-'} | {sum('failed' in r for r in some)} |"
         )
+    for rival in RIVALS:
+        ratios = [r["ratios"][rival] for r in rows if "ratios" in r]
+        lines += ["", summary(ratios, rival)] if ratios else []
     lines += ["", "| left to PyTorch | problems | of them with nothing else left | why |", "|---|---|---|---|"]
     lines += [f"| {name} | {count} | {alone} | {why} |" for name, count, alone, why in ranking(rows)]
-    lines += ["", "| problem | eager | taken | left |", "|---|---|---|---|"]
-    for r in rows:
-        if "failed" in r:
-            lines.append(f"| {r['level']}/{r['name']} | - | - | {r['failed']} |")
-            continue
-        left = ", ".join(f"{n} x {c}" if c > 1 else n for n, c in r["left"].items())
-        broken = "; ".join(f"no graph: {b}" for b in r["breaks"])
-        lines.append(
-            f"| {r['level']}/{r['name']} | {r['eager_ms']:.1f} ms | {sum(r['taken'].values())} | "
-            f"{'; '.join(t for t in (left, broken) if t) or 'nothing'} |"
-        )
+    columns = ("problem", "eager", "taken", "left", "error (eager's)", *(f"over {r}" for r in RIVALS))
+    lines += ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines += [f"| {' | '.join(_cells(r))} |" for r in rows]
     return "\n".join(lines)
+
+
+def _cells(row: Row) -> list[str]:
+    """A problem's line."""
+    name = f"{row['level']}/{row['name']}"
+    if "failed" in row:
+        return [name, "-", "-", row["failed"], "-", *("-" for _ in RIVALS)]
+    left = [f"{n} x {c}" if c > 1 else n for n, c in row["left"].items()] + [f"no graph: {b}" for b in row["breaks"]]
+    error = row.get("said", "-")
+    if "error" in row:
+        error = f"{row['error']:.2g} ({row['eager_error']:.2g}){'' if row['right'] else ': WRONG'}"
+    ratios = [shown(row.get("ratios", {}).get(r)) for r in RIVALS]
+    return [
+        name,
+        f"{row['eager_ms']:.1f} ms",
+        str(sum(row["taken"].values())),
+        ", ".join(left) or "nothing",
+        error,
+        *ratios,
+    ]
 
 
 def main() -> None:
@@ -235,7 +317,10 @@ def main() -> None:
     args = parser.parse_args()
     preload(*PRELOADED)
     order = {(n, p.stem): p for n, p in problems(args.folder, args.level, args.only)}
-    rows = Rows(Path(f"{args.out}.jsonl") if args.out else None, {}, ("level", "name"))
+    settings = {"tune": args.tune, "check": args.check or bool(args.tune)}
+    facts = {"device": device_model(), "rounds": args.rounds}
+    facts |= {**measure_machine(), "noise": noise_warnings()} if args.tune else {}
+    rows = Rows(Path(f"{args.out}.jsonl") if args.out else None, settings, facts, ("level", "name"))
     asked = [
         ({"level": n, "name": name}, measured, (path, args.tune, args.check, args.rounds))
         for (n, name), path in order.items()
@@ -244,7 +329,16 @@ def main() -> None:
         said = row.get("failed") or ("taken whole" if row["whole"] else f"left: {', '.join(row['left'])}")
         print(f"{row['level']}/{row['name']}", said, file=sys.stderr, flush=True)
     chosen = [rows.rows[k] for k in order]
-    text = table(chosen) + "\n"
+    text = (
+        f"KernelBench's problems in eval mode with reduced sizes, one thread, {rows.head['device']}, "
+        f"{rows.head['date']}. "
+    )
+    if rows.head["tune"]:
+        text += (
+            f"Each was tuned for {rows.head['tune']:.0f} s. Ratios are the rival's time over ours (above 1: ours is "
+            f"faster), medians of {rows.head['rounds']} paired rounds with the interval that holds the median. "
+        )
+    text += f"Views count neither as taken nor as left.\n\n{table(chosen)}\n"
     print(json.dumps({"machine": rows.head, "rows": chosen}) if args.json else text)
     if args.out:
         Path(f"{args.out}.md").write_text(text)

@@ -1,0 +1,68 @@
+"""Calls timed in turns, and what their times say: what the benchmarks of whole networks share."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from suite import geomean
+from tilewright.measure.timing import median_interval
+
+SAMPLE = 5e-3
+"""Seconds that a sample lasts at least."""
+
+Ratio = list[float]
+"""A median with the interval that holds the population's."""
+
+
+def in_turns(
+    calls: Mapping[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of a call, by name and round: in each round every one gets a turn, in an order that rotates."""
+
+    def sample(call: Callable[[], object], repeats: int) -> float:
+        begin = clock()
+        for _ in range(repeats):
+            call()
+        return (clock() - begin) / repeats
+
+    names = list(calls)
+    repeats = {}
+    for name, call in calls.items():
+        call()
+        repeats[name] = max(1, math.ceil(SAMPLE / max(sample(call, 1), 1e-7)))
+    times: dict[str, list[float]] = {n: [] for n in names}
+    for r in range(rounds):
+        for k in range(len(names)):
+            name = names[(r + k) % len(names)]
+            times[name].append(sample(calls[name], repeats[name]))
+    return times
+
+
+def compared(times: Mapping[str, Sequence[float]], ours: str = "tilewright") -> dict[str, object]:
+    """Median seconds of each, and of every rival the ratio of its time to ours in the same round."""
+    ratios: dict[str, Ratio] = {}
+    for name, theirs in times.items():
+        if name != ours:
+            each = [b / a for a, b in zip(times[ours], theirs, strict=True)]
+            ratios[name] = [statistics.median(each), *median_interval(each)]
+    return {"seconds": {n: statistics.median(t) for n, t in times.items()}, "ratios": ratios}
+
+
+def shown(ratio: Ratio | None) -> str:
+    """A ratio with its interval; no more than the ratio where too few rounds bound it."""
+    if ratio is None:
+        return "-"
+    middle, low, high = ratio
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})" if low else f"{middle:.2f}"
+
+
+def summary(ratios: Sequence[Ratio], what: str) -> str:
+    """The geometric mean of ratios, and how many are clearly above and below 1."""
+    faster, slower = sum(r[1] > 1 for r in ratios), sum(r[2] < 1 for r in ratios)
+    return (
+        f"Beside {what}: geometric mean **{geomean([r[0] for r in ratios]):.2f}** of {len(ratios)}; "
+        f"{faster} clearly faster, {slower} clearly slower."
+    )

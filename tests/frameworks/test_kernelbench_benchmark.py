@@ -1,0 +1,102 @@
+"""``benchmarks/kernelbench.py``: sizes, coverage, and what a crash or a time-out leaves; nothing is tuned or timed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import children
+import kernelbench
+import reduced
+
+PROBLEM = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.layer = torch.nn.Linear(features, features)
+
+    def forward(self, x, y):
+        return {expression}
+
+batch_size = 4096
+features, rest = 8192, 8192
+kernel_size = 7
+
+def get_inputs():
+    return [torch.rand(batch_size, features), torch.rand(batch_size, rest)]
+
+def get_init_inputs():
+    return [features]
+"""
+
+
+def problem(folder: Path, expression: str) -> reduced.Problem:
+    file = folder / "1_problem.py"
+    file.write_text(PROBLEM.format(expression=expression))
+    return reduced.load(file, 2e-3)
+
+
+def test_sizes_that_belong_together_are_halved_together_until_a_run_is_short(tmp_path: Path) -> None:
+    found = problem(tmp_path, "torch.relu(self.layer(x)) + y")
+    assert {n: a for n, (a, _) in found.sizes.items()} == {"batch_size": 4096, "features": 8192, "rest": 8192}
+    assert found.sizes["features"] == found.sizes["rest"]
+    assert found.module.layer.weight.shape[0] == found.sizes["features"][1] < 4096
+    assert found.seconds < reduced.MOST
+
+
+def test_what_is_taken_and_left_is_told_by_operator_with_the_reason(tmp_path: Path) -> None:
+    found = problem(tmp_path, "torch.relu(self.layer(x)) + y")
+    row = kernelbench.covered(found.module, found.arguments)
+    assert (row["whole"], row["left"], row["graphs"]) == (True, {}, 1)
+    assert row["taken"] == {"addmm.default": 1, "relu.default": 1, "add.Tensor": 1}
+    assert row["views"] == {"t.default": 1}
+
+    found = problem(tmp_path, "torch.matrix_exp(torch.relu(self.layer(x))[:16, :16]).exp()")
+    row = kernelbench.covered(found.module, found.arguments)
+    assert not row["whole"]
+    assert row["left"] == {"linalg_matrix_exp.default": 1}
+    assert list(row["why"]) == ["linalg_matrix_exp.default: no operation of ours for float32 2d"]
+    assert {"addmm.default", "exp.default"} <= row["taken"].keys()
+    row |= {"level": 1, "name": "1_problem", "eager_ms": 2.0}
+    assert ("linalg_matrix_exp.default", 1, 1, "no operation of ours for float32 2d") in kernelbench.ranking([row])
+    assert "| 1/1_problem | 2.0 ms | 3 | linalg_matrix_exp.default | - |" in kernelbench.table([row])
+
+
+def answered(row: dict[str, Any]) -> dict[str, Any]:
+    return row
+
+
+def ended() -> dict[str, Any]:
+    os.abort()
+
+
+def refused() -> dict[str, Any]:
+    raise ValueError("two\nlines")
+
+
+def test_a_crash_and_a_time_out_are_rows_and_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    asked: list[Any] = [({"name": "good"}, answered, ({"x": 1},)), ({"name": "abort"}, ended, ()),
+                        ({"name": "raise"}, refused, ()), ({"name": "sleep"}, time.sleep, (60.0,))]  # fmt: skip
+    rows = children.Rows(file, {"tune": 0.0}, {}, ("name",))
+    assert [r["name"] for r in rows.make(asked[:1], 30.0)] == ["good"]
+    rows = children.Rows(file, {"tune": 0.0}, {}, ("name",))
+    made = {r["name"]: r for r in [*rows.make(asked[:3], 30.0), *rows.make(asked[3:], 0.2)]}
+    assert {n: r.get("failed") for n, r in made.items()} == {
+        "abort": "crashed: SIGABRT", "raise": "ValueError: two lines", "sleep": "no result after 0 s"
+    }  # fmt: skip
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [r.get("name") for r in lines] == [None, "good", "abort", "raise", "sleep"]
+    with pytest.raises(SystemExit, match=r"made with \{'tune': 0.0\}"):
+        children.Rows(file, {"tune": 5.0}, {}, ("name",))
