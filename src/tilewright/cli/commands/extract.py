@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json, say, table
+from tilewright.cli.output import console, emit_json, percent, say, table
 from tilewright.core import UsageError
 
 
@@ -39,7 +39,8 @@ def command(model: Path, output: Path | None, sizes: tuple[str, ...], threads: i
     """List what the ONNX model in MODEL computes, each task once, with calls and operations.
 
     Operations that belong together are one task: a convolution with its norm, activation and residual sum, an
-    attention, a norm, a chain of elementwise operations. What is not known is left to onnxruntime.
+    attention, a norm, a chain of elementwise operations. What is not known is left to onnxruntime, with the reason.
+    "operators" is how many of the model's a task stands for; tasks in another layout stand for those of their choice.
 
     \b
     Examples:
@@ -47,23 +48,36 @@ def command(model: Path, output: Path | None, sizes: tuple[str, ...], threads: i
       tilewright extract bert.onnx --size batch=1 --size rows=128 -o bert.toml
       tilewright tune --tasks bert.toml --time-budget 20m
     """
+    from tilewright.models.coverage import KERNELS, RUNTIME, of_model
     from tilewright.models.extract import extract, write_tasks
 
     found = extract(model, sizes_of(sizes))
+    coverage = of_model(found)
     if output is not None:
         write_tasks(found.tasks, output, threads)
     if as_json:
-        emit_json({**found.to_json(), "file": None if output is None else str(output)})
+        emit_json({**found.to_json(), **coverage.to_json(), "file": None if output is None else str(output)})
         return 0
-    rows = table("task", "family", "calls", "operations", "share", "output")
-    total = sum(t.calls * t.workload.flops for t in found.tasks) or 1
+    rows = table("computed by", "what", "family", "calls", "operators", "FLOPs", "share", "output or reason")
+    lines = {line.what: line for line in coverage.lines if line.by != RUNTIME}
+    total = sum(t.calls * t.workload.flops for t in found.tasks if t.workload.op in lines) or 1
     for t in found.tasks:
         flops = t.calls * t.workload.flops
         shape = "x".join(map(str, t.workload.output.shape)) or "()"
-        rows.add_row(t.workload.op, t.family, str(t.calls), f"{flops:.4g}", f"{flops / total:.1%}", shape)
+        line = lines.pop(t.workload.op, None)
+        shares = ("-", "-") if line is None else (f"{line.operators} ({percent(line.share)})", percent(flops / total))
+        rows.add_row(KERNELS, t.workload.op, t.family, str(t.calls), shares[0], f"{flops:.4g}", shares[1], shape)
+    for line in [*lines.values(), *(x for x in coverage.lines if x.by == RUNTIME)]:
+        stands_for = f"{line.operators} ({percent(line.share)})"
+        rows.add_row(line.by, line.what, "-", str(line.calls), stands_for, "-", "-", line.why)
     console().print(rows)
-    for name, why in found.imported.left.items():
-        say(f"left to onnxruntime: {name}: {why}")
+    say(taken_of(coverage.taken, coverage.operators))
     if output is not None:
         say(f"{output} holds {len(found.tasks)} tasks: tilewright tune --tasks {output} --time-budget 20m")
     return 0
+
+
+def taken_of(taken: int, operators: int) -> str:
+    """How much of a model kernels compute, in words."""
+    share = percent(taken / operators) if operators else "none"
+    return f"kernels compute {taken} of {operators} operators ({share})"

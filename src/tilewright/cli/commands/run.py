@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tilewright.cli.commands.extract import size_option, sizes_of
+from tilewright.cli.commands.extract import size_option, sizes_of, taken_of
 from tilewright.cli.options import db_option, json_option
 from tilewright.cli.output import console, emit_json, percent, say, seconds, table
 
@@ -45,6 +45,7 @@ def command(
       tilewright run bert.onnx --size rows=128 --input inputs.npz --json
       tilewright run resnet50.onnx --threads 2 --benchmark 20
     """
+    from tilewright.models.coverage import of_run
     from tilewright.models.extract import extract
     from tilewright.models.inputs import given_inputs, random_inputs
     from tilewright.models.network import Network, interleaved
@@ -57,6 +58,7 @@ def command(
     inputs = random_inputs(imported, given=given_inputs(sources, imported))
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
         network = Network(found, library, threads)
+        kernels = {t.workload.key: k[0].seconds for t in found.tasks if (k := library.tuned(t.workload)) is not None}
     try:
         sessions = [Session.of_file(imported.model, threads, optimised=optimised) for optimised in (True, False)]
     except NoKernel:
@@ -69,8 +71,9 @@ def command(
     spent: list[float] = []
     network.run(inputs, spent)
     ours = sum(s for s, (p, _) in zip(spent, network.parts, strict=True) if p.ours)
+    coverage = of_run(found, [p for p, _ in network.parts], spent, kernels)
     data: dict[str, Any] = {
-        "served": network.served, "left": network.left, **compared.to_json(),
+        "served": network.served, "left": network.left, **coverage.to_json(), **compared.to_json(),
         "served_share_of_time": ours / sum(spent) if sum(spent) else 0.0, "parts": len(network.parts),
     }  # fmt: skip
     if benchmark is not None:
@@ -84,14 +87,17 @@ def command(
 
 
 def _show(data: dict[str, Any]) -> None:
-    rows = table("computed by", "what", "calls", "why")
-    for name, calls in data["served"].items():
-        rows.add_row("tilewright", name, str(calls), "")
-    for name, left in data["left"].items():
-        rows.add_row("onnxruntime", name, str(left["calls"]), left["why"])
+    rows = table("computed by", "what", "calls", "operators", "time", "why")
+    for line in data["computed"]:
+        stands_for = f"{line['operators']} ({percent(line['share'])})"
+        time = f"{'at most ' if line['at_most'] else ''}{percent(line['time_share'])}"
+        rows.add_row(line["by"], line["what"], str(line["calls"]), stands_for, time, line["why"])
     out = console()
     out.print(rows)
-    out.print(f"tuned kernels take {percent(data['served_share_of_time'])} of the time, in {data['parts']} part(s)")
+    out.print(
+        f"{taken_of(data['taken'], data['operators'])} in {percent(data['served_share_of_time'])} of the time, in "
+        f"{data['parts']} part(s)"
+    )
     if "seconds" in data:
         times = ", ".join(f"{n} {seconds(s)}" for n, s in data["seconds"].items())
         out.print(f"a run: {times}; {data['speedup']:.3g} times as fast")

@@ -1,0 +1,145 @@
+"""What computes a model: operators that kernels take and operators left to onnxruntime, with shares and reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tilewright.models.extract import Extracted
+from tilewright.models.importer import Imported
+from tilewright.models.model_file import STANDARD
+from tilewright.models.parts import Part, Unit
+from tilewright.models.sessions import captured
+
+KERNELS, RUNTIME = "tilewright", "onnxruntime"
+NOT_TUNED = "no kernel was tuned for it"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A task or an operator of the model. ``calls``: of it in a run; ``operators``: of the model that it stands for.
+
+    ``share``: of all operators. ``time_share``: of a run's time, ``None`` where none was measured; ``at_most``: it is
+    that of onnxruntime's parts that hold other operators, too. ``why``: the reason for what onnxruntime computes.
+    """
+
+    by: str
+    what: str
+    calls: int = 0
+    operators: int = 0
+    share: float = 0.0
+    time_share: float | None = None
+    at_most: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The lines in order, tasks first, and how many operators a run of the model has."""
+
+    lines: tuple[Line, ...]
+    operators: int
+
+    @property
+    def taken(self) -> int:
+        """How many operators kernels compute, or views that need none."""
+        return sum(line.operators for line in self.lines if line.by == KERNELS)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"operators": self.operators, "taken": self.taken, "computed": [asdict(line) for line in self.lines]}
+
+
+def of_model(extracted: Extracted) -> Coverage:
+    """What kernels would compute of a model whose tasks are all tuned."""
+    producer = extracted.imported.producer
+    units = [
+        Unit(g, -1, g.inputs, g.outputs)
+        if g.family != "opaque"
+        else Unit(None, producer[g.output], g.inputs, g.outputs)
+        for g in extracted.groups
+    ]
+    return _coverage(extracted, units, "")
+
+
+def of_run(
+    extracted: Extracted, parts: Sequence[Part], spent: Sequence[float], kernel_seconds: Mapping[str, float]
+) -> Coverage:
+    """What computes a model that runs in ``parts``, which took the seconds ``spent``.
+
+    ``kernel_seconds``: measured seconds of kernels by the key of their workload; a part's time is shared out by them.
+    """
+    made = _coverage(extracted, [u for p in parts for u in p.units], NOT_TUNED)
+    total = sum(spent) or 1.0
+    times: dict[tuple[str, str], float] = {}
+    shared: set[tuple[str, str]] = set()
+    for part, seconds in zip(parts, spent, strict=True):
+        weights: dict[tuple[str, str], float] = {}
+        for unit in part.units:
+            workload = unit.group.workload if unit.group is not None else None
+            weight = kernel_seconds.get(workload.key, 0.0) if workload is not None else 0.0
+            key = _key(extracted.imported, unit)
+            weights[key] = weights.get(key, 0.0) + weight
+        whole = sum(weights.values()) or 1.0
+        for key, weight in weights.items():
+            times[key] = times.get(key, 0.0) + seconds * (weight / whole if part.ours else 1.0)
+        if not part.ours and len(weights) > 1:
+            shared.update(weights)
+    lines = []
+    for line in made.lines:
+        key = (line.by, line.what)
+        lines.append(replace(line, time_share=times.get(key, 0.0) / total, at_most=key in shared))
+    return Coverage(tuple(lines), made.operators)
+
+
+def _key(imported: Imported, unit: Unit) -> tuple[str, str]:
+    if unit.group is None:
+        node = imported.nodes[unit.node]
+        return RUNTIME, node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+    return KERNELS, unit.group.name if unit.group.family != "view" else "views, which cost nothing"
+
+
+def _coverage(extracted: Extracted, units: Iterable[Unit], why: str) -> Coverage:
+    imported = extracted.imported
+    lines: dict[tuple[str, str], Line] = {}
+    owners: dict[int, tuple[str, str]] = {}
+    outputs = {n.name: n.outputs for n in imported.graph.nodes}
+    for unit in units:
+        key = _key(imported, unit)
+        line = lines.setdefault(key, Line(*key, why=imported.left.get(key[1], why) if key[0] == RUNTIME else ""))
+        lines[key] = replace(line, calls=line.calls + 1)
+        if unit.group is None:
+            owners[unit.node] = key
+        else:
+            for value in (v for n in unit.group.nodes for v in outputs.get(n, ())):
+                if value in imported.producer:
+                    owners.setdefault(imported.producer[value], key)
+    needed = _needed(imported)
+    for number in sorted(needed, reverse=True):  # what went into another's weights is computed with its reader
+        if number not in owners:
+            found = next((owners[r] for r in needed[number] if r in owners), None)
+            if found is not None:
+                owners[number] = found
+    for number in needed:
+        if number in owners:
+            line = lines[owners[number]]
+            lines[owners[number]] = replace(line, operators=line.operators + 1)
+    total = len(needed) or 1
+    ordered = sorted(lines.values(), key=lambda x: (x.by != KERNELS, -x.operators))
+    return Coverage(tuple(replace(x, share=x.operators / total) for x in ordered), len(needed))
+
+
+def _needed(imported: Imported) -> dict[int, list[int]]:
+    """The nodes that a run computes, by number, each with those that read it."""
+    readers: dict[int, list[int]] = {}
+    waiting = [(name, -1) for name in imported.graph.outputs]
+    while waiting:
+        name, reader = waiting.pop()
+        number = imported.producer.get(name)
+        if number is None or name in imported.folded:
+            continue
+        if number not in readers:
+            node = imported.nodes[number]
+            waiting += [(n, number) for n in dict.fromkeys((*node.input, *captured(node))) if n]
+        readers.setdefault(number, []).append(reader)
+    return readers
