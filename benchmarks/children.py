@@ -1,15 +1,17 @@
-"""Rows of a benchmark, each made by a child process: a crash or a time-out is a row, too.
+"""Rows of a benchmark of networks, each made by a child process: a crash or a time-out is a row, too.
 
 Rows go to NAME.jsonl as they come, behind a line about the machine; a run that was cut short goes on where it ended.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
 
 Row = dict[str, Any]
 Make = Callable[..., Row]
@@ -105,3 +109,50 @@ class Rows:
                     with self.path.open("a") as file:
                         file.write(json.dumps(row) + "\n")
                 yield row
+
+
+# --------------------------------------------------------------------------- the program around them
+
+
+def options(description: str | None, what: str) -> argparse.ArgumentParser:
+    """The options that these benchmarks have; ``what`` a row is of, as in ``problem``."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=(), metavar="TEXT", help=f"{what}s whose name holds a TEXT")
+    parser.add_argument("--check", action="store_true", help="compare the results with float64's")
+    parser.add_argument("--tune", type=float, default=0.0, metavar="SECONDS", help=f"tune each {what}, and time it")
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--timeout", type=float, default=300.0, help=f"seconds of a {what}, beside 3 times --tune")
+    parser.add_argument("--jobs", type=int, default=2, help=f"{what}s at once, where none is timed")
+    parser.add_argument("--out", help=f"write NAME.jsonl and NAME.md; {what}s that are in it are not repeated")
+    parser.add_argument("--json", action="store_true", help="print the rows instead of the table")
+    return parser
+
+
+def budget(tune: float, tasks: int) -> Row:
+    """Arguments of a tuner: so many seconds, or for a check the first kernel of each task."""
+    return {"time_budget": tune} if tune else {"trials": max(1, tasks), "cost_model": "random"}
+
+
+def run(
+    asked: Sequence[tuple[Row, Make, Sequence[Any]]], key: Sequence[str], args: argparse.Namespace, title: str,
+    table: Callable[[Sequence[Row]], str],
+) -> None:  # fmt: skip
+    """Make the rows that are missing, and print and write all of them as a table, in the order asked for."""
+    settings = {"tune": args.tune, "check": args.check or bool(args.tune)}
+    facts = {"device": device_model(), "rounds": args.rounds}
+    facts |= {**measure_machine(), "noise": noise_warnings()} if args.tune else {}
+    rows = Rows(Path(f"{args.out}.jsonl") if args.out else None, settings, facts, key)
+    for row in rows.make(asked, args.timeout + 3 * args.tune, 1 if args.tune else args.jobs):
+        said = row.get("failed") or ("taken whole" if row["whole"] else f"left: {', '.join(row['left'])}")
+        print("/".join(str(row[k]) for k in key), said, file=sys.stderr, flush=True)
+    chosen = [rows.rows[tuple(facts[k] for k in key)] for facts, _, _ in asked]
+    text = f"{title}, {rows.head['device']}, {rows.head['date']}. "
+    if args.tune:
+        text += (
+            f"Each was tuned for {args.tune:.0f} s. Ratios are the rival's time over ours (above 1: ours is faster), "
+            f"medians of {rows.head['rounds']} paired rounds with the interval that holds the median. "
+        )
+    text = f"{text.strip()}\n\n{table(chosen)}\n"
+    print(json.dumps({"machine": rows.head, "rows": chosen}) if args.json else text)
+    if args.out:
+        Path(f"{args.out}.md").write_text(text)

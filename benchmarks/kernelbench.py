@@ -18,12 +18,9 @@ that was cut short goes on where it ended; NAME.md is the table. Two problems ne
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import logging
 import operator
-import sys
 import tempfile
 import time
 import warnings
@@ -33,8 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from children import Row, Rows, preload
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
+from children import Row, budget, options, preload, run
 from tilewright.models.truth import compare
 from turns import compared, in_turns, shown, summary
 
@@ -205,16 +201,15 @@ def measured(path: Path, tune: float, check: bool, rounds: int) -> Row:
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     torch.set_num_threads(1)
     problem = load(path, SECONDS)
-    row = {"sizes": problem.sizes, "eager_ms": round(problem.seconds * 1e3, 3)}
+    row: Row = {"sizes": problem.sizes, "eager_ms": round(problem.seconds * 1e3, 3)}
     row |= covered(problem.module, problem.arguments)
     if not (tune or check):
         return row
     torch._dynamo.reset()
     begin = time.monotonic()
-    budget: Row = {"time_budget": tune} if tune else {"trials": max(1, row["tasks"]), "cost_model": "random"}
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         try:
-            made = optimize(problem.module, problem.arguments, db=f"{folder}/kernels.db", **budget)
+            made = optimize(problem.module, problem.arguments, db=f"{folder}/kernels.db", **budget(tune, row["tasks"]))
         except TilewrightError as e:
             return row | {"right": False, "said": e.message}
         row |= {"tune_seconds": round(time.monotonic() - begin, 1)}
@@ -303,45 +298,17 @@ def _cells(row: Row) -> list[str]:
 
 def main() -> None:
     """Run the problems that the options choose, and print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, "problem")
     parser.add_argument("folder", type=Path, help="the folder that holds level1, level2 and level3")
     parser.add_argument("--level", type=int, nargs="+", default=(1, 2, 3), choices=(1, 2, 3))
-    parser.add_argument("--only", nargs="+", default=(), metavar="TEXT", help="problems whose LEVEL/NAME holds a TEXT")
-    parser.add_argument("--check", action="store_true", help="compare the results with float64's")
-    parser.add_argument("--tune", type=float, default=0.0, metavar="SECONDS", help="tune each problem, and time it")
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds of a problem, beside those of --tune")
-    parser.add_argument("--jobs", type=int, default=2, help="problems at once, where none is timed")
-    parser.add_argument("--out", help="write NAME.jsonl and NAME.md; problems that are in it are not repeated")
-    parser.add_argument("--json", action="store_true", help="print the rows instead of the table")
     args = parser.parse_args()
     preload(*PRELOADED)
-    order = {(n, p.stem): p for n, p in problems(args.folder, args.level, args.only)}
-    settings = {"tune": args.tune, "check": args.check or bool(args.tune)}
-    facts = {"device": device_model(), "rounds": args.rounds}
-    facts |= {**measure_machine(), "noise": noise_warnings()} if args.tune else {}
-    rows = Rows(Path(f"{args.out}.jsonl") if args.out else None, settings, facts, ("level", "name"))
     asked = [
-        ({"level": n, "name": name}, measured, (path, args.tune, args.check, args.rounds))
-        for (n, name), path in order.items()
+        ({"level": n, "name": path.stem}, measured, (path, args.tune, args.check, args.rounds))
+        for n, path in problems(args.folder, args.level, args.only)
     ]
-    for row in rows.make(asked, args.timeout + 3 * args.tune, 1 if args.tune else args.jobs):
-        said = row.get("failed") or ("taken whole" if row["whole"] else f"left: {', '.join(row['left'])}")
-        print(f"{row['level']}/{row['name']}", said, file=sys.stderr, flush=True)
-    chosen = [rows.rows[k] for k in order]
-    text = (
-        f"KernelBench's problems in eval mode with reduced sizes, one thread, {rows.head['device']}, "
-        f"{rows.head['date']}. "
-    )
-    if rows.head["tune"]:
-        text += (
-            f"Each was tuned for {rows.head['tune']:.0f} s. Ratios are the rival's time over ours (above 1: ours is "
-            f"faster), medians of {rows.head['rounds']} paired rounds with the interval that holds the median. "
-        )
-    text += f"Views count neither as taken nor as left.\n\n{table(chosen)}\n"
-    print(json.dumps({"machine": rows.head, "rows": chosen}) if args.json else text)
-    if args.out:
-        Path(f"{args.out}.md").write_text(text)
+    title = "KernelBench's problems in eval mode with reduced sizes, one thread"
+    run(asked, ("level", "name"), args, title, table)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ def test_run_lists_shares_of_time_too_and_what_was_not_tuned(model: Path, capsys
     assert (got["MatMul"]["why"], got[UNKNOWN]["why"]) == ("no kernel was tuned for it", "the operator is not known")
     assert got["MatMul"]["at_most"]
     assert got["MatMul"]["time_share"] == got[UNKNOWN]["time_share"] < 1  # one part of onnxruntime computes both
+    assert found["left"][UNKNOWN] == {"calls": 1, "why": "the operator is not known"}
     assert app.run(["run", str(model), "--db", str(model.with_name("one.db"))]) == 0
     text = capsys.readouterr().out
     assert "at most" in text

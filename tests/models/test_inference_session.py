@@ -174,6 +174,15 @@ def test_models_providers_and_databases_that_cannot_be_used_are_refused(classifi
         InferenceSession(folder / "none.onnx")
     with pytest.raises(TilewrightError, match="no sound ONNX model"):
         InferenceSession(b"broken")
+    made = [helper.make_tensor_value_info(n, FLOAT, ["n"]) for n in ("x", "y")]
+    made[0].type.tensor_type.elem_type = 0
+    with pytest.raises(TilewrightError, match="the input x has no element type"):
+        InferenceSession(saved(folder / "untyped.onnx", [helper.make_node("Relu", ["x"], ["y"])], made[:1], made[1:]))
+    made[0] = helper.make_tensor_sequence_value_info("x", FLOAT, ["n"])
+    with pytest.raises(TilewrightError, match="the input x is no tensor"):
+        InferenceSession(saved(folder / "list.onnx", [helper.make_node("Relu", ["x"], ["y"])], made[:1], made[1:]))
+    with pytest.raises(TilewrightError, match="index: 1 Got: 9 Expected: 8"):
+        InferenceSession(classifier).network({"x": (2, 9)})
     with pytest.raises(TilewrightError, match="the session runs on the CPU"):
         InferenceSession(classifier, providers=[("CUDAExecutionProvider", {})])
     with pytest.raises(DatabaseError):

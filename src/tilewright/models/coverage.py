@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.models.extract import Extracted
 from tilewright.models.importer import Imported
-from tilewright.models.model_file import STANDARD
+from tilewright.models.model_file import operator_name
 from tilewright.models.parts import Part, Unit
 from tilewright.models.sessions import captured
 
@@ -94,8 +94,7 @@ def of_run(
 
 def _key(imported: Imported, unit: Unit) -> tuple[str, str]:
     if unit.group is None:
-        node = imported.nodes[unit.node]
-        return RUNTIME, node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+        return RUNTIME, operator_name(imported.nodes[unit.node])
     return KERNELS, unit.group.name if unit.group.family != "view" else "views, which cost nothing"
 
 

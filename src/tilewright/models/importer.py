@@ -13,7 +13,7 @@ from tilewright.graph.operations import ONNX, REFUSED, Left
 from tilewright.kernels.expression.expr import DTYPES, INTEGERS
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
-from tilewright.models.model_file import OPSETS, STANDARD, Array, Model, onnx_module
+from tilewright.models.model_file import OPSETS, STANDARD, Array, Model, onnx_module, operator_name
 from tilewright.models.sessions import captured, dtype_kind
 
 WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub", "Sum")
@@ -98,11 +98,11 @@ class Importer(Importing):
             for name, array in folded.items():
                 self.known_as(name, array)
             return
-        handler = ONNX.get(_named(node))
+        handler = ONNX.get(operator_name(node))
         try:
             with self.builder.attempt():
                 if handler is None:
-                    raise Left(REFUSED.get(_named(node), "the operator is not known"))
+                    raise Left(REFUSED.get(operator_name(node), "the operator is not known"))
                 self._check_known(node)
                 handler(self, node, self.attributes(node))
                 self._check_made(node, inferred)
@@ -168,7 +168,7 @@ class Importer(Importing):
         return self.shape(name) if name in self.builder.values and name not in self.unshaped else None
 
     def _opaque(self, node: Any, why: str) -> None:
-        name = _named(node)
+        name = operator_name(node)
         self.left.setdefault(name, why)
         outputs = []
         for output, spec in self.types.of_outputs(node).items():
@@ -178,8 +178,3 @@ class Importer(Importing):
         reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n in self.builder.values]
         if outputs:
             self.builder.add_opaque(f"onnx::{name}", reads, outputs)
-
-
-def _named(node: Any) -> str:
-    """The operator, with its domain where it is not the standard's."""
-    return str(node.op_type) if node.domain in STANDARD else f"{node.domain}.{node.op_type}"

@@ -90,11 +90,13 @@ class InferenceSession:
         initialized |= {t.values.name for t in self._proto.graph.sparse_initializer}
         self._declared = [v for v in self._proto.graph.input if v.name not in initialized]
         self._inputs = {v.name: _described(v) for v in self._declared}
+        self._names = [v.name for v in self._proto.graph.output]
         self._outputs: list[NodeArg] | None = None
         self._networks: OrderedDict[Shapes, Network] = OrderedDict()
         self._lock = ForkLock()
         smallest = {n: tuple(_size(d) or 1 for d in arg.shape) for n, arg in self._inputs.items()}
         prepared(self._proto, self._sizes(smallest), self._path)  # what cannot be read is said now
+        self._dtypes = {n: _dtype(arg) for n, arg in self._inputs.items()}
         if all(_size(d) for arg in self._inputs.values() for d in arg.shape):
             self.network(smallest)
 
@@ -155,7 +157,7 @@ class InferenceSession:
 
     def wanted(self, names: Sequence[str] | None) -> list[str]:
         """The outputs asked for. Raises ``UsageError`` for those that the model does not have."""
-        known = [v.name for v in self._proto.graph.output]
+        known = self._names
         if isinstance(names, str):
             raise UsageError(f"the output names are the text {names!r}", f"Give a list: [{names!r}]")
         unknown = next((n for n in names or () if n not in known), None)
@@ -176,7 +178,7 @@ class InferenceSession:
             raise UsageError(
                 f"Required inputs ({missing}) are missing from input feed ({list(feed)})", "Give an array for each"
             )
-        given = {n: self._checked(arg, feed[n]) for n, arg in self._inputs.items()}
+        given = {n: self._array(arg, feed[n]) for n, arg in self._inputs.items()}
         return self.network({n: a.shape for n, a in given.items()}).run(given)
 
     def input(self, name: str) -> NodeArg:
@@ -186,35 +188,23 @@ class InferenceSession:
             raise UsageError(f"Invalid input name: {name}", known)
         return self._inputs[name]
 
-    def _checked(self, arg: NodeArg, value: Any) -> Array:
-        """A value as an array of the input's type. Raises ``UsageError`` where type or shape differ."""
-        dtype = arg.type[7:-1]
-        if is_ort_value(value):
-            array = memory_of(value)
-        elif isinstance(value, np.ndarray):
+    def _array(self, arg: NodeArg, value: Any) -> Array:
+        """A value as an array of the input's type. Raises ``UsageError`` where it is of another."""
+        if isinstance(value, np.ndarray):
             array = value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
         elif isinstance(value, (list, tuple)):
             array = _array(arg, value)
+        elif is_ort_value(value):
+            array = memory_of(value)
         else:
-            raise UsageError(f"the input {arg.name} is a {type(value).__name__}", f"Give an array of {dtype}")
-        own = dtype_of(array)
-        if WRITTEN.get(own, own) != dtype:
+            raise UsageError(f"the input {arg.name} is a {type(value).__name__}", f"Give an array of {arg.type}")
+        wanted = self._dtypes[arg.name]
+        if array.dtype != wanted and dtype_of(array) != wanted:
+            own = dtype_of(array)
             raise UsageError(
                 f"Unexpected input data type for {arg.name}. Actual: (tensor({WRITTEN.get(own, own)})), "
-                f"expected: ({arg.type})", f"Convert it with .astype({NAMES.get(dtype, dtype)!r})"
+                f"expected: ({arg.type})", f"Convert it with .astype({wanted!s})"
             )  # fmt: skip
-        if array.ndim != len(arg.shape):
-            raise UsageError(
-                f"Invalid rank for input: {arg.name} Got: {array.ndim} Expected: {len(arg.shape)}",
-                f"Give an array of shape {arg.shape}",
-            )
-        places = enumerate(zip(array.shape, arg.shape, strict=True))
-        wrong = [f"index: {k} Got: {n} Expected: {d}" for k, (n, d) in places if _size(d) and n != d]
-        if wrong:
-            raise UsageError(
-                f"Got invalid dimensions for input: {arg.name} for the following indices {', '.join(wrong)}",
-                f"Give an array of shape {arg.shape}",
-            )
         return array
 
     # ----------------------------------------------------------------- networks
@@ -222,24 +212,30 @@ class InferenceSession:
     def network(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
         """The network for inputs of these shapes (all of them, in the model's order), built where there is none yet.
 
-        Its ``served`` and ``left`` say what kernels compute, and what onnxruntime does.
+        Its ``served`` and ``left`` say what kernels compute, and what onnxruntime does. Raises ``UsageError`` for
+        shapes that do not fit.
         """
-        from tilewright.models.network import Network
-        from tilewright.runtime import Library
-
         key = tuple(shapes.values())
         with self._lock:
-            if key not in self._networks:
-                model = prepared(self._proto, self._sizes(shapes), self._path)
-                with Library(
-                    self._db, threads=self._threads, missing_ok=self._db is None, count_misses=False, watch=False
-                ) as library:
-                    made = Network(extracted(Importer(model, HANDLERS).run()), library, self._threads)
-                self._networks[key] = made
+            found = self._networks.get(key)
+            if found is None:
+                found = self._networks[key] = self._built(shapes)
                 while len(self._networks) > NETWORKS:
                     self._networks.popitem(last=False)
             self._networks.move_to_end(key)
-            return self._networks[key]
+            return found
+
+    def _built(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+        from tilewright.models.network import Network
+        from tilewright.runtime import Library
+
+        for name, shape in shapes.items():
+            _check_shape(self.input(name), shape)
+        model = prepared(self._proto, self._sizes(shapes), self._path)
+        with Library(
+            self._db, threads=self._threads, missing_ok=self._db is None, count_misses=False, watch=False
+        ) as library:
+            return Network(extracted(Importer(model, HANDLERS).run()), library, self._threads)
 
     def _sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The sizes of open axes, by input and place."""
@@ -269,7 +265,7 @@ Shapes = tuple[tuple[int, ...], ...]
 def _described(value: Any) -> NodeArg:
     """A ``ValueInfoProto`` of a tensor."""
     kind = value.type.tensor_type
-    dtype = dtype_name(kind.elem_type) if kind.elem_type else "unknown"
+    dtype = dtype_name(kind.elem_type) if kind.elem_type else ""
     dims = [int(d.dim_value) if d.HasField("dim_value") else d.dim_param or None for d in kind.shape.dim]
     return NodeArg(value.name, f"tensor({WRITTEN.get(dtype, dtype)})", dims)
 
@@ -279,13 +275,37 @@ def _size(dim: int | str | None) -> int:
     return dim if isinstance(dim, int) else 0
 
 
+def _dtype(arg: NodeArg) -> Any:
+    """NumPy's element type of an input; the word ``string`` for texts, which are of several."""
+    name = NAMES.get(arg.type[7:-1], arg.type[7:-1])
+    if not name:
+        raise UsageError(f"the input {arg.name} has no element type", "Export the model with one")
+    return name if name == "string" else np.dtype(name)
+
+
 def _array(arg: NodeArg, values: Sequence[Any]) -> Array:
     """Lists of numbers or texts as an array."""
-    dtype = NAMES.get(arg.type[7:-1], arg.type[7:-1])
+    dtype = _dtype(arg)
     try:
-        return np.array(values, object if dtype == "string" else np.dtype(dtype))
+        return np.array(values, object if dtype == "string" else dtype)
     except (TypeError, ValueError, OverflowError) as e:
-        raise UsageError(f"the input {arg.name} is no array: {e}", f"Give an array of {dtype}") from e
+        raise UsageError(f"the input {arg.name} is no array: {e}", f"Give an array of {arg.type}") from e
+
+
+def _check_shape(arg: NodeArg, shape: tuple[int, ...]) -> None:
+    """Raises ``UsageError`` where an input of this shape does not fit."""
+    if len(shape) != len(arg.shape):
+        raise UsageError(
+            f"Invalid rank for input: {arg.name} Got: {len(shape)} Expected: {len(arg.shape)}",
+            f"Give an array of shape {arg.shape}",
+        )
+    places = enumerate(zip(shape, arg.shape, strict=True))
+    wrong = [f"index: {k} Got: {n} Expected: {d}" for k, (n, d) in places if _size(d) and n != d]
+    if wrong:
+        raise UsageError(
+            f"Got invalid dimensions for input: {arg.name} for the following indices {', '.join(wrong)}",
+            f"Give an array of shape {arg.shape}",
+        )
 
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg"]

@@ -29,6 +29,11 @@ STANDARD = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
 
 
+def operator_name(node: Any) -> str:
+    """A node's operator, behind its domain where that is not ONNX's own."""
+    return str(node.op_type) if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+
+
 def onnx_module() -> Any:
     """The package ``onnx``. Raises ``UsageError`` where it is not installed."""
     try:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.kernels.expression.expr import BITS
 from tilewright.models.extract import Extracted
-from tilewright.models.model_file import Array
+from tilewright.models.model_file import Array, operator_name
 from tilewright.models.parts import Part, Parts, parts_of
 from tilewright.models.sessions import Run, Session, captured, part_of, tensor_value
 
@@ -63,7 +63,7 @@ class Network:
     def left(self) -> dict[str, dict[str, Any]]:
         """The operators that onnxruntime computes: how often, and why."""
         nodes = self.extracted.imported.nodes
-        found = Counter(nodes[u.node].op_type for p, _ in self.parts for u in p.units if u.group is None)
+        found = Counter(operator_name(nodes[u.node]) for p, _ in self.parts for u in p.units if u.group is None)
         why = self.extracted.imported.left
         return {op: {"calls": n, "why": why.get(op, "no kernel was tuned for it")} for op, n in found.items()}
 
