@@ -13,7 +13,7 @@ from tilewright.core import UsageError
 from tilewright.files import SHARED, replace_file
 from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, tasks_of
 from tilewright.models.importer import Imported, Importer
-from tilewright.models.model_file import read_model
+from tilewright.models.model_file import Model, read_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class Extracted:
         return {"tasks": [t.to_json() for t in self.tasks], "left": dict(self.imported.left)}
 
 
-def extract(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Extracted:
-    """The tasks of the ONNX model in a file. Raises ``UsageError`` as ``read_model`` does."""
+def extract(path: str | os.PathLike[str] | Model, sizes: Mapping[str, int] | None = None) -> Extracted:
+    """The tasks of the ONNX model in a file, or of one that was read. Raises ``UsageError`` as ``read_model`` does."""
     return extracted(Importer(read_model(path, sizes)).run())
 
 

@@ -14,11 +14,9 @@ import numpy as np
 from tilewright.core import TilewrightError, UsageError
 from tilewright.errors import nearest
 from tilewright.forking import ForkLock
-from tilewright.models.extract import extracted
-from tilewright.models.importer import Importer
+from tilewright.models.extract import extract
 from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort_value
-from tilewright.models.model_file import Array, Model, prepared, read_proto
-from tilewright.models.operators import HANDLERS
+from tilewright.models.model_file import Array, Model, read_model, read_proto
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
 
 if TYPE_CHECKING:
@@ -84,18 +82,18 @@ class InferenceSession:
         own = getattr(sess_options, "intra_op_num_threads", 0)
         self._threads = threads if threads is not None else own or 1
         self._db = db
-        self._path = None if isinstance(path_or_bytes, bytes) else Path(path_or_bytes)
-        self._proto = read_proto(path_or_bytes)
-        initialized = {t.name for t in self._proto.graph.initializer}
-        initialized |= {t.values.name for t in self._proto.graph.sparse_initializer}
-        self._declared = [v for v in self._proto.graph.input if v.name not in initialized]
+        path = None if isinstance(path_or_bytes, bytes) else Path(path_or_bytes)
+        self._model = Model(read_proto(path_or_bytes), path, {})
+        graph = self._model.proto.graph
+        initialized = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+        self._declared = [v for v in graph.input if v.name not in initialized]
         self._inputs = {v.name: _described(v) for v in self._declared}
-        self._names = [v.name for v in self._proto.graph.output]
+        self._names = [v.name for v in graph.output]
         self._outputs: list[NodeArg] | None = None
         self._networks: OrderedDict[Shapes, Network] = OrderedDict()
         self._lock = ForkLock()
         smallest = {n: tuple(_size(d) or 1 for d in arg.shape) for n, arg in self._inputs.items()}
-        prepared(self._proto, self._sizes(smallest), self._path)  # what cannot be read is said now
+        read_model(self._model, self._sizes(smallest))  # what cannot be read is said now
         self._dtypes = {n: _dtype(arg) for n, arg in self._inputs.items()}
         if all(_size(d) for arg in self._inputs.values() for d in arg.shape):
             self.network(smallest)
@@ -123,7 +121,7 @@ class InferenceSession:
 
     def get_modelmeta(self) -> ModelMetadata:
         """What the file says of itself: producer, version, the exporter's own entries."""
-        p = self._proto
+        p = self._model.proto
         return ModelMetadata(
             p.producer_name, p.graph.name, p.domain, p.doc_string, p.graph.doc_string, p.model_version,
             {e.key: e.value for e in p.metadata_props},
@@ -231,11 +229,11 @@ class InferenceSession:
 
         for name, shape in shapes.items():
             _check_shape(self.input(name), shape)
-        model = prepared(self._proto, self._sizes(shapes), self._path)
+        found = extract(self._model, self._sizes(shapes))
         with Library(
             self._db, threads=self._threads, missing_ok=self._db is None, count_misses=False, watch=False
         ) as library:
-            return Network(extracted(Importer(model, HANDLERS).run()), library, self._threads)
+            return Network(found, library, self._threads)
 
     def _sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The sizes of open axes, by input and place."""
@@ -248,15 +246,15 @@ class InferenceSession:
 
     def _described_outputs(self) -> list[NodeArg]:
         """The outputs as onnxruntime describes them, or as the file does where onnxruntime has no kernels for it."""
-        model, outputs = Model(self._proto, self._path, {}), self._proto.graph.output
-        weights = {t.name: model.array(t) for t in self._proto.graph.initializer}
+        graph = self._model.proto.graph
+        weights = {t.name: self._model.array(t) for t in graph.initializer}
         try:
-            made, large = part_of(model, self._proto.graph.node, self._declared, [v.name for v in outputs], weights)
+            made, large = part_of(self._model, graph.node, self._declared, self._names, weights)
             del made.graph.output[:]
-            made.graph.output.extend(outputs)
+            made.graph.output.extend(graph.output)
             return [NodeArg(*o) for o in Session(made, large, optimised=False).signature()]
         except TilewrightError:
-            return [_described(v) for v in outputs]
+            return [_described(v) for v in graph.output]
 
 
 Shapes = tuple[tuple[int, ...], ...]

@@ -107,12 +107,14 @@ class Model:
         return viewed.reshape(shape)
 
 
-def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Model:
-    """The model in a file, the shapes of its inputs fixed.
+def read_model(path: str | os.PathLike[str] | Model, sizes: Mapping[str, int] | None = None) -> Model:
+    """The model in a file, or one that was read for other sizes, the shapes of its inputs fixed.
 
     ``sizes``: of dynamic axes, by name. Raises ``UsageError`` for a file that is missing or damaged, an operator set
     that is too new, an axis without a size, and a size that no axis has.
     """
+    if isinstance(path, Model):
+        return prepared(path.proto, sizes, path.path)
     return prepared(read_proto(path), sizes, Path(path))
 
 
