@@ -25,9 +25,13 @@ FLOAT, INT64, STRING = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.Tens
 ROWS = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
 
 
-def saved(path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: Any = ()) -> str:
+def saved(
+    path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: Any = (), opset: int = 17
+) -> str:
     graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9, producer_name="tests")
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9, producer_name="tests"
+    )
     model.model_version = 3
     helper.set_model_props(model, {"classes": "a,b"})
     onnx.save(model, str(path))
@@ -144,6 +148,17 @@ def test_texts_go_in_and_come_out(folder: Path) -> None:
     for session in (ours, theirs):
         assert session.run(None, {"x": np.array(["a", "bc"], object)})[0].tolist() == ["a", "bc"]
     assert ours.get_inputs()[0].type == theirs.get_inputs()[0].type == "tensor(string)"
+
+
+@pytest.mark.parametrize(
+    "kind", ["BFLOAT16", "BOOL", "DOUBLE", "FLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2FNUZ", "INT8"]
+)
+def test_element_types_have_onnxruntimes_names(folder: Path, kind: str) -> None:
+    made = [helper.make_tensor_value_info(n, onnx.TensorProto.DataType.Value(kind), ["n", None, 2]) for n in ("x", "y")]
+    file = saved(folder / f"{kind}.onnx", [helper.make_node("Identity", ["x"], ["y"])], made[:1], made[1:], opset=19)
+    ours, theirs = InferenceSession(file), onnxruntime.InferenceSession(file)
+    for mine, other in ((ours.get_inputs(), theirs.get_inputs()), (ours.get_outputs(), theirs.get_outputs())):
+        assert [(v.name, v.type, v.shape) for v in mine] == [(v.name, v.type, v.shape) for v in other]
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,9 @@ def _value(name: str, text: str, shape: Any) -> Any:
 
 
 NAMES = {
-    "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2",
+    "float": "float32", "double": "float64", "float4e2m1": "float4_e2m1fn", "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz", "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
 }  # fmt: skip
 """onnxruntime's names of element types that differ from NumPy's."""
 
