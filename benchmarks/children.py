@@ -1,7 +1,4 @@
-"""Rows of a benchmark of networks, each made by a child process: a crash or a time-out is a row, too.
-
-Rows go to NAME.jsonl as they come, behind a line about the machine; a run that was cut short goes on where it ended.
-"""
+"""What the benchmarks of networks share: each row is made by a child process, so a crash or a time-out is one, too."""
 
 from __future__ import annotations
 
@@ -12,17 +9,16 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from rows import Row, Rows
 from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
 
-Row = dict[str, Any]
 Make = Callable[..., Row]
 """A function of a module's top level: it runs in a child."""
 
@@ -73,42 +69,15 @@ def _end(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-class Rows:
-    """The rows of a file, by key. ``path``: NAME.jsonl, or ``None`` to keep them in memory alone.
-
-    ``settings``: what a run was asked for; ends the benchmark where the file's rows were made with others. ``facts``:
-    what else its first line says.
-    """
-
-    def __init__(
-        self, path: Path | None, settings: Mapping[str, Any], facts: Mapping[str, Any], key: Sequence[str]
-    ) -> None:
-        self.path, self.key = path, tuple(key)
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
-        self.head: Row = lines[0] if lines else {"date": time.strftime("%Y-%m-%d"), **settings, **facts}
-        others = {k: self.head.get(k) for k, v in settings.items() if self.head.get(k) != v}
-        if others:
-            raise SystemExit(f"the rows of {path} were made with {others}. Name another file with --out")
-        self.rows = {self._key(r): r for r in lines[1:]}
-        if path is not None and not lines:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(self.head) + "\n")
-
-    def _key(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(row[k] for k in self.key)
-
-    def make(self, asked: Iterable[tuple[Row, Make, Sequence[Any]]], seconds: float, jobs: int = 1) -> Iterable[Row]:
-        """The rows that are not there yet, as they come: each the facts given and what its child adds."""
-        missing = [a for a in asked if self._key(a[0]) not in self.rows]
-        with ThreadPoolExecutor(jobs) as pool:
-            waiting = {pool.submit(in_child, make, arguments, seconds): facts for facts, make, arguments in missing}
-            for done in as_completed(waiting):
-                row = {**waiting[done], **done.result()}
-                self.rows[self._key(row)] = row
-                if self.path is not None:
-                    with self.path.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                yield row
+def missing(
+    rows: Rows, asked: Iterable[tuple[Row, Make, Sequence[Any]]], seconds: float, jobs: int = 1
+) -> Iterable[Row]:
+    """Make the rows that are not there yet, as they come: each the facts given and what its child adds."""
+    waiting = [a for a in asked if rows.key_of(a[0]) not in rows.rows]
+    with ThreadPoolExecutor(jobs) as pool:
+        going = {pool.submit(in_child, make, arguments, seconds): facts for facts, make, arguments in waiting}
+        for done in as_completed(going):
+            yield rows.add({**going[done], **done.result()})
 
 
 # --------------------------------------------------------------------------- the program around them
@@ -142,7 +111,7 @@ def run(
     facts = {"device": device_model(), "rounds": args.rounds}
     facts |= {**measure_machine(), "noise": noise_warnings()} if args.tune else {}
     rows = Rows(Path(f"{args.out}.jsonl") if args.out else None, settings, facts, key)
-    for row in rows.make(asked, args.timeout + 3 * args.tune, 1 if args.tune else args.jobs):
+    for row in missing(rows, asked, args.timeout + 3 * args.tune, 1 if args.tune else args.jobs):
         said = row.get("failed") or ("taken whole" if row["whole"] else f"left: {', '.join(row['left'])}")
         print("/".join(str(row[k]) for k in key), said, file=sys.stderr, flush=True)
     chosen = [rows.rows[tuple(facts[k] for k in key)] for facts, _, _ in asked]

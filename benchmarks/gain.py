@@ -23,13 +23,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rows import Rows
 from suite import Case, geomean
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings, parse_device
@@ -44,6 +44,7 @@ from tilewright.measure.timing import median_interval
 from tilewright.testing.kernels import random_arrays
 from tilewright.tuner import TuneResult
 from tilewright.verifying.inputs import numpy_dtype
+from turns import shown
 
 PLACES, ROUNDS, WARM = 3, 15, 0.05
 SAMPLE = 2e-3
@@ -197,14 +198,6 @@ def timed(case: Case, found: Mapping[str, Any], most: Mapping[str, Any] | None, 
 # --------------------------------------------------------------------------- the table
 
 
-def interval(row: Mapping[str, Any], name: str) -> str:
-    """A ratio with its interval; no more than the ratio where too few processes bound it."""
-    if name not in row:
-        return "-"
-    ratio, low, high = row[name]
-    return f"{ratio:.3f} ({low:.3f} to {high:.3f})" if low else f"{ratio:.3f}"
-
-
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as Markdown, and what they come to."""
     lines = [
@@ -213,8 +206,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     for r in rows:
         share = f"{r['share']:.0%} of {r['limit']}" if r["share"] else "not known"
-        gain = "the default schedule is the best found" if r["is_default"] else interval(r, "winner over default")
-        rest = (interval(r, name) for name in ("winner over most", "most over default"))
+        gain = "the default schedule is the best found" if r["is_default"] else shown(r.get("winner over default"), 3)
+        rest = (shown(r.get(name), 3) for name in ("winner over most", "most over default"))
         lines.append(f"| {r['name']} | {r['seed']} | {gain} | {' | '.join(rest)} | {share} |")
     for name, least in (("winner over default", 0.99), ("winner over most", 0.98), ("most over default", 0.99)):
         known = [r[name][0] for r in rows if name in r]
@@ -243,31 +236,21 @@ def main() -> None:
         child()
         return
     chosen = [c for c in CASES if not args.only or any(t in c.name for t in args.only)]
-    path = Path(f"{args.out}.jsonl") if args.out else None
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
-    head = lines[0] if lines else {
-        "date": time.strftime("%Y-%m-%d"), "device": device_model(), **measure_machine(), "noise": noise_warnings(),
-        "trials": args.trials, "most": args.most, "busy": args.busy,
-    }  # fmt: skip
-    done = {(row["name"], row["seed"]): row for row in lines[1:]}
-
-    def keep(row: dict[str, Any]) -> dict[str, Any]:
-        done[row["name"], row["seed"]] = row
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{json.dumps(r)}\n" for r in (head, *done.values())))
-        return row
+    settings = {"trials": args.trials, "most": args.most, "busy": args.busy}
+    facts = {"device": device_model(), **measure_machine(), "noise": noise_warnings()}
+    kept = Rows(Path(f"{args.out}.jsonl") if args.out else None, settings, facts, ("name", "seed"))
+    head, done = kept.head, kept.rows
 
     with busy(args.busy):
         for case in chosen:
             most = None
             if args.most:
-                most = done.get((case.name, None)) or keep(of_most(case, args.most))
+                most = done.get((case.name, None)) or kept.add(of_most(case, args.most))
             for seed in range(args.seeds):
                 if (case.name, seed) not in done:
-                    row = keep(timed(case, of_trials(case, seed, args.trials), most, args.processes))
-                    print(row["name"], seed, interval(row, "winner over default"), interval(row, "winner over most"),
-                          file=sys.stderr, flush=True)  # fmt: skip
+                    row = kept.add(timed(case, of_trials(case, seed, args.trials), most, args.processes))
+                    ratios = (shown(row.get(f"winner over {other}"), 3) for other in ("default", "most"))
+                    print(row["name"], seed, *ratios, file=sys.stderr, flush=True)
     rows = [row for row in done.values() if row["seed"] is not None]
     beside = ", beside a busy core" if head["busy"] else ""
     text = (

@@ -30,7 +30,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from children import Row, budget, options, preload, run
+from children import budget, options, preload, run
+from rows import Row
 from tilewright.models.truth import compare
 from turns import compared, in_turns, shown, summary
 

@@ -23,7 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from children import Row, budget, options, preload, run
+from children import budget, options, preload, run
+from rows import Row
 from turns import compared, in_turns, shown, summary
 
 PRELOADED = ("onnx", "onnxruntime", "tilewright.models.inference_session", "tilewright.tuner.many", "onnx_files")

@@ -7,16 +7,15 @@ NAME.md is the table of all of them.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import platform
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rows import Rows
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings, parse_device
 from tilewright.baselines.compare import compare
@@ -153,32 +152,22 @@ def run(
         for c in chosen:
             print(c.group, c.name, c.op, *(f"{k}={v}" for k, v in c.params.items()))
         return
-    path = Path(f"{args.out}.jsonl") if args.out else None
-    done = {}
-    if path is not None and path.exists():
-        done = {(r["group"], r["name"]): r for r in map(json.loads, path.read_text().splitlines()[1:])}
-    machine = {
-        "date": time.strftime("%Y-%m-%d"), "device": device_model(), "python": platform.python_version(),
-        **measure_machine(), "noise": noise_warnings(), **facts(),
+    facts_of_all = {
+        "device": device_model(), "python": platform.python_version(), **measure_machine(), "noise": noise_warnings(),
+        **facts(),
     }  # fmt: skip
-    if path is not None and not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(machine) + "\n")
+    kept = Rows(Path(f"{args.out}.jsonl") if args.out else None, {}, facts_of_all, ("group", "name"))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         database = args.db or str(Path(folder) / "suite.db")
         for case in chosen:
-            row = done.get((case.group, case.name))
-            if row is None:
-                row = run_case(case, rivals, args, database)
-                if path is not None:
-                    with path.open("a") as f:
-                        f.write(json.dumps(row) + "\n")
+            row = kept.rows.get((case.group, case.name)) or kept.add(run_case(case, rivals, args, database))
             rows.append(row)
             ratios = {n: round(r[0], 2) for n, r in row["ratios"].items()}
             print(case.group, case.name, f"{row['microseconds']:.1f} us", f"{100 * row['peak_fraction']:.0f}%",
                   row.get("template"), ratios, row["skipped"] or "", flush=True)  # fmt: skip
-    known = [r for k, r in done.items() if k not in {(c.group, c.name) for c in chosen}]
+    machine = kept.head
+    known = [r for k, r in kept.rows.items() if k not in {(c.group, c.name) for c in chosen}]
     text = (
         f"{title} {args.threads} thread(s), {machine['device']}, {machine['date']}. Ratios are rival time / our time "
         f"(above 1: ours is faster), medians of paired samples over {args.processes} processes, taking turns in each; "

@@ -51,12 +51,12 @@ def compared(times: Mapping[str, Sequence[float]], ours: str = "tilewright") -> 
     return {"seconds": {n: statistics.median(t) for n, t in times.items()}, "ratios": ratios}
 
 
-def shown(ratio: Ratio | None) -> str:
-    """A ratio with its interval; no more than the ratio where too few rounds bound it."""
+def shown(ratio: Ratio | None, digits: int = 2) -> str:
+    """A ratio with its interval, to so many decimals; no more than the ratio where too few rounds bound it."""
     if ratio is None:
         return "-"
-    middle, low, high = ratio
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})" if low else f"{middle:.2f}"
+    middle, low, high = (f"{r:.{digits}f}" for r in ratio)
+    return f"{middle} ({low} to {high})" if ratio[1] else middle
 
 
 def summary(ratios: Sequence[Ratio], what: str) -> str:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import children
 import kernelbench
 import reduced
+from rows import Rows
 
 PROBLEM = """
 import torch
@@ -73,6 +74,17 @@ def test_what_is_taken_and_left_is_told_by_operator_with_the_reason(tmp_path: Pa
     assert "| 1/1_problem | 2.0 ms | 3 | linalg_matrix_exp.default | - |" in kernelbench.table([row])
 
 
+def test_results_are_judged_beside_float64_and_the_modules_own_error(tmp_path: Path) -> None:
+    found = problem(tmp_path, "torch.relu(self.layer(x)) + y")
+    row = kernelbench.judged(found.module, found.arguments, found.module)
+    assert (row["right"], row["truth"], row["error"]) == (True, "float64", row["eager_error"])
+    assert 0 < row["error"] < row["allowed"]
+    row = kernelbench.judged(found.module, found.arguments, lambda x, y: found.module(x, y) * 1.001)
+    assert not row["right"]
+    own = problem(tmp_path, "self.layer(x) + self.layer(torch.ones(x.shape[0], y.shape[1]))")
+    assert kernelbench.judged(own.module, own.arguments, own.module)["truth"] == "float32"
+
+
 def answered(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
@@ -89,14 +101,14 @@ def test_a_crash_and_a_time_out_are_rows_and_a_run_goes_on_where_it_ended(tmp_pa
     file = tmp_path / "rows.jsonl"
     asked: list[Any] = [({"name": "good"}, answered, ({"x": 1},)), ({"name": "abort"}, ended, ()),
                         ({"name": "raise"}, refused, ()), ({"name": "sleep"}, time.sleep, (60.0,))]  # fmt: skip
-    rows = children.Rows(file, {"tune": 0.0}, {}, ("name",))
-    assert [r["name"] for r in rows.make(asked[:1], 30.0)] == ["good"]
-    rows = children.Rows(file, {"tune": 0.0}, {}, ("name",))
-    made = {r["name"]: r for r in [*rows.make(asked[:3], 30.0), *rows.make(asked[3:], 0.2)]}
+    rows = Rows(file, {"tune": 0.0}, {}, ("name",))
+    assert [r["name"] for r in children.missing(rows, asked[:1], 30.0)] == ["good"]
+    rows = Rows(file, {"tune": 0.0}, {}, ("name",))
+    made = {r["name"]: r for r in [*children.missing(rows, asked[:3], 30.0), *children.missing(rows, asked[3:], 0.2)]}
     assert {n: r.get("failed") for n, r in made.items()} == {
         "abort": "crashed: SIGABRT", "raise": "ValueError: two lines", "sleep": "no result after 0 s"
     }  # fmt: skip
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [r.get("name") for r in lines] == [None, "good", "abort", "raise", "sleep"]
     with pytest.raises(SystemExit, match=r"made with \{'tune': 0.0\}"):
-        children.Rows(file, {"tune": 5.0}, {}, ("name",))
+        Rows(file, {"tune": 5.0}, {}, ("name",))
