@@ -102,16 +102,18 @@ def _fates(placing: Any) -> dict[str, tuple[str, str]]:
     fate: dict[str, tuple[str, str]] = {}
     graph, channels = placing.graph, placing.channels
     outputs = {n.name: n.outputs for n in graph.nodes}
+    unknown = {n.name for n in graph.nodes if n.opaque}
     for group in channels.groups:
         layouts = [g for g in (group, channels.last.get(group.output)) if g is not None and g.workload is not None]
         if group.family == "view":
             told = "views", ""
         elif not layouts:
-            told = "left", "no operation of ours" if group.family == "opaque" else "no kernel for its group"
+            told = "left", "no operation of ours" if unknown.intersection(group.nodes) else "no program states it"
         elif any(placing.placeable(g) for g in layouts):
             told = "taken", ""
         else:
-            told = "left", f"the group {group.workload.op.rpartition('_')[0]} does not pay for copies around it"
+            name = group.workload.op.rpartition("_")[0]
+            told = "left", f"a kernel of the group {name} would not pay where it stands"
         for name in group.nodes:
             for value in outputs[name]:
                 if fate.get(value, ("left",))[0] != "taken":
