@@ -277,23 +277,27 @@ def test_unknown_options_are_named() -> None:
             backend.tilewright(torch.fx.symbolic_trace(nn.ReLU()), [torch.randn(2)], **problem)
 
 
-def test_modes_and_options_are_inductors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modes_and_options_are_inductors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._inductor import compile_fx, config
 
     seen: list[tuple[bool, bool]] = []
-    inner = compile_fx.compile_fx_inner
+    inner = compile_fx._compile_fx_inner
 
     def noted(*args: Any, **how: Any) -> Any:
         seen.append((config.max_autotune, config.triton.cudagraphs))
         return inner(*args, **how)
 
-    monkeypatch.setattr(compile_fx, "compile_fx_inner", noted)
-    module, x = nn.Flatten(0), torch.randn(2, 3)
-    for how in ({}, {"mode": "default"}, {"mode": "max-autotune"}, {"options": {"triton.cudagraphs": True}}):
-        torch._dynamo.reset()
-        run = torch.compile(module, backend=backend.tilewright, fullgraph=True, **how)
-        assert torch.equal(run(x), x.flatten())
-    assert seen == [(False, False), (False, False), (True, True), (False, True)]
+    monkeypatch.setattr(compile_fx, "_compile_fx_inner", noted)
+    monkeypatch.setattr(torch._functorch.config, "enable_autograd_cache", False)
+    x, reference = torch.randn(X), Reference(tmp_path / "t.db")
+    for find in (lambda _: None, reference):  # Inductor compiles all of a graph, and what kernels leave
+        seen.clear()
+        for how in ({}, {"mode": "default"}, {"mode": "max-autotune"}, {"options": {"triton.cudagraphs": True}}):
+            torch._dynamo.reset()
+            monkeypatch.setattr(backend, "_find", find)
+            run = torch.compile(lambda x: x @ x.t(), backend=backend.tilewright, fullgraph=True, **how)
+            torch.testing.assert_close(run(x), x @ x.t())
+        assert seen == [(False, False), (False, False), (True, True), (False, True)]
 
 
 def test_optimize_tunes_stores_and_serves(tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ class Timed:
                     ran.append(workload.op)
                     return checked(*args, **how)
 
-                counted.align, counted.inputs = checked.align, checked.inputs  # type: ignore[attr-defined]
+                for name in ("align", "inputs", "outputs"):
+                    setattr(counted, name, getattr(checked, name))
                 return replace(served, checked=counted)
 
             return backend.compiled(graph, inputs, find, backend.Rest("eager"), keep)

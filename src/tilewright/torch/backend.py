@@ -6,12 +6,14 @@ eagerly (``options={"rest": "eager"}``).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from tilewright.core import UsageError, Workload
@@ -19,7 +21,7 @@ from tilewright.runtime.serving import Served
 from tilewright.torch.decompositions import decompositions
 from tilewright.torch.importer import imported
 from tilewright.torch.layouts import hide, uncover
-from tilewright.torch.placed import Kernels
+from tilewright.torch.placed import Kernels, kernel
 from tilewright.torch.placing import Find, Placing
 from tilewright.torch.serving import serving
 
@@ -83,18 +85,25 @@ class Rest:
             raise UsageError(f"{next(iter(settings))} is Inductor's, and rest is eager", "Leave one of them out")
         return Rest(name, settings)
 
-    def compiled(self, graph: GraphModule, example: Sequence[Any]) -> Any:
-        """A graph of ATen's operators, compiled."""
+    def compiled(self, graph: GraphModule, example: Sequence[Any], inference: bool) -> Any:
+        """A graph of ATen's operators and of kernels, compiled. ``inference``: without gradients."""
         if self.name == "eager":
             return run_eagerly(graph)
-        from torch._inductor import config
-        from torch._inductor.compile_fx import compile_fx_inner
-        from torch._inductor.decomposition import select_decomp_table
-        from torch.fx.experimental.proxy_tensor import make_fx
+        from tilewright.torch import inductor
 
-        with config.patch(dict(self.options)):
-            lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
-            return compile_fx_inner(lowered, list(example))
+        return inductor.placed(graph, example, self.options, inference)
+
+    def whole(self, module: GraphModule, inputs: Sequence[Any]) -> Any:
+        """A graph of Dynamo's of which no kernel computes anything, compiled."""
+        if self.name == "eager":
+            return of_aten(module, inputs, *[lambda graph, _: run_eagerly(graph)] * 2)
+        from tilewright.torch import inductor
+
+        return inductor.whole(module, inputs, self.options)
+
+
+class _NothingPlaced(Exception):
+    """Leaves PyTorch's tracing of a graph of which no kernel computes anything."""
 
 
 def tilewright(
@@ -108,25 +117,51 @@ def tilewright(
 
 
 def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest, keep_weights: bool = False) -> Any:
-    """A graph of Dynamo's, compiled with the kernels that ``find`` gives.
+    """A graph of Dynamo's, compiled with the kernels that ``find`` gives; where there are none, for ``rest`` alone.
 
     ``keep_weights``: parameters and buffers of the module seldom change.
     """
+    trained = False
+
+    def placed(graph: GraphModule) -> Kernels | None:
+        return place(graph, find, weights_of(graph), keep_weights)
+
+    def partition(joint: GraphModule, tensors: Sequence[Any], **how: Any) -> tuple[GraphModule, GraphModule]:
+        nonlocal trained
+        from torch._functorch.partitioners import default_partition
+
+        forward, backward = default_partition(joint, tensors, **how)
+        with unset_fake_temporarily():
+            tried = copy.deepcopy((forward, backward))
+        if placed(tried[0]) is None and place(tried[1], find) is None:
+            raise _NothingPlaced
+        trained = True
+        return forward, backward
 
     def forward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        return _finished(graph, example, place(graph, find, weights_of(graph), keep_weights), rest)
+        kernels = placed(graph)
+        if kernels is None and not trained:
+            raise _NothingPlaced
+        return _finished(graph, example, kernels, rest, not trained)
 
     def backward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        return _finished(graph, example, place(graph, find), rest)
+        return _finished(graph, example, place(graph, find), rest, False)
 
-    return of_aten(module, inputs, forward, backward)
+    try:
+        return of_aten(module, inputs, forward, backward, partition_fn=partition, keep_inference_input_mutations=True)
+    except _NothingPlaced:
+        return rest.whole(module, inputs)
 
 
-def of_aten(module: GraphModule, inputs: Sequence[Any], forward: Compile, backward: Compile) -> Any:
-    """A graph of Dynamo's, the graphs of ATen's operators that PyTorch makes of it compiled by these functions."""
+def of_aten(module: GraphModule, inputs: Sequence[Any], forward: Compile, backward: Compile, **how: Any) -> Any:
+    """A graph of Dynamo's, the graphs of ATen's operators that PyTorch makes of it compiled by these functions.
+
+    ``how``: arguments of PyTorch's ``aot_autograd``.
+    """
     from torch._dynamo.backends.common import aot_autograd
 
-    make: Any = aot_autograd(fw_compiler=forward, bw_compiler=backward, decompositions=decompositions())
+    table = decompositions()
+    make: Any = aot_autograd(fw_compiler=forward, bw_compiler=backward, decompositions=table, **how)
     return make(module, inputs)
 
 
@@ -138,16 +173,19 @@ def weights_of(graph: GraphModule) -> frozenset[str]:
     return frozenset(names[i] for i in getattr(known, "static_input_indices", ()) if i < len(names))
 
 
-def _finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None, rest: Rest) -> Any:
+def _finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None, rest: Rest, inference: bool) -> Any:
     if kernels is None:
-        return rest.compiled(graph, example)
+        return rest.compiled(graph, example, inference)
     mode = detect_fake_mode(example)
     number = kernels.graph if mode is None else mode.from_tensor(kernels.graph)
-    return kernels.bound(rest.compiled(graph, [number, *example]))
+    return kernels.bound(rest.compiled(graph, [number, *example], inference))
 
 
 def run_eagerly(graph: GraphModule) -> Any:
-    """A graph as it stands, as PyTorch wants compiled ones."""
+    """A graph as it stands, as PyTorch wants compiled ones; kernels are called without PyTorch's dispatcher."""
     from functorch.compile import make_boxed_func
 
+    for node in graph.graph.find_nodes(op="call_function", target=torch.ops.tilewright.kernel.default):
+        node.target = kernel
+    graph.recompile()
     return make_boxed_func(graph.forward)

@@ -1,13 +1,19 @@
-/* torch.ops.tilewright in C++: calls of a kind seen before run their kernel without coming to Python.
+/* torch.ops.tilewright and the calls of compiled graphs in C++: those of a kind seen before run their kernel without
+   coming to Python.
 
-   Python (native.py) fills a table from kinds of calls to kernels; what is not there, and whatever needs gradients,
-   goes to the operator of the same name in the namespace tilewright_python. Operators run without the interpreter's
-   lock, so the table has a lock of its own, counts are atomic, and what is dropped is kept until no call uses it.
-   Nothing here touches Python's objects. */
+   Python (native.py) fills a table from kinds of calls to kernels. An operator's call that is not there, or that needs
+   gradients, goes to the operator of the same name in the namespace tilewright_python; a graph's call to a function of
+   Python's. Kernels run without the interpreter's lock, so the table has a lock of its own, counts are atomic, and what
+   is dropped is kept until no call uses it. Operators pass PyTorch's dispatcher, and nothing of them touches Python's
+   objects. Graphs do not: their calls are a function of Python's, where Python's headers are installed. */
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
 #include <pthread.h>
+#if __has_include(<Python.h>)
+#define TW_PYTHON 1
+#include <torch/csrc/autograd/python_variable.h>
+#endif
 #include <torch/library.h>
 
 #include <algorithm>
@@ -28,7 +34,7 @@ constexpr size_t kTensors = 17;  // of a call
 constexpr size_t kKinds = 4096;  // in the table; then all are forgotten
 
 /* What calls are told apart by: the operator, and of each argument its type and value, of tensors dtype, shape and
-   strides; of compiled graphs the graph too. */
+   strides; of compiled graphs the graph, and of each call its name. */
 struct Key {
     uint64_t hash = 0;
     size_t size = 0;
@@ -43,30 +49,49 @@ struct Key {
         hash ^= hash >> 29;
         return true;
     }
+
+    bool add(c10::string_view text)
+    {
+        bool good = add(static_cast<int64_t>(text.size()) * 8 + 6);
+        for (size_t i = 0; i < text.size(); i += sizeof(int64_t)) {
+            int64_t word = 0;
+            memcpy(&word, text.data() + i, std::min(sizeof word, text.size() - i));
+            good = good && add(word);
+        }
+        return good;
+    }
+
+    bool add(const at::Tensor &t)
+    {
+        if (t.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
+            return false;
+        const auto sizes = t.sizes(), strides = t.strides();
+        bool good = add(static_cast<int64_t>(t.scalar_type()) * 256 + static_cast<int64_t>(sizes.size()) + 65536);
+        for (size_t d = 0; d < sizes.size(); d++)
+            good = good && add(sizes[d]) && add(strides[d]);
+        return good;
+    }
 };
 
 struct Tensors {
     size_t count = 0;
     bool all = true; // whether there was room for each
     const at::Tensor *at[kTensors];
+
+    bool add(const at::Tensor &t)
+    {
+        if (count == kTensors)
+            return all = false;
+        at[count++] = &t;
+        return true;
+    }
 };
 
 bool read(Key &key, Tensors &tensors, const c10::IValue &value)
 {
     if (value.isTensor()) {
         const at::Tensor &t = value.toTensor();
-        if (!t.defined())
-            return key.add(0);
-        if (tensors.count == kTensors)
-            return tensors.all = false;
-        tensors.at[tensors.count++] = &t;
-        if (t.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
-            return false;
-        const auto sizes = t.sizes(), strides = t.strides();
-        bool good = key.add(static_cast<int64_t>(t.scalar_type()) * 256 + static_cast<int64_t>(sizes.size()) + 65536);
-        for (size_t d = 0; d < sizes.size(); d++)
-            good = good && key.add(sizes[d]) && key.add(strides[d]);
-        return good;
+        return t.defined() ? tensors.add(t) && key.add(t) : key.add(0);
     }
     if (value.isNone())
         return key.add(0);
@@ -79,16 +104,6 @@ bool read(Key &key, Tensors &tensors, const c10::IValue &value)
         int64_t bits;
         memcpy(&bits, &number, sizeof bits);
         return key.add(4) && key.add(bits);
-    }
-    if (value.isString()) {
-        const c10::string_view text = value.toStringView();
-        bool good = key.add(static_cast<int64_t>(text.size()) * 8 + 6);
-        for (size_t i = 0; i < text.size(); i += sizeof(int64_t)) {
-            int64_t word = 0;
-            memcpy(&word, text.data() + i, std::min(sizeof word, text.size() - i));
-            good = good && key.add(word);
-        }
-        return good;
     }
     if (!value.isList())
         return false;
@@ -205,7 +220,14 @@ struct Scratch {
 thread_local Scratch scratch;
 thread_local const Key *pending; // of the call that this thread asks Python to answer
 
-bool answer(const Entry &e, const Tensors &given, at::Tensor &out)
+struct Pending {
+    const Key *before;
+    explicit Pending(const Key *now) : before(pending) { pending = now; }
+    ~Pending() { pending = before; }
+};
+
+/* Whether the kernel ran and wrote to out, which is dense memory of the output's size. */
+bool answer(const Entry &e, const Tensors &given, void *out)
 {
     void *tensors[kTensors + 1];
     const size_t inputs = e.slots.size();
@@ -214,9 +236,8 @@ bool answer(const Entry &e, const Tensors &given, at::Tensor &out)
         if (!tensors[i] || (reinterpret_cast<uintptr_t>(tensors[i]) & e.misaligned))
             return false;
     }
-    out = at::detail::empty_cpu(e.shape, e.dtype);
-    tensors[inputs] = out.data_ptr();
-    if (reinterpret_cast<uintptr_t>(tensors[inputs]) & e.misaligned)
+    tensors[inputs] = out;
+    if (reinterpret_cast<uintptr_t>(out) & e.misaligned)
         return false;
     tw_call call = e.call;
     call.tensors = tensors;
@@ -238,10 +259,7 @@ bool wants_gradient(const Tensors &tensors)
 
 class Kernel : public c10::OperatorKernel {
   public:
-    Kernel(long number, c10::OperatorHandle python)
-        : number_(number), of_graphs_(python.schema().arguments()[0].name() == "graph"), python_(std::move(python))
-    {
-    }
+    Kernel(long number, c10::OperatorHandle python) : number_(number), python_(std::move(python)) {}
 
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack)
     {
@@ -257,13 +275,11 @@ class Kernel : public c10::OperatorKernel {
             return slow(keys, stack, nullptr);
         if (below.highestPriorityTypeId() != c10::DispatchKey::CPU) // sizes without values among them
             return op.redispatchBoxed(below, stack);
-        good = good && (!of_graphs_ || key.add(*static_cast<const int64_t *>(tensors.at[0]->const_data_ptr())));
         if (!good)
             return slow(keys, stack, nullptr);
-        {
-            const Held held(key, tensors);
-            at::Tensor out;
-            if (held.get() && answer(*held.get(), tensors, out)) {
+        if (const Held held(key, tensors); const Entry *e = held.get()) {
+            at::Tensor out = at::detail::empty_cpu(e->shape, e->dtype);
+            if (answer(*e, tensors, out.data_ptr())) {
                 torch::jit::drop(*stack, arguments);
                 stack->emplace_back(std::move(out));
                 return;
@@ -275,18 +291,69 @@ class Kernel : public c10::OperatorKernel {
   private:
     void slow(c10::DispatchKeySet keys, torch::jit::Stack *stack, const Key *key)
     {
-        struct Pending {
-            const Key *before;
-            explicit Pending(const Key *now) : before(pending) { pending = now; }
-            ~Pending() { pending = before; }
-        } guard(key);
+        const Pending guard(key);
         python_.redispatchBoxed(keys, stack);
     }
 
     long number_;
-    bool of_graphs_; // its first argument holds the number of the graph that calls
     c10::OperatorHandle python_;
 };
+
+#ifdef TW_PYTHON
+constexpr int64_t kGraphs = -1; // in the place of an operator's number
+
+/* What tells a graph's call apart: its arguments, of which the first holds the graph's number. False for what only
+   Python answers. */
+bool read(Key &key, Tensors &tensors, PyObject *const *arguments, Py_ssize_t count)
+{
+    bool good = key.add(kGraphs);
+    for (Py_ssize_t i = 0; good && i < count; i++) {
+        PyObject *one = arguments[i];
+        if (THPVariable_Check(one)) {
+            const at::Tensor &t = THPVariable_Unpack(one);
+            good = t.is_cpu() && !t.unsafeGetTensorImpl()->is_python_dispatch() && tensors.add(t) && key.add(t);
+        } else if (PyUnicode_Check(one) && PyUnicode_IS_COMPACT_ASCII(one)) {
+            good = key.add(c10::string_view(reinterpret_cast<const char *>(PyUnicode_1BYTE_DATA(one)),
+                                            static_cast<size_t>(PyUnicode_GET_LENGTH(one))));
+        } else if (PyLong_CheckExact(one)) {
+            int overflow = 0;
+            good = key.add(PyLong_AsLongLongAndOverflow(one, &overflow)) && !overflow;
+        } else {
+            good = false;
+        }
+    }
+    return good && tensors.count > 1 && tensors.at[0]->scalar_type() == at::kLong && tensors.at[0]->numel() == 1 &&
+           key.add(*static_cast<const int64_t *>(tensors.at[0]->const_data_ptr()));
+}
+
+bool answered(const Key &key, const Tensors &tensors)
+{
+    bool done = false;
+    PyThreadState *state = PyEval_SaveThread();
+    try {
+        const Held held(key, tensors);
+        done = held.get() && answer(*held.get(), tensors, tensors.at[tensors.count - 1]->data_ptr());
+    } catch (const std::exception &) { // of a tensor without memory: Python says so
+    }
+    PyEval_RestoreThread(state);
+    return done;
+}
+
+/* call(graph, *inputs, name, *sizes, out=out), which `slow` takes likewise. The output is the last tensor. */
+PyObject *call(PyObject *slow, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+{
+    Key key;
+    Tensors tensors;
+    const bool good = names && PyTuple_GET_SIZE(names) == 1 && read(key, tensors, arguments, count + 1);
+    if (good && answered(key, tensors))
+        Py_RETURN_NONE;
+    const Pending guard(good ? &key : nullptr);
+    return PyObject_Vectorcall(slow, arguments, static_cast<size_t>(count), names);
+}
+
+PyMethodDef method = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
+                      METH_FASTCALL | METH_KEYWORDS, "A kernel's call of a compiled graph."};
+#endif
 
 void before_fork() { table_lock.lock(); }
 void after_fork() { table_lock.unlock(); }
@@ -341,6 +408,11 @@ TW_API int tw_torch_register(const char *const *names, long count)
     }
     return 0;
 }
+
+#ifdef TW_PYTHON
+/* A new function that answers the calls of compiled graphs, and has `slow` answer what it cannot. */
+TW_API PyObject *tw_torch_caller(PyObject *slow) { return PyCFunction_New(&method, slow); }
+#endif
 
 /* Have the calls of the kind that this thread is answering answered by a plan, whose pointers stay good until the entry
    that is returned is retired. NULL where there is no such call. */

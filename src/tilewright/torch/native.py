@@ -10,6 +10,7 @@ import ctypes
 import logging
 import os
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -94,6 +95,18 @@ class Native:
         texts = (ctypes.c_char_p * len(names))(*(n.encode() for n in names))
         return bool(self._library.tw_torch_register(texts, _LONG(len(names))) == 0)
 
+    def caller(self, slow: Callable[..., None]) -> Callable[..., None]:
+        """A function that answers known calls of compiled graphs, and has ``slow`` answer the others.
+
+        ``slow`` itself where Python's headers are missing.
+        """
+        make = getattr(ctypes.PyDLL(self.path), "tw_torch_caller", None)
+        if make is None:
+            return slow
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object]
+        found: Callable[..., None] = make(slow)
+        return found
+
     def insert(self, answer: Answer, served: int, owners: Sequence[object]) -> None:
         """Have ``answer`` answer the kind of call that this thread is answering, and those to come.
 
@@ -172,12 +185,13 @@ def cached(make: Callable[[Compiler, Sequence[str]], bytes]) -> str:
 
 def _flags() -> list[str]:
     root = Path(torch.__file__).parent
-    include = root / "include"
+    include, python = root / "include", sysconfig.get_path("include")
     abi = int(torch.compiled_with_cxx11_abi())
     undefined = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-Wl,-z,now",)
     return [
         "-std=c++20", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-        "-isystem", str(include), "-isystem", str(include / "torch" / "csrc" / "api" / "include"), f"-I{SUPPORT}",
+        "-isystem", str(include), "-isystem", str(include / "torch" / "csrc" / "api" / "include"), "-isystem", python,
+        f"-I{SUPPORT}",
         f"-L{root / 'lib'}", *undefined,
     ]  # fmt: skip
 
@@ -187,7 +201,8 @@ def _compiled(compiler: Compiler, command: Sequence[str]) -> bytes:
     with scratch() as folder:
         out = os.path.join(folder, "native.so")
         try:
-            run_compiler([*command, "-o", out, "-ltorch_cpu", "-lc10"], _SOURCE.read_text(), _DEADLINE)
+            libraries = ("-ltorch_cpu", "-ltorch_python", "-lc10")
+            run_compiler([*command, "-o", out, *libraries], _SOURCE.read_text(), _DEADLINE)
         except CompileTimeout:
             raise
         except CompileError as e:

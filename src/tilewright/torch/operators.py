@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from tilewright.core import TilewrightError
-from tilewright.torch import gradients, native
+from tilewright.torch import gradients
 from tilewright.torch.serving import check_memory, reference, serve, serving
 
 
@@ -176,7 +176,7 @@ def register(graphs: Registration) -> None:
     """Define the operators, and that of compiled graphs, once; a second call does nothing.
 
     What Python computes of them is registered under their own names, or, where C++ answers first, in a namespace that
-    C++ falls back on.
+    C++ falls back on. ``graphs`` is Python's.
     """
     from torch._library.autograd import Info, make_autograd_impl
 
@@ -184,18 +184,16 @@ def register(graphs: Registration) -> None:
         return
     made: Any = torch.library
     defined = made.Library("tilewright", "DEF")
-    serving.native = native.load()
     python = defined if serving.native is None else made.Library("tilewright_python", "DEF")
     _libraries.extend((defined, python))
-    everything = [
-        *(Registration(d.schema, partial(_kernel, d.name), partial(_fake, d.name, d.function)) for d in DECLARATIONS),
-        graphs,
+    answered = [
+        Registration(d.schema, partial(_kernel, d.name), partial(_fake, d.name, d.function)) for d in DECLARATIONS
     ]
-    for r in everything:
-        for library in {id(x): x for x in (defined, python)}.values():
+    for r, computing in (*((r, python) for r in answered), (graphs, defined)):
+        for library in {id(x): x for x in (defined, computing)}.values():
             library.define(r.schema, tags=(torch.Tag.pt2_compliant_tag,))
         torch.library.register_fake(f"tilewright::{r.name}", r.fake, lib=defined)
-        python.impl(r.name, r.kernel, "CPU")
+        computing.impl(r.name, r.kernel, "CPU")
     for d in DECLARATIONS:
         reference(d.name, d.function)
         op = getattr(torch.ops.tilewright, d.name).default
@@ -204,5 +202,5 @@ def register(graphs: Registration) -> None:
         defined.impl(d.name, partial(_elsewhere, d.name), "CompositeExplicitAutograd")
         if d.narrows:
             defined.impl(d.name, partial(_autocast, d.name), "AutocastCPU")
-    if serving.native is not None and not serving.native.register([r.name for r in everything]):
+    if serving.native is not None and not serving.native.register(NAMES):
         raise TilewrightError("PyTorch refuses kernels in C++", "Report this; CXX=none imports without them")

@@ -5,6 +5,9 @@ graph depends on: ``name``, a digest of the program that is computed, and the sh
 is looked up when the graph runs: ``graph`` is a tensor with the number of the graph's kernels in this process, which
 :meth:`Kernels.bound` hands it.
 
+Code that Inductor makes of a graph does not pass PyTorch's dispatcher: it hands :data:`call` the memory of the result
+(``inductor.py``). C++ answers the calls that it has seen before (``native.cpp``).
+
 Weights that a kernel wants rearranged are, at the first call, and again when they are other memory or their version
 says that they changed. What was rearranged is freed with the weights.
 """
@@ -32,19 +35,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a graph's kernel. ``graph``: the tensor that the graph was handed; ``sizes``: see ``sizes.py``."""
+    """A call of a graph's kernel, which writes to ``out``, dense and row-major.
+
+    ``graph``: the tensor that the graph was handed; ``sizes``: see ``sizes.py``.
+    """
 
     graph: torch.Tensor
-    shape: tuple[int, ...]
-    dtype: torch.dtype
     inputs: Sequence[torch.Tensor]
     sizes: Sequence[int]
+    out: torch.Tensor
 
 
 class Part(Protocol):
     """What answers the calls of a name."""
 
-    def __call__(self, call: Call) -> torch.Tensor: ...
+    def __call__(self, call: Call) -> None: ...
 
 
 class Kernels:
@@ -102,19 +107,20 @@ class Placed:
     def __init__(self, served: Served, orders: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
         self.served = served
         kernel = served.kernel
-        self._align = max(1, 1 if kernel is None else kernel.program.align, served.checked.align)
         self._dtypes = tuple(getattr(torch, s.dtype) for s in served.checked.inputs)
+        elements = (getattr(torch, s.dtype).itemsize for s in (*served.checked.inputs, *served.checked.outputs))
+        self._align = max(1 if kernel is None else kernel.program.align, served.checked.align, *elements)
         self._orders = orders
         prepacked = () if kernel is None else (number for number, *_ in kernel.prepacks)
         self._kept = tuple(sorted({*prepacked, *orders}))
         self._packed: dict[tuple[int, ...], Packed] = {}
 
-    def __call__(self, call: Call) -> torch.Tensor:
+    def __call__(self, call: Call) -> None:
         generation, inputs = serving.generation, call.inputs
-        out = torch.empty(call.shape, dtype=call.dtype)
+        out = call.out if call.out.data_ptr() % self._align == 0 else torch.empty_like(call.out)
         kernel, packed = self.served.kernel, self._of(inputs) if self._kept else None
         given = [self._dense(n, t) if n not in self._kept else t for n, t in enumerate(inputs)]
-        as_given = all(a.data_ptr() == b.data_ptr() for a, b in zip(given, inputs, strict=True))
+        as_given = out is call.out and all(a.data_ptr() == b.data_ptr() for a, b in zip(given, inputs, strict=True))
         if packed is not None:
             given = [packed.tensors.get(n, t) for n, t in enumerate(given)]
         if kernel is not None and packed is not None and packed.memory:
@@ -125,7 +131,8 @@ class Placed:
             self.served.checked(*given, out=out)
         if kernel is not None and as_given:
             serving.settle(generation, self._answer(kernel, packed, call), self.served, packed, call.graph)
-        return out
+        if out is not call.out:
+            call.out.copy_(out)
 
     def _dense(self, number: int, t: torch.Tensor) -> torch.Tensor:
         """An input, or a copy that lies as kernels read it, of the type that PyTorch's graph gave it.
@@ -169,7 +176,7 @@ class Placed:
         bound = [0 if packed is None else packed.address(n) for n in range(count)]
         inputs = [-1 if at else n + 1 for n, at in enumerate(bound)]  # the graph's number is the first tensor
         watched = () if packed is None else packed.watched
-        return Answer(kernel, inputs, call.shape, call.dtype, self._align, bound, watched)
+        return Answer(kernel, inputs, tuple(call.out.shape), call.out.dtype, self._align, bound, watched)
 
 
 def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None]:
@@ -184,14 +191,32 @@ def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None
     return forget
 
 
-def _run(
-    graph: torch.Tensor, name: str, shape: list[int], dtype: torch.dtype, inputs: list[torch.Tensor], sizes: list[int]
-) -> torch.Tensor:
+def _answer(graph: torch.Tensor, *arguments: Any, out: torch.Tensor) -> None:
+    at = next(n for n, a in enumerate(arguments) if isinstance(a, str))
+    inputs, name, sizes = arguments[:at], arguments[at], arguments[at + 1 :]
     kernels = _placed.get(int(graph))
     part = None if kernels is None else kernels.parts.get(name)
     if part is None:
         raise TilewrightError(f"a graph calls kernel {name}, which this process did not place", "Compile it anew")
-    return part(Call(graph, tuple(shape), dtype, inputs, sizes))
+    part(Call(graph, inputs, sizes, out))
+
+
+call: Callable[..., None] = _answer if serving.native is None else serving.native.caller(_answer)
+"""``call(graph, *inputs, name, *sizes, out=out)``: a graph's call of the kernel ``name``."""
+
+
+def kernel(
+    graph: torch.Tensor,
+    name: str,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    inputs: Sequence[torch.Tensor],
+    sizes: Sequence[int],
+) -> torch.Tensor:
+    """What ``torch.ops.tilewright.kernel`` gives: the result of a call, in memory of its own."""
+    out = torch.empty(shape, dtype=dtype)
+    call(graph, *inputs, name, *sizes, out=out)
+    return out
 
 
 def _fake(
@@ -202,7 +227,7 @@ def _fake(
 
 KERNEL = Registration(
     "kernel(Tensor graph, str name, SymInt[] shape, ScalarType dtype, Tensor[] inputs, SymInt[] sizes) -> Tensor",
-    _run,
+    kernel,
     _fake,
 )
 """``tilewright::kernel``."""

@@ -17,8 +17,8 @@ from tilewright.runtime.checked import storage
 from tilewright.runtime.missed import warn
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served
+from tilewright.torch import native
 from tilewright.torch.native import Answer as Placed
-from tilewright.torch.native import Native
 from tilewright.torch.requests import NoRequest, Request, request, similar
 
 _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (torch, tilewright))
@@ -82,7 +82,7 @@ class Serving:
         self._known: dict[Any, Answer] = {}
         self._said: set[str] = set()
         self._generation = 0
-        self.native: Native | None = None
+        self.native = native.load()
 
     @property
     def library(self) -> Library:

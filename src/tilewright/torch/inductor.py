@@ -1,0 +1,56 @@
+"""What Inductor makes of graphs with kernels of ours: in its code they are calls of a function, without PyTorch's
+dispatcher, and the memory of their results is planned with that of everything else.
+
+Importing it imports Inductor, and tells it so once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import compile_fx, config, ir, lowering
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.fx_passes.joint_graph import joint_graph_passes
+from torch._inductor.virtualized import V
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+
+_ir: Any = ir
+_lowering: Any = lowering
+
+
+class _Call(_ir.ExternKernelOut):  # type: ignore[misc]
+    """A call of a kernel, in memory that Inductor hands it."""
+
+    def codegen(self, wrapper: Any) -> None:
+        wrapper.add_import_once("from tilewright.torch.placed import call as tilewright_call")
+        super().codegen(wrapper)
+
+
+@_lowering.register_lowering(torch.ops.tilewright.kernel.default, type_promotion_kind=None)  # type: ignore[untyped-decorator]
+def _lowered(
+    graph: Any, name: str, shape: Sequence[Any], dtype: torch.dtype, inputs: Sequence[Any], sizes: Sequence[Any]
+) -> Any:
+    """``torch.ops.tilewright.kernel``: inputs lie as the graph says, the result is dense and row-major."""
+    nodes: Any = V.graph.current_node.args[4]
+    given = [
+        _ir.ExternKernel.require_exact_strides(x, n.meta["val"].stride()) for x, n in zip(inputs, nodes, strict=True)
+    ]
+    strides = _ir.FlexibleLayout.contiguous_strides(shape)
+    layout = _ir.FixedLayout(device=torch.device("cpu"), dtype=dtype, size=list(shape), stride=strides)
+    read = [_ir.ExternKernel.realize_input(x) for x in (graph, *given)]
+    return _ir.TensorBox.create(_Call(layout, read, (name, *sizes), python_kernel_name="tilewright_call"))
+
+
+def whole(module: GraphModule, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """A graph of Dynamo's as ``torch.compile`` compiles it where Inductor is its backend."""
+    return compile_fx.compile_fx(module, list(inputs), config_patches=dict(options))
+
+
+def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any], inference: bool) -> Any:
+    """A graph of ATen's operators and of kernels, compiled. ``inference``: without gradients."""
+    with config.patch(dict(options)):
+        lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
+        return compile_fx.compile_fx_inner(joint_graph_passes(lowered), list(example), is_inference=inference)
