@@ -137,6 +137,22 @@ def test_a_graph_without_kernels_is_just_what_inductor_makes(
     assert len(made) == 1
 
 
+@pytest.mark.parametrize("rest", backend.REST)
+def test_kernels_of_constant_weights_serve_training_too(rest: str, tuned: Path) -> None:
+    library = tilewright.Library(tuned, watch=False)
+
+    def find(workload: Any) -> Any:
+        constant = any(s.constant for s in workload.inputs)
+        return library._resolver.untuned(workload, "a test") if constant else None
+
+    def compile(graph: Any, inputs: Any) -> Any:
+        return backend.compiled(graph, inputs, find, backend.Rest(rest), keep_weights=True)
+
+    module, x = nn.Linear(12, 16), torch.randn(8, 12)
+    torch.testing.assert_close(torch.compile(module, backend=compile, fullgraph=True)(x), module(x))
+    assert library.stats().calls == 1
+
+
 def test_a_kernel_of_the_gradient_alone_is_placed(tuned: Path) -> None:
     library = tilewright.Library(tuned, watch=False)
     asked: list[tuple[int, ...]] = []

@@ -123,9 +123,6 @@ def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest,
     """
     trained = False
 
-    def placed(graph: GraphModule) -> Kernels | None:
-        return place(graph, find, weights_of(graph), keep_weights)
-
     def partition(joint: GraphModule, tensors: Sequence[Any], **how: Any) -> tuple[GraphModule, GraphModule]:
         nonlocal trained
         from torch._functorch.partitioners import default_partition
@@ -133,13 +130,14 @@ def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest,
         forward, backward = default_partition(joint, tensors, **how)
         with unset_fake_temporarily():
             tried = copy.deepcopy((forward, backward))
-        if placed(tried[0]) is None and place(tried[1], find) is None:
+        weights = _named(tried[0], how.get("static_lifetime_input_indices") or ())
+        if place(tried[0], find, weights, keep_weights) is None and place(tried[1], find) is None:
             raise _NothingPlaced
         trained = True
         return forward, backward
 
     def forward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        kernels = placed(graph)
+        kernels = place(graph, find, weights_of(graph), keep_weights)
         if kernels is None and not trained:
             raise _NothingPlaced
         return _finished(graph, example, kernels, rest, not trained)
@@ -169,8 +167,12 @@ def weights_of(graph: GraphModule) -> frozenset[str]:
     """The graph's inputs that are parameters or buffers of the module."""
     context = torch._guards.TracingContext.try_get()
     known = getattr(context, "fw_metadata", None)
+    return _named(graph, getattr(known, "static_input_indices", ()))
+
+
+def _named(graph: GraphModule, numbers: Sequence[int]) -> frozenset[str]:
     names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
-    return frozenset(names[i] for i in getattr(known, "static_input_indices", ()) if i < len(names))
+    return frozenset(names[i] for i in numbers if i < len(names))
 
 
 def _finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None, rest: Rest, inference: bool) -> Any:
