@@ -45,7 +45,8 @@ def stating(program: Program) -> te.TensorRef | tuple[te.TensorRef, ...]:
         return load(refs[str(e.value)], e.dtype, e.args) if e.op == "load" else None
 
     for s in program.stages:
-        body = tuple(e.map(named) for e in s.body)
-        refs[s.name] = te.TensorRef(s.name, s.extents, s.dtype, te.Definition(s.reduce, body, s.monoid, s.scan))
+        made = s.renamed(s.name, lambda e: e.map(named))
+        definition = te.Definition(made.reduce, made.body, made.monoid, made.scan, made.step)
+        refs[s.name] = te.TensorRef(s.name, s.extents, s.dtype, definition)
     outputs = tuple(refs[t.name] for t in program.outputs)
     return outputs if program.results else outputs[0]

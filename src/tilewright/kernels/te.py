@@ -59,6 +59,7 @@ from tilewright.kernels.expression.functions import (
 from tilewright.kernels.expression.indices import kept_index, whole_index
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
 from tilewright.kernels.expression.size import check_size
+from tilewright.kernels.expression.step import Step
 from tilewright.kernels.expression.value_range import checked_range
 from tilewright.kernels.parameters import Ints, Shape
 
@@ -121,6 +122,12 @@ class Definition:
     body: tuple[Expr, ...]
     monoid: Monoid | None
     scan: int | None = None
+    step: Step | None = None
+
+    def stage(self, name: str, extents: tuple[int, ...], dtype: str) -> Stage:
+        """The stage that computes the tensor, its reads still by symbol."""
+        monoid = self.monoid if self.step is not None else monoids.canonical(self.monoid)
+        return Stage(name, extents, self.reduce, self.body, dtype, monoid, self.scan, self.step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,10 +247,11 @@ def compute(
 
 def _defined(name: str, extents: tuple[int, ...], dtype: str, made: Definition) -> TensorRef:
     """The tensor, its reads checked while the line that defines it is being run."""
+    stage = made.stage(name, extents, dtype)
     reads: dict[object, tuple[int, ...]] = {
-        n.value: n.value.shape for e in made.body for n in e.loads() if isinstance(n.value, TensorRef)
+        n.value: n.value.shape for n in stage.loads() if isinstance(n.value, TensorRef)
     }
-    check_reads(Stage(name, extents, made.reduce, made.body, dtype, made.monoid, made.scan), reads)
+    check_reads(stage, reads)
     return TensorRef(name, extents, dtype, made)
 
 
@@ -510,10 +518,9 @@ def program(
         if ref.definition is None:
             found.append(ref)
             return
-        for e in ref.definition.body:
-            for node in e.loads():
-                if isinstance(node.value, TensorRef):
-                    visit(node.value)
+        for node in ref.definition.stage("", ref.shape, ref.dtype).loads():
+            if isinstance(node.value, TensorRef):
+                visit(node.value)
         order.append(ref)
 
     for ref in outputs:
@@ -532,13 +539,20 @@ def program(
         return e.map(lambda n: ex.load(names[id(n.value)], n.dtype, n.args) if n.op == "load" else None)
 
     stages = tuple(
-        Stage(names[id(r)], r.shape, d.reduce, tuple(map(rename, d.body)), r.dtype, monoids.canonical(d.monoid), d.scan)
+        d.stage("", r.shape, r.dtype).renamed(names[id(r)], rename)
         for r in order
         if (d := r.definition) is not None
     )
-    tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype, a.constant, a.low, a.high) for a in args)
+    reach = {k: v for s in stages if s.step is not None for k, v in s.step.weights(s.reduce[0]).items()}
+    tensors = tuple(_tensor(names[id(a)], a, reach.get(names[id(a)])) for a in args)
     results = tuple(names[id(r)] for r in outputs) if len(outputs) > 1 else ()
     return Program(tensors, stages, results), tuple(labels)
+
+
+def _tensor(name: str, a: TensorRef, reach: float | None) -> Tensor:
+    """An input of a program; ``reach``: the largest value to try it with where it has no range of its own."""
+    low, high = (-reach, reach) if reach is not None and a.low is None and a.high is None else (a.low, a.high)
+    return Tensor(name, a.shape, a.dtype, a.constant, low, high)
 
 
 @contextmanager

@@ -127,6 +127,8 @@ def _grids(program: Program, reach: int) -> dict[str, Grid]:
 
 
 def _stage(stage: Stage, known: Mapping[str, Grid], last: bool) -> Grid | None:
+    if stage.step is not None:
+        return None
     ranges = stage.ranges
     bodies = [_grid(_unrounded(e) if last and stage.monoid is None else e, known, {}, ranges) for e in stage.body]
     if any(b is None for b in bodies):

@@ -24,6 +24,7 @@ from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, TRAN
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, leading_to, left, right, simple_monoid
 from tilewright.verifying.monoids import at_term, chosen_part, here, nudged, with_errors
 from tilewright.verifying.propagation import SLACK, power, propagated, stepped
+from tilewright.verifying.recurrences import with_errors as with_states
 from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term
 
 UNIT = {
@@ -117,6 +118,9 @@ class _Deriver:
     # ------------------------------------------------------------------ stages
 
     def _stage(self, s: Stage) -> None:
+        if s.step is not None:
+            self._recurrence(s)
+            return
         if s.monoid is None:
             body = self._value(s.body[0])
             self._emit(Stage(s.name, s.extents, (), (body,), F64))
@@ -136,6 +140,15 @@ class _Deriver:
             self._prod(s)
         else:
             self._any_monoid(s)
+
+    def _recurrence(self, s: Stage) -> None:
+        """Values and errors are one recurrence, of which each is a part."""
+        both = with_states(s, f"{s.name}m", UNIT[s.dtype], self._value, self._error)
+        self._emit(both)
+        at = here(s)
+        self._emit(Stage(s.name, s.extents, (), (Expr("load", F64, at, both.name),), F64))
+        error = at[0] + s.extents[0]
+        self._finish(s, term(1.0, (Expr("load", F64, (error, *at[1:]), both.name),)))
 
     def _sum(self, s: Stage) -> None:
         assert s.monoid is not None

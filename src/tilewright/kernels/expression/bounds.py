@@ -153,7 +153,7 @@ def check_reads(stage: Stage, shapes: Mapping[object, tuple[int, ...]]) -> None:
     ``shapes``: of each tensor, by what its reads name: a symbol that is shown by its label, or a name.
     """
     bounds = Bounds({a: (0, n - 1) for a, n in stage.ranges.items()})
-    for body in stage.body:
+    for body in stage.reading:
         _check(body, stage, bounds, {}, (), shapes)
 
 

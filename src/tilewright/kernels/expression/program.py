@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from tilewright.core import TensorSpec, UsageError, cached_property, canonical_j
 from tilewright.extent import Extent, Size
 from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, TF32, Expr, ValueNumbers, const
 from tilewright.kernels.expression.factors import factors, steps
+from tilewright.kernels.expression.step import Step
 from tilewright.serialization import JsonList
 
 
@@ -113,8 +114,8 @@ class Domain:
 
 
 @dataclass(frozen=True)
-class Stage(Domain, JsonList, sparse=("scan",)):
-    """One tensor, element by element: a map, a reduction with a monoid, or a scan.
+class Stage(Domain, JsonList, sparse=("scan", "step")):
+    """One tensor, element by element: a map, a reduction with a monoid, a scan, or a recurrence.
 
     ``extents``: size of each axis ``i0, i1, ...`` (the result's shape); ``reduce``: of each reduce
     axis ``r0, r1, ...``. ``body`` has one expression per accumulator component (one for a map).
@@ -122,6 +123,11 @@ class Stage(Domain, JsonList, sparse=("scan",)):
     ``scan``: the number of the axis along which the monoid runs, and ``None`` for anything but a scan.
     A scan has no reduce axes: its body is the element at its own position, and its value there combines
     the elements at all positions up to this one along the axis, in order (an inclusive prefix).
+
+    ``step``: makes the scan a recurrence, in axes (state component, position, row, feature), with the features once
+    more as ``r0``. ``monoid.combine`` gives the next state from the state ``l0, ...``, the elements ``r0, ...`` of
+    ``body`` (any number of them) and the mixes ``m0, ...``; it need not be associative. The value at each position is
+    the state behind it, component by component.
     """
 
     name: str
@@ -131,13 +137,24 @@ class Stage(Domain, JsonList, sparse=("scan",)):
     dtype: str
     monoid: Monoid | None = None
     scan: int | None = None
+    step: Step | None = None
 
     @property
     def tensor(self) -> Tensor:
         return Tensor(self.name, self.extents, self.dtype)
 
+    @property
+    def reading(self) -> tuple[Expr, ...]:
+        """Every expression that may read tensors."""
+        return self.body if self.step is None else (*self.body, *self.step.reading)
+
     def loads(self) -> tuple[Expr, ...]:
-        return tuple(x for e in self.body for x in e.loads())
+        return tuple(x for e in self.reading for x in e.loads())
+
+    def renamed(self, name: str, fn: Callable[[Expr], Expr]) -> Stage:
+        """The stage under another name, every expression that may read tensors replaced by ``fn`` of it."""
+        step = None if self.step is None else self.step.renamed(fn)
+        return replace(self, name=name, body=tuple(map(fn, self.body)), step=step)
 
     @property
     def terms(self) -> int:
@@ -203,13 +220,17 @@ class Program(JsonList, sparse=("results",)):
         return not self.results and all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
 
     @cached_property
+    def recurrent(self) -> bool:
+        """Whether a stage is a recurrence."""
+        return any(s.step is not None for s in self.stages)
+
+    @cached_property
     def flops(self) -> int:
         """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted.
 
         What lands at one element of an axis, as a scatter's sources do, is counted once, not for every element.
         """
-        places = (math.prod(s.ranges[a] for a in landing(s)) for s in self.stages)
-        return sum(s.points // n * flops_per_point(s) for s, n in zip(self.stages, places, strict=True))
+        return sum(_flops(s) for s in self.stages)
 
     def dumps(self) -> str:
         """Canonical text: equal for programs that compute the same thing the same way."""
@@ -253,6 +274,15 @@ def count_ops(*exprs: Expr) -> int:
             if not free:
                 seen.add(numbers.of(node))
     return len(seen)
+
+
+def _flops(s: Stage) -> int:
+    """Operations of a whole stage."""
+    if s.step is None:
+        return s.points // math.prod(s.ranges[a] for a in landing(s)) * flops_per_point(s)
+    assert s.monoid is not None
+    values = (*s.body, *(m.value for m in s.step.mixes), *s.monoid.combine)
+    return s.outputs // s.extents[0] * (2 * s.reduce[0] * len(s.step.mixes) + count_ops(*values))
 
 
 class Reduced(Protocol):

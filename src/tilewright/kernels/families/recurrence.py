@@ -98,7 +98,7 @@ class Recurrence:
 def recurrence(text: str) -> Recurrence | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
     program = Program.loads(text)
-    if program.results or all(s.scan is None for s in program.stages):
+    if program.results or program.recurrent or all(s.scan is None for s in program.stages):
         return None
     sizes: dict[str, int] = {}
     for s in program.stages:

@@ -18,6 +18,7 @@ from tilewright.kernels.expression.bounds import Bounds
 from tilewright.kernels.expression.expr import BITS, INDEX, INTEGERS, Expr
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.reference.expressions import Array, Body, Box, Source
+from tilewright.kernels.reference.recurrences import recurrent_stage
 from tilewright.kernels.reference.reductions import contract, factorise, reduce_stage
 from tilewright.kernels.reference.scans import scan_stage
 
@@ -195,7 +196,9 @@ def _needs(program: Program, box: Box) -> dict[str, Box]:
         if here is None:
             continue
         ranges = {a: (lo, hi - 1) for a, (lo, hi) in zip(stage.axes, here, strict=True)}
-        if stage.scan is not None:  # everything before the box goes into it
+        if stage.step is not None:  # every feature of every position goes into it, of the box's rows alone
+            ranges |= {a: (0, stage.ranges[a] - 1) for a in ("i0", "i1", "i3")}
+        elif stage.scan is not None:  # everything before the box goes into it
             ranges[stage.axes[stage.scan]] = (0, here[stage.scan][1] - 1)
         ranges |= {a: (0, n - 1) for a, n in zip(stage.reduce_axes, stage.reduce, strict=True)}
         bounds = Bounds(ranges)
@@ -237,6 +240,9 @@ def _stage(
 ) -> Array:
     out = np.empty([hi - lo for lo, hi in box], result_dtype(stage.dtype))
     body = Body(stage, sources, shapes)
+    if stage.step is not None:
+        recurrent_stage(body, out, box)
+        return out
     if stage.monoid is None:
         body.map_into(out, box, memory)
         return out

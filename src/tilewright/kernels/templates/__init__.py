@@ -30,6 +30,7 @@ _TEMPLATES = {
     "cpu_dot": ("mixed_precision", "CPU_DOT"),
     "cpu_rows": ("row_reduction", "CPU_ROWS"),
     "cpu_scan": ("recurrence", "CPU_SCAN"),
+    "cpu_recurrent": ("recurrent", "CPU_RECURRENT"),
     "cpu_neighbours": ("neighbours", "CPU_NEIGHBOURS"),
     "cpu_partition": ("partition", "CPU_PARTITION"),
     "cpu_generic": ("generic", "CPU_GENERIC"),

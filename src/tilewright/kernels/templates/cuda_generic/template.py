@@ -56,6 +56,13 @@ def _kernel(found: Plans, symbol: str) -> LoweredKernel:
     return LoweredKernel(symbol, "".join(texts), LaunchProgram(tuple(launches), workspace=where.size))
 
 
+def _refusal(text: str) -> str:
+    program = Program.loads(text)
+    if program.recurrent:
+        return "has products of a state in its steps"
+    return "" if kernels.supported(program) else "has an element type that is not known here"
+
+
 CUDA_GENERIC = PlannedTemplate[str, Plans](
     name="cuda_generic",
     family="generic",
@@ -63,7 +70,7 @@ CUDA_GENERIC = PlannedTemplate[str, Plans](
     kinds=GPUS,
     refusal="is none",
     find=str,
-    refuses=lambda text: "" if kernels.supported(Program.loads(text)) else "has an element type that is not known here",
+    refuses=_refusal,
     span=space,
     choose=default,
     plan=_plans,

@@ -26,6 +26,7 @@ CPU_GENERIC = PlannedTemplate[str, Plans](
     kinds=("cpu",),
     refusal="is none",
     find=str,
+    refuses=lambda text: "has products of a state in its steps" if Program.loads(text).recurrent else "",
     span=space,
     choose=default,
     plan=_plans,

@@ -124,10 +124,7 @@ def segment_program(program: Program, first: int, last: int) -> tuple[Program, t
     for n in reads:
         t = program.tensors[n]
         inputs.append(Tensor(names[n], t.shape, t.dtype, n in constant))
-    parts = tuple(
-        Stage(names[s.name], s.extents, s.reduce, tuple(e.map(renamed) for e in s.body), s.dtype, s.monoid, s.scan)
-        for s in inside
-    )
+    parts = tuple(s.renamed(names[s.name], lambda e: e.map(renamed)) for s in inside)
     return Program(tuple(inputs), parts), reads
 
 
