@@ -41,7 +41,7 @@ from tilewright.tuner.many import tune_many
 from tilewright.tuner.task_file import read_tasks
 
 HERE = Path(__file__).parent
-NETWORKS = ("resnet50", "mobilenet", "bert", "decoder")
+NETWORKS = ("resnet50", "mobilenet", "squeezenet", "densenet", "bert", "decoder")
 PEERS = {"onnxruntime": "onnxruntime", "PyTorch": "eager", "torch.compile": "compiled"}
 """Columns of the table, and how their ways are called."""
 TURN_SECONDS = 0.3

@@ -1,4 +1,5 @@
-"""Networks in ONNX's format with random weights: like ResNet-50, MobileNet v2, BERT, and a decoder of a language model.
+"""Networks in ONNX's format with random weights: like ResNet-50, MobileNet v2, SqueezeNet, DenseNet-121, BERT, and a
+decoder of a language model.
 
     python examples/networks.py resnet50 -o resnet50.onnx
     tilewright extract resnet50.onnx -o resnet50.toml
@@ -126,6 +127,55 @@ def mobilenet(small: bool = False) -> Any:
     return net.model([net.head(x, last, 10 if small else 1000)])
 
 
+def squeezenet(small: bool = False) -> Any:
+    """Fire modules: a 1x1 convolution, and side by side a 1x1 and a 3x3 one of it, concatenated."""
+    net = Net()
+    size, plan, classes = (64, (16, 32), 10) if small else (224, (16, 32, 48, 64), 1000)
+
+    def conv(x: str, ci: int, co: int, k: int, stride: int = 1) -> str:
+        w, b = net.weight(co, ci, k, k, fan=ci * k * k // 2 or 1), net.near(0.0, co)
+        pads = [k // 2 if stride == 1 else 0] * 4
+        return net.op("Relu", net.op("Conv", x, w, b, strides=[stride] * 2, pads=pads, kernel_shape=[k, k]))
+
+    x, channels = conv(net.input("image", (1, 3, size, size)), 3, 64, 3, stride=2), 64
+    for number, width in enumerate(plan):
+        if number < 3:
+            x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2])
+        for _ in range(2):
+            y = conv(x, channels, width, 1)
+            x = net.op("Concat", conv(y, width, 4 * width, 1), conv(y, width, 4 * width, 3), axis=1)
+            channels = 8 * width
+    return net.model([net.op("Flatten", net.op("GlobalAveragePool", conv(x, channels, classes, 1)))])
+
+
+def densenet(small: bool = False) -> Any:
+    """Dense blocks: each layer reads all before it, normalised, and adds its own features."""
+    net = Net()
+    size, plan, growth = (32, (2, 3), 8) if small else (224, (6, 12, 24, 16), 32)
+
+    def norm(x: str, channels: int) -> str:
+        return net.op("Relu", net.op("BatchNormalization", x, *(net.near(v, channels) for v in (1.0, 0.0, 0.0, 1.0))))
+
+    def conv(x: str, ci: int, co: int, k: int) -> str:
+        return net.op("Conv", x, net.weight(co, ci, k, k, fan=ci * k * k // 2), pads=[k // 2] * 4, kernel_shape=[k, k])
+
+    channels = 2 * growth
+    x = net.conv(net.input("image", (1, 3, size, size)), 3, channels, 7, stride=2)
+    x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for number, count in enumerate(plan):
+        features = [x]
+        for _ in range(count):
+            joined = net.op("Concat", *features, axis=1) if len(features) > 1 else x
+            y = conv(norm(joined, channels), channels, 4 * growth, 1)
+            features.append(conv(norm(y, 4 * growth), 4 * growth, growth, 3))
+            channels += growth
+        x = norm(net.op("Concat", *features, axis=1), channels)
+        if number < len(plan) - 1:
+            x, channels = conv(x, channels, channels // 2, 1), channels // 2
+            x = net.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    return net.model([net.head(x, channels, 10 if small else 1000)])
+
+
 def bert(small: bool = False) -> Any:
     """An encoder: embeddings, attention with a mask, GELU, layer norms."""
     net = Net()
@@ -205,7 +255,8 @@ def decoder(small: bool = False) -> Any:
 
 
 NETWORKS: dict[str, Callable[[bool], Any]] = {
-    "resnet50": resnet50, "mobilenet": mobilenet, "bert": bert, "decoder": decoder,
+    "resnet50": resnet50, "mobilenet": mobilenet, "squeezenet": squeezenet, "densenet": densenet, "bert": bert,
+    "decoder": decoder,
 }  # fmt: skip
 
 

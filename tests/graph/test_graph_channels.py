@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.backends.cpu.targets import parse_target
-from tilewright.graph import Channels, Graph, Group, channels_last, cheapest, fold_batch_norms, grouped
+from tilewright.graph import Channels, Graph, Group, channels_last, cheapest, fold_batch_norms, grouped, in_place
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import templates_for
 from tilewright.testing.kernels import task_of
@@ -72,6 +73,38 @@ def test_channels_last_computes_the_same(make: Callable[[], Graph]) -> None:
         got = graphs.by_groups(channels.graph, groups, inputs)
         for name in graph.outputs:
             np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
+
+
+def dense_block() -> Graph:
+    """Convolutions of all features before them, normalised, and of a concatenation as it is."""
+    m = graphs.Maker()
+    found = [m.add("conv2d", m.b.input("image", (1, 3, 4, 4), "float32"), m.weight(4, 3, 3, 3))]
+    for _ in range(2):
+        x = m.add("cat", *found, dim=1) if len(found) > 1 else found[0]
+        x = m.add("relu", m.add("batch_norm", x, *(m.weight(m.b.values[x].shape[1]) for _ in range(4))))
+        found.append(m.add("relu", m.add("conv2d", x, m.weight(2, m.b.values[x].shape[1], 1, 1))))
+    y = m.add("conv2d", m.add("cat", *found, dim=1), m.weight(4, 8, 1, 1))
+    return m.b.build([m.add("mean", m.add("relu", m.add("slice", y, dim=1, start=1, end=3)), dim=(2, 3))])
+
+
+@pytest.mark.parametrize(("last", "kinds"), [
+    (False, {"view cat": 2, "view slice": 1, "elementwise batch_norm_relu": 2}),
+    (True, {"elementwise cat_nhwc": 1, "elementwise slice_nhwc": 1, "elementwise batch_norm_relu_nhwc": 2}),
+])  # fmt: skip
+def test_a_concatenation_that_is_free_is_computed_by_its_reader_with_channels_last(
+    last: bool, kinds: dict[str, int]
+) -> None:
+    graph = dense_block()
+    channels = channels_last(graph, grouped(graph, in_place(graph)))
+    assert len(channels.joined) == 1
+    groups = chosen(channels, lambda g: (1.0 if is_last(g) == last else 9.0) if g.nodes else 0.8)
+    found = Counter(f"{g.family} {g.name.rpartition('_')[0]}" for g in groups if g.nodes and g.workload)
+    assert {k: n for k, n in found.items() if "conv" not in k and "mean" not in k} == kinds
+    assert any(len(g.inputs) == 6 for g in groups) == last  # both features, and the norm's four
+    inputs = graphs.random_inputs(graph)
+    got, wanted = graphs.by_groups(channels.graph, groups, inputs), graphs.by_nodes(graph, inputs)
+    for name in graph.outputs:
+        np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
 
 
 def test_convolutions_of_a_block_can_be_computed_by_tiles() -> None:

@@ -12,6 +12,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from default_kernels import default_kernels  # noqa: E402
 from networks_file import networks  # noqa: E402
 
 from tilewright.cli import app  # noqa: E402
@@ -40,7 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet", "bert", "decoder"])
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet", "squeezenet", "densenet", "bert", "decoder"])
 def test_every_network_is_known_as_a_whole(files: Path, name: str) -> None:
     found = extract(files / f"{name}.onnx")
     assert found.imported.left == {}
@@ -84,6 +85,20 @@ def test_some_tuned_tasks_run_between_parts_of_onnxruntime(files: Path) -> None:
     first = network.run(inputs)
     moved = {n: np.append(np.float32(0), a)[1:].reshape(a.shape) for n, a in inputs.items()}  # at another address
     assert all(np.array_equal(a, first[n]) for n, a in network.run(moved).items())
+
+
+@pytest.mark.parametrize(("name", "share"), [("squeezenet", 1), ("densenet", 2)])
+def test_concatenations_of_one_image_need_no_kernel(files: Path, name: str, share: int) -> None:
+    """Where all else has kernels, and where onnxruntime computes some of what is concatenated."""
+    found = extract(files / f"{name}.onnx")
+    first = [t.workload for t in found.tasks if "_nhwc" not in t.workload.op]
+    assert not [w for w in first if w.op.startswith("cat")]
+    default_kernels(first[::-share], files / f"{name}.db")
+    with Library(files / f"{name}.db", threads=1) as library:
+        network = Network(found, library)
+    assert (len(network.parts) == 1) == (share == 1)
+    inputs = random_inputs(found.imported)
+    assert largest_error(network.run(inputs), Session.of_file(found.imported.model).run(inputs)) < 1e-5
 
 
 def test_inputs_come_from_a_file(files: Path, capsys: Any) -> None:

@@ -12,6 +12,7 @@ from tilewright.graph.groups import Group, grouped
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.layouts import cheapest
 from tilewright.graph.operations import OPERATIONS, Operation, register
+from tilewright.graph.places import Place, Places, in_place
 from tilewright.graph.tasks import GraphTask, tasks_of
 
 __all__ = [
@@ -23,10 +24,13 @@ __all__ = [
     "Group",
     "Node",
     "Operation",
+    "Place",
+    "Places",
     "channels_last",
     "cheapest",
     "fold_batch_norms",
     "grouped",
+    "in_place",
     "original",
     "register",
     "tasks_of",

@@ -16,9 +16,10 @@ import numpy as np
 
 from tilewright.core import TensorSpec, UsageError, Workload
 from tilewright.graph.fold import CONVOLUTIONS
-from tilewright.graph.groups import Group, families, state_nodes, workload_of
+from tilewright.graph.groups import Family, Group, families, state_nodes, workload_of
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.operations import OPERATIONS
+from tilewright.graph.places import contiguous
 from tilewright.kernels.nn.sizes import LAYOUTS
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +35,8 @@ class Channels:
     """A graph's groups, and what can take their place.
 
     ``graph``: with the values and constants of what follows besides its own. ``last``: by a group's output, the group
-    that reads and gives channels last. ``to_last``, ``to_first``: by a value's own name, what moves it.
+    that reads and gives channels last. ``to_last``, ``to_first``: by a value's own name, what moves it. ``joined``:
+    concatenations that need no kernel and that their only reader computes with channels last, where they would.
     """
 
     graph: Graph
@@ -42,6 +44,7 @@ class Channels:
     last: Mapping[str, Group]
     to_last: Mapping[str, Group]
     to_first: Mapping[str, Group]
+    joined: frozenset[str] = frozenset()
 
     @property
     def borders(self) -> Iterator[Group]:
@@ -79,22 +82,46 @@ def channels_last(graph: Graph, groups: Sequence[Group]) -> Channels:
     """The groups; those of convolutions and windows, and of what else has channels beside them, in both ways."""
     nodes = {n.name: n for n in graph.nodes}
     found: dict[str, tuple[Graph, Group]] = {}
+    joined: dict[str, tuple[str, ...]] = {}
     for g in _over_space(graph, [g for g in groups if g.workload is not None], nodes):
-        variant = _variant(graph, g, [nodes[n] for n in g.nodes])
+        own = [nodes[n] for n in g.nodes]
+        inside = _joined(graph, groups, g)
+        variant = _variant(graph, g, [nodes[n] for n in inside] + own) if inside else None
+        if variant is not None:
+            joined[g.output] = tuple(nodes[n].output for n in inside)
+        else:
+            variant = _variant(graph, g, own)
         if variant is not None:
             found[g.output] = variant
+    alone = {v for values in joined.values() for v in values}
+    found = {output: variant for output, variant in found.items() if output not in alone}
     kept = _over_space(graph, [g for g in groups if g.output in found], nodes)
     values, constants = dict(graph.values), dict(graph.constants)
     moved: set[str] = set()
     for g in kept:
-        own = found[g.output][0]
-        values.update(own.values)
-        constants.update(own.constants)
-        moved.update(v for v in (*g.inputs, g.output) if v not in graph.constants and named_last(v) in own.values)
-    there = {v: _move(graph.values[v], True) for v in sorted(moved)}
-    back = {v: _move(graph.values[v], False) for v in sorted(moved)}
+        own_graph, variant_group = found[g.output]
+        values.update(own_graph.values)
+        constants.update(own_graph.constants)
+        there = (v.removesuffix(CHANNELS_LAST) for v in (*variant_group.inputs, variant_group.output))
+        moved.update(v for v in there if v not in graph.constants and named_last(v) in own_graph.values)
+    to_last = {v: _move(graph.values[v], True) for v in sorted(moved)}
+    to_first = {v: _move(graph.values[v], False) for v in sorted(moved)}
     wider = replace(graph, values=MappingProxyType(values), constants=MappingProxyType(constants))
-    return Channels(wider, tuple(groups), {g.output: found[g.output][1] for g in kept}, there, back)
+    last = {g.output: found[g.output][1] for g in kept}
+    inner = frozenset(v for output in last for v in joined.get(output, ()))
+    return Channels(wider, tuple(groups), last, to_last, to_first, inner)
+
+
+def _joined(graph: Graph, groups: Sequence[Group], reader: Group) -> tuple[str, ...]:
+    """Concatenations without a kernel that a group alone reads and could compute on the way into it."""
+    if reader.family not in ("elementwise", "row_reduction"):
+        return ()
+    inputs = {v for v in reader.inputs if v not in graph.outputs}
+    return tuple(
+        g.nodes[0] for g in groups
+        if g.family == "view" and len(g.inputs) > 1 and g.output in inputs
+        and all(n.name in reader.nodes for n in graph.consumers[g.output])
+    )  # fmt: skip
 
 
 def _over_space(graph: Graph, groups: Sequence[Group], nodes: Mapping[str, Node]) -> list[Group]:
@@ -154,12 +181,18 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node]) -> tuple[Graph, 
         text, reads = state_nodes(made_graph, made_graph.nodes)
     except UsageError:
         return None
-    if group.family not in families(text):
+    family: Family = "elementwise" if group.family == "view" else group.family
+    if family not in families(text):
         return None
     assert group.workload is not None
     workload = workload_of(f"{group.workload.op.rpartition('_')[0]}_{LAYOUTS[rank - 2][1].lower()}", text)
     output = names[group.output]
-    return made_graph, Group(workload.op, group.family, group.nodes, reads, (output,), workload)
+    if group.family == "view":
+        (node,) = made_graph.nodes
+        offset = contiguous(node, made_graph.values[reads[0]].shape)
+        if offset is not None:
+            return made_graph, replace(group, inputs=reads, outputs=(output,), offset=offset)
+    return made_graph, Group(workload.op, family, group.nodes, reads, (output,), workload)
 
 
 def _rank(graph: Graph, nodes: Sequence[Node]) -> int | None:

@@ -7,7 +7,7 @@ single group reads are hidden in it; moves of elements are free to repeat and ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -35,9 +35,10 @@ class Group:
     """Nodes that one kernel computes.
 
     ``nodes``: names, in order; a node that only moves elements may be in several groups. ``inputs``: values in the
-    order of the workload's inputs; ``output``: the one value that it stores. ``workload``: ``None`` for a *view*, whose
-    output is its input's memory, and for an *opaque* node, which something else computes (``outputs`` are then all of
-    the node's).
+    order of the workload's inputs; ``output``: the one value that it stores. An *opaque* node is computed by something
+    else: ``workload`` is ``None``, ``outputs`` are all of the node's. A *view* needs no kernel: its output is its
+    input's memory from element ``offset`` on; several inputs are its output's memory, one behind the other. The
+    workload of such a slice or concatenation, which would copy, states it for other layouts.
     """
 
     name: str
@@ -46,15 +47,20 @@ class Group:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     workload: Workload | None = None
+    offset: int = 0
 
     @property
     def output(self) -> str:
         return self.outputs[0]
 
 
-def grouped(graph: Graph) -> tuple[Group, ...]:
-    """The groups of a graph in an order in which each reads only inputs, constants and earlier groups' outputs."""
-    return _Grouping(graph).run()
+def grouped(graph: Graph, views: Mapping[str, int] | None = None) -> tuple[Group, ...]:
+    """The groups of a graph in an order in which each reads only inputs, constants and earlier groups' outputs.
+
+    ``views``: nodes that need no kernel and where their output begins in their input, as
+    :func:`~tilewright.graph.places.in_place` gives them; reshapes unless given.
+    """
+    return _Grouping(graph, {n.name: 0 for n in graph.nodes if n.operation in VIEWS} if views is None else views).run()
 
 
 def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ...]]:
@@ -133,8 +139,8 @@ class _Open:
 
 
 class _Grouping:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, views: Mapping[str, int]) -> None:
+        self.graph, self.views = graph, views
         self.known = [n for n in graph.nodes if not n.opaque]
         self.taken: dict[str, _Open] = {}  # by the name of a node that computes something
         self.groups: list[_Open] = []
@@ -167,6 +173,8 @@ class _Grouping:
                 return
             node = min(following, key=lambda n: graph.position[n.name])
             if node.opaque or node.name in self.taken or OPERATIONS[node.operation].kind not in allowed:
+                return
+            if node.name in self.views and len(node.inputs) > 1:  # what it reads is written where it lies
                 return
             region.append(node)
             names.add(node.name)
@@ -279,7 +287,7 @@ class _Grouping:
             chain.insert(0, node)
             node = self.graph.producer.get(node.reads[0])
         for first in range(len(chain)):
-            if any(n.operation not in VIEWS for n in chain[first:]):
+            if any(n.name not in self.views for n in chain[first:]):
                 yield chain[first:]
 
     def _movable(self, node: Node) -> bool:
@@ -312,7 +320,7 @@ class _Grouping:
         needed = self._needed()
         read = {name for g in self.groups for name in g.reads}  # also through moves, which are free to repeat
         for node in self.known:
-            if node.name in self.taken or node.output not in needed or node.operation in VIEWS:
+            if node.name in self.taken or node.output not in needed or node.name in self.views:
                 continue
             if OPERATIONS[node.operation].kind not in allowed:
                 continue
@@ -326,7 +334,7 @@ class _Grouping:
                 more = self._stated(longer)
                 if more is None or "elementwise" not in more[2]:
                     break
-                if longer[-1].operation not in VIEWS:
+                if longer[-1].name not in self.views:
                     nodes, best = longer, more
             family: Family = "elementwise" if "elementwise" in best[2] else "generic"
             self._take(family, nodes, best[0], best[1])
@@ -375,9 +383,18 @@ class _Grouping:
         for node in graph.nodes:
             if node.name in self.taken or not needed.intersection(node.outputs):
                 continue
-            family: Family = "view" if node.operation in VIEWS else "opaque"
-            waiting.append(Group(node.operation, family, (node.name,), node.reads, node.outputs))
+            waiting.append(self._view(node) if node.name in self.views else _opaque(node))
         return _ordered(graph, waiting)
+
+    def _view(self, node: Node) -> Group:
+        stated = None if node.operation in VIEWS else self._stated([node])
+        workload = None if stated is None else workload_of(node.operation, stated[0])
+        name, offset = node.operation if workload is None else workload.op, self.views[node.name]
+        return Group(name, "view", (node.name,), node.reads, node.outputs, workload, offset)
+
+
+def _opaque(node: Node) -> Group:
+    return Group(node.operation, "opaque", (node.name,), node.reads, node.outputs)
 
 
 def _plain(family: Family, text: str) -> bool:

@@ -6,19 +6,19 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tilewright.graph.channels import Channels
+from tilewright.graph.channels import CHANNELS_LAST, Channels
 from tilewright.graph.groups import Group
 
 Seconds = Callable[[Group], float | None]
 """The measured seconds of a group's kernel; ``None`` where there is none."""
 
 MOST_STATES = 1 << 12
-"""States that are followed; beyond, the cheapest. A value that is read later lies in one of three ways."""
+"""States that are followed; beyond, the cheapest. A value that is read later lies in one of four ways."""
 NO_KERNEL = 1.0
 """Seconds for a group whose only kernel is for the other layout: something slower would compute it."""
 
-FIRST, LAST, BOTH = range(3)
-"""How a value lies: with channels first, last, or moved into the other as well."""
+FIRST, LAST, BOTH, NOWHERE = range(4)
+"""How a value lies: with channels first, last, or moved into the other as well. ``NOWHERE``: its reader computes it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,19 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
     """
 
     def measured(group: Group) -> float | None:
-        return 0.0 if group.workload is None else seconds(group)
+        return 0.0 if group.workload is None or group.family == "view" else seconds(group)
 
-    graph = channels.graph
-    reads = {g.output: [v for v in dict.fromkeys(g.inputs) if v in channels.to_last] for g in channels.groups}
-    until = {v: k for k, g in enumerate(channels.groups) for v in reads[g.output]}
+    graph, followed = channels.graph, {*channels.to_last, *channels.joined}
+
+    def reads(group: Group) -> list[str]:
+        """The values by their own names that a group reads in a layout, of those that have two."""
+        own = (v.removesuffix(CHANNELS_LAST) for v in group.inputs)
+        return [v for v in dict.fromkeys(own) if v in followed]
+
+    choices = {g.output: [(g, False)] for g in channels.groups}
+    for output, group in channels.last.items():
+        choices[output].append((group, True))
+    until = {v: k for k, g in enumerate(channels.groups) for choice, _ in choices[g.output] for v in reads(choice)}
     until |= {v: len(channels.groups) for v in channels.to_last if v in graph.outputs}
     start = tuple((s.name, FIRST) for s in graph.inputs if s.name in until)
     states: dict[tuple[tuple[str, int], ...], _Path] = {start: _Path(0.0)}
@@ -60,20 +68,22 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
         found: dict[tuple[tuple[str, int], ...], _Path] = {}
         for state, path in states.items():
             lies = dict(state)
-            for choice, wants_last in ((group, False), (channels.last.get(group.output), True)):
-                cost = math.inf if choice is None else _cost(channels, group, wants_last, measured)
-                if choice is None or cost == math.inf:
+            made: list[tuple[dict[str, int], _Path]] = []
+            for choice, wants_last in choices[group.output]:
+                cost = _cost(channels, group, wants_last, measured)
+                if cost == math.inf:
                     continue
-                after, so_far = _moved(channels, lies, path, reads[group.output], wants_last, measured)
-                if so_far is None:
-                    continue
-                made = so_far.then(cost, choice)
-                for name in group.outputs:
-                    if name in channels.to_last:
-                        after[name] = LAST if wants_last else FIRST
+                after, so_far = _moved(channels, lies, path, reads(choice), wants_last, measured)
+                if so_far is not None:
+                    lie = LAST if wants_last else FIRST
+                    after.update((name, lie) for name in group.outputs if name in followed)
+                    made.append((after, so_far.then(cost, choice)))
+            if group.output in channels.joined:
+                made.append(({**lies, group.output: NOWHERE}, path))
+            for after, longer in made:
                 kept = tuple((n, at) for n, at in after.items() if until.get(n, -1) > number)
-                if kept not in found or made.seconds < found[kept].seconds:
-                    found[kept] = made
+                if kept not in found or longer.seconds < found[kept].seconds:
+                    found[kept] = longer
         states = dict(sorted(found.items(), key=lambda item: item[1].seconds)[:MOST_STATES])
     ends = (
         _moved(channels, dict(s), p, [v for v in graph.outputs if v in channels.to_last], False, measured)[1]
@@ -102,6 +112,8 @@ def _moved(
     after = dict(lies)
     for name in reads:
         at = after.get(name, FIRST)
+        if at == NOWHERE:
+            return after, None
         if at == BOTH or (at == LAST) == last:
             continue
         move = (channels.to_last if last else channels.to_first)[name]

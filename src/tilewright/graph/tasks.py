@@ -42,7 +42,7 @@ def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group:
     found: dict[str, GraphTask] = {}
 
     def add(group: Group, choice: str = "") -> None:
-        if group.workload is not None and wanted(group):
+        if group.workload is not None and group.family != "view" and wanted(group):
             before = found.get(group.workload.key, GraphTask(group.workload, group.family, 0, choice))
             found[group.workload.key] = replace(before, calls=before.calls + 1)
 

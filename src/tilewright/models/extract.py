@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.core import UsageError
 from tilewright.files import SHARED, replace_file
-from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, tasks_of
+from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, tasks_of
 from tilewright.models.importer import Imported, Importer
 from tilewright.models.model_file import Model, read_model
 
@@ -40,7 +40,8 @@ def extract(path: str | os.PathLike[str] | Model, sizes: Mapping[str, int] | Non
 
 def extracted(imported: Imported) -> Extracted:
     """The tasks of a model that was read."""
-    channels = channels_last(imported.graph, grouped(imported.graph))
+    graph = imported.graph
+    channels = channels_last(graph, grouped(graph, in_place(graph)))
     return Extracted(imported, channels, tasks_of(channels))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.core import UsageError
+from tilewright.graph import Places
 from tilewright.kernels.expression.expr import BITS
 from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
@@ -56,7 +59,7 @@ class Network:
     @property
     def served(self) -> dict[str, int]:
         """How often each tuned computation is called in a run, by its name."""
-        kernels = [u.group for p, _ in self.parts for u in p.units if u.group is not None and u.group.workload]
+        kernels = [u.group for p, _ in self.parts for u in p.units if u.group is not None and u.group.family != "view"]
         return dict(Counter(g.name for g in kernels))
 
     @property
@@ -74,23 +77,29 @@ class Network:
 
         graph = self.extracted.channels.graph
         groups = [u.group for u in part.units if u.group is not None]
-        steps = [Step(self._plan.kernels[g.output][1], g.inputs, g.output) for g in groups if g.workload is not None]
-        views = {g.output: g.inputs[0] for g in groups if g.workload is None}
-        made = {s.output for s in steps}
-
-        def source(name: str) -> str:
-            while name in views:
-                name = views[name]
-            return name
-
-        computed = [o for o in part.outputs if source(o) in made]
-        passed = {o: source(o) for o in part.outputs if source(o) not in made}
-        sequence = KernelSequence(steps, graph.values, graph.constants, computed, views) if computed else None
+        places = Places(lambda name: math.prod(graph.values[name].shape))
+        steps = []
+        for g in groups:
+            if g.family != "view":
+                steps.append(Step(self._plan.kernels[g.output][1], g.inputs, g.output))
+            elif len(g.inputs) == 1:
+                places.view(g.output, g.inputs[0], g.offset)
+            elif not places.join(g.output, g.inputs):
+                raise UsageError(f"{g.output} does not lie where its parts are written", "Extract the model again")
+        made = {places.of(n).value for n in (*(s.output for s in steps), *part.inputs)} - {*part.inputs}
+        computed = [o for o in part.outputs if places.of(o).value in made]
+        passed = {o: places.of(o) for o in part.outputs if o not in computed}
+        given_to = (steps, graph.values, graph.constants, part.inputs, computed, places)
+        sequence = KernelSequence(*given_to) if computed else None
 
         def run(given: Mapping[str, Array]) -> Values:
             out = sequence.run(given) if sequence is not None else {}
             known = {**graph.constants, **given} if passed else {}
-            return out | {o: known[s].reshape(graph.values[o].shape) for o, s in passed.items()}
+            for o, place in passed.items():
+                shape = graph.values[o].shape
+                flat = known[place.value].reshape(-1)
+                out[o] = flat[place.offset : place.offset + math.prod(shape)].reshape(shape)
+            return out
 
         return run
 

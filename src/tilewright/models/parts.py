@@ -55,6 +55,7 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
     graph, imported = extracted.channels.graph, extracted.imported
     kernels: dict[str, Kernel] = {}
     ours: dict[str, Group] = {}
+    written: set[str] = set()  # by kernels, views of that included
     available = {s.name for s in graph.inputs}
     found: dict[str, Kernel | None] = {}
 
@@ -68,17 +69,17 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
         return None if kernel is None else kernel[0].seconds
 
     for g in cheapest(extracted.channels, seconds):
-        if g.family == "view":
-            if g.inputs[0] in ours or g.inputs[0] in available or g.inputs[0] in graph.constants:
-                ours[g.output] = g
+        outside = [n for n in g.inputs if not (n in ours or n in available or n in graph.constants)]
+        if not all(n in imported.producer for n in outside):
             continue
-        if g.workload is None or not all(
-            n in ours or n in available or n in graph.constants or n in imported.producer for n in g.inputs
-        ):
-            continue
-        kernel = kernel_of(g.workload)
+        kernel = kernel_of(g.workload) if g.workload is not None and g.family != "view" else None
         if kernel is not None:
-            ours[g.output], kernels[g.output] = g, kernel
+            kernels[g.output] = kernel
+        joined = len(g.inputs) > 1 and written.intersection(g.inputs)  # onnxruntime's values are copied there
+        if kernel is not None or (g.family == "view" and (joined or not outside)):
+            ours[g.output] = g
+            if kernel is not None or written.intersection(g.inputs):
+                written.add(g.output)
     units = _needed(extracted, ours, available)
     parts = _in_rows(units, available)
     _connect(parts, graph.outputs)

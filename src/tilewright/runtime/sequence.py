@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.backends.cpu.loader import Block, Call, LoadedKernel, Memory, run_calls
 from tilewright.core import TensorSpec, UsageError
 from tilewright.forking import ForkLock
+from tilewright.graph import Places
 from tilewright.runtime.checked import address, empty, storage
 from tilewright.runtime.memory_plan import ALIGN, Lifetime, planned
 
@@ -31,8 +32,9 @@ class Step:
 class KernelSequence:
     """``run(inputs)``: arrays by name, to the outputs by name.
 
-    ``values``: shape and dtype of every value. ``constants`` are copied and rearranged once. ``views``: values that are
-    another's memory in another shape. Calls from several threads take turns.
+    ``values``: shape and dtype of every value. ``constants`` are copied and rearranged once. ``inputs``: what callers
+    give; others are not asked for. ``places``: values that lie in others' memory. An input that does is copied there.
+    Calls from several threads take turns.
     """
 
     def __init__(
@@ -40,53 +42,55 @@ class KernelSequence:
         steps: Sequence[Step],
         values: Mapping[str, TensorSpec],
         constants: Mapping[str, Array],
+        inputs: Sequence[str],
         outputs: Sequence[str],
-        views: Mapping[str, str] | None = None,
+        places: Places | None = None,
     ) -> None:
-        if not steps:
-            raise UsageError("a sequence has no kernels", "Give one at least")
-        self._values, self._views = dict(values), dict(views or {})
+        self._values = dict(values)
+        self._places = places or Places(lambda name: math.prod(values[name].shape))
         self._lock = ForkLock()
-        self._align = max(s.kernel.program.align for s in steps)
-        written = {s.output for s in steps}
+        self._align = max((s.kernel.program.align for s in steps), default=1)
         self.outputs = tuple(outputs)
-        stored = {self._source(o) for o in outputs}
-        unknown = next((o for o in stored if o not in written), None)
+        reads = dict.fromkeys(self._root(n) for n in (*(x for s in steps for x in s.inputs), *outputs))
+        self.inputs = tuple(n for n in inputs if self._root(n) in reads)
+        self._copied = tuple(n for n in self.inputs if self._root(n) != n)
+        memory = {self._root(n) for n in (*(s.output for s in steps), *self._copied)}
+        self._stored = tuple(dict.fromkeys(self._root(o) for o in outputs))
+        unknown = next((n for n in self._stored if n not in memory), None)
         if unknown is not None:
             raise UsageError(f"no kernel of the sequence gives {unknown}", "Name outputs of its steps")
-        reads = [self._source(n) for s in steps for n in s.inputs]
-        self._constants = {n: self._copy(n, constants[n]) for n in dict.fromkeys(reads) if n in constants}
-        self.inputs = tuple(dict.fromkeys(n for n in reads if n not in written and n not in constants))
-        offsets, total = planned(self._lifetimes(steps, stored))
+        copies = {n: self._copy(n, constants[n]) for n in reads if n in constants}
+        self._offsets, total = planned(self._lifetimes(steps, memory.difference(self._stored)))
         self._memory = Memory(total)
-        self._workspace = Memory(max(s.kernel.workspace_bytes for s in steps))
-        self._packed: list[Mapping[int, Block]] = []
+        self._workspace = Memory(max((s.kernel.workspace_bytes for s in steps), default=0))
+        self._packed: dict[tuple[int, ...], Mapping[int, Block]] = {}
         self._tensors: list[ctypes.Array[Any]] = []
-        self._places: dict[str, list[tuple[ctypes.Array[Any], int]]] = {n: [] for n in (*self.inputs, *stored)}
+        self._open: dict[str, list[tuple[ctypes.Array[Any], int, int]]] = {n: [] for n in (*self.inputs, *self._stored)}
         self._calls = (Call * len(steps))()
+        self._constants: dict[str, Array] = {}  # those that kernels read as they are
         for k, step in enumerate(steps):
-            names = [self._source(n) for n in (*step.inputs, step.output)]
-            pointers = [
-                address(self._constants[n]) if n in self._constants
-                else self._memory.address + offsets[n] if n in offsets else 0
-                for n in names
-            ]  # fmt: skip
-            packed = step.kernel.pack(pointers)
-            for place, memory in packed.items():
-                pointers[place] = memory.address
+            kernel, names = step.kernel, (*step.inputs, step.output)
+            pointers = [self._address(n, copies) for n in names]
+            key = (id(kernel), *(pointers[number] for number, *_ in kernel.prepacks))
+            if key not in self._packed:
+                self._packed[key] = kernel.pack(pointers)
+            for number, block in self._packed[key].items():
+                pointers[number] = block.address
             tensors = (ctypes.c_void_p * len(pointers))(*pointers)
-            for place, name in enumerate(names):
-                if name in self._places:
-                    self._places[name].append((tensors, place))
-            kernel = step.kernel
+            for number, name in enumerate(names):
+                root, offset = self._root(name), self._offset(name)
+                if offset % kernel.program.align:
+                    raise UsageError(f"{name} lies {offset} bytes into {root}", "Give it memory of its own")
+                if root in self._open:
+                    self._open[root].append((tensors, number, offset))
+                elif root in copies and number not in self._packed[key]:
+                    self._constants[root] = copies[root]
             self._calls[k] = Call(
                 ctypes.addressof(kernel._launches), len(kernel._launches), ctypes.addressof(tensors),
                 self._workspace.address, kernel.zero_fill, kernel._env,
             )  # fmt: skip
-            self._packed.append(packed)
             self._tensors.append(tensors)
         self._keep = tuple(steps)
-        self._stored = tuple(stored)
 
     @property
     def bytes(self) -> int:
@@ -100,23 +104,48 @@ class KernelSequence:
         with self._lock:
             for name, array in (*given.items(), *made.items()):
                 at = address(array)
-                for tensors, place in self._places[name]:
-                    tensors[place] = at
+                for tensors, number, offset in self._open[name]:
+                    tensors[number] = at + offset
+            for name in self._copied:
+                self._within(name, made)[...] = given[name]
             run_calls(self._calls)
-        return {n: made[self._source(n)].reshape(self._values[n].shape) for n in self.outputs}
+        return {n: self._owned(n, made) for n in self.outputs}
 
-    def _source(self, name: str) -> str:
-        while name in self._views:
-            name = self._views[name]
-        return name
+    def _root(self, name: str) -> str:
+        return self._places.of(name).value
 
-    def _lifetimes(self, steps: Sequence[Step], stored: set[str]) -> list[Lifetime]:
-        last = {self._source(n): k for k, s in enumerate(steps) for n in (*s.inputs, s.output)}
-        return [
-            Lifetime(s.output, _bytes(self._values[s.output]), k, last[s.output])
-            for k, s in enumerate(steps)
-            if s.output not in stored
-        ]
+    def _offset(self, name: str) -> int:
+        """Bytes before a value in the memory that it lies in."""
+        return self._places.of(name).offset * storage(self._values[name].dtype).itemsize
+
+    def _address(self, name: str, constants: Mapping[str, Array]) -> int:
+        """Where a value lies in each run; 0 where every run decides it."""
+        root = self._root(name)
+        if root in constants:
+            return address(constants[root]) + self._offset(name)
+        return self._memory.address + self._offsets[root] + self._offset(name) if root in self._offsets else 0
+
+    def _owned(self, name: str, made: Mapping[str, Array]) -> Array:
+        """An output; one that is a part of memory is copied out of it."""
+        array = self._within(name, made)
+        return array if array.size == made[self._root(name)].size else array.copy()
+
+    def _within(self, name: str, made: Mapping[str, Array]) -> Array:
+        """A value as an array: of an output's memory, or of that which kernels share."""
+        spec, place = self._values[name], self._places.of(name)
+        if place.value in made:
+            flat: Array = made[place.value].reshape(-1)[place.offset : place.offset + math.prod(spec.shape)]
+        else:
+            held = (ctypes.c_char * _bytes(spec)).from_address(self._address(name, {}))
+            flat = np.frombuffer(memoryview(held).cast("B"), storage(spec.dtype))
+        return flat.reshape(spec.shape)
+
+    def _lifetimes(self, steps: Sequence[Step], roots: set[str]) -> list[Lifetime]:
+        uses: dict[str, list[int]] = {self._root(n): [0] for n in self._copied}
+        for k, step in enumerate(steps):
+            for name in (*step.inputs, step.output):
+                uses.setdefault(self._root(name), []).append(k)
+        return [Lifetime(n, _bytes(self._values[n]), min(uses[n]), max(uses[n])) for n in uses if n in roots]
 
     def _copy(self, name: str, array: Array) -> Array:
         spec = self._values[name]

@@ -355,9 +355,11 @@ def run_calls(calls: ctypes.Array[Call]) -> None:
     """Run calls one after the other, in C where a loaded library can: the host first, whose threads then stay awake
     from one call to the next. Raises ``LaunchError``.
     """
-    with steady:
-        libraries = (process_host(), *_loaded.values())
-    able = next((x.handle for x in libraries if hasattr(x.handle, "tw_run_calls")), None)
+    able: ctypes.CDLL | None = process_host().handle
+    if not hasattr(able, "tw_run_calls"):
+        with steady:
+            libraries = tuple(_loaded.values())
+        able = next((x.handle for x in libraries if hasattr(x.handle, "tw_run_calls")), None)
     if able is not None:
         code = able.tw_run_calls(calls, ctypes.c_long(len(calls)))
     else:  # libraries built before there was tw_run_calls
