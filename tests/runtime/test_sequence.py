@@ -94,6 +94,27 @@ def test_an_input_is_copied_into_the_memory_that_it_lies_in(built: Built, output
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("how", ["read-only", "other byte order", "strided", "unaligned"])
+def test_inputs_may_lie_in_any_way(built: Built, how: str) -> None:
+    made = Made(built, {"y": "x"})
+    x = random(1, 4)
+    given = {
+        "read-only": x.copy(),
+        "other byte order": x.astype(x.dtype.newbyteorder()),
+        "strided": np.repeat(x, 2, axis=1)[:, ::2],
+        "unaligned": np.frombuffer(b"-" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(1, 4),
+    }[how]
+    given.flags.writeable = False
+    got = made.sequence(["x"], ["y"]).run({"x": given})
+    np.testing.assert_allclose(got["y"], made.times(x, "y"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [None, random(1, 5), random(1, 4, dtype="float64")])
+def test_an_input_that_does_not_fit_is_refused(built: Built, wrong: Any) -> None:
+    with pytest.raises(UsageError, match="the input x is"):
+        Made(built, {"y": "x"}).sequence(["x"], ["y"]).run({} if wrong is None else {"x": wrong})
+
+
 def test_a_weight_of_two_calls_is_rearranged_once(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made(built, {"z": "part"}, packed=True)
     weight = ("w_z",)

@@ -6,8 +6,10 @@ named precisely.
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -92,11 +94,8 @@ def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], ou
 def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
     """A new dense array whose first element is aligned to ``align`` bytes."""
     dtype = np.dtype(dtype)
-    count = int(np.prod(shape, dtype=np.int64))
-    raw = np.empty(count * dtype.itemsize + align, np.uint8)
-    skip = -address(raw) % align
-    made: Array = raw[skip : skip + count * dtype.itemsize].view(dtype).reshape(shape)
-    return made
+    raw = np.empty(math.prod(shape) * dtype.itemsize + align, np.uint8)
+    return np.ndarray(tuple(shape), dtype, raw, -writable_address(raw) % align)
 
 
 Run = Callable[[Sequence[Array], Sequence[Array]], None]
@@ -248,6 +247,11 @@ def address(a: Array) -> int:
     """Where an array's first element lies."""
     found: int = a.__array_interface__["data"][0]
     return found
+
+
+def writable_address(a: Array) -> int:
+    """The same of a dense array of plain numbers that can be written and is not empty, in a quarter of the time."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(a))
 
 
 def _kind(a: object) -> str:

@@ -14,7 +14,7 @@ from tilewright.backends.cpu.loader import Block, Call, LoadedKernel, Memory, ru
 from tilewright.core import TensorSpec, UsageError
 from tilewright.forking import ForkLock
 from tilewright.graph import Places
-from tilewright.runtime.checked import address, empty, storage
+from tilewright.runtime.checked import LINE, address, empty, storage, writable_address
 from tilewright.runtime.memory_plan import ALIGN, Lifetime, planned
 
 Array = np.ndarray[Any, Any]
@@ -56,6 +56,7 @@ class KernelSequence:
         self._copied = tuple(n for n in self.inputs if self._root(n) != n)
         memory = {self._root(n) for n in (*(s.output for s in steps), *self._copied)}
         self._stored = tuple(dict.fromkeys(self._root(o) for o in outputs))
+        self._dtypes = {n: storage(values[n].dtype) for n in (*self.inputs, *self._stored)}
         unknown = next((n for n in self._stored if n not in memory), None)
         if unknown is not None:
             raise UsageError(f"no kernel of the sequence gives {unknown}", "Name outputs of its steps")
@@ -100,16 +101,17 @@ class KernelSequence:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs for these inputs. Raises ``UsageError`` for arrays that do not fit, ``LaunchError``."""
         given = {n: self._checked(n, inputs) for n in self.inputs}
-        made = {n: empty(self._values[n].shape, storage(self._values[n].dtype), ALIGN) for n in self._stored}
+        made = {n: empty(self._values[n].shape, self._dtypes[n], LINE) for n in self._stored}
         with self._lock:
             for name, array in (*given.items(), *made.items()):
-                at = address(array)
+                plain = array.flags.writeable and array.dtype.isbuiltin == 1
+                at = writable_address(array) if plain else address(array)
                 for tensors, number, offset in self._open[name]:
                     tensors[number] = at + offset
             for name in self._copied:
                 self._within(name, made)[...] = given[name]
             run_calls(self._calls)
-        return {n: self._owned(n, made) for n in self.outputs}
+        return {n: made[n] if n in made else self._owned(n, made) for n in self.outputs}
 
     def _root(self, name: str) -> str:
         return self._places.of(name).value
@@ -150,17 +152,18 @@ class KernelSequence:
     def _copy(self, name: str, array: Array) -> Array:
         spec = self._values[name]
         out = empty(spec.shape, storage(spec.dtype), ALIGN)
-        out[...] = array.view(out.dtype) if array.dtype != out.dtype else array
+        out[...] = array if array.dtype.name == out.dtype.name else array.view(out.dtype)
         return out
 
     def _checked(self, name: str, inputs: Mapping[str, Array]) -> Array:
-        spec = self._values[name]
+        spec, dtype = self._values[name], self._dtypes[name]
         array = inputs.get(name)
-        if array is None or array.shape != spec.shape or array.dtype.name not in (spec.dtype, storage(spec.dtype).name):
+        typed = array is not None and (array.dtype == dtype or array.dtype.name in (spec.dtype, dtype.name))
+        if array is None or array.shape != spec.shape or not typed:
             found = "nothing" if array is None else f"{array.shape} {array.dtype}"
             raise UsageError(f"the input {name} is {found}", f"Give an array {spec.shape} of {spec.dtype}")
-        fits = array.flags.c_contiguous and array.flags.aligned and address(array) % self._align == 0
-        return array if fits else self._copy(name, array)
+        dense = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+        return array if dense and (self._align == 1 or address(array) % self._align == 0) else self._copy(name, array)
 
 
 def _bytes(spec: TensorSpec) -> int:
