@@ -251,7 +251,7 @@ def address(a: Array) -> int:
 
 def writable_address(a: Array) -> int:
     """The same of a dense array of plain numbers that can be written and is not empty, in a quarter of the time."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(a))
+    return ctypes.addressof(ctypes.c_char.from_buffer(a.data))
 
 
 def _kind(a: object) -> str:
