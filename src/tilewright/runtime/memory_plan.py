@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-ALIGN = 4096
+PAGE = 4096
+LINES = 13
+"""Cache lines, an odd number, between values of whole pages: elements at the same place of two pages share a set of the
+first cache, which kernels that read and write three or four such values would use up."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +25,16 @@ class Lifetime:
         return self.first <= other.last and other.first <= self.last
 
 
-def planned(values: Sequence[Lifetime]) -> tuple[Mapping[str, int], int]:
-    """Byte offset of every value, multiples of :data:`ALIGN`, and the bytes of all."""
+def planned(values: Sequence[Lifetime], align: int = 64) -> tuple[Mapping[str, int], int]:
+    """Byte offset of every value, and the bytes of all. Offsets are multiples of ``align``, a power of two."""
     # The largest first, each in the lowest gap that is free during its life.
     offsets: dict[str, int] = {}
     placed: list[Lifetime] = []
     total = 0
     for v in sorted(values, key=lambda v: (-v.size, v.first, v.name)):
-        size = _rounded(v.size)
+        size = _taken(v, align)
         start = 0
-        for at, end in sorted((offsets[p.name], offsets[p.name] + _rounded(p.size)) for p in placed if p.meets(v)):
+        for at, end in sorted((offsets[p.name], offsets[p.name] + _taken(p, align)) for p in placed if p.meets(v)):
             if start + size <= at:
                 break
             start = max(start, end)
@@ -41,5 +44,6 @@ def planned(values: Sequence[Lifetime]) -> tuple[Mapping[str, int], int]:
     return offsets, total
 
 
-def _rounded(size: int) -> int:
-    return -(-size // ALIGN) * ALIGN
+def _taken(value: Lifetime, align: int) -> int:
+    """Bytes from the beginning of a value to that of the next one."""
+    return -(-value.size // PAGE) * PAGE + LINES * align

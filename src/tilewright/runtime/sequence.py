@@ -15,7 +15,7 @@ from tilewright.core import TensorSpec, UsageError
 from tilewright.forking import ForkLock
 from tilewright.graph import Places
 from tilewright.runtime.checked import LINE, address, empty, storage, writable_address
-from tilewright.runtime.memory_plan import ALIGN, Lifetime, planned
+from tilewright.runtime.memory_plan import PAGE, Lifetime, planned
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +61,7 @@ class KernelSequence:
         if unknown is not None:
             raise UsageError(f"no kernel of the sequence gives {unknown}", "Name outputs of its steps")
         copies = {n: self._copy(n, constants[n]) for n in reads if n in constants}
-        self._offsets, total = planned(self._lifetimes(steps, memory.difference(self._stored)))
+        self._offsets, total = planned(self._lifetimes(steps, memory.difference(self._stored)), max(self._align, LINE))
         self._memory = Memory(total)
         self._workspace = Memory(max((s.kernel.workspace_bytes for s in steps), default=0))
         self._packed: dict[tuple[int, ...], Mapping[int, Block]] = {}
@@ -151,7 +151,7 @@ class KernelSequence:
 
     def _copy(self, name: str, array: Array) -> Array:
         spec = self._values[name]
-        out = empty(spec.shape, storage(spec.dtype), ALIGN)
+        out = empty(spec.shape, storage(spec.dtype), PAGE)
         out[...] = array if array.dtype.name == out.dtype.name else array.view(out.dtype)
         return out
 
