@@ -33,6 +33,25 @@ def test_batch_norms_residuals_and_activations_join_the_convolution() -> None:
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(1, 6, 4, 4), (3, 6), (2, 6, 5)])
+def test_a_batch_norm_that_no_convolution_takes_is_a_scale_and_a_shift(shape: tuple[int, ...]) -> None:
+    m = graphs.Maker()
+    x = m.b.input("x", shape, "float32")
+    y = m.add("batch_norm", m.add("neg", x), *(m.weight(6) for _ in range(4)), eps=1e-3)
+    graph = m.b.build([m.add("relu", y)])
+    folded = fold_batch_norms(graph)
+    assert names(folded) == ["neg_mul_add_relu"]
+    inputs = graphs.random_inputs(graph)
+    before, after = (graphs.by_nodes(g, inputs)[graph.outputs[0]] for g in (graph, folded))
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_norm_of_16_bit_reals_is_rounded_once() -> None:
+    m = graphs.Maker()
+    y = m.add("batch_norm", m.b.input("x", (2, 6, 5), "float16"), *(m.weight(6) for _ in range(4)))
+    assert names(fold_batch_norms(m.b.build([y]))) == ["batch_norm"]
+
+
 def test_a_transformer_layer_is_products_one_attention_and_norms() -> None:
     graph = graphs.encoder_layer()
     assert names(graph) == [
