@@ -1,4 +1,4 @@
-"""Batch norms of constants computed once, in float64: into the weights of a convolution, or into a scale and a shift."""
+"""Batch norms of constants computed once, in float64: into a convolution's weights, or into a scale and a shift."""
 
 from __future__ import annotations
 
