@@ -84,19 +84,23 @@ def dense_block() -> Graph:
         x = m.add("relu", m.add("batch_norm", x, *(m.weight(m.b.values[x].shape[1]) for _ in range(4))))
         found.append(m.add("relu", m.add("conv2d", x, m.weight(2, m.b.values[x].shape[1], 1, 1))))
     y = m.add("conv2d", m.add("cat", *found, dim=1), m.weight(4, 8, 1, 1))
-    return m.b.build([m.add("mean", m.add("relu", m.add("slice", y, dim=1, start=1, end=3)), dim=(2, 3))])
+    last = m.add("tanh", m.add("cat", y, m.add("conv2d", y, m.weight(4, 4, 1, 1)), dim=1))
+    return m.b.build([m.add("mean", m.add("relu", m.add("slice", y, dim=1, start=1, end=3)), dim=(2, 3)), last])
 
 
 @pytest.mark.parametrize(("last", "kinds"), [
-    (False, {"view cat": 2, "view slice": 1, "elementwise batch_norm_relu": 2}),
-    (True, {"elementwise cat_nhwc": 1, "elementwise slice_nhwc": 1, "elementwise batch_norm_relu_nhwc": 2}),
+    (False, {"view cat": 3, "view slice": 1, "elementwise batch_norm_relu": 2, "elementwise tanh": 1}),
+    (True, {
+        "elementwise cat_nhwc": 1, "elementwise slice_nhwc": 1, "elementwise batch_norm_relu_nhwc": 2,
+        "elementwise tanh_nhwc": 1,
+    }),
 ])  # fmt: skip
 def test_a_concatenation_that_is_free_is_computed_by_its_reader_with_channels_last(
     last: bool, kinds: dict[str, int]
 ) -> None:
     graph = dense_block()
     channels = channels_last(graph, grouped(graph, in_place(graph)))
-    assert len(channels.joined) == 1
+    assert len(channels.joined) == 2
     groups = chosen(channels, lambda g: (1.0 if is_last(g) == last else 9.0) if g.nodes else 0.8)
     found = Counter(f"{g.family} {g.name.rpartition('_')[0]}" for g in groups if g.nodes and g.workload)
     assert {k: n for k, n in found.items() if "conv" not in k and "mean" not in k} == kinds

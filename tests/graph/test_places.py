@@ -19,12 +19,8 @@ Array = graphs.Array
 
 def by_places(graph: Graph, groups: tuple[Group, ...], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs, every value written into and read from the memory that it lies in."""
-    places = Places(lambda name: math.prod(graph.values[name].shape))
-    for g in groups:
-        if g.family == "view" and len(g.inputs) == 1:
-            places.view(g.output, g.inputs[0], g.offset)
-        elif g.family == "view":
-            assert places.join(g.output, g.inputs)
+    places = Places(graph.values)
+    assert all(places.put(g) for g in groups if g.family == "view")
     memory = {n: np.full(math.prod(s.shape), np.nan) for n, s in graph.values.items() if places.of(n).value == n}
 
     def part(name: str) -> Array:
@@ -95,6 +91,14 @@ def test_a_slice_of_neighbours_is_read_where_it_lies() -> None:
     assert check(m.b.build([y])).count("view slice") == 2
     apart = m.add("slice", x, dim=1, start=0, end=6, step=2)
     assert "view slice" not in check(m.b.build([convolved(m, m.add("slice", apart, dim=2, start=0, end=1), 4)]))
+
+
+def test_halves_that_meet_again_lie_where_they_were_written() -> None:
+    m = graphs.Maker()
+    x = convolved(m, image(m), 6)
+    halves = [m.add("slice", x, dim=1, start=s, end=s + 3) for s in (0, 3)]
+    graph = m.b.build([m.add("cat", *halves, convolved(m, halves[1], 3), dim=1)])
+    assert check(graph) == ["contraction conv2d_relu", "view slice", "view slice", "contraction conv2d_relu", "view cat"]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ["twice", "in two", "parts of another", "constant", "mostly given"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +34,7 @@ class Made:
         self.values = {n: TensorSpec(n, (1, size), "float32") for n, size in SIZES.items()}
         self.constants: dict[str, Any] = {}
         self.steps = []
-        self.places = Places(lambda name: math.prod(self.values[name].shape))
+        self.places = Places(self.values)
         for seed, (output, source) in enumerate(products.items()):
             k, n = SIZES[source], SIZES[output]
             self.constants[f"w_{output}"] = random(k, n, seed=seed)

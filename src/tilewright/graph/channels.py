@@ -94,8 +94,8 @@ def channels_last(graph: Graph, groups: Sequence[Group]) -> Channels:
         if variant is not None:
             found[g.output] = variant
     alone = {v for values in joined.values() for v in values}
-    found = {output: variant for output, variant in found.items() if output not in alone}
-    kept = _over_space(graph, [g for g in groups if g.output in found], nodes)
+    near = _over_space(graph, [g for g in groups if g.output in found or g.output in alone], nodes)
+    kept = [g for g in near if g.output in found and g.output not in alone]
     values, constants = dict(graph.values), dict(graph.constants)
     moved: set[str] = set()
     for g in kept:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.core import TensorSpec
+from tilewright.graph.groups import Group
 from tilewright.graph.ir import Graph, Node
 from tilewright.graph.layout import VIEWS
 from tilewright.graph.operations import OPERATIONS
@@ -23,11 +25,22 @@ class Place:
 
 
 class Places:
-    """Where values lie. ``size``: the number of elements of a value."""
+    """Where values of a graph lie; ``values``: their shapes, by name."""
 
-    def __init__(self, size: Callable[[str], int]) -> None:
-        self._size = size
+    def __init__(self, values: Mapping[str, TensorSpec]) -> None:
+        self._values = values
         self._at: dict[str, Place] = {}
+
+    def put(self, view: Group) -> bool:
+        """Whether a view can be without a kernel beside those put before; it is from then on."""
+        if len(view.inputs) > 1:
+            return self.join(view.output, view.inputs)
+        self.view(view.output, view.inputs[0], view.offset)
+        return True
+
+    def size(self, name: str) -> int:
+        """The number of elements of a value."""
+        return math.prod(self._values[name].shape)
 
     def of(self, name: str) -> Place:
         """The value that a value lies in and that lies in no other, and where in it."""
@@ -47,12 +60,12 @@ class Places:
         """
         start, begins, joined = 0, dict[str, int](), dict[str, int]()
         for name in inputs:
-            place, size = self.of(name), self._size(name)
+            place, size = self.of(name), self.size(name)
             if begins.setdefault(place.value, start - place.offset) != start - place.offset:
                 return False
             joined[place.value] = joined.get(place.value, 0) + size
             start += size
-        if any(joined[value] != self._size(value) for value in begins):
+        if any(joined[value] != self.size(value) for value in begins):
             return False
         self._at.update((value, Place(output, begin)) for value, begin in begins.items())
         return True
@@ -62,24 +75,21 @@ def in_place(graph: Graph) -> Mapping[str, int]:
     """Nodes that need no kernel where values can lie in others' memory, by name: with where their output begins in
     their input. That is 0 for concatenations, which their inputs are written into.
     """
-    places = Places(lambda name: math.prod(graph.values[name].shape))
+    places = Places(graph.values)
     found: dict[str, int] = {}
     stored: set[str] = set()  # values that kernels of anchors store, or elementwise operations on these
-    parts: set[str] = set()  # slices, and reshapes of them
     for node in graph.nodes:
         if node.opaque or not node.reads:
             continue
         anchored = stored.intersection(node.reads)
         offset = contiguous(node, graph.values[node.reads[0]].shape)
         if node.operation == "cat" and offset is not None:
-            sizes = {name: math.prod(graph.values[name].shape) for name in node.inputs}
-            fixed = any(name in parts or places.of(name).value in graph.constants for name in node.inputs)
+            sizes = {name: places.size(name) for name in node.inputs}
+            fixed = any(places.of(name).value in graph.constants for name in node.inputs)
             few = 2 * sum(sizes[n] for n in anchored) <= sum(sizes.values())  # a kernel would copy as much
             offset = None if fixed or few or not places.join(node.output, node.inputs) else 0
         elif offset is not None:
             places.view(node.output, node.reads[0], offset)
-            if node.operation == "slice" or node.reads[0] in parts:
-                parts.add(node.output)
         if offset is not None:
             found[node.name] = offset
         kind = OPERATIONS[node.operation].kind

@@ -77,14 +77,12 @@ class Network:
 
         graph = self.extracted.channels.graph
         groups = [u.group for u in part.units if u.group is not None]
-        places = Places(lambda name: math.prod(graph.values[name].shape))
+        places = Places(graph.values)
         steps = []
         for g in groups:
             if g.family != "view":
                 steps.append(Step(self._plan.kernels[g.output][1], g.inputs, g.output))
-            elif len(g.inputs) == 1:
-                places.view(g.output, g.inputs[0], g.offset)
-            elif not places.join(g.output, g.inputs):
+            elif not places.put(g):
                 raise UsageError(f"{g.output} does not lie where its parts are written", "Extract the model again")
         made = {places.of(n).value for n in (*(s.output for s in steps), *part.inputs)} - {*part.inputs}
         computed = [o for o in part.outputs if places.of(o).value in made]

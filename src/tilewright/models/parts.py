@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.core import Workload
-from tilewright.graph import Group, cheapest
+from tilewright.graph import Group, Places, cheapest
 from tilewright.models.extract import Extracted
 from tilewright.models.sessions import captured
 
@@ -56,6 +56,7 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
     kernels: dict[str, Kernel] = {}
     ours: dict[str, Group] = {}
     written: set[str] = set()  # by kernels, views of that included
+    places = Places(graph.values)
     available = {s.name for s in graph.inputs}
     found: dict[str, Kernel | None] = {}
 
@@ -72,14 +73,18 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
         outside = [n for n in g.inputs if not (n in ours or n in available or n in graph.constants)]
         if not all(n in imported.producer for n in outside):
             continue
-        kernel = kernel_of(g.workload) if g.workload is not None and g.family != "view" else None
+        kernel = None
+        if g.family == "view":  # onnxruntime's values are copied into a concatenation of ours
+            served = bool(written.intersection(g.inputs) if len(g.inputs) > 1 else not outside) and places.put(g)
+        else:
+            kernel = kernel_of(g.workload) if g.workload is not None else None
+            served = kernel is not None
         if kernel is not None:
             kernels[g.output] = kernel
-        joined = len(g.inputs) > 1 and written.intersection(g.inputs)  # onnxruntime's values are copied there
-        if kernel is not None or (g.family == "view" and (joined or not outside)):
+        if served:
             ours[g.output] = g
-            if kernel is not None or written.intersection(g.inputs):
-                written.add(g.output)
+        if served and (kernel is not None or written.intersection(g.inputs)):
+            written.add(g.output)
     units = _needed(extracted, ours, available)
     parts = _in_rows(units, available)
     _connect(parts, graph.outputs)

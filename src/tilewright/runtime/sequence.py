@@ -47,7 +47,7 @@ class KernelSequence:
         places: Places | None = None,
     ) -> None:
         self._values = dict(values)
-        self._places = places or Places(lambda name: math.prod(values[name].shape))
+        self._places = places or Places(values)
         self._lock = ForkLock()
         self._align = max((s.kernel.program.align for s in steps), default=1)
         self.outputs = tuple(outputs)
