@@ -7,6 +7,7 @@ into kernels, each with a workload that can be tuned and served. Numpy and the s
 from __future__ import annotations
 
 from tilewright.graph.channels import Channels, channels_last, original
+from tilewright.graph.distribute import distribute
 from tilewright.graph.fold import fold_batch_norms
 from tilewright.graph.groups import Group, grouped
 from tilewright.graph.ir import Graph, GraphBuilder, Node
@@ -28,6 +29,7 @@ __all__ = [
     "Places",
     "channels_last",
     "cheapest",
+    "distribute",
     "fold_batch_norms",
     "grouped",
     "in_place",

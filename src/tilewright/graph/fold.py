@@ -25,18 +25,11 @@ def fold_batch_norms(graph: Graph) -> Graph:
     if not norms:
         return graph
     gone = {conv.name for conv in found.values()}
-    builder = GraphBuilder()
-    for spec in graph.inputs:
-        builder.input(spec.name, spec.shape, spec.dtype)
-    for name, array in graph.constants.items():
-        builder.constant(name, array)
+    builder = GraphBuilder.begun(graph)
     for node in graph.nodes:
         if node.name in gone:
             continue
-        if node.opaque:
-            outputs = [graph.values[o] for o in node.outputs]
-            builder.add_opaque(node.operation, node.inputs, outputs, node.attributes, name=node.name)
-        elif node.name in found:
+        if node.name in found:
             conv = found[node.name]
             weight, bias = _folded(graph, conv, node)
             w = builder.constant(f"{node.output}/folded_weight", weight)
@@ -50,7 +43,7 @@ def fold_batch_norms(graph: Graph) -> Graph:
             product = builder.add("mul", [node.inputs[0], scale], output=f"{node.output}/scaled")
             builder.add("add", [product, shift], output=node.output, name=node.name)
         else:
-            builder.add(node.operation, node.inputs, node.attributes, output=node.output, name=node.name)
+            builder.copy(graph, node)
     return builder.build(graph.outputs)
 
 

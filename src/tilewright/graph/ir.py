@@ -113,6 +113,24 @@ class GraphBuilder:
         self._names: set[str] = set()
         self.values: dict[str, TensorSpec] = {}
 
+    @classmethod
+    def begun(cls, graph: Graph) -> GraphBuilder:
+        """A builder with the inputs and constants of a graph."""
+        made = cls()
+        for spec in graph.inputs:
+            made.input(spec.name, spec.shape, spec.dtype, spec.constant)
+        for name, array in graph.constants.items():
+            made.constant(name, array)
+        return made
+
+    def copy(self, graph: Graph, node: Node) -> None:
+        """A node of a graph as it is there."""
+        if node.opaque:
+            outputs = [graph.values[o] for o in node.outputs]
+            self.add_opaque(node.operation, node.inputs, outputs, node.attributes, name=node.name)
+        else:
+            self.add(node.operation, node.inputs, node.attributes, output=node.output, name=node.name)
+
     def input(self, name: str, shape: Sequence[int], dtype: str, constant: bool = False) -> str:
         """A value that each call gives; ``constant``: one that seldom differs, such as a weight."""
         spec = TensorSpec(name, tuple(int(n) for n in shape), dtype, constant)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import TensorSpec, TilewrightError, UsageError
-from tilewright.graph import Graph, fold_batch_norms
+from tilewright.graph import Graph, distribute, fold_batch_norms
 from tilewright.graph.importing import Importing
 from tilewright.graph.operations import ONNX, REFUSED, Left
 from tilewright.kernels.expression.expr import DTYPES, INTEGERS
@@ -24,9 +24,10 @@ WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub", "Sum")
 class Imported:
     """A model as a graph, whose values have the model's names, those in ``made`` apart.
 
-    ``stated``: the same graph before norms went into weights. ``producer``: the number of the ONNX node that gives a
-    value. ``left``: ONNX operators that are opaque, and why. ``unshaped``: values whose shape or type is not known
-    before the model runs. ``folded``: values of the model that are known now, its own constants among them.
+    ``stated``: the same graph before norms went into weights, and elementwise operations to parts of concatenations.
+    ``producer``: the number of the ONNX node that gives a value. ``left``: ONNX operators that are opaque, and why.
+    ``unshaped``: values whose shape or type is not known before the model runs. ``folded``: values of the model that
+    are known now, its own constants among them.
     """
 
     model: Model
@@ -82,8 +83,9 @@ class Importer(Importing):
             raise UsageError(f"nothing gives the output {unknown}", "Export the model again")
         stated = self.builder.build(outputs)
         return Imported(
-            self.model, fold_batch_norms(stated), stated, producer, self.left, frozenset(self.unshaped), self.constants
-        )
+            self.model, distribute(fold_batch_norms(stated)), stated, producer, self.left, frozenset(self.unshaped),
+            self.constants,
+        )  # fmt: skip
 
     def _input(self, value: Any) -> None:
         spec = self.types.declare(value, self.model.shapes[value.name])
