@@ -111,6 +111,50 @@ def test_a_concatenation_that_is_free_is_computed_by_its_reader_with_channels_la
         np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
 
 
+def turned_block() -> Graph:
+    """A depthwise convolution, and a norm and products with channels last in the model itself; permutations alone."""
+    m = graphs.Maker()
+    image = m.b.input("image", (1, 5, 5, 3), "float32")
+    x = m.add("conv2d", m.add("permute", image, dims=(0, 3, 1, 2)), m.weight(4, 3, 3, 3), padding=1)
+    y = m.add("permute", m.add("conv2d", x, m.weight(4, 1, 3, 3), padding=1, groups=4), dims=(0, 2, 3, 1))
+    y = m.add("layer_norm", y, m.weight(4), m.weight(4), normalized_shape=(4,))
+    y = m.add("matmul", m.add("gelu", m.add("matmul", y, m.weight(4, 6))), m.weight(6, 4))
+    z = m.add("add", m.add("permute", y, dims=(0, 3, 1, 2)), x)
+    alone = m.add("permute", m.add("max_pool2d", z, kernel_size=(2, 2)), dims=(0, 2, 3, 1))
+    return m.b.build([z, alone])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_permutations_between_the_two_orders_are_views_of_what_has_channels_last(turned: bool) -> None:
+    graph = turned_block()
+    channels = channels_last(graph, grouped(graph, in_place(graph)), turned)
+    inputs = graphs.random_inputs(graph)
+    wanted = graphs.by_nodes(graph, inputs)
+    for last in (False, True):
+        groups = chosen(channels, lambda g, last=last: (1.0 if is_last(g) == last else 9.0) if g.nodes else 0.8)
+        got = graphs.by_groups(channels.graph, groups, inputs)
+        for name in graph.outputs:
+            np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
+        permutations = [g for g in groups if g.workload and g.name.startswith("permute")]
+        views = [g.output for g in groups if g.family == "view" and g.nodes]
+        if last and turned:
+            assert len(permutations) == 1  # of the output that has channels first
+            assert views == [graph.outputs[1]]
+
+
+def test_a_permutation_of_a_permuted_value_is_no_view() -> None:
+    m = graphs.Maker()
+    x = m.add("conv2d", m.b.input("x", (1, 3, 3, 3), "float32"), m.weight(3, 3, 1, 1))
+    y = m.add("permute", m.add("neg", m.add("permute", x, dims=(0, 2, 3, 1))), dims=(0, 2, 3, 1))
+    graph = m.b.build([m.add("relu", y), m.add("max_pool2d", x, kernel_size=(2, 2))])
+    channels = channels_last(graph, grouped(graph, in_place(graph)), turned=True)
+    inputs = graphs.random_inputs(graph)
+    groups = chosen(channels, lambda g: (1.0 if is_last(g) else 9.0) if g.nodes else 0.8)
+    got, wanted = graphs.by_groups(channels.graph, groups, inputs), graphs.by_nodes(graph, inputs)
+    for name in graph.outputs:
+        np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
+
+
 def test_convolutions_of_a_block_can_be_computed_by_tiles() -> None:
     """With what follows them: a bias and ReLU, and with the sum of the block's input between."""
     graph = fold_batch_norms(graphs.residual_block(16))

@@ -78,19 +78,22 @@ def original(value: str, rank: int) -> tuple[str, tuple[int, ...]]:
     return value, tuple(range(rank))
 
 
-def channels_last(graph: Graph, groups: Sequence[Group]) -> Channels:
-    """The groups; those of convolutions and windows, and of what else has channels beside them, in both ways."""
+def channels_last(graph: Graph, groups: Sequence[Group], turned: bool = False) -> Channels:
+    """The groups; those of convolutions and windows, and of what else has channels beside them, in both ways.
+
+    ``turned``: whether a permutation between the two orders of axes may be a view of a value with channels last.
+    """
     nodes = {n.name: n for n in graph.nodes}
     found: dict[str, tuple[Graph, Group]] = {}
     joined: dict[str, tuple[str, ...]] = {}
     for g in _over_space(graph, [g for g in groups if g.workload is not None], nodes):
         own = [nodes[n] for n in g.nodes]
         inside = _joined(graph, groups, g)
-        variant = _variant(graph, g, [nodes[n] for n in inside] + own) if inside else None
+        variant = _variant(graph, g, [nodes[n] for n in inside] + own, turned) if inside else None
         if variant is not None:
             joined[g.output] = tuple(nodes[n].output for n in inside)
         else:
-            variant = _variant(graph, g, own)
+            variant = _variant(graph, g, own, turned)
         if variant is not None:
             found[g.output] = variant
     alone = {v for values in joined.values() for v in values}
@@ -142,6 +145,11 @@ def _order(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
 
+def _first(rank: int) -> tuple[int, ...]:
+    """The axes of a value that has channels last in the order with channels first."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
 def _kernel_order(rank: int) -> tuple[int, ...]:
     """The axes of a convolution's weight in the order in which they lie where channels are last."""
     return (*range(2, rank), 1, 0)
@@ -155,29 +163,55 @@ def _moved_spec(spec: TensorSpec) -> TensorSpec:
 # --------------------------------------------------------------------------- a group with channels last
 
 
-def _variant(graph: Graph, group: Group, nodes: Sequence[Node]) -> tuple[Graph, Group] | None:
+def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) -> tuple[Graph, Group] | None:
     """The group with channels last, and the graph that it alone makes; ``None`` where it has no such form."""
     rank = _rank(graph, nodes)
     if rank is None:
         return None
     builder = GraphBuilder()
     names: dict[str, str] = {}
+    given: set[str] = set()  # values that lie in the graph's own order already
+    computed = False
     try:
         for node in nodes:
-            attributes = _attributes(graph, node, rank)
-            if attributes is None:
+            dims = tuple(node.attributes.get("dims", ())) if turned and rank > 3 and node.operation == "permute" else ()
+            there, back = dims == _order(rank), dims == _first(rank)
+            plain = bool(given.intersection(node.reads)) and not there
+            attributes = dict(node.attributes) if plain or there or back else _attributes(graph, node, rank)
+            if attributes is None or (plain and any(n in names and n not in given for n in node.reads)):
                 return None
             for place, name in enumerate(node.inputs):
                 if name and name not in names:
-                    made = _operand(graph, builder, node, place, rank)
+                    own = plain or back
+                    made = _own(graph, builder, name) if own else _operand(graph, builder, node, place, rank)
                     if made is None:
                         return None
                     names[name] = made
-            spec = graph.values[node.output]
-            names[node.output] = named_last(node.output) if len(spec.shape) == rank else node.output
+                    given.update([name] if own else [])
+            if there or back:
+                if there == (node.inputs[0] in given):
+                    return None
+                names[node.output] = names[node.inputs[0]]
+                given.update([node.output] if there else [])
+                continue
+            if plain:
+                names[node.output] = node.output
+                given.add(node.output)
+            else:
+                spec = graph.values[node.output]
+                names[node.output] = named_last(node.output) if len(spec.shape) == rank else node.output
             inputs = [names[n] if n else n for n in node.inputs]
             builder.add(node.operation, inputs, attributes, output=names[node.output], name=node.name)
-        made_graph = builder.build([names[group.output]])
+            computed = True
+        output = names[group.output]
+        if nodes[-1].operation == "permute" and output != nodes[-1].output:
+            output = group.output if group.output in given else named_last(group.output)
+            if computed:
+                return None
+            source = builder.values[names[group.output]]
+            builder.add("reshape", [source.name], {"shape": source.shape}, output=output)
+            return builder.build([output]), Group("reshape", "view", group.nodes, (source.name,), (output,))
+        made_graph = builder.build([output])
         text, reads = state_nodes(made_graph, made_graph.nodes)
     except UsageError:
         return None
@@ -186,7 +220,6 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node]) -> tuple[Graph, 
         return None
     assert group.workload is not None
     workload = workload_of(f"{group.workload.op.rpartition('_')[0]}_{LAYOUTS[rank - 2][1].lower()}", text)
-    output = names[group.output]
     if group.family == "view":
         (node,) = made_graph.nodes
         offset = contiguous(node, made_graph.values[reads[0]].shape)
@@ -228,6 +261,14 @@ def _attributes(graph: Graph, node: Node, rank: int) -> Attributes | None:
     if OPERATIONS[node.operation].kind == "elementwise":
         return given
     return None
+
+
+def _own(graph: Graph, builder: GraphBuilder, name: str) -> str:
+    """The name of a value as it is, given to the builder."""
+    spec, array = graph.values[name], graph.constants.get(name)
+    if array is None:
+        return builder.input(name, spec.shape, spec.dtype, spec.constant)
+    return builder.constant(name, array)
 
 
 def _operand(graph: Graph, builder: GraphBuilder, node: Node, place: int, rank: int) -> str | None:

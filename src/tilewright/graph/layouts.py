@@ -52,15 +52,15 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
 
     graph, followed = channels.graph, {*channels.to_last, *channels.joined}
 
-    def reads(group: Group) -> list[str]:
-        """The values by their own names that a group reads in a layout, of those that have two."""
-        own = (v.removesuffix(CHANNELS_LAST) for v in group.inputs)
-        return [v for v in dict.fromkeys(own) if v in followed]
+    def reads(group: Group) -> list[tuple[str, bool]]:
+        """The values by their own names that a group reads, of those that have two layouts, and whether as the last."""
+        own = ((v.removesuffix(CHANNELS_LAST), v.endswith(CHANNELS_LAST)) for v in group.inputs)
+        return [v for v in dict.fromkeys(own) if v[0] in followed]
 
     choices = {g.output: [(g, False)] for g in channels.groups}
     for output, group in channels.last.items():
         choices[output].append((group, True))
-    until = {v: k for k, g in enumerate(channels.groups) for choice, _ in choices[g.output] for v in reads(choice)}
+    until = {v: k for k, g in enumerate(channels.groups) for choice, _ in choices[g.output] for v, _ in reads(choice)}
     until |= {v: len(channels.groups) for v in channels.to_last if v in graph.outputs}
     start = tuple((s.name, FIRST) for s in graph.inputs if s.name in until)
     states: dict[tuple[tuple[str, int], ...], _Path] = {start: _Path(0.0)}
@@ -69,13 +69,13 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
         for state, path in states.items():
             lies = dict(state)
             made: list[tuple[dict[str, int], _Path]] = []
-            for choice, wants_last in choices[group.output]:
-                cost = _cost(channels, group, wants_last, measured)
+            for choice, other in choices[group.output]:
+                cost = _cost(channels, group, other, measured)
                 if cost == math.inf:
                     continue
-                after, so_far = _moved(channels, lies, path, reads(choice), wants_last, measured)
+                after, so_far = _moved(channels, lies, path, reads(choice), measured)
                 if so_far is not None:
-                    lie = LAST if wants_last else FIRST
+                    lie = LAST if choice.output.endswith(CHANNELS_LAST) else FIRST
                     after.update((name, lie) for name in group.outputs if name in followed)
                     made.append((after, so_far.then(cost, choice)))
             if group.output in channels.joined:
@@ -86,7 +86,7 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
                     found[kept] = longer
         states = dict(sorted(found.items(), key=lambda item: item[1].seconds)[:MOST_STATES])
     ends = (
-        _moved(channels, dict(s), p, [v for v in graph.outputs if v in channels.to_last], False, measured)[1]
+        _moved(channels, dict(s), p, [(v, False) for v in graph.outputs if v in channels.to_last], measured)[1]
         for s, p in states.items()
     )
     best = min((e for e in ends if e is not None), key=lambda p: p.seconds)
@@ -106,11 +106,11 @@ def _cost(channels: Channels, group: Group, last: bool, measured: Seconds) -> fl
 
 
 def _moved(
-    channels: Channels, lies: Mapping[str, int], path: _Path, reads: list[str], last: bool, measured: Seconds
+    channels: Channels, lies: Mapping[str, int], path: _Path, reads: list[tuple[str, bool]], measured: Seconds
 ) -> tuple[dict[str, int], _Path | None]:
-    """The values to read in one layout, moved where they lie in the other; no path where a move has no kernel."""
+    """The values to read, with channels last or not, moved where they lie otherwise; no path where no kernel moves one."""
     after = dict(lies)
-    for name in reads:
+    for name, last in reads:
         at = after.get(name, FIRST)
         if at == NOWHERE:
             return after, None

@@ -41,7 +41,7 @@ def extract(path: str | os.PathLike[str] | Model, sizes: Mapping[str, int] | Non
 def extracted(imported: Imported) -> Extracted:
     """The tasks of a model that was read."""
     graph = imported.graph
-    channels = channels_last(graph, grouped(graph, in_place(graph)))
+    channels = channels_last(graph, grouped(graph, in_place(graph)), turned=True)
     return Extracted(imported, channels, tasks_of(channels))
 
 
