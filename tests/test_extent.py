@@ -4,29 +4,106 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 
 import pytest
 
 from tilewright.core import Extent, TensorSpec
-from tilewright.extent import params_at, read_size, size_in, span_of, spread, write_size
+from tilewright.extent import (
+    ctext,
+    params_at,
+    params_within,
+    read_size,
+    sizes_in,
+    sizes_of,
+    span_of,
+    spread,
+    write_size,
+)
 
 
 def test_it_is_its_greatest_size() -> None:
     m = Extent(300, 17, "m")
-    assert (m, m + 1, f"{m}", m.high, m.low) == (300, 301, "300", 300, 17)
+    assert (int(m), int(m + 1), f"{m}", m.high, m.low) == (300, 301, "300", 300, 17)
+    assert m > 299
     assert repr(m) == "m=17..300"
     assert m.argument == "extent_m"
     assert [m.takes(n) for n in (16, 17, 300, 301)] == [False, True, True, False]
 
 
-def test_a_multiple_is_an_extent_and_all_else_a_number() -> None:
-    m = Extent(300, 17, "m")
-    rows = m * 4
+def test_it_equals_the_same_expression_and_no_number() -> None:
+    m, n = Extent(300, 17, "m"), Extent(300, 17, "n")
+    assert m * 2 + 3 == 3 + m + m
+    assert (m * 2 + 3 - m) // 1 == m + 3
+    for other in (300, n, m + 1, Extent(300, 16, "m")):
+        assert m != other
+
+
+def test_a_multiple_of_a_size_has_a_unit() -> None:
+    rows = Extent(300, 17, "m") * 4
     assert isinstance(rows, Extent)
-    assert (rows, rows.high, rows.unit, rows.text("n")) == (1200, 300, 4, "(n * 4L)")
+    assert (int(rows), rows.high, rows.unit, rows.text("n")) == (1200, 300, 4, "(n * 4L)")
     assert isinstance(5 * rows, Extent)
-    for plain in (m + 1, m // 2, m - 1, -m, m * 0, 7 % m):
-        assert type(plain) is int
+    assert rows // 4 == Extent(300, 17, "m")
+
+
+W, H = Extent(64, 3, "w"), Extent(32, 1, "h")
+EXPRESSIONS: dict[str, tuple[int, Callable[[int, int], int]]] = {
+    "a convolution's output": ((W + 2 * 1 - 3) // 2 + 1, lambda w, h: (w + 2 * 1 - 3) // 2 + 1),
+    "a stride over two axes": (W * 8 * H, lambda w, h: w * 8 * h),
+    "rounded up": (-(-W // 2), lambda w, h: -(-w // 2)),
+    "halved twice": (((W + 1) // 2 + 1) // 2, lambda w, h: ((w + 1) // 2 + 1) // 2),
+    "a number less a size": (100 - W, lambda w, h: 100 - w),
+    "two sizes": (3 * W - H + 5, lambda w, h: 3 * w - h + 5),
+    "a product of quotients": ((W // 2) * (H // 3 + 1), lambda w, h: (w // 2) * (h // 3 + 1)),
+    "a common factor": ((6 * W + 4) // 4, lambda w, h: (6 * w + 4) // 4),
+}
+
+
+@pytest.mark.parametrize("what", EXPRESSIONS)
+def test_an_expression_of_sizes_is_that_number_at_every_size(what: str) -> None:
+    extent, same = EXPRESSIONS[what]
+    assert isinstance(extent, Extent)
+    assert read_size(write_size(extent)) == extent
+    c = ctext(extent).replace("L", "").replace("/", "//").replace("extent_", "")
+    values = []
+    for w in range(3, 65):
+        for h in (1, 2, 7, 31, 32):
+            values.append(same(w, h))
+            assert extent.at({"w": w, "h": h}) == eval(c, {"w": w, "h": h}) == values[-1]
+    assert (extent.least, int(extent)) == (min(values), max(values))
+    fixed = extent.within({"w": (7, 7)})
+    assert (fixed.at({"h": 5}) if isinstance(fixed, Extent) else fixed) == same(7, 5)
+
+
+def test_a_quotient_of_a_quotient_is_one() -> None:
+    assert W // 2 // 2 == W // 4
+    assert (2 * W + 1) // 4 == W // 2
+    assert W - W == 0
+    assert type(W - W) is int
+
+
+def test_a_remainder_is_known_where_it_is_the_same_at_every_size() -> None:
+    assert [(4 * W + 3) % 4, 4 * W % 4, W % 1] == [3, 0, 0]
+    assert (2 * W) % 4 > 0
+
+
+@pytest.mark.parametrize(
+    ("extents", "shape", "sizes"),
+    [
+        ((H, W * 2, 3), (4, 20, 3), {"h": 4, "w": 10}),
+        ((H * W, W), (40, 20), {"h": 2, "w": 20}),
+        ((H + 2, W - 1), (5, 20), {"h": 3, "w": 21}),
+        ((H, W * 2), (4, 21), None),
+        ((H, H, W), (4, 5, 20), None),
+        ((H, W), (4, 65), None),
+        ((H, W // 2), (4, 5), None),
+        ((H, W, 3), (4, 5, 2), None),
+        ((H, W), (4,), None),
+    ],
+)
+def test_shapes_tell_the_sizes(extents: tuple[int, ...], shape: tuple[int, ...], sizes: dict[str, int] | None) -> None:
+    assert sizes_of([(extents, shape)]) == sizes
 
 
 @pytest.mark.parametrize("extent", [Extent(300, 17, "m"), Extent(300, 17, "m", 4)])
@@ -41,7 +118,7 @@ def test_json_of_a_tensor_holds_its_range() -> None:
     data = spec.to_json()
     assert data == ["a", ["m=17..300", 8], "float32"]
     assert repr(TensorSpec.from_json(data).shape) == "(m=17..300, 8)"
-    assert spec.at(20).shape == (20, 8)
+    assert spec.at({"m": 20}).shape == (20, 8)
     with pytest.raises(ValueError, match="no size"):
         TensorSpec.from_json(["a", ["m=seventeen"], "float32"])
 
@@ -56,13 +133,18 @@ def test_texts_that_are_none(text: object) -> None:
     assert span_of(text) is None
 
 
-def test_parameters_for_one_size_and_back() -> None:
-    whole, part = Extent(64, 1, "m"), Extent(64, 1, "shape")
-    assert params_at({"m": "1..64", "n": 3}, whole, 7) == {"m": 7, "n": 3}
-    assert params_at({"shape": "1..64,100"}, part, 7) == {"shape": "7,100"}
-    assert [size_in({"m": "1..64"}, whole, given) for given in (7, "7", 65, "x", None)] == [7, 7, None, None, None]
+def test_parameters_for_sizes_and_back() -> None:
+    assert params_at({"m": "1..64", "n": 3}, {"m": 7}) == {"m": 7, "n": 3}
+    assert params_at({"shape": "1..64,100"}, {"shape": 7}) == {"shape": "7,100"}
+    assert params_at({"shape": "1..64,3,2..9"}, {"shape": 7, "shape_2": 8}) == {"shape": "7,3,8"}
+    found = [sizes_in({"m": "1..64"}, {"m": given}) for given in (7, "7", 65, "x", None)]
+    assert found == [{"m": 7}, {"m": 7}, None, None, None]
     given = ("7,100", "7,101", "65,100", "7", ",100")
-    assert [size_in({"shape": "1..64,100"}, part, g) for g in given] == [7, None, None, None, None]
+    assert [sizes_in({"shape": "1..64,100"}, {"shape": g}) for g in given] == [{"shape": 7}, None, None, None, None]
+    both = {"m": "1..64", "shape": "2,5..6,1..3"}
+    assert sizes_in(both, {"m": 3, "shape": "2,5,3"}) == {"m": 3, "shape_1": 5, "shape_2": 3}
+    assert sizes_in(both, {"m": 3, "shape": "1,5,3"}) is None
+    assert params_within(both, {"m": (2, 9), "shape_1": (5, 5)}) == {"m": "2..9", "shape": "2,5,1..3"}
 
 
 def test_sizes_between_two_are_spread_by_their_logarithm() -> None:

@@ -34,7 +34,7 @@ from tilewright.errors import (
     TilewrightError,
     UsageError,
 )
-from tilewright.extent import Extent, Size
+from tilewright.extent import Extent, Size, Sizes, argument, open_sizes, shape_at
 from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, Walk, evaluate, tensor_map
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
@@ -94,9 +94,9 @@ class TensorSpec(JsonList, sparse=("constant",)):
     dtype: str
     constant: bool = False
 
-    def at(self, size: int) -> TensorSpec:
-        """The tensor for one size of its range."""
-        return replace(self, shape=tuple(size * n.unit if isinstance(n, Extent) else n for n in self.shape))
+    def at(self, sizes: Sizes) -> TensorSpec:
+        """The tensor for sizes of its ranges."""
+        return replace(self, shape=shape_at(self.shape, sizes))
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Workload(Json, sparse=("more",)):
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
     dtypes included) and ``precision`` (``ieee``, ``tf32`` or :data:`EXACT`); never the operator's name,
     so that an edited user file is another workload. ``params`` holds every parameter, defaults filled
-    in; ``defaults`` those that have a default, so that a look-up may leave them out. A size may be a
-    range, ``1..4096``: ``ranges``; ``flops`` then are those of the greatest. ``output`` is the first of the
+    in; ``defaults`` those that have a default, so that a look-up may leave them out. Sizes may be
+    ranges, ``1..4096``: ``ranges``; ``flops`` then are those of the greatest. ``output`` is the first of the
     ``outputs``, ``more`` those after it.
     """
 
@@ -133,7 +133,7 @@ class Workload(Json, sparse=("more",)):
     @cached_property
     def ranges(self) -> Mapping[str, Extent]:
         """Sizes that each call chooses, by name."""
-        return {n.name: n for t in (*self.inputs, *self.outputs) for n in t.shape if isinstance(n, Extent)}
+        return open_sizes(n for t in (*self.inputs, *self.outputs) for n in t.shape)
 
     @property
     def label(self) -> str:
@@ -221,11 +221,10 @@ class Schedule(Json):
         """Every decision by name, both halves."""
         return dict(self.structure + self.launch)
 
-    def at(self, extent: Extent, size: int) -> Schedule:
-        """The schedule as its kernel is called for one size of a range. A stored one names where it was found."""
-        return replace(
-            self, launch=(*((k, v) for k, v in self.launch if k != extent.argument), (extent.argument, size))
-        )
+    def at(self, sizes: Sizes) -> Schedule:
+        """The schedule as its kernel is called for sizes of ranges. A stored one names where it was found."""
+        told = {argument(n): size for n, size in sorted(sizes.items())}
+        return replace(self, launch=(*((k, v) for k, v in self.launch if k not in told), *told.items()))
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,77 @@
-"""Sizes that differ from call to call: a parameter is given as ``m=1..4096``, and kernels are told it at each call."""
+"""Sizes that differ from call to call: a parameter is given as ``m=1..4096``, and kernels are told it at each call.
+
+What is computed from such a size (a convolution's output, the stride of an axis outside of it) is an expression of it:
+a polynomial of sizes and of quotients by numbers, in a normal form, so that equal expressions are equal.
+"""
 
 from __future__ import annotations
 
+import ast
+import itertools
+import math
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Union
 
 _TEXT = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
-_NAMED = re.compile(r"(\w+)=(\d+)\.\.(\d+)(?:\*(\d+))?")
+_SPANS = r"\w+=\d+\.\.\d+(?:,\w+=\d+\.\.\d+)*"
+_NAMED = re.compile(rf"({_SPANS})(?:\*(\d+)|:(.+))?")
+
+Form = tuple[tuple[tuple["Factor", ...], int], ...]
+"""A polynomial: products of factors, each with its coefficient, sorted; the product of none is the constant term."""
+
+Factor = Union[str, tuple[Form, int]]
+"""A size by name, or the quotient, rounded down, of a polynomial without negative coefficients by a number."""
+
+Sizes = Mapping[str, int]
+"""The sizes of one call, by name."""
 
 
 class Extent(int):
     """The extent of an axis that each call chooses: ``unit`` times a size ``name`` from ``low`` to ``high``, inclusive.
 
-    As a number it is the greatest. Multiplied by a number it is an extent again; whatever else is computed from one is
-    a plain number, and means the greatest.
+    Sums, products and quotients by whole numbers are extents again, of one size or of several: ``spans`` has the least
+    and the greatest of each by name. As a number an extent is the greatest; whatever else is computed from one is a
+    plain number, and means the greatest. It equals an extent of the same expression, and no number.
     """
 
-    low: int
-    name: str
-    unit: int
+    spans: Mapping[str, tuple[int, int]]
+    form: Form
 
     def __new__(cls, high: int, low: int, name: str, unit: int = 1) -> Extent:
-        made = super().__new__(cls, high * unit)
-        made.low, made.name, made.unit = low, name, unit
-        return made
+        return _extent((((name,), unit),), {name: (low, high)})
 
-    def __getnewargs__(self) -> tuple[int, int, str, int]:  # type: ignore[override]
-        return self.high, self.low, self.name, self.unit
+    def __reduce__(self) -> tuple[Callable[..., Extent], tuple[Form, dict[str, tuple[int, int]]]]:
+        return _extent, (self.form, dict(self.spans))
+
+    # -- one size and its multiples
+    @property
+    def simple(self) -> bool:
+        """Whether it is a whole multiple of one size: what the following properties are of."""
+        return len(self.form) == 1 and len(self.form[0][0]) == 1 and isinstance(self.form[0][0][0], str)
+
+    @property
+    def name(self) -> str:
+        (name,) = self.spans
+        return name
+
+    @property
+    def low(self) -> int:
+        return self.spans[self.name][0]
 
     @property
     def high(self) -> int:
-        return int(self) // self.unit
+        return self.spans[self.name][1]
+
+    @property
+    def unit(self) -> int:
+        assert self.simple
+        return self.form[0][1]
 
     @property
     def argument(self) -> str:
         """What kernels call the size among their launch arguments."""
-        return f"extent_{self.name}"
+        return argument(self.name)
 
     def text(self, size: str) -> str:
         """C text of the extent, given that of the size."""
@@ -46,17 +81,221 @@ class Extent(int):
         """Whether a call may choose it."""
         return self.low <= size <= self.high
 
-    def __mul__(self, other: int) -> int:
-        product = int(self) * other
-        whole = type(other) is int and other > 0
-        return Extent(self.high, self.low, self.name, self.unit * other) if whole else product
+    # -- any expression
+    @property
+    def sizes(self) -> tuple[Extent, ...]:
+        """The sizes that it is computed from, each by itself."""
+        return tuple(Extent(high, low, name) for name, (low, high) in self.spans.items())
 
+    @property
+    def least(self) -> int:
+        """The least that it may be."""
+        return min(_corners(self.form, self.spans))
+
+    def at(self, sizes: Sizes) -> int:
+        """What it is for these sizes."""
+        return _value(self.form, sizes)
+
+    def within(self, spans: Mapping[str, tuple[int, int]]) -> int:
+        """The same expression of other sizes: of one that is fixed the least and the greatest are the same number."""
+        fixed = {n: low for n, (low, high) in spans.items() if low == high}
+        return made(_replaced(self.form, fixed), {**self.spans, **spans})
+
+    # -- arithmetic
+    def __add__(self, other: int) -> int:
+        return self._joined(other, _sum)
+
+    def __sub__(self, other: int) -> int:
+        return self._joined(other, lambda a, b: _sum(a, b, -1))
+
+    def __rsub__(self, other: int) -> int:
+        return self._joined(other, lambda a, b: _sum(b, a, -1))
+
+    def __mul__(self, other: int) -> int:
+        return self._joined(other, _product)
+
+    def __neg__(self) -> int:
+        return self * -1
+
+    def __floordiv__(self, other: int) -> int:
+        if type(other) is not int or other < 1:
+            return int(self) // other
+        return made(_quotient(self.form, other), self.spans)
+
+    def __mod__(self, other: int) -> int:
+        """The remainder where it is the same for every size; else some number above 0."""
+        if type(other) is not int or other < 1:
+            return int(self) % other
+        terms = dict(self.form)
+        constant = terms.pop((), 0)
+        if any(c % other for c in terms.values()):
+            return int(self) % other or other - 1
+        return constant % other
+
+    __radd__ = __add__
     __rmul__ = __mul__
 
+    def _joined(self, other: int, join: Callable[[Form, Form], Form]) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
+        theirs = other.spans if isinstance(other, Extent) else {}
+        return made(join(self.form, form_of(other)), {**self.spans, **theirs})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Extent) and self.form == other.form and self.spans == other.spans
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
     def __repr__(self) -> str:
-        return f"{self.name}={self.low}..{self.high}" + (f"*{self.unit}" if self.unit > 1 else "")
+        spans = ",".join(f"{n}={low}..{high}" for n, (low, high) in self.spans.items())
+        if self.simple:
+            return spans + (f"*{self.unit}" if self.unit > 1 else "")
+        return f"{spans}:{_text(self.form, str, '', '//')}"
 
     __str__ = int.__repr__
+
+
+def ctext(number: int) -> str:
+    """C text of a ``long``; the sizes of an extent are locals by the names of the launch arguments."""
+    return _text(number.form, argument, "L", "/") if isinstance(number, Extent) else f"{number}L"
+
+
+def argument(name: str) -> str:
+    """What kernels call a size among their launch arguments."""
+    return f"extent_{name}"
+
+
+def form_of(number: int) -> Form:
+    """A number or an extent as a polynomial."""
+    if isinstance(number, Extent):
+        return number.form
+    return (((), int(number)),) if number else ()
+
+
+def made(form: Form, spans: Mapping[str, tuple[int, int]]) -> int:
+    """The extent of a polynomial; of a constant the plain number."""
+    if not form or (form[0][0] == () and len(form) == 1):
+        return form[0][1] if form else 0
+    return _extent(form, spans)
+
+
+def _extent(form: Form, spans: Mapping[str, tuple[int, int]]) -> Extent:
+    used = {n: spans[n] for n in sorted(_names(form))}
+    extent = int.__new__(Extent, max(_corners(form, used)))
+    extent.form, extent.spans = form, used
+    return extent
+
+
+def _names(form: Form) -> set[str]:
+    found: set[str] = set()
+    for factors, _ in form:
+        for f in factors:
+            found |= {f} if isinstance(f, str) else _names(f[0])
+    return found
+
+
+def _corners(form: Form, spans: Mapping[str, tuple[int, int]]) -> Iterable[int]:
+    """Its values where every size is the least or the greatest."""
+    names = sorted(_names(form))
+    return [_value(form, dict(zip(names, c, strict=True))) for c in itertools.product(*(spans[n] for n in names))]
+
+
+def _value(form: Form, sizes: Sizes) -> int:
+    return sum(c * math.prod(_factor(f, sizes) for f in factors) for factors, c in form)
+
+
+def _factor(f: Factor, sizes: Sizes) -> int:
+    return sizes[f] if isinstance(f, str) else _value(f[0], sizes) // f[1]
+
+
+def _normal(terms: Mapping[tuple[Factor, ...], int]) -> Form:
+    return tuple(sorted(((k, c) for k, c in terms.items() if c), key=repr))
+
+
+def _sum(a: Form, b: Form, times: int = 1) -> Form:
+    terms = dict(a)
+    for factors, c in b:
+        terms[factors] = terms.get(factors, 0) + times * c
+    return _normal(terms)
+
+
+def _product(a: Form, b: Form) -> Form:
+    terms: dict[tuple[Factor, ...], int] = {}
+    for (x, c), (y, d) in itertools.product(a, b):
+        key = tuple(sorted((*x, *y), key=repr))
+        terms[key] = terms.get(key, 0) + c * d
+    return _normal(terms)
+
+
+def _quotient(form: Form, by: int) -> Form:
+    """``form // by``: what ``by`` divides, and a quotient of the rest, of coefficients from 0 to ``by - 1``."""
+    whole = _normal({k: c // by for k, c in form})
+    rest = {k: c % by for k, c in form if c % by}
+    constant = rest.pop((), 0)
+    if not rest:
+        return whole
+    common = math.gcd(by, *rest.values())
+    by, constant = by // common, constant // common
+    if by == 1:
+        return _sum(whole, _normal({**{k: c // common for k, c in rest.items()}, (): constant}))
+    inside: Form = _normal({**{k: c // common for k, c in rest.items()}, (): constant})
+    ((first, c), *others) = rest.items()
+    if not others and c == common and len(first) == 1 and not isinstance(first[0], str):
+        # A quotient of a quotient is one.
+        deeper, divisor = first[0]
+        inside, by = _sum(deeper, (((), divisor * constant),) if constant else ()), by * divisor
+    return _sum(whole, ((((inside, by),), 1),))
+
+
+def _replaced(form: Form, fixed: Sizes) -> Form:
+    """The polynomial with numbers in the place of some sizes."""
+    total: Form = ()
+    for factors, c in form:
+        product: Form = (((), c),)
+        for f in factors:
+            if isinstance(f, str):
+                by: Form = form_of(fixed[f]) if f in fixed else (((f,), 1),)
+            else:
+                by = _quotient(_replaced(f[0], fixed), f[1])
+            product = _product(product, by)
+        total = _sum(total, product)
+    return total
+
+
+def _text(form: Form, name: Callable[[str], str], suffix: str, over: str) -> str:
+    """The polynomial in a language whose whole division is ``over``; of C, numbers end in ``suffix``."""
+
+    def factor(f: Factor) -> str:
+        return name(f) if isinstance(f, str) else f"({_text(f[0], name, suffix, over)} {over} {f[1]}{suffix})"
+
+    out, several = "", len(form) > 1
+    for factors, c in sorted(form, key=lambda t: (t[1] < 0, t[0] == ())):
+        parts = [factor(f) for f in factors]
+        if abs(c) != 1 or not parts:
+            parts.append(f"{abs(c)}{suffix}")
+        sign = ("-" if c < 0 else "") if not out else (" - " if c < 0 else " + ")
+        out += sign + " * ".join(parts)
+        several = several or len(parts) > 1
+    return f"({out})" if several else out
+
+
+def open_sizes(numbers: Iterable[int]) -> dict[str, Extent]:
+    """The sizes that calls choose among what some extents are computed from, by name."""
+    found = {s.name: s for n in numbers if isinstance(n, Extent) for s in n.sizes}
+    return dict(sorted(found.items()))
+
+
+def shape_at(shape: Iterable[int], sizes: Sizes) -> tuple[int, ...]:
+    """A shape for these sizes."""
+    return tuple(n.at(sizes) if isinstance(n, Extent) else n for n in shape)
+
+
+def greatest(extents: Mapping[str, Extent]) -> dict[str, int]:
+    """Of each size the greatest."""
+    return {n: e.high for n, e in extents.items()}
 
 
 Size = Annotated[int, "size"]
@@ -80,7 +319,33 @@ def read_size(stored: int | str) -> int:
     found = _NAMED.fullmatch(stored)
     if found is None:
         raise ValueError(f"{stored!r} is no size")
-    return Extent(int(found[3]), int(found[2]), found[1], int(found[4] or 1))
+    sizes = {}
+    for text in found[1].split(","):
+        name, _, span = text.partition("=")
+        low, _, high = span.partition("..")
+        sizes[name] = Extent(int(high), int(low), name)
+    if found[3] is not None:
+        return _read(ast.parse(found[3], mode="eval").body, sizes)
+    (one,) = sizes.values()
+    return one * int(found[2] or 1)
+
+
+_READ: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+}  # fmt: skip
+
+
+def _read(node: ast.expr, sizes: Mapping[str, Extent]) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name) and node.id in sizes:
+        return sizes[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_read(node.operand, sizes)
+    if isinstance(node, ast.BinOp) and type(node.op) in _READ:
+        return _READ[type(node.op)](_read(node.left, sizes), _read(node.right, sizes))
+    raise ValueError(f"{ast.unparse(node)!r} is no size")
 
 
 def spread(low: int, high: int, count: int) -> list[int]:
@@ -89,29 +354,94 @@ def spread(low: int, high: int, count: int) -> list[int]:
     return sorted({round(low * (high / low) ** (k / steps)) for k in range(steps + 1)})
 
 
-def params_at(params: Mapping[str, Any], extent: Extent, size: int) -> dict[str, Any]:
-    """Parameters with a size in place of their range. A shape of one axis is ``1..4096,``, a size ``1..4096``."""
-    plain = str(params[extent.name]).replace(f"{extent.low}..{extent.high}", str(size))
-    return {**params, extent.name: int(plain) if plain.isdigit() else plain.removesuffix(",")}
+# --------------------------------------------------------------------------- sizes as parameters
 
 
-def size_in(params: Mapping[str, Any], extent: Extent, given: object) -> int | None:
-    """The size for which :func:`params_at` gives the parameter this value; ``None`` where none of the range does."""
-    before, _, after = str(params[extent.name]).removesuffix(",").partition(f"{extent.low}..{extent.high}")
-    text = str(given)
-    middle = text[len(before) : len(text) - len(after)]
-    if text != before + middle + after or not middle.isdigit() or not extent.takes(int(middle)):
+def extents_in(name: str, text: str) -> tuple[int, ...]:
+    """The numbers and ranges of a parameter's text, ``1..4096,64``.
+
+    A range has the parameter's name; one behind the first of a shape has the number of its axis behind that.
+    """
+    return tuple(
+        int(t) if (s := span_of(t)) is None else Extent(s[1], s[0], f"{name}_{d}" if d else name)
+        for d, t in enumerate(text.removesuffix(",").split(","))
+    )
+
+
+def ranges_in(params: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Those parameters that have a range, with their numbers and ranges."""
+    return {k: extents_in(k, v) for k, v in params.items() if isinstance(v, str) and ".." in v}
+
+
+def params_at(params: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:
+    """Parameters with sizes in place of their ranges. A shape of one axis is ``1..4096,``, a size ``1..4096``."""
+    return params_within(params, {n: (size, size) for n, size in sizes.items()})
+
+
+def params_within(params: Mapping[str, Any], spans: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    """Parameters with other ranges in place of their own; a number where both ends are it."""
+    out = dict(params)
+    for name, extents in ranges_in(params).items():
+        texts = []
+        for n in extents:
+            low, high = spans.get(n.name, (n.low, n.high)) if isinstance(n, Extent) else (n, n)
+            texts.append(f"{low}..{high}" if low < high else str(low))
+        several = len(texts) > 1 or str(params[name]).endswith(",")
+        open_still = any(".." in t for t in texts)
+        text = ",".join(texts) + ("," if open_still and len(texts) == 1 and several else "")
+        out[name] = text if several or open_still else int(text)
+    return out
+
+
+def sizes_in(params: Mapping[str, Any], given: Mapping[str, object]) -> dict[str, int] | None:
+    """The sizes for which :func:`params_at` gives every parameter with a range its ``given`` value, if there are."""
+    found: dict[str, int] = {}
+    for name, extents in ranges_in(params).items():
+        texts = str(given.get(name)).removesuffix(",").split(",")
+        if len(texts) != len(extents) or not all(t.isdigit() for t in texts):
+            return None
+        for n, size in zip(extents, map(int, texts), strict=True):
+            if isinstance(n, Extent) and n.takes(size):
+                found[n.name] = size
+            elif n != size:
+                return None
+    return found
+
+
+def sizes_of(shapes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]]) -> dict[str, int] | None:
+    """The sizes for which shapes are others, from pairs of both; ``None`` where there are none within their ranges.
+
+    An extent tells a size that it has a multiple of, apart from sizes that others tell and a constant.
+    """
+    pairs = []
+    for extents, shape in shapes:
+        if len(extents) != len(shape):
+            return None
+        pairs += [(n, size) for n, size in zip(extents, shape, strict=True)]
+    found: dict[str, int] = {}
+    open_sizes = {s.name: s for n, _ in pairs if isinstance(n, Extent) for s in n.sizes}
+    told = True
+    while told:
+        told = False
+        for n, size in pairs:
+            missing = [s for s in n.spans if s not in found] if isinstance(n, Extent) else []
+            if len(missing) == 1:
+                (name,) = missing
+                answer = _solved(n, size, name, found)
+                told = told or answer is not None
+                if answer is not None:
+                    found[name] = answer
+    if found.keys() != open_sizes.keys() or not all(open_sizes[n].takes(size) for n, size in found.items()):
         return None
-    return int(middle)
+    return found if all((n.at(found) if isinstance(n, Extent) else n) == size for n, size in pairs) else None
 
 
-def settle(value: object, size: int) -> object:
-    """A JSON value with what it is for one size, or for another extent, in place of an extent."""
-    if isinstance(value, str):
-        found = _NAMED.fullmatch(value)
-        return write_size(size * int(found[4] or 1)) if found else value
-    if isinstance(value, list):
-        return [settle(v, size) for v in value]
-    if isinstance(value, dict):
-        return {k: settle(v, size) for k, v in value.items()}
-    return value
+def _solved(extent: int, value: int, name: str, known: Sizes) -> int | None:
+    """The size by this name for which an extent, all else in it known, is ``value``; ``None`` where it has no such."""
+    form = _replaced(form_of(extent), known)
+    terms = dict(form)
+    unit = terms.pop(((name),), None) if len(form) <= 2 else None
+    if unit is None or unit < 1 or set(terms) - {()}:
+        return None
+    size, left = divmod(value - terms.get((), 0), unit)
+    return size if not left else None

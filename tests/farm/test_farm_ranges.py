@@ -19,7 +19,6 @@ from tilewright.database import Database
 from tilewright.farm.link import Endpoint
 from tilewright.farm.workers.builder import Builder
 from tilewright.farm.workers.runner import Runner, local_bench
-from tilewright.kernels.ranges import varying
 from tilewright.measure.devices import describe_place
 from tilewright.measure.places import find_place
 from tilewright.tuner import RangeResult, TunedTask, TuneTask, tune_tasks
@@ -54,7 +53,7 @@ def test_a_farm_builds_checks_and_times_at_many_sizes(
     assert [(k["low"], k["high"]) for k in data["kernels"]] == [(1, 4)]
     assert data["sizes"] == [1, 3, 4]
     with Database.open(db) as database:
-        (kernel,) = (k for k in database.kernels("matmul") if varying(k.task.workload))
+        (kernel,) = (k for k in database.kernels("matmul") if k.task.workload.ranges)
         code = database.artifact(kernel.artifact_sha256)
     assert kernel.task.workload.label == "matmul m=1..4 n=40 k=24"
     assert code is not None

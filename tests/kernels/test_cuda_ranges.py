@@ -17,12 +17,13 @@ from tilewright.backends.cuda.ptxas import parse_log
 from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.cli.app import run as cli
 from tilewright.core import Candidate, Extent, IllegalSchedule, Schedule, Task, UsageError, Value, evaluate
+from tilewright.extent import greatest
 from tilewright.kernels import templates
 from tilewright.kernels.codegen.integers import text
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.ranges import at, varying
+from tilewright.kernels.ranges import at
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.sizes import divisor, expression, pieces, roundup, times, total
@@ -72,19 +73,18 @@ class Ranged:
     def __init__(self, case: str, sanitize: tuple[str, ...] = ()) -> None:
         template_name, name, params = CASES[case]
         self.workload = get_operator(name).workload(**params)
-        extent = varying(self.workload)
-        assert extent is not None
-        self.extent: Extent = extent
+        (self.extent,) = self.workload.ranges.values()
+        extent, name, self.high = self.extent, self.extent.name, greatest(self.workload.ranges)
         target = cuda_target(ARCH)
         self.task = Task(self.workload, target)
         template = templates.get_template(template_name)
         assert template.matches(self.task)
         rng, found = random.Random(case), dict[Schedule, None]()
         for size in (extent.low, (extent.low + extent.high) // 2, extent.high):
-            one = Task(at(self.workload, size), target)
+            one = Task(at(self.workload, {name: size}), target)
             space = template.space(one)
             drawn = [space.sample(rng)] if size > extent.low and not sanitize else []
-            found |= dict.fromkeys(s.at(extent, size) for s in [template.default(one), *drawn])
+            found |= dict.fromkeys(s.at({name: size}) for s in [template.default(one), *drawn])
         if case in ("split", "rows in pieces"):
             found |= dict.fromkeys(self.cut(template, rng))
         by_binary = {Candidate(self.task, s).binary_key: s for s in found}
@@ -97,11 +97,11 @@ class Ranged:
 
     def cut(self, template: templates.Template, rng: random.Random) -> list[Schedule]:
         """Schedules in which several blocks share an output."""
-        one = Task(at(self.workload, self.extent.high), self.task.target)
+        one = Task(at(self.workload, self.high), self.task.target)
         space = template.space(one)
         drawn = (space.sample(rng) for _ in range(4000))
         shared = (s for s in drawn if int(s.values.get("SPLIT", s.values.get("pieces", 1))) > 1)
-        return [s.at(self.extent, self.extent.high) for s, _ in zip(shared, range(2), strict=False)]
+        return [s.at(self.high) for s, _ in zip(shared, range(2), strict=False)]
 
     @cached_property
     def built(self) -> EmulatedKernel:
@@ -110,11 +110,11 @@ class Ranged:
         return together(list(CASES).index(self.case) // TOGETHER)
 
     def check(self, size: int, order: str = "fifo", copies: str = "lazy") -> None:
-        program = Program.loads(at(self.workload, size).program)
+        program = Program.loads(at(self.workload, {self.extent.name: size}).program)
         inputs = random_arrays(program, size)
         expected = reference(program, inputs)
         for schedule, kernel in self.kernels.items():
-            values = {k: int(v) for k, v in schedule.at(self.extent, size).launch}
+            values = {k: int(v) for k, v in schedule.at({self.extent.name: size}).launch}
             got = empty_output(program.output.shape, program.output.dtype)
             report = run(self.built, kernel.program, values, inputs, got, order=order, copies=copies)
             if report.unchecked:
@@ -160,10 +160,10 @@ def test_a_kernel_that_was_told_a_size_too_many_is_seen(case: str) -> None:
     """That nothing is touched outside is found out by tests that can tell."""
     ranged = unchecked(case)
     size = ranged.extent.high - 1
-    program = Program.loads(at(ranged.workload, size).program)
+    program = Program.loads(at(ranged.workload, {ranged.extent.name: size}).program)
     inputs = random_arrays(program, 1)
     for schedule, kernel in ranged.kernels.items():
-        values = {k: int(v) for k, v in schedule.at(ranged.extent, ranged.extent.high).launch}
+        values = {k: int(v) for k, v in schedule.at(ranged.high).launch}
         got = empty_output(program.output.shape, program.output.dtype)
         report = run(ranged.built, kernel.program, values, inputs, got)
         assert any("out_of_bounds" in bug.kind for bug in report.bugs), dict(schedule.values)
@@ -181,12 +181,11 @@ def test_they_compile_as_those_of_one_size(variant: str) -> None:
     fixed: dict[str, Candidate] = {}
     for case, (template_name, name, params) in CASES.items():
         workload = get_operator(name).workload(**params)
-        extent, template = varying(workload), templates.get_template(template_name)
-        assert extent is not None
-        task = Task(at(workload, extent.high), target)
+        high, template = greatest(workload.ranges), templates.get_template(template_name)
+        task = Task(at(workload, high), target)
         schedule = template.default(task)
         fixed[case] = Candidate(task, schedule)
-        ranged[case] = Candidate(Task(workload, target), schedule.at(extent, extent.high))
+        ranged[case] = Candidate(Task(workload, target), schedule.at(high))
 
     def spilled(candidates: Iterable[Candidate]) -> Counter[str]:
         """Bytes by candidate."""
@@ -206,7 +205,7 @@ def test_they_compile_as_those_of_one_size(variant: str) -> None:
 def test_the_grid_follows_from_the_size() -> None:
     task = Task(get_operator("matmul").workload(m="1..1000", n=64, k=64), cuda_target(ARCH))
     template = templates.get_template("cuda_simt")
-    schedule = template.default(task).at(task.workload.ranges["m"], 1000)
+    schedule = template.default(task).at({"m": 1000})
     (launch,) = template.lower(Candidate(task, schedule)).program.launches
     assert launch.arguments[-1] == "extent_m"
     tile = int(schedule.values["BM"])
@@ -246,13 +245,12 @@ def test_templates_that_cannot_take_a_range_say_so(name: str, params: dict[str, 
 def test_vectors_that_not_all_sizes_allow_are_refused() -> None:
     """One row of 19 is walked in vectors; several are not."""
     workload = get_operator("embedding").workload(shape="1..30", num_embeddings=20, embedding_dim=19)
-    extent = workload.ranges["shape"]
     template, target = templates.get_template("cuda_map"), cuda_target(ARCH)
-    alone = Task(at(workload, 1), target)
+    alone = Task(at(workload, {"shape": 1}), target)
     schedule = next(s for s in template.space(alone) if s.values["vector"] == 4)
     template.lower(Candidate(alone, schedule))
     with pytest.raises(IllegalSchedule, match="vector is 4, and sizes that calls choose allow 1"):
-        template.lower(Candidate(Task(workload, target), schedule.at(extent, 1)))
+        template.lower(Candidate(Task(workload, target), schedule.at({"shape": 1})))
 
 
 def test_a_check_is_of_one_size(capsys: pytest.CaptureFixture[str]) -> None:

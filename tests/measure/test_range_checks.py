@@ -8,7 +8,7 @@ from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, FailureKind, Launch, LaunchProgram, Schedule, Target, Task
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.ranges import at, varying
+from tilewright.kernels.ranges import at
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.measure.measuring import LARGEST_BLOCK, blocks_of, checked_sizes
@@ -40,11 +40,10 @@ def test_blocks_are_those_of_the_loops_over_what_calls_choose(target: Target) ->
         ("softmax", {"shape": "1..400,31"}, "rows"),
     ):
         task = Task(get_operator(op).workload(**params), target)
-        extent = varying(task.workload)
-        assert extent is not None
+        ((name, extent),) = task.workload.ranges.items()
         (template,) = templates_for(task)
-        schedule = template.default(Task(at(task.workload, extent.high), target)).at(extent, extent.high)
-        blocks = blocks_of(Candidate(task, schedule))
+        schedule = template.default(Task(at(task.workload, {name: extent.high}), target)).at({name: extent.high})
+        blocks = blocks_of(Candidate(task, schedule))[name]
         assert schedule.values[knob] in blocks
 
 
@@ -52,8 +51,7 @@ def _lowered(candidate: Candidate) -> LoweredKernel:
     """A sum of two arrays of a length that calls choose, in blocks of ``block``: one remainder loses its last element,
     where there are many blocks."""
     values, symbol = candidate.schedule.values, candidate.symbol
-    extent = varying(candidate.task.workload)
-    assert extent is not None
+    (extent,) = candidate.task.workload.ranges.values()
     source = f"""
 TW_ENTRY({symbol}) {{
     const float *a = (const float *)tensors[0], *b = (const float *)tensors[1];
@@ -72,11 +70,10 @@ def test_a_range_kernel_wrong_for_one_remainder_is_found(
     fault: int, device: Device, target: Target, cache: ArtifactCache
 ) -> None:
     task = Task(get_operator("add").workload(shape="1..90,"), target)
-    extent = varying(task.workload)
-    assert extent is not None
-    schedule = Schedule("handmade", 1, (("block", 6), ("fault", fault))).at(extent, 90)
+    (extent,) = task.workload.ranges.values()
+    schedule = Schedule("handmade", 1, (("block", 6), ("fault", fault))).at({extent.name: 90})
     candidate = Candidate(task, schedule)
-    assert blocks_of(candidate) >= {6}
+    assert blocks_of(candidate)[extent.name] >= {6}
     with Builder(target, cache=cache, lower=_lowered) as builder:
         (artifact,) = builder.build([candidate])
     assert isinstance(artifact, Artifact)

@@ -13,7 +13,6 @@ import tilewright
 from tilewright.backends.emulator.driver import EmulatorDriver
 from tilewright.cli.app import run
 from tilewright.database import Database
-from tilewright.kernels.ranges import varying
 from tilewright.runtime.gpu import GpuRuntime
 from tilewright.tuner import RangeResult, tune_range
 
@@ -50,7 +49,7 @@ def test_intervals_cover_the_range(tuned: tuple[Path, RangeResult]) -> None:
     db, result = tuned
     assert (result.kernels[0].low, result.kernels[-1].high) == (1, 16)
     with Database.open(db) as database:
-        stored = {k.task.workload.label for k in database.kernels("matmul") if varying(k.task.workload)}
+        stored = {k.task.workload.label for k in database.kernels("matmul") if k.task.workload.ranges}
     assert stored == {f"matmul m={k.low}..{k.high} n=40 k=24" for k in result.kernels if k.low < k.high}
 
 

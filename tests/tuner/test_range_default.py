@@ -10,10 +10,10 @@ import pytest
 
 from tilewright.core import Artifact, LaunchProgram, Target, Task
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.ranges import narrowed, varying
+from tilewright.kernels.ranges import narrowed
 from tilewright.measure.timing import PairedComparison
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.portfolio import Interval
+from tilewright.tuner.portfolio import Interval, Places
 from tilewright.tuner.ranges import Comparing, Found
 
 TARGET = Target("cpu", "portable", "x86_64", (), 16, 16)
@@ -41,19 +41,23 @@ class Device:
 
 def settled(times: list[list[float]], choice: int, serving: int | None = None) -> tuple[Interval, Device]:
     """The only interval of the range; kernel 0 is the default schedule."""
-    extent = varying(TASK.workload)
-    assert extent is not None
     seconds = [dict(zip(SIZES, t, strict=True)) for t in times]
     device = Device(seconds, [])
     every = cast(Any, device)
     comparing = Comparing(
-        TASK, extent, cast(Any, SimpleNamespace(device=SimpleNamespace(model="m"))), every, every, every, Observer()
+        TASK,
+        Places(TASK.workload.ranges),
+        cast(Any, SimpleNamespace(device=SimpleNamespace(model="m"))),
+        every,
+        every,
+        every,
+        Observer(),
     )
     default = comparing._default
     schedules = [replace(default, launch=(*default.launch, ("place", n))) for n in range(len(times))]
     comparing.__dict__["_default"] = schedules[0]
     if serving is not None:
-        stored = Task(narrowed(TASK.workload, 1, 64), TARGET)
+        stored = Task(narrowed(TASK.workload, {"m": (1, 64)}), TARGET)
         device.serving = [SimpleNamespace(device_model="m", task=stored, schedule=schedules[serving])]
     found = [Found(s, "run", BUILT, t) for s, t in zip(schedules, seconds, strict=True)]
     (interval,) = comparing.settled([Interval(1, 64, choice, 0.0, 0.0)], found, None)

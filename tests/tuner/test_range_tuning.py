@@ -14,7 +14,7 @@ import tilewright
 from tilewright.cli.app import run
 from tilewright.core import Failure, FailureKind, Schedule, Task, UsageError
 from tilewright.database import Database
-from tilewright.kernels.ranges import varying
+from tilewright.extent import greatest
 from tilewright.measure.runner import Item, LocalRunner
 from tilewright.tuner import Observer, RangeResult, tune_range
 
@@ -38,7 +38,7 @@ def test_intervals_cover_the_range(tuned: tuple[Path, RangeResult]) -> None:
     assert (result.kernels[0].low, result.kernels[-1].high) == (1, 20)
     assert result.worst == max(k.worst for k in result.kernels)
     with Database.open(db) as database:
-        stored = {k.task.workload.label for k in database.kernels("matmul") if varying(k.task.workload)}
+        stored = {k.task.workload.label for k in database.kernels("matmul") if k.task.workload.ranges}
     assert stored == {f"matmul m={k.low}..{k.high} n=20 k=24" for k in result.kernels if k.low < k.high}
     assert json.loads(json.dumps(result.to_json()))["kernels"][-1]["high"] == 20
 
@@ -140,7 +140,7 @@ def test_tuning_again_replaces_what_served_the_range(tuned: tuple[Path, RangeRes
     )
     assert [(k.low, k.high) for k in again.kernels] == [(1, 20)]
     with Database.open(db) as database:
-        ranged = [k for k in database.kernels("matmul") if varying(k.task.workload)]
+        ranged = [k for k in database.kernels("matmul") if k.task.workload.ranges]
     assert [k.task.workload.label for k in ranged] == ["matmul m=1..20 n=20 k=24"]
     assert again.compared >= len(first.kernels)
     assert any("comparing" in s for s in stages)
@@ -156,10 +156,10 @@ def test_a_kernel_that_a_last_check_finds_wrong_is_left_out_and_nothing_is_lost(
     warnings: list[str] = []
 
     def first_wrong(self: LocalRunner, task: Task, item: Item) -> Failure | None:
-        extent = varying(task.workload)
-        if extent is None or refused:
+        ranges = task.workload.ranges
+        if not ranges or refused:
             return verify(self, task, item)
-        refused.append(item[0].schedule.at(extent, extent.high))
+        refused.append(item[0].schedule.at(greatest(ranges)))
         return Failure(FailureKind.WRONG_RESULT, "m=7: element (6, 0) is nan")
 
     class Watcher(Observer):
@@ -175,7 +175,7 @@ def test_a_kernel_that_a_last_check_finds_wrong_is_left_out_and_nothing_is_lost(
         "The range is shared out among the other kernels"
     ) in warnings
     assert [(k.low, k.high) for k in result.kernels] == [(1, 20)]
-    assert [result.kernels[0].schedule.at(result.extent, result.extent.high)] != refused
+    assert [result.kernels[0].schedule.at(greatest(result.places.extents))] != refused
 
 
 def test_on_the_command_line(

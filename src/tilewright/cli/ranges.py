@@ -45,15 +45,15 @@ def report_range(result: RangeResult) -> None:
     """A table of who serves what."""
     from rich.table import Table
 
-    name = result.extent.name
-    table = Table(name, "template", "schedule", f"at the greatest {name}", "loses on average", "at most")
+    extents = result.places.extents
+    names, told = " ".join(extents), {e.argument for e in extents.values()}
+    table = Table("sizes", "template", "schedule", f"at the greatest {names}", "loses on average", "at most")
     for k in result.kernels:
-        values = " ".join(f"{n}={v}" for n, v in k.schedule.values.items() if n != result.extent.argument)
-        sizes = f"{k.low}..{k.high}" if k.low < k.high else str(k.low)
-        table.add_row(sizes, k.schedule.template, values, seconds(k.seconds), f"{k.mean:.1%}", f"{k.worst:.1%}")
+        values = " ".join(f"{n}={v}" for n, v in k.schedule.values.items() if n not in told)
+        table.add_row(k.sizes, k.schedule.template, values, seconds(k.seconds), f"{k.mean:.1%}", f"{k.worst:.1%}")
     console().print(table)
-    tuned = ", ".join(str(n) for n in result.tuned)
+    tuned = ", ".join(result.tuned)
     say(
         f"{result.compared} kernels compared at {len(result.sizes)} sizes; what one loses is against the fastest "
-        f"there. Tuned by themselves, and served so: {name}={tuned}. Stored in {result.database}"
+        f"there. Tuned by themselves, and served so: {tuned}. Stored in {result.database}"
     )

@@ -35,7 +35,7 @@ from tilewright.core import (
     cached_property,
 )
 from tilewright.errors import nearest
-from tilewright.extent import Extent, params_at
+from tilewright.extent import Extent, open_sizes, params_at, ranges_in
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import DTYPES
 from tilewright.kernels.expression.program import output_specs
@@ -44,6 +44,8 @@ from tilewright.kernels.ranges import at
 
 Define = Callable[..., te.TensorRef | tuple[te.TensorRef, ...]]
 Infer = Callable[..., Mapping[str, Value]]
+SHARES = (0.0, 0.3, 0.7, 1.0)
+"""Places in ranges of sizes at which a program is compared with that of the size."""
 DEFAULT_DTYPES = ("float32", "float64")
 
 
@@ -125,29 +127,33 @@ class Operator:
         """
         params = self.params(**given)
         made = self._workload(params)
-        extents = [extent for p in self.parameters if (extent := p.extent(params[p.name])) is not None]
-        if len(extents) > 1:
-            raise UsageError(
-                f"{self.name}: {' and '.join(e.name for e in extents)} are ranges", "One size may be a range"
-            )
-        for extent in extents:
-            reason = self._varies_otherwise(made, extent, params)
-            if reason:
-                raise UsageError(f"{self.name}: {extent.name} cannot be a range: {reason}", "Tune it for each size")
+        extents = open_sizes(n for numbers in ranges_in(params).values() for n in numbers)
+        reason = self._varies_otherwise(made, extents, params) if extents else ""
+        if reason:
+            names = " and ".join(extents)
+            raise UsageError(f"{self.name}: {names} cannot be a range: {reason}", "Tune it for each size")
         return made
 
-    def _varies_otherwise(self, made: Workload, extent: Extent, params: Mapping[str, Value]) -> str:
-        """What a range decides beside the length of the first axis of tensors; empty where nothing."""
-        for s in (*made.inputs, *made.outputs):
-            if any(isinstance(n, Extent) for n in s.shape[1:]):
-                return f"it is not the first axis of {s.name}"
-            if s.constant and made.ranges and isinstance(s.shape[0], Extent):
+    def _varies_otherwise(self, made: Workload, extents: Mapping[str, Extent], params: Mapping[str, Value]) -> str:
+        """What ranges decide beside lengths of axes and numbers in expressions; empty where nothing."""
+        for s in made.inputs:
+            if s.constant and any(isinstance(n, Extent) for n in s.shape):
                 return f"{s.name}, which has it, is constant"
-        other = "the program depends on it otherwise than by the length of its first axis"
-        if extent.name not in made.ranges:
-            return other
-        for size in (max(extent.low, 2), max(extent.high - 1, 2)):  # where it is 1 it may be broadcast
-            if at(made, size).program != self._workload(params_at(params, extent, size)).program:
+        other = "the program is another one for some of the sizes"
+        if extents.keys() - made.ranges.keys():
+            return "no tensor has an axis of it"
+        least = {n: e.low for n, e in extents.items()}
+        for share in (None, *SHARES):
+            sizes = dict(least)
+            for n, e in extents.items() if share is not None else ():
+                sizes[n] = max(e.low + round(share * (e.high - e.low)), 2)
+            try:
+                one = self._workload(params_at(params, sizes))
+            except UsageError as e:
+                shown = " ".join(f"{n}={size}" for n, size in sizes.items())
+                return f"for {shown}, {e.message.removeprefix(f'{self.name}: ')}"
+            # An axis of one element may be broadcast, which is another program.
+            if 1 not in sizes.values() and at(made, sizes).program != one.program:
                 return other
         return ""
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from tilewright.core import OperatorError, UsageError, Value
 from tilewright.errors import nearest
-from tilewright.extent import Extent, span_of
+from tilewright.extent import extents_in, span_of
 
 
 class Kind(enum.Enum):
@@ -62,7 +62,7 @@ class Parameter:
     choices: tuple[Value, ...] = ()
 
     def coerce(self, op: str, given: object, least: int = 1) -> Value:
-        """The stored value, from a value or a text; of a range its text, ``1..4096``. Raises ``UsageError``.
+        """The stored value, from a value or a text; of ranges their text, ``1..4096``. Raises ``UsageError``.
 
         ``least``: the smallest size; 0 for sizes of arrays without elements, of which there are no kernels.
         """
@@ -83,24 +83,12 @@ class Parameter:
 
     def argument(self, stored: Value) -> Argument:
         """What the operator's function receives for a stored value."""
-        if self._is_size and (extents := self._extents(stored)) is not None:
+        if self._is_size and isinstance(stored, str) and ".." in stored:
+            extents = extents_in(self.name, stored)
             return extents if self.kind is Kind.SHAPE else extents[0]
         if self.kind is Kind.SHAPE or (self.kind is Kind.INTS and isinstance(stored, str)):
             return _stored(stored)
         return stored
-
-    def extent(self, stored: Value) -> Extent | None:
-        """The range that a stored value gives a size, if any."""
-        extents = self._extents(stored) if self._is_size else None
-        return next((n for n in extents or () if isinstance(n, Extent)), None)
-
-    def _extents(self, stored: Value) -> tuple[int, ...] | None:
-        """Sizes of which one is a range; ``None`` where all are fixed."""
-        if not isinstance(stored, str) or ".." not in stored:
-            return None
-        return tuple(
-            Extent(s[1], s[0], self.name) if (s := span_of(x)) else int(x) for x in stored.removesuffix(",").split(",")
-        )
 
     def _range(self, op: str, given: str) -> Value:
         texts = [t.strip() for t in given.strip().strip("()[]").rstrip(",").split(",")]
@@ -110,8 +98,6 @@ class Parameter:
             raise UsageError(
                 f"{op}: {self.name}={given} is no range", "Write the least size first, at least 1: 1..4096"
             )
-        if sum(s is not None and s[0] < s[1] for s in spans) > 1:
-            raise UsageError(f"{op}: {self.name}={given} has two ranges", "One size may be a range")
         shown = [str(s[0]) if s[0] == s[1] else f"{s[0]}..{s[1]}" for s in spans if s is not None]
         if self.kind is Kind.INT:
             return int(shown[0]) if shown[0].isdigit() else shown[0]

@@ -1,64 +1,57 @@
-"""Workloads of which a size is a range: what they are for one size."""
+"""Workloads of which sizes are ranges: what they are for sizes within."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.core import TensorSpec, UsageError, Workload, canonical_json
-from tilewright.extent import Extent, params_at, settle
-from tilewright.kernels.expression.program import Program
+from tilewright.core import UsageError, Workload
+from tilewright.extent import Sizes, greatest, params_at, params_within
+from tilewright.kernels.expression.program import Program, output_specs
 
 
-def varying(workload: Workload) -> Extent | None:
-    """The size that each call chooses; ``None`` where all are fixed."""
-    return next(iter(workload.ranges.values()), None)
-
-
-def at(workload: Workload, size: int) -> Workload:
-    """The workload with its range set to one size. Raises ``UsageError`` for one outside of it."""
-    extent = varying(workload)
-    if extent is None:
+def at(workload: Workload, sizes: Sizes) -> Workload:
+    """The workload with its ranges set to sizes, by name. Raises ``UsageError`` for one outside of its range."""
+    ranges = workload.ranges
+    if not ranges:
         return workload
-    if not extent.takes(size):
-        raise UsageError(f"{workload.op} has {extent!r}, not {size}", "Give a size of that range")
-    text = program_at(workload.program, size)
+    for name, extent in ranges.items():
+        if name not in sizes or not extent.takes(sizes[name]):
+            given = sizes.get(name, "nothing")
+            raise UsageError(f"{workload.op} has {extent!r}, not {given}", "Give a size of that range")
+    program = Program.loads(workload.program).at(sizes)
     return replace(
         workload,
-        params=tuple(params_at(dict(workload.params), extent, size).items()),
-        program=text,
-        inputs=tuple(s.at(size) for s in workload.inputs),
-        output=workload.output.at(size),
-        more=tuple(s.at(size) for s in workload.more),
-        flops=Program.loads(text).flops,
+        params=tuple(params_at(dict(workload.params), sizes).items()),
+        program=program.dumps(),
+        inputs=tuple(s.at(sizes) for s in workload.inputs),
+        output=workload.output.at(sizes),
+        more=tuple(s.at(sizes) for s in workload.more),
+        flops=program.flops,
     )
 
 
-def program_at(program: str, size: int | None = None) -> str:
-    """A program's text with its range, if it has one, set to a size: the greatest unless given."""
-    extent = Program.loads(program).varying
-    if extent is None:
+def program_at(program: str, sizes: Sizes | None = None) -> str:
+    """A program's text with its ranges, if it has any, set to sizes: the greatest unless given."""
+    made = Program.loads(program)
+    if not made.sizes:
         return program
-    return canonical_json(settle(json.loads(program), extent.high if size is None else size))
+    return made.at(greatest(made.sizes) if sizes is None else sizes).dumps()
 
 
-def narrowed(workload: Workload, low: int, high: int) -> Workload:
-    """The workload with another range, within its own."""
-    extent = varying(workload)
-    if extent is None or low == high:
-        return at(workload, low)
-    other = Extent(high, low, extent.name)
-    plain = str(dict(workload.params)[extent.name]).replace(f"{extent.low}..{extent.high}", f"{low}..{high}")
-
-    def spec(s: TensorSpec) -> TensorSpec:
-        return replace(s, shape=tuple(other * n.unit if isinstance(n, Extent) else n for n in s.shape))
-
+def narrowed(workload: Workload, spans: Mapping[str, tuple[int, int]]) -> Workload:
+    """The workload with other ranges, within its own, by name; of one size where both ends are it."""
+    fixed = {n: low for n, (low, high) in spans.items() if low == high}
+    if fixed.keys() == workload.ranges.keys():
+        return at(workload, fixed)
+    program = Program.loads(workload.program).within(spans)
+    output, *more = output_specs(program)
     return replace(
         workload,
-        params=tuple((k, plain if k == extent.name else v) for k, v in workload.params),
-        program=canonical_json(settle(json.loads(workload.program), other)),
-        inputs=tuple(spec(s) for s in workload.inputs),
-        output=spec(workload.output),
-        more=tuple(spec(s) for s in workload.more),
-        flops=at(workload, high).flops,
+        params=tuple(params_within(dict(workload.params), spans).items()),
+        program=program.dumps(),
+        inputs=tuple(replace(s, shape=t.shape) for s, t in zip(workload.inputs, program.inputs, strict=True)),
+        output=output,
+        more=tuple(more),
+        flops=program.flops,
     )

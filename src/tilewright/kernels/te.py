@@ -24,6 +24,7 @@ from typing import Any, NoReturn, Union
 
 from tilewright.core import OperatorError, UsageError
 from tilewright.errors import NoFunction
+from tilewright.extent import greatest, open_sizes, shape_at
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.bounds import check_reads
@@ -251,6 +252,13 @@ def _defined(name: str, extents: tuple[int, ...], dtype: str, made: Definition) 
     reads: dict[object, tuple[int, ...]] = {
         n.value: n.value.shape for n in stage.loads() if isinstance(n.value, TensorRef)
     }
+    terms = (ex.whole(n) for e in made.body for n in e.walk() if n.op == "size")
+    sizes = open_sizes((*extents, *made.reduce, *(n for shape in reads.values() for n in shape), *terms))
+    if sizes:  # what holds for other sizes is seen where a program of theirs is made
+        highest = greatest(sizes)
+        body = tuple(ex.resized(e, lambda n: n.at(highest)) for e in made.body)
+        stage = replace(stage, extents=shape_at(extents, highest), reduce=shape_at(made.reduce, highest), body=body)
+        reads = {k: shape_at(shape, highest) for k, shape in reads.items()}
     check_reads(stage, reads)
     return TensorRef(name, extents, dtype, made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tilewright.closing import Closing
 from tilewright.core import Artifact, Candidate, Device, Extent, Failure, Outcome, Target, Task, TilewrightError
-from tilewright.kernels.ranges import at, varying
+from tilewright.extent import Sizes, greatest, spread
+from tilewright.kernels.ranges import at
 
 if TYPE_CHECKING:
     from tilewright.backends import Peaks
@@ -92,8 +94,28 @@ def checked_sizes(low: int, high: int, blocks: Iterable[int]) -> list[int]:
     return sorted(n for n in found if low <= n <= high)
 
 
-def blocks_of(candidate: Candidate) -> set[int]:
-    """How many sizes of its range a kernel has before the remainders of one of its blocks come again.
+def checked_points(candidate: Candidate) -> tuple[Sequence[Sizes], Sequence[Sizes]]:
+    """Sizes at which a kernel of ranges is checked: on every input set, and on one.
+
+    Of one range the former are its ends and sizes between, the latter its :func:`checked_sizes`. Of several the former
+    are all combinations of their ends, and each range has its checked sizes while the others take turns.
+    """
+    ranges, blocks = candidate.task.workload.ranges, blocks_of(candidate)
+    few = {n: spread(e.low, e.high, ENDS) for n, e in ranges.items()}
+    sizes = {n: sorted({*few[n], *checked_sizes(e.low, e.high, blocks[n])}) for n, e in ranges.items()}
+    if len(ranges) == 1:
+        ((name, known),) = sizes.items()
+        return [{name: n} for n in few[name]], [{name: n} for n in known]
+    corners = itertools.product(*((e.low, e.high) for e in ranges.values()))
+    others: list[Sizes] = [
+        {**{m: few[m][(turn + k) % len(few[m])] for k, m in enumerate(ranges)}, name: n}
+        for name, known in sizes.items() for turn, n in enumerate(known)
+    ]  # fmt: skip
+    return [dict(zip(ranges, c, strict=True)) for c in corners], others
+
+
+def blocks_of(candidate: Candidate) -> dict[str, set[int]]:
+    """How many sizes of each range a kernel has before the remainders of one of its blocks come again.
 
     Where its template does not describe its loops: the numbers of its schedule.
     """
@@ -103,16 +125,24 @@ def blocks_of(candidate: Candidate) -> set[int]:
     try:
         nests = get_template(schedule.template).nests(task, schedule)
     except TilewrightError:
-        return {int(v) for v in schedule.values.values() if isinstance(v, int)}
-    chosen = [(nest.axes[x.axis], x.step) for nest in nests for x in nest.loops]
-    return {step // math.gcd(step, n.unit) for n, step in chosen if isinstance(n, Extent)}
+        numbers = {int(v) for v in schedule.values.values() if isinstance(v, int)}
+        return dict.fromkeys(task.workload.ranges, numbers)
+    found: dict[str, set[int]] = {n: set() for n in task.workload.ranges}
+    for nest in nests:
+        for x in nest.loops:
+            extent: int = nest.axes[x.axis]
+            if isinstance(extent, Extent):
+                step = x.step // math.gcd(x.step, extent.unit if extent.simple else 1)
+                for name in extent.spans:
+                    found[name].add(step)
+    return found
 
 
-def at_size(task: Task, items: Sequence[Item], size: int | None = None) -> tuple[Task, list[Item]]:
-    """Kernels that take their size, as those of one size: the greatest unless given. Others as they are."""
-    extent = varying(task.workload)
-    if extent is None:
+def at_sizes(task: Task, items: Sequence[Item], sizes: Sizes | None = None) -> tuple[Task, list[Item]]:
+    """Kernels that take their sizes, as those of given ones: the greatest unless given. Others as they are."""
+    ranges = task.workload.ranges
+    if not ranges:
         return task, list(items)
-    chosen = extent.high if size is None else size
+    chosen = greatest(ranges) if sizes is None else sizes
     one = Task(at(task.workload, chosen), task.target)
-    return one, [(Candidate(one, c.schedule.at(extent, chosen)), artifact) for c, artifact in items]
+    return one, [(Candidate(one, c.schedule.at(chosen)), artifact) for c, artifact in items]

@@ -30,11 +30,9 @@ from tilewright.core import (
     UsageError,
     outcome_from_json,
 )
-from tilewright.extent import spread
-from tilewright.kernels.ranges import varying
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
-from tilewright.measure.measuring import ENDS, Item, Runner, at_size, blocks_of, checked_sizes
+from tilewright.measure.measuring import Item, Runner, at_sizes, checked_points
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import SESSIONS, PairedComparison
 from tilewright.paths import cache_root
@@ -121,27 +119,26 @@ class LocalRunner(Runner):
         ``incumbent`` is the kernel against which they are timed; without one, the first good kernel
         becomes it. ``pairs`` bounds the paired samples of each.
         """
-        one, sized = at_size(task, [*items, *([incumbent] if incumbent else [])])
+        one, sized = at_sizes(task, [*items, *([incumbent] if incumbent else [])])
         champion = sized.pop() if incumbent else None
         return self._executor.submit(self._batch, one, sized, champion, pairs)
 
     def verify(self, task: Task, item: Item) -> Failure | None:
         """Check one kernel on every input set; ``None`` when it is right.
 
-        One that takes a range is checked at :func:`~tilewright.measure.measuring.checked_sizes`: on every input set
+        One that takes ranges is checked at :func:`~tilewright.measure.measuring.checked_points`: on every input set
         at the ends and between, on one set elsewhere.
         On the emulator and on processors a kernel of the user's own runs under sanitizers too.
         """
-        extent = varying(task.workload)
-        if extent is None:
+        if not task.workload.ranges:
             return self._verify(task, item)
-        thoroughly = spread(extent.low, extent.high, ENDS)
-        sizes = checked_sizes(extent.low, extent.high, blocks_of(item[0]))
-        for n, size in enumerate(sorted({*thoroughly, *sizes})):
-            one, (sized,) = at_size(task, [item], size)
-            problem = self._verify(one, sized, None if size in thoroughly else n)
+        thoroughly, others = checked_points(item[0])
+        for n, sizes in enumerate([*(s for s in thoroughly if s not in others), *others]):
+            one, (sized,) = at_sizes(task, [item], sizes)
+            problem = self._verify(one, sized, None if sizes in thoroughly else n)
             if problem is not None:
-                return Failure(problem.kind, f"{extent.name}={size}: {problem.message}")
+                shown = " ".join(f"{name}={size}" for name, size in sizes.items())
+                return Failure(problem.kind, f"{shown}: {problem.message}")
         return None
 
     def _verify(self, task: Task, item: Item, turn: int | None = None) -> Failure | None:
@@ -161,7 +158,7 @@ class LocalRunner(Runner):
 
         Raises ``DeviceLost`` when one of them crashes or hangs.
         """
-        task, (challenger, champion) = at_size(task, (challenger, champion))
+        task, (challenger, champion) = at_sizes(task, (challenger, champion))
         request = {
             "do": "duel",
             "program": task.workload.program,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilewright.columns import Columns, named_pairs, tensors
 from tilewright.core import Extent, LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
-from tilewright.extent import params_at, size_in
+from tilewright.extent import Sizes, greatest, open_sizes, params_at, sizes_in, sizes_of
 
 Shapes = Sequence[tuple[int, ...]]
 """Of the inputs of a call, in order."""
@@ -35,60 +36,54 @@ class Entry:
     sha256: str
     state: str
     updated: float
-    of: Extent | None = None  # the range of which this is one size
+    of: Mapping[str, Extent] = field(default_factory=dict)  # the ranges of which these are sizes
 
     @cached_property
-    def extent(self) -> Extent | None:
-        """The size that each call chooses; ``None`` where all are fixed, as :meth:`at` makes them."""
-        return next((n for s in (*self.inputs, *self.outputs) for n in s.shape if isinstance(n, Extent)), None)
+    def ranges(self) -> Mapping[str, Extent]:
+        """The sizes that each call chooses, by name; none where all are fixed, as :meth:`at` makes them."""
+        return open_sizes(n for s in (*self.inputs, *self.outputs) for n in s.shape)
 
     @property
     def tier(self) -> str:
         """What answers by it: ``exact``, a kernel of these very sizes, or ``range``."""
-        return "exact" if self.of is None else "range"
+        return "range" if self.of else "exact"
 
     @property
-    def size(self) -> int:
-        """Which size of :attr:`of` this is."""
-        assert self.of is not None
-        return int(dict(self.schedule.launch)[self.of.argument])
+    def sizes(self) -> dict[str, int]:
+        """Which sizes of :attr:`of` these are."""
+        told = dict(self.schedule.launch)
+        return {n: int(told[e.argument]) for n, e in self.of.items()}
 
-    def at(self, size: int) -> Entry:
-        """The kernel as it serves one size of its range."""
-        extent = self.extent
-        assert extent is not None
+    def at(self, sizes: Sizes) -> Entry:
+        """The kernel as it serves sizes of its ranges. Times and flops are taken to grow with the product of sizes."""
+        part, whole = (math.prod(n.values()) for n in (sizes, greatest(self.ranges)))
         return replace(
-            self, params=params_at(self.params, extent, size), inputs=tuple(s.at(size) for s in self.inputs),
-            outputs=tuple(s.at(size) for s in self.outputs), schedule=self.schedule.at(extent, size), of=extent,
-            seconds=self.seconds * size / extent.high, flops=self.flops * size // extent.high,
+            self, params=params_at(self.params, sizes), inputs=tuple(s.at(sizes) for s in self.inputs),
+            outputs=tuple(s.at(sizes) for s in self.outputs), schedule=self.schedule.at(sizes), of=self.ranges,
+            seconds=self.seconds * part / whole, flops=self.flops * part // whole,
         )  # fmt: skip
 
     def named(self, given: Mapping[str, object]) -> Entry | None:
-        """The kernel for the size that these parameters give its range, if there is one."""
-        extent = self.extent
-        size = None if extent is None else size_in(self.params, extent, given.get(extent.name))
-        return None if size is None else self.at(size)
+        """The kernel for the sizes that these parameters give its ranges, if it has them."""
+        sizes = sizes_in(self.params, given)
+        return self.at(sizes) if sizes else None
 
     def fitted(self, shapes: Sequence[tuple[tuple[int, ...], str]]) -> Entry | None:
-        """The kernel for inputs of these shapes and dtypes, if its range has them."""
+        """The kernel for inputs of these shapes and dtypes, if its ranges have them."""
         found = self.sized([shape for shape, _ in shapes])
         return found if found is not None and found.shapes == tuple(shapes) else None
 
     def sized(self, shapes: Sequence[tuple[int, ...]]) -> Entry | None:
-        """The kernel for the size that inputs of these shapes give its range, if it has that; not all need fit."""
-        extent = self.extent
-        if extent is None or len(shapes) != len(self.inputs):
+        """The kernel for the sizes that inputs of these shapes give its ranges, if it has them."""
+        if not self.ranges or len(shapes) != len(self.inputs):
             return None
-        for spec, shape in zip(self.inputs, shapes, strict=True):
-            if spec.shape and isinstance(spec.shape[0], Extent) and len(shape) == len(spec.shape):
-                size, left = divmod(shape[0], spec.shape[0].unit)
-                return self.at(size) if not left and extent.takes(size) else None
-        return None
+        sizes = sizes_of(zip((s.shape for s in self.inputs), shapes, strict=True))
+        return self.at(sizes) if sizes is not None and sizes.keys() == self.ranges.keys() else None
 
     @property
     def span(self) -> int:
-        """How many sizes the range has of which this is one, less one; of a kernel of one size 0."""
-        return 0 if self.of is None else self.of.high - self.of.low
+        """How many combinations of sizes the ranges have of which this is one, less one; of fixed sizes 0."""
+        return math.prod(e.high - e.low + 1 for e in self.of.values()) - 1
 
     @cached_property
     def shapes(self) -> tuple[tuple[tuple[int, ...], str], ...]:

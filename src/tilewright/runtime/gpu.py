@@ -148,7 +148,7 @@ class GpuRuntime:
         entries = [
             e
             for stored in self._store.entries(op, shapes=shapes)
-            for e in [stored if stored.extent is None else stored.sized(shapes)]
+            for e in [stored.sized(shapes) if stored.ranges else stored]
             if e is not None
             and e.target.kind in backend.kinds
             and e.state == "verified"

@@ -19,6 +19,7 @@ from tilewright.backends.cpu.loader import LoadedKernel, LoadError, load_bytes
 from tilewright.backends.cpu.targets import runs_here
 from tilewright.core import ABI_VERSION, DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
+from tilewright.extent import greatest
 from tilewright.forking import ForkLock, steady
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import agree, numbers, settled, type_name
@@ -88,8 +89,7 @@ class Resolver:
     def plan(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> Served:
         """The answer for an operator with these parameters. Raises ``UsageError``, ``DatabaseError``."""
         found, workload = self._look_up(op, params)
-        extent = found.entry.extent if found.entry else next(iter(workload.ranges.values()), None) if workload else None
-        if extent is not None:
+        for extent in (found.entry or workload).ranges.values():  # type: ignore[union-attr]
             raise UsageError(f"a plan has fixed sizes, not {extent!r}", "Name one size of the range")
         if found.entry is not None:
             return self._exact(found.entry, found.reason)
@@ -115,9 +115,9 @@ class Resolver:
         self.require_open()
         wanted = tuple(shapes)
         known = self.store.entries(op, shapes=[s for s, _ in shapes])
-        entries = [e for e in known if e.shapes == wanted and not e.extent and agrees(e, given)]
+        entries = [e for e in known if e.shapes == wanted and not e.ranges and agrees(e, given)]
         if self._choose(entries).entry is None:
-            ranged = (e.fitted(wanted) for e in known if e.extent)
+            ranged = (e.fitted(wanted) for e in known if e.ranges)
             entries = _narrowest([e for e in ranged if e and agrees(e, given)]) or entries
         if not entries:
             return None
@@ -140,7 +140,7 @@ class Resolver:
         attributes = {k: v for k, v in given.items() if k != "dtype"}
         for e in self.store.entries(op, shapes=shapes):
             constants = [s.name for s in e.inputs if s.constant]
-            if e.extent or [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
+            if e.ranges or [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
                 continue
             if self._choose([e]).entry is None:
                 continue
@@ -192,9 +192,9 @@ class Resolver:
         if current() is None:
             found = self._choose(self.store.samples(op))
             if found.entry is not None:
-                extent = found.entry.extent
+                ranges = found.entry.ranges
                 with contextlib.suppress(DatabaseError):  # a damaged kernel is reported when it is called
-                    self._exact(found.entry if extent is None else found.entry.at(extent.high), found.reason)
+                    self._exact(found.entry.at(greatest(ranges)) if ranges else found.entry, found.reason)
         return current()
 
     @property
@@ -223,7 +223,7 @@ class Resolver:
         matching = [e for e in known if _means(e.params, e.defaults, given)]
         found = self._choose(matching)
         if found.entry is None:
-            ranged = (e.named(given) for e in known if e.extent)
+            ranged = (e.named(given) for e in known if e.ranges)
             fitting = [e for e in ranged if e is not None and _means(e.params, e.defaults, given)]
             found = self._choose(_narrowest(fitting)) if fitting else found
         if found.entry is not None:
@@ -252,7 +252,7 @@ class Resolver:
             return found
         same = [
             e for e in fitting
-            if program_at(_stored_workload(self.store, e).program, e.size) == workload.program
+            if program_at(_stored_workload(self.store, e).program, e.sizes) == workload.program
         ]  # fmt: skip
         return self._choose(_narrowest(same)) if same else found
 
@@ -404,7 +404,7 @@ def _constant(entry: Entry) -> dict[str, Value]:
 def _explained(entry: Entry, reason: str) -> Explanation:
     return Explanation(
         tier=entry.tier,
-        reason=reason if entry.of is None else f"{entry.of!r} has it; {reason}",
+        reason=f"{' and '.join(map(repr, entry.of.values()))} has it; {reason}" if entry.of else reason,
         op=entry.op,
         params=dict(entry.params),
         template=entry.schedule.template,
@@ -419,7 +419,7 @@ def _explained(entry: Entry, reason: str) -> Explanation:
 
 
 def _narrowest(entries: list[Entry]) -> list[Entry]:
-    """Those of the shortest range, of sizes of ranges."""
+    """Those of the narrowest ranges, of sizes of ranges."""
     least = min((e.span for e in entries), default=0)
     return [e for e in entries if e.span == least]
 

@@ -120,7 +120,7 @@ class Store:
         with self._lock:
             self._refresh()
             if self._ranges is None:
-                self._ranges = tuple(e for e in self._kernels(_RANGES) if e.extent)
+                self._ranges = tuple(e for e in self._kernels(_RANGES) if e.ranges)
             return self._ranges
 
     def _kernels(self, query: str, **wanted: str) -> tuple[Entry, ...]:

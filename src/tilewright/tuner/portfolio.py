@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.core import Extent
+from tilewright.core import Extent, cached_property
 from tilewright.extent import spread
 
 STEP = 4.0
@@ -29,15 +29,72 @@ class Interval:
     mean: float
 
 
-def anchors(extent: Extent) -> list[int]:
-    """Sizes at which kernels are searched for: the ends, and between them evenly spaced by their logarithm."""
-    return spread(extent.low, extent.high, 1 + math.ceil(math.log(extent.high / extent.low, STEP)))
+@dataclass(frozen=True)
+class Places:
+    """Where kernels of ranges are searched for and compared: sizes, each under a number that tells it apart.
+
+    Of one range the number is the size. Of several it counts the places, in which all sizes go from the least to the
+    greatest together, and then those where one is the greatest and the others are the least.
+    """
+
+    extents: Mapping[str, Extent]
+
+    @cached_property
+    def anchors(self) -> dict[int, dict[str, int]]:
+        """Where kernels are searched for: the ends, and between them evenly spaced by their logarithm."""
+        return {n: sizes for n, sizes in self.samples.items() if n in self._searched}
+
+    @cached_property
+    def samples(self) -> dict[int, dict[str, int]]:
+        """Where kernels are compared: the anchors and others, of which few divide evenly into anything."""
+        if len(self.extents) == 1:
+            ((name, extent),) = self.extents.items()
+            return {n: {name: n} for n in _between(extent, set(self._searched), 1 + BETWEEN * (self._count - 1))}
+        together = [
+            {n: round(e.low * (e.high / e.low) ** share) for n, e in self.extents.items()}
+            for k in range(1 + BETWEEN * (self._count - 1))
+            for share in [k / (BETWEEN * (self._count - 1))]
+        ]
+        alone = [{n: e.high if n == name else e.low for n, e in self.extents.items()} for name in self.extents]
+        return dict(enumerate([*together, *alone]))
+
+    @property
+    def _count(self) -> int:
+        """How many anchors lie from the least to the greatest sizes."""
+        return 1 + max(math.ceil(math.log(e.high / e.low, STEP)) for e in self.extents.values())
+
+    @property
+    def _searched(self) -> Sequence[int]:
+        if len(self.extents) == 1:
+            (extent,) = self.extents.values()
+            return spread(extent.low, extent.high, self._count)
+        return range(0, 1 + BETWEEN * (self._count - 1), BETWEEN)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether the numbers may be cut in intervals: several sizes are served together."""
+        return len(self.extents) == 1
+
+    def at(self, number: int) -> dict[str, int]:
+        """The sizes of one place."""
+        return dict.fromkeys(self.extents, number) if self.cuts else self.samples[number]
+
+    def label(self, number: int) -> str:
+        """``m=17``: one place."""
+        return " ".join(f"{n}={size}" for n, size in self.at(number).items())
+
+    def shown(self, number: int) -> int | dict[str, int]:
+        """A place as JSON has it: the size, of several ranges each by name."""
+        return number if self.cuts else self.at(number)
+
+    def spans(self, low: int, high: int) -> dict[str, tuple[int, int]]:
+        """The ranges of an interval of the numbers."""
+        return {n: (low, high) if self.cuts else (e.low, e.high) for n, e in self.extents.items()}
 
 
-def samples(extent: Extent) -> list[int]:
-    """Sizes at which kernels are compared: the anchors and others, of which few divide evenly into anything."""
-    known = anchors(extent)
-    between = spread(extent.low, extent.high, 1 + BETWEEN * (len(known) - 1))
+def _between(extent: Extent, known: set[int], count: int) -> list[int]:
+    """Known sizes of a range and others between, which are odd where they may be."""
+    between = spread(extent.low, extent.high, count)
     return sorted({*known, *(n if n in known or n % 2 else max(extent.low, n - 1) for n in between)})
 
 

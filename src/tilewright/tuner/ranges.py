@@ -33,14 +33,14 @@ from tilewright.core import (
     Workload,
     cached_property,
 )
-from tilewright.extent import params_at
-from tilewright.kernels.ranges import at, narrowed, varying
-from tilewright.measure.measuring import at_size
+from tilewright.extent import greatest, params_at
+from tilewright.kernels.ranges import at, narrowed
+from tilewright.measure.measuring import at_sizes
 from tilewright.paths import default_path
 from tilewright.tuner.duel import best_of, decide
 from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.portfolio import Interval, anchors, portfolio, samples, served
+from tilewright.tuner.portfolio import Interval, Places, portfolio, served
 from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.result import html_table
 
@@ -64,7 +64,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule, the run that it is from, and, once it is built, its kernel with its seconds by size."""
+    """A schedule, the run that it is from, and, once it is built, its kernel with its seconds by place."""
 
     schedule: Schedule
     run: str | None
@@ -74,10 +74,15 @@ class Found:
 
 @dataclass(frozen=True)
 class RangeKernel:
-    """An interval of a range and what serves it: how much longer it takes than the best known kernel of each size."""
+    """An interval of a range and what serves it: how much longer it takes than the best known kernel of each size.
+
+    ``low`` and ``high`` number :class:`~tilewright.tuner.portfolio.Places`: of one range they are sizes. ``sizes`` says
+    what is served: ``m=17..300``.
+    """
 
     low: int
     high: int
+    sizes: str
     schedule: Schedule
     run: str | None
     worst: float
@@ -92,11 +97,12 @@ class RangeKernel:
 class RangeResult:
     """What tuning for a range found. ``searched``: the sizes that were tuned by themselves, which are served as such.
 
-    ``compared``: how many kernels met at ``sizes``. ``worst`` and ``mean``: the regrets of the whole range.
+    ``compared``: how many kernels met at ``sizes``, numbers of ``places``. ``worst`` and ``mean``: the regrets of the
+    whole range.
     """
 
     task: Task
-    extent: Extent
+    places: Places
     searched: tuple[TunedTask, ...]
     kernels: tuple[RangeKernel, ...]
     compared: int
@@ -105,9 +111,9 @@ class RangeResult:
     interrupted: bool = False
 
     @property
-    def tuned(self) -> tuple[int, ...]:
-        """The sizes that were tuned by themselves."""
-        return tuple(anchors(self.extent))
+    def tuned(self) -> tuple[str, ...]:
+        """The sizes that were tuned by themselves, ``m=17``."""
+        return tuple(map(self.places.label, self.places.anchors))
 
     @property
     def worst(self) -> float:
@@ -117,7 +123,7 @@ class RangeResult:
         return f"<RangeResult {self._what()}, {len(self.kernels)} kernels, {_loss(self.worst)}>"
 
     def _repr_html_(self) -> str:
-        served = [(f"{k.low} to {k.high}", f"{escape(k.schedule.template)}, {_loss(k.worst)}") for k in self.kernels]
+        served = [(k.sizes, f"{escape(k.schedule.template)}, {_loss(k.worst)}") for k in self.kernels]
         return html_table([("task", escape(self._what())), *served])
 
     def _what(self) -> str:
@@ -133,7 +139,7 @@ class RangeResult:
             "kernels": [k.to_json() for k in self.kernels],
             "worst": self.worst,
             "compared": self.compared,
-            "sizes": list(self.sizes),
+            "sizes": [self.places.shown(n) for n in self.sizes],
             "searched": [t.to_json() for t in self.searched],
             "database": self.database,
             "interrupted": self.interrupted,
@@ -233,8 +239,7 @@ def _compared(
     """A range after its sizes have been tuned: kernels compared, and what serves it stored."""
     from tilewright.database import Database
 
-    task, extent = Task(x.workload, place.target), varying(x.workload)
-    assert extent is not None
+    task, places = Task(x.workload, place.target), Places(x.workload.ranges)
     interrupted = any(t.interrupted for t in searched)
     with (
         Database.open(os.fspath(db) if db is not None else default_path()) as database,
@@ -242,24 +247,28 @@ def _compared(
         place.builder() as builder,
         place.runner() as runner,
     ):
-        comparing = Comparing(task, extent, place, database, builder, runner, watcher)
-        tried = anchors(extent) if interrupted else samples(extent)
+        comparing = Comparing(task, places, place, database, builder, runner, watcher)
+        tried = places.anchors if interrupted else places.samples
         found = comparing.timed(comparing.candidates(searched), tried, until)
         while found:
-            cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS, weights)
+            most = x.task.portfolio or KERNELS if places.cuts else 1
+            cut = portfolio([f.seconds for f in found], most, weights)
             cut = comparing.settled(cut, found, weights)
             try:
                 stored = comparing.stored(cut, found)
             except _Unfit as e:
                 watcher.warning(f"{e}. The range is shared out among the other kernels")
-                unfit = e.kernel.schedule.at(extent, extent.high)  # found at several sizes, or serving already
-                found = [f for f in found if f.schedule.at(extent, extent.high) != unfit]
+                high = greatest(places.extents)
+                unfit = e.kernel.schedule.at(high)  # found at several sizes, or serving already
+                found = [f for f in found if f.schedule.at(high) != unfit]
                 continue
             sizes = tuple(found[0].seconds)
-            return RangeResult(task, extent, tuple(searched), stored, len(found), sizes, database.location, interrupted)
+            return RangeResult(task, places, tuple(searched), stored, len(found), sizes, database.location, interrupted)
         raise next(
             (t.problem for t in searched if t.problem is not None),
-            TilewrightError(f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored"),
+            TilewrightError(
+                f"no kernel serves all of {_shown(places.extents)}", "Sizes that were tuned by themselves are stored"
+            ),
         )
 
 
@@ -293,8 +302,9 @@ class _Listed:
     @property
     def keys(self) -> list[Key]:
         """What tells apart the tasks that are tuned for it."""
-        extent = varying(self.workload)
-        sizes = [self.workload] if extent is None else [at(self.workload, n) for n in anchors(extent)]
+        if not self.workload.ranges:
+            return [(self.workload.key, self.task.threads)]
+        sizes = [at(self.workload, n) for n in Places(self.workload.ranges).anchors.values()]
         return [(w.key, self.task.threads) for w in sizes]
 
 
@@ -318,13 +328,14 @@ def _given(workload: Workload) -> dict[str, Value]:
 
 def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> list[TuneTask]:
     """The sizes of a range that are tuned by themselves. Raises ``UsageError`` where there is no range."""
-    extent = varying(workload)
-    if extent is None:
+    if not workload.ranges:
         raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or leave --portfolio out")
     params = _given(workload)
     # A share lost at a small size counts as much as at a large one.
-    weights = {n: workload.flops / max(1, at(workload, n).flops) for n in anchors(extent)}
-    return [TuneTask(operator, params_at(params, extent, n), w, threads) for n, w in weights.items()]
+    return [
+        TuneTask(operator, params_at(params, n), workload.flops / max(1, at(workload, n).flops), threads)
+        for n in Places(workload.ranges).anchors.values()
+    ]
 
 
 class _Unfit(Exception):
@@ -335,8 +346,19 @@ class _Unfit(Exception):
         self.kernel = kernel
 
 
-def _covers(extent: Extent | None, interval: Interval) -> bool:
-    return extent is not None and extent.low <= interval.low and interval.high <= extent.high
+def _shown(extents: Mapping[str, Extent]) -> str:
+    return " ".join(map(repr, extents.values()))
+
+
+def _spanned(spans: Mapping[str, tuple[int, int]]) -> str:
+    return " ".join(f"{n}={low}..{high}" if low < high else f"{n}={low}" for n, (low, high) in spans.items())
+
+
+def _covers(extents: Mapping[str, Extent], spans: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether ranges have all of others."""
+    return extents.keys() == spans.keys() and all(
+        extents[n].low <= low and high <= extents[n].high for n, (low, high) in spans.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -344,7 +366,7 @@ class Comparing:
     """Kernels of one range on one device: built, checked and timed at many sizes, and stored."""
 
     task: Task
-    extent: Extent
+    places: Places
     place: Site
     database: Database
     builder: Builder
@@ -356,14 +378,14 @@ class Comparing:
         from tilewright.tuner.final import contenders
 
         found = {self._default.key: Found(self._default, None)}
-        for size, one in zip(anchors(self.extent), searched, strict=True):
+        for sizes, one in zip(self.places.anchors.values(), searched, strict=True):
             if one.result is None:
                 continue
             best = one.result.best
             known = [(best.schedule, best.run)] if best is not None else []
             known += [(r.schedule, one.result.run) for r in contenders(self.database.trials(one.result.run), each)]
             for schedule, run in known:
-                found.setdefault(schedule.key, Found(schedule.at(self.extent, size), run))
+                found.setdefault(schedule.key, Found(schedule.at(sizes), run))
         for kernel in self._serving():
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
         return list(found.values())
@@ -372,7 +394,7 @@ class Comparing:
     def _default(self) -> Schedule:
         from tilewright.kernels.templates import default_schedule
 
-        return default_schedule(self.task).at(self.extent, self.extent.high)
+        return default_schedule(self.task).at(greatest(self.places.extents))
 
     def _serving(self) -> list[StoredKernel]:
         """Stored kernels of parts of this range."""
@@ -384,13 +406,15 @@ class Comparing:
 
     def _has(self, other: Workload) -> bool:
         """Whether a workload is part of this range."""
-        theirs = varying(other)
-        if theirs is None or not self.extent.low <= theirs.low < theirs.high <= self.extent.high:
+        theirs = {n: (e.low, e.high) for n, e in other.ranges.items()}
+        if not theirs or not _covers(self.places.extents, theirs):
             return False
-        return narrowed(self.task.workload, theirs.low, theirs.high).program == other.program
+        return narrowed(self.task.workload, theirs).program == other.program
 
-    def timed(self, found: Sequence[Found], sizes: Sequence[int], until: float = math.inf) -> list[Found]:
-        """Those that are right at all sizes, with their seconds at each.
+    def timed(
+        self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]], until: float = math.inf
+    ) -> list[Found]:
+        """Those that are right at all places, with their seconds at each.
 
         After ``until``, by ``time.monotonic``, only at those that were tuned by themselves.
         """
@@ -398,17 +422,18 @@ class Comparing:
         built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
         alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
         seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
-        for size in sizes:
-            if time.monotonic() > until and size not in anchors(self.extent):
+        for place, sizes in tried.items():
+            if time.monotonic() > until and place not in self.places.anchors:
                 continue
-            self.watcher.stage(f"comparing {len(alive)} kernels at {self.extent.name}={size}")
+            label = self.places.label(place)
+            self.watcher.stage(f"comparing {len(alive)} kernels at {label}")
             kernels = [(Candidate(self.task, found[n].schedule), b) for n, b in alive.items()]
-            one, items = at_size(self.task, kernels, size)
+            one, items = at_sizes(self.task, kernels, sizes)
             for (n, _), outcome in zip(list(alive.items()), self.runner.run(one, items, None, PAIRS), strict=True):
                 if isinstance(outcome, Measurement):
-                    seconds[n][size] = outcome.seconds
+                    seconds[n][place] = outcome.seconds
                 else:
-                    self.watcher.warning(f"a kernel fails at {self.extent.name}={size}: {outcome.message}")
+                    self.watcher.warning(f"a kernel fails at {label}: {outcome.message}")
                     del alive[n]
         return [replace(found[n], artifact=b, seconds=seconds[n]) for n, b in alive.items()]
 
@@ -420,12 +445,11 @@ class Comparing:
         places = {f.schedule.key: n for n, f in enumerate(found)}
         out = []
         for i in cut:
-            serving = [k.schedule for k in self._serving() if _covers(varying(k.task.workload), i)]
+            spans = self.places.spans(i.low, i.high)
+            serving = [k.schedule for k in self._serving() if _covers(k.task.workload.ranges, spans)]
             incumbents = [n for s in (*serving, self._default) if (n := places.get(s.key, i.kernel)) != i.kernel]
             sizes = [n for n in found[i.kernel].seconds if i.low <= n <= i.high]
-            self.watcher.stage(
-                f"comparing the kernel of {self.extent.name}={i.low}..{i.high} with the default schedule"
-            )
+            self.watcher.stage(f"comparing the kernel of {_spanned(spans)} with the default schedule")
             kernel = best_of(i.kernel, list(dict.fromkeys(incumbents)), self._wins(found, sizes))
             assert kernel is not None
             out.append(served(i.low, i.high, kernel, [f.seconds for f in found], weights))
@@ -442,7 +466,7 @@ class Comparing:
                 for f in (found[one], found[other]):
                     assert f.artifact is not None
                     kernels.append((Candidate(self.task, f.schedule), f.artifact))
-                task, (a, b) = at_size(self.task, kernels, next(turn))
+                task, (a, b) = at_sizes(self.task, kernels, self.places.at(next(turn)))
                 return self.runner.compare(task, a, b, sessions)
 
             return decide(compare).challenger_wins
@@ -460,10 +484,10 @@ class Comparing:
         ready = []
         for interval in cut:
             one = found[interval.kernel]
-            if interval.low == interval.high and interval.low in anchors(self.extent):
+            if self.places.cuts and interval.low == interval.high and interval.low in self.places.anchors:
                 continue  # it was tuned by itself
             high = max(interval.high, interval.low + 1)  # one size is no range; the next interval's is as good there
-            workload, schedule = narrowed(self.task.workload, interval.low, high), one.schedule
+            workload, schedule = narrowed(self.task.workload, self.places.spans(interval.low, high)), one.schedule
             task = Task(workload, self.task.target)
             self.watcher.stage(f"checking the kernel of {workload.label}")
             candidate = Candidate(task, schedule)
@@ -496,7 +520,8 @@ class Comparing:
                 self.database.set_kernels(task, self.place.device.model, None, [])
         return tuple(
             RangeKernel(
-                i.low, i.high, found[i.kernel].schedule, found[i.kernel].run, i.worst, i.mean,
+                i.low, i.high, _spanned(self.places.spans(i.low, i.high)), found[i.kernel].schedule,
+                found[i.kernel].run, i.worst, i.mean,
                 found[i.kernel].seconds[max(n for n in found[i.kernel].seconds if n <= i.high)],
             )
             for i in cut

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,8 @@ from tilewright.cli.options import (
 from tilewright.cli.output import console, emit_json, rate, seconds
 from tilewright.core import Task, TilewrightError
 from tilewright.database.text import safe_text
-from tilewright.extent import size_in
-from tilewright.kernels.ranges import program_at, varying
+from tilewright.extent import sizes_in
+from tilewright.kernels.ranges import program_at
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
@@ -137,10 +138,10 @@ def _of_range(database: Database, task: Task, device_model: str) -> StoredKernel
     params = dict(task.workload.params)
     found = []
     for k in database.kernels(task.workload.op):
-        extent = varying(k.task.workload)
-        if extent is None or (k.rank, k.device_model, k.task.target.key) != (1, device_model, task.target.key):
+        ranges = k.task.workload.ranges
+        if not ranges or (k.rank, k.device_model, k.task.target.key) != (1, device_model, task.target.key):
             continue
-        size = size_in(dict(k.task.workload.params), extent, params.get(extent.name))
-        if size is not None and program_at(k.task.workload.program, size) == task.workload.program:
-            found.append((extent.high - extent.low, k))
+        sizes = sizes_in(dict(k.task.workload.params), params)
+        if sizes is not None and program_at(k.task.workload.program, sizes) == task.workload.program:
+            found.append((math.prod(e.high - e.low + 1 for e in ranges.values()), k))
     return min(found, key=lambda f: f[0])[1] if found else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.printer import CTYPE, STORED, Printer
 from tilewright.kernels.expression.expr import FLOATS, Expr
 from tilewright.kernels.expression.linear import flat_step
@@ -29,7 +30,7 @@ def flat_index(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> s
             continue
         text = printer.scalar(i)
         if text not in {"0L", "0"}:
-            terms.append(text if s == 1 else f"{text}*{s}L")
+            terms.append(text if s == 1 else f"{text}*{ctext(s)}")
     return " + ".join(terms) or "0"
 
 
@@ -39,7 +40,7 @@ def positions(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> st
     for i, s in zip(indices, _strides(tensor), strict=True):
         if s:
             text = printer.vector_text(i, "long")
-            terms.append(text if s == 1 else f"{text}*{s}L")
+            terms.append(text if s == 1 else f"{text}*{ctext(s)}")
     return f"({' + '.join(terms)})" if terms else f"tw::splat<{printer.vec('long')}>(0)"
 
 
@@ -72,11 +73,11 @@ class MemoryPrinter(Printer):
             if step == 1:
                 return f"tw::load<{v}>({at})" if self.count is None else f"tw::load_n<{v}>({at}, {self.count})"
             tail = "" if self.count is None else f", {self.count}"
-            return f"tw::load_step<{v}>({at}, {step}L{tail})"
+            return f"tw::load_step<{v}>({at}, {ctext(step)}{tail})"
         mask = self._in_use(guard)
         if step == 1:
             return f"tw::load_if<{v}>({at}, {mask})"
-        return f"tw::load_step_if<{v}>({at}, {step}L, {mask})"
+        return f"tw::load_step_if<{v}>({at}, {ctext(step)}, {mask})"
 
     def _in_use(self, guard: str | None) -> str:
         lanes = f"tw::first<{self.vec('int')}>({self.count or self.lanes})"
@@ -123,4 +124,4 @@ def write(
     tail = "" if count is None else f", {count}"
     if step is None:
         return f"tw::store_at({base}, {positions(indices, tensor, printer)}, {text}{tail});"
-    return f"tw::store_step({base} + ({at}), {step}L, {text}{tail});"
+    return f"tw::store_step({base} + ({at}), {ctext(step)}, {text}{tail});"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tilewright.extent import Extent
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.loopnest import Loop, LoopNest
 
@@ -53,8 +53,8 @@ class Tile:
 def whole(extent: int) -> Tile:
     """All of an axis. What calls choose is a launch argument."""
     if isinstance(extent, Extent):
-        return Tile("0", extent.text(extent.argument), int(extent), False, False)
-    return Tile("0", f"{extent}L", extent)
+        return Tile("0", ctext(extent), int(extent), False, False)
+    return Tile("0", ctext(extent), extent)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, holds, whole
 
@@ -115,6 +116,8 @@ class Printer:
             return number(e.value, e.dtype)
         if op == "axis":
             return self.axis[str(e.value)]
+        if op == "size":
+            return ctext(whole(e))
         if op == "var":
             return self.var[str(e.value)]
         if op == "load":
@@ -150,13 +153,12 @@ class Printer:
     def _division(self, e: Expr, text: str) -> str:
         a, b = e.args
         low = index_range(a, self.ranges)[0]
-        d = whole(b)
         if low is not None and low >= 0:
-            return f"({text} {'/' if e.op == 'floordiv' else '%'} {number(d, e.dtype)})"
-        if d & (d - 1) == 0:
-            return _by_bits(e.op, text, d)
+            return f"({text} {'/' if e.op == 'floordiv' else '%'} {self.scalar(b)})"
+        if b.op == "const" and whole(b) & (whole(b) - 1) == 0:
+            return _by_bits(e.op, text, whole(b))
         t = computed(e.dtype)
-        return f"tw::{e.op}<{t}>({text}, {number(b.value, e.dtype)})"
+        return f"tw::{e.op}<{t}>({text}, {self.scalar(b)})"
 
     def _name(self, e: Expr) -> str | None:
         return self.names.get(self.memo.numbers.of(e)) if self.names else None
@@ -283,10 +285,9 @@ class Printer:
             return self._vector_cast(a[0], e.dtype, lane)
         if op in ("floordiv", "mod"):
             text = self.vector_text(a[0], lane)
-            d = whole(a[1])
-            if d & (d - 1) == 0:
-                return _by_bits(op, text, d)
-            return f"tw::{op}<{v}>({text}, tw::splat<{v}>({number(a[1].value, e.dtype)}))"
+            if a[1].op == "const" and whole(a[1]) & (whole(a[1]) - 1) == 0:
+                return _by_bits(op, text, whole(a[1]))
+            return f"tw::{op}<{v}>({text}, tw::splat<{v}>({self.scalar(a[1])}))"
         if op == "neg":
             return _negated(self.vector_text(a[0], lane))
         if op in ("min", "max"):

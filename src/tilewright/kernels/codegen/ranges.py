@@ -16,6 +16,9 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
     """Bounds of a whole-number expression; an axis that ``axes`` does not name is at least 0."""
     if e.op == "const":
         return whole(e), whole(e)
+    if e.op == "size":
+        extent = whole(e)
+        return extent.least, int(extent)  # type: ignore[attr-defined]
     if e.op == "axis":
         return axes.get(str(e.value), (0, None))
     if e.op in ("load", "var"):
@@ -48,19 +51,18 @@ def _mul(a: Range, b: Range) -> Range:
 
 
 def _floordiv(a: Range, b: Range) -> Range:
-    d = b[0]
-    if d is None or d <= 0 or b[1] != d:
+    if b[0] is None or b[0] <= 0 or b[1] is None:
         return None, None
-    return None if a[0] is None else a[0] // d, None if a[1] is None else a[1] // d
+    low = None if a[0] is None else min(a[0] // b[0], a[0] // b[1])
+    return low, None if a[1] is None else max(a[1] // b[0], a[1] // b[1])
 
 
 def _mod(a: Range, b: Range) -> Range:
-    d = b[0]
-    if d is None or d <= 0 or b[1] != d:
+    if b[0] is None or b[0] <= 0 or b[1] is None:
         return None, None
-    if a[0] is not None and a[1] is not None and a[0] >= 0 and a[1] < d:
+    if a[0] is not None and a[1] is not None and a[0] >= 0 and a[1] < b[0]:
         return a
-    return 0, d - 1
+    return 0, b[1] - 1
 
 
 def _min(a: Range, b: Range) -> Range:

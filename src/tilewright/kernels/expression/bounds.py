@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import OperatorError
+from tilewright.core import Extent, OperatorError
 from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.expression.linear import Linear, atom, linearise
 from tilewright.kernels.expression.program import Stage
@@ -76,10 +76,13 @@ class Bounds:
         return low, high
 
     def _atom(self, e: Expr, facts: Facts) -> Interval:
+        if e.op == "size":
+            assert isinstance(e.value, Extent)
+            return e.value.least, int(e.value)
         if e.op in ("floordiv", "mod"):
             low, high = self.of(e.args[0], facts)
             divisor = e.args[1].value
-            if not isinstance(divisor, int):
+            if e.args[1].op != "const" or not isinstance(divisor, int):
                 return _UNBOUNDED
             if e.op == "floordiv":
                 return low // divisor, high // divisor

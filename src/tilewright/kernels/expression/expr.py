@@ -16,6 +16,8 @@ from numbers import Integral, Real
 from operator import is_
 from typing import Any, Union
 
+from tilewright.extent import Extent, read_size, write_size
+
 Number = Union[int, float, bool]
 ExprLike = Union["Expr", Number]
 
@@ -44,7 +46,7 @@ TRANSCENDENTAL = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
 TF32 = ("round_tf32", "truncate_tf32")
 """A float32 as a TF32 product takes it: the nearest such value, or what is left of it without the low bits."""
 FUNCTIONS = ("neg", "abs", "sqrt", "rsqrt", "floor", *TF32, *TRANSCENDENTAL)
-LEAVES = ("const", "axis", "load", "var")
+LEAVES = ("const", "axis", "load", "var", "size")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,8 @@ class Expr:
     """A node: operation, result dtype, operands, and for leaves a value.
 
     ``value`` is the number of a ``const`` and the name of an ``axis``, ``load`` (the tensor) or
-    ``var`` (an accumulator component in a monoid: ``l0``, ``r0``, ...). A ``load``'s operands are
+    ``var`` (an accumulator component in a monoid: ``l0``, ``r0``, ...); of a ``size`` it is an
+    :class:`~tilewright.extent.Extent`, a whole number that each call chooses. A ``load``'s operands are
     its indices. Python's arithmetic and ordering operators build new nodes; ``==`` does too, so
     compare nodes with :func:`same`.
     """
@@ -205,10 +208,13 @@ class Expr:
         op, dtype, *rest = data
         value = None
         if op in LEAVES:
-            value = _number_from_json(rest.pop(0), dtype if op == "const" else None)
+            stored = rest.pop(0)
+            value = read_size(stored) if op == "size" else _number_from_json(stored, dtype if op == "const" else None)
         return Expr(op, dtype, tuple(Expr.from_json(r) for r in rest), value)
 
     def __repr__(self) -> str:
+        if self.op == "size":
+            return repr(self.value)
         if self.op == "load":
             return f"{self.value}[{', '.join(map(repr, self.args))}]"
         if self.op in LEAVES:
@@ -246,6 +252,8 @@ _SIGNS = {
 def _number_to_json(value: Number | str | Symbol | None) -> Any:
     if isinstance(value, Symbol):
         raise TypeError(f"{value} has no name yet: make a te.program of the definition first")
+    if isinstance(value, Extent):
+        return write_size(value)
     # JSON has no infinities: reductions over max need one as identity.
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -282,7 +290,9 @@ class ValueNumbers:
 
 
 def const(value: Number, dtype: str) -> Expr:
-    """A constant of ``dtype``; whole dtypes take whole values only."""
+    """A constant of ``dtype``; whole dtypes take whole values only. An extent is one that each call chooses."""
+    if isinstance(value, Extent):
+        return cast(Expr("size", INDEX, (), value), dtype)
     if dtype in FLOATS:
         return Expr("const", dtype, (), float(value))
     if dtype == "bool":
@@ -296,9 +306,38 @@ def const(value: Number, dtype: str) -> Expr:
 
 
 def whole(e: Expr) -> int:
-    """The number of a constant, as a whole one."""
+    """The number of a constant, as a whole one; of a size the extent."""
     assert isinstance(e.value, (int, float))
-    return int(e.value)
+    return e.value if isinstance(e.value, Extent) else int(e.value)
+
+
+def resized(e: Expr, other: Callable[[Extent], int]) -> Expr:
+    """The expression with other extents, or numbers, in the place of its extents, and what numbers alone make."""
+    settled: set[int] = set()
+    kept: list[Expr] = []  # ids stay valid while the nodes live
+
+    def replaced(n: Expr) -> Expr | None:
+        if n.op == "size":
+            assert isinstance(n.value, Extent)
+            made = const(other(n.value), INDEX)
+        elif not any(id(a) in settled for a in n.args):
+            return None
+        elif n.op in _FOLDS and n.dtype == INDEX:
+            made = _index(n.op, *n.args)
+        elif n.op == "cast" and n.args[0].op == "const":
+            made = const(n.args[0].value, n.dtype)  # type: ignore[arg-type]
+        elif n.op == "sqrt" and n.args[0].op == "const":
+            made = const(math.sqrt(n.args[0].value), n.dtype)  # type: ignore[arg-type]
+        elif n.op == "div" and all(a.op == "const" for a in n.args):
+            made = const(n.args[0].value / n.args[1].value, n.dtype)  # type: ignore[operator]
+        else:
+            return None
+        if made.op == "const":
+            settled.add(id(made))
+        kept.append(made)
+        return made
+
+    return e.map(replaced)
 
 
 def wrap(value: ExprLike, like: Expr | None = None) -> Expr:
@@ -347,7 +386,8 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     if op in ("floordiv", "mod"):
         if x.dtype in FLOATS:
             raise TypeError(f"{_shown(x)}: // and % are for whole numbers; use te.floor on reals")
-        if not (y.op == "const" and isinstance(y.value, int) and y.value > 0):
+        positive = y.op == "const" and isinstance(y.value, int) and y.value > 0
+        if not positive and y.op != "size":
             raise TypeError(f"{_shown(x)} by {_shown(y)}: // and % take a positive constant on the right")
     if x.dtype == INDEX:
         return _index(op, x, y)

@@ -10,7 +10,7 @@ from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, Ex
 from tilewright.kernels.expression.functions import maximum, minimum
 from tilewright.kernels.expression.size import check_size
 
-_INDEX_OPS = {"const", "axis", "add", "sub", "mul", "floordiv", "mod", "min", "max", "load", "cast", "neg"}
+_INDEX_OPS = {"const", "axis", "add", "sub", "mul", "floordiv", "mod", "min", "max", "load", "cast", "neg", "size"}
 _INDEX_RULE = "Indices use axes, whole constants and whole-number tensors, with + -, and * // % by a constant"
 
 
@@ -40,6 +40,6 @@ def whole_index(value: ExprLike) -> Expr:
             raise OperatorError(f"index {index!r} does real arithmetic", _INDEX_RULE)
         elif node.op not in _INDEX_OPS:
             raise OperatorError(f"{node.op} is not allowed in the index {index!r}", _INDEX_RULE)
-        elif node.op == "mul" and not any(a.op == "const" for a in node.args):
+        elif node.op == "mul" and not any(a.op in ("const", "size") for a in node.args):
             raise OperatorError(f"index {index!r} multiplies two axes", _INDEX_RULE)
     return index

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import Protocol
 
 from tilewright.core import TensorSpec, UsageError, cached_property, canonical_json
-from tilewright.extent import Extent, Size
-from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, TF32, Expr, ValueNumbers, const
+from tilewright.extent import Extent, Size, Sizes, open_sizes
+from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, TF32, Expr, ValueNumbers, const, resized, whole
 from tilewright.kernels.expression.factors import factors, steps
 from tilewright.kernels.expression.step import Step
 from tilewright.serialization import JsonList
@@ -132,7 +132,7 @@ class Stage(Domain, JsonList, sparse=("scan", "step")):
 
     name: str
     extents: tuple[Size, ...]
-    reduce: tuple[int, ...]
+    reduce: tuple[Size, ...]
     body: tuple[Expr, ...]
     dtype: str
     monoid: Monoid | None = None
@@ -208,9 +208,58 @@ class Program(JsonList, sparse=("results",)):
         return {t.name: t for t in (*self.inputs, *(s.tensor for s in self.stages))}
 
     @cached_property
+    def sizes(self) -> dict[str, Extent]:
+        """The sizes that each call chooses, by name."""
+        lengths = [n for t in self.tensors.values() for n in t.shape]
+        return open_sizes((*lengths, *(n for s in self.stages for n in s.reduce), *self._terms))
+
+    @cached_property
+    def _terms(self) -> tuple[int, ...]:
+        """Extents that stand in expressions."""
+        every = (e for s in self.stages for e in s.body)
+        return tuple(whole(n) for e in every for n in e.walk() if n.op == "size")
+
+    @cached_property
+    def leading(self) -> bool:
+        """Whether what calls choose is one size, and that no more than a length of first axes of tensors."""
+        inner = [n for t in self.tensors.values() for n in t.shape[1:]]
+        first = [t.shape[0] for t in self.tensors.values() if t.shape and isinstance(t.shape[0], Extent)]
+        others = (*inner, *(n for s in self.stages for n in s.reduce), *self._terms)
+        return (
+            len(self.sizes) == 1 and all(isinstance(n, Extent) and n.simple for n in first)
+            and not any(isinstance(n, Extent) for n in others)
+        )  # fmt: skip
+
+    @cached_property
     def varying(self) -> Extent | None:
-        """The size that each call chooses; ``None`` where all are fixed."""
+        """The one size that each call chooses, as a length of first axes; ``None`` where all are fixed."""
         return next((n for t in self.tensors.values() for n in t.shape if isinstance(n, Extent)), None)
+
+    def at(self, sizes: Sizes) -> Program:
+        """The program for these sizes."""
+        return self._with(lambda n: n.at(sizes))
+
+    def within(self, spans: Mapping[str, tuple[int, int]]) -> Program:
+        """The program with other ranges of its sizes."""
+        return self._with(lambda n: n.within(spans))
+
+    def _with(self, other: Callable[[Extent], int]) -> Program:
+        """The program with other extents, or numbers, in the place of its extents."""
+
+        def lengths(shape: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(other(n) if isinstance(n, Extent) else n for n in shape)
+
+        return Program(
+            tuple(replace(t, shape=lengths(t.shape)) for t in self.inputs),
+            tuple(
+                replace(
+                    s, extents=lengths(s.extents), reduce=lengths(s.reduce),
+                    body=tuple(resized(e, other) for e in s.body),
+                )
+                for s in self.stages
+            ),
+            self.results,
+        )  # fmt: skip
 
     @cached_property
     def plain(self) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from tilewright.core import EXACT, UsageError
+from tilewright.extent import Extent
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import INTEGERS, SIXTEEN
+from tilewright.kernels.expression.expr import INTEGERS, SIXTEEN, ExprLike, const
 from tilewright.kernels.nn.dims import broadcast, stretched
+from tilewright.kernels.nn.element import computed as computed_dtype
 from tilewright.kernels.nn.element import value as computed
 from tilewright.kernels.nn.formula import expression
 from tilewright.kernels.nn.sizes import check_rank
@@ -65,7 +67,9 @@ def scaled_dot_product_attention(
         broadcast(op, "attn_mask", attn_mask.shape, (b, h, lq, lk))
     if lengths is not None:
         _whole_numbers(op, "lengths", lengths, (b,))
-    factor = 1.0 / math.sqrt(d) if scale is None else scale
+    factor: ExprLike = scale if scale is not None else 1.0 / math.sqrt(d)
+    if isinstance(d, Extent) and scale is None:
+        factor = 1.0 / te.sqrt(const(d, computed_dtype(query.dtype)))
 
     def kept(rows: te.TensorRef, p: te.Expr, head: te.Expr, j: te.Expr, r: te.Expr) -> te.Expr:
         """An element of keys or values, for a head of queries."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tilewright.extent import Extent
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import NARROW
+from tilewright.kernels.expression.expr import NARROW, ExprLike, const
 
 
 def computed(dtype: str) -> str:
@@ -36,3 +37,8 @@ def cast(x: te.TensorRef, dtype: str) -> te.TensorRef:
     else:
         made = replace(made, monoid=replace(made.monoid, finish=te.cast(made.monoid.finish, dtype)))
     return te.TensorRef(x.label, x.shape, dtype, made)
+
+
+def reciprocal(count: int, dtype: str) -> ExprLike:
+    """``1 / count``, of a count that each call chooses in ``dtype``."""
+    return const(1.0, dtype) / const(count, dtype) if isinstance(count, Extent) else 1.0 / count

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.nn.dims import one_dim, reducer
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.element import reciprocal, value
 from tilewright.kernels.nn.normalize import check_rows
 
 Index = tuple[te.Expr, ...]
@@ -64,8 +64,8 @@ def layer_norm_backward(
     _same_shape("layer_norm_backward", grad_output, input, "input")
     lead = check_rows("layer_norm_backward", input, normalized_shape, {"weight": weight}, eps)
     shape, own = input.shape, range(lead, len(input.shape))
-    share = 1.0 / math.prod(shape[lead:])
     sums = _sum(shape, own, lambda i: value(input[i]))
+    share = reciprocal(math.prod(shape[lead:]), sums.dtype)
     squares = _sum(shape, own, lambda i: (value(input[i]) - sums[i[:lead]] * share) ** 2)
 
     def flow(i: Index) -> te.Expr:
@@ -102,12 +102,12 @@ def rms_norm_backward(
     _same_shape("rms_norm_backward", grad_output, input, "input")
     lead = check_rows("rms_norm_backward", input, normalized_shape, {"weight": weight}, eps)
     shape, own = input.shape, range(lead, len(input.shape))
-    share = 1.0 / math.prod(shape[lead:])
 
     def flow(i: Index) -> te.Expr:
         return value(grad_output[i]) if weight is None else value(grad_output[i]) * value(weight[i[lead:]])
 
     squares = _sum(shape, own, lambda i: value(input[i]) ** 2)
+    share = reciprocal(math.prod(shape[lead:]), squares.dtype)
     along = _sum(shape, own, lambda i: flow(i) * value(input[i]))
 
     def point(*i: te.Expr) -> te.Expr:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.nn.dims import reducer
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.element import reciprocal, value
 
 
 def check_rows(
@@ -38,8 +38,8 @@ def _mean_of(input: te.TensorRef, lead: int, element: Callable[[tuple[te.Expr, .
     rank = len(input.shape)
     fill = reducer(rank, range(lead, rank))
     own = input.shape[lead:]
-    share = 1.0 / math.prod(own)
     total = te.compute(input.shape[:lead], lambda *i: te.sum(own, lambda *r: element(i, value(input[fill.full(i, r)]))))
+    share = reciprocal(math.prod(own), total.dtype)
     return lambda row: total[row] * share
 
 
@@ -106,7 +106,6 @@ def group_norm(
         raise UsageError(f"group_norm: eps={eps} is negative", "eps is at least 0")
     size = c // num_groups
     own = (size, *places)
-    share = 1.0 / math.prod(own)
 
     def total(element: Callable[[te.Expr, te.Expr, te.Expr], te.Expr]) -> te.TensorRef:
         """The sum of ``element(sample, group, x)`` over a group."""
@@ -116,6 +115,7 @@ def group_norm(
         )
 
     sums = total(lambda b, g, x: x)
+    share = reciprocal(math.prod(own), sums.dtype)
     squares = total(lambda b, g, x: (x - sums[b, g] * share) ** 2)
 
     def point(b: te.Expr, k: te.Expr, *r: te.Expr) -> te.Expr:

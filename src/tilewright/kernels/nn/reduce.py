@@ -13,7 +13,7 @@ from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.dims import one_dim, reducer, several_dims, without
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.element import reciprocal, value
 
 NormOrder = Literal["2", "1", "inf"]
 
@@ -60,7 +60,7 @@ def mean(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.Te
     if input.dtype not in FLOATS:
         raise UsageError(f"mean: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
     total = _reduced("mean", input, dim, keepdim, te.sum)
-    share = 1.0 / _count("mean", input, dim)
+    share = reciprocal(_count("mean", input, dim), total.dtype)
     return te.compute(total.shape, lambda *i: total[i] * share)
 
 
@@ -83,7 +83,7 @@ def var_mean(
         return (value(input[i]) - average[place]) ** 2
 
     squares = _reduced("var_mean", te.compute(input.shape, square), dim, keepdim, te.sum)
-    share = 1.0 / (count - correction)
+    share = reciprocal(count - correction, squares.dtype)
     return te.compute(squares.shape, lambda *i: squares[i] * share), average
 
 

@@ -123,9 +123,10 @@ def templates_for(task: Task) -> tuple[Template, ...]:
     """:func:`computing`. Raises ``UsageError`` where there is none."""
     usable = computing(task)
     if not usable:
-        for extent in task.workload.ranges.values():
+        if task.workload.ranges:
+            shown = " and ".join(map(repr, task.workload.ranges.values()))
             raise UsageError(
-                f"no template for {task.target.name} takes {extent!r} in {task.workload.op}", "Tune it for each size"
+                f"no template for {task.target.name} takes {shown} in {task.workload.op}", "Tune it for each size"
             )
         raise UsageError(
             f"no template generates code for {task.workload.label} on {task.target.name}", _hint(task.target.kind)

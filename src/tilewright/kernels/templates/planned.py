@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from tilewright.core import EXACT, Candidate, IllegalSchedule, Schedule, Target, Task, Value
+from tilewright.extent import Extent
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import program_at
@@ -34,7 +35,8 @@ class PlannedTemplate(Generic[F, P]):
     its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
     ``last``: whether another template of those that match is estimated to have the faster default.
-    ``ranges``: whether it takes a size that each call chooses, in the program that it found. ``usable``: whether there
+    ``ranges``: whether it takes a size that each call chooses, in the program that it found: one that is the length of
+    first axes; of a template for ``any_sizes`` every size, wherever it stands. ``usable``: whether there
     is a schedule on a target. ``exact``: whether its sums of a program are that's own; where they are not, tasks whose
     precision is :data:`~tilewright.core.EXACT` are refused.
     """
@@ -53,6 +55,7 @@ class PlannedTemplate(Generic[F, P]):
     print: Callable[[P, str], LoweredKernel]
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
+    any_sizes: bool = False
     usable: Callable[[F, Target], bool] = lambda *_: True
     exact: Callable[[F], bool] = lambda _: True
     last: Callable[[F, Target], bool] = lambda *_: False
@@ -60,7 +63,7 @@ class PlannedTemplate(Generic[F, P]):
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
             return False
-        found = self.find(task.workload.program)
+        found = self._find(task.workload.program)
         return (
             found is not None
             and self._precise(found, task)
@@ -92,12 +95,12 @@ class PlannedTemplate(Generic[F, P]):
 
     def _plan(self, task: Task, schedule: Schedule) -> P:
         program = task.workload.program
-        found, chosen = self._task(task), Program.loads(program).varying
-        if chosen is not None:
+        found, chosen = self._task(task), Program.loads(program).sizes
+        if chosen:
             # A schedule of a range is one of some size in it, which is noted with it.
-            sized = dict(schedule.launch)
-            program = program_at(program, int(sized.pop(chosen.argument, chosen.high)))
-            schedule = replace(schedule, launch=tuple(sized.items()))
+            told = dict(schedule.launch)
+            program = program_at(program, {n: int(told.pop(e.argument, e.high)) for n, e in chosen.items()})
+            schedule = replace(schedule, launch=tuple(told.items()))
         _space(self, program, task.target, self.version).check(schedule)
         try:
             return self.plan(found, task.target, schedule.values)
@@ -117,15 +120,30 @@ class PlannedTemplate(Generic[F, P]):
 
     def found(self, program: str) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
-        found = self.find(program)
-        reason = self.refusal if found is None else self._refuses(found, program)
+        found = self._find(program)
+        if found is None:
+            open_sizes = Program.loads(program).sizes
+            reason = _left_open(open_sizes) if open_sizes else self.refusal
+        else:
+            reason = self._refuses(found, program)
         if found is None or reason:
             raise IllegalSchedule(f"the program {reason}", "Use another template")
         return found
 
     def _refuses(self, found: F, program: str) -> str:
-        chosen = Program.loads(program).varying
-        return f"leaves {chosen!r} to each call" if chosen and not self.ranges(found) else self.refuses(found)
+        chosen = Program.loads(program).sizes
+        if chosen and not self.any_sizes and not self.ranges(found):
+            return _left_open(chosen)
+        return self.refuses(found)
+
+    def _find(self, program: str) -> F | None:
+        """What a program is to this template. Raises nothing: sizes that it cannot read are not shown to it."""
+        made = Program.loads(program)
+        return self.find(program) if self.any_sizes or not made.sizes or made.leading else None
+
+
+def _left_open(sizes: Mapping[str, Extent]) -> str:
+    return f"leaves {' and '.join(map(repr, sizes.values()))} to each call"
 
 
 @lru_cache(maxsize=256)

@@ -70,7 +70,7 @@ class BundleStore:
     def ranges(self) -> tuple[Entry, ...]:
         bundle = self._now()
         found = self._found(bundle, [key_of("any", op) for op in bundle.index.operators], None)
-        return tuple(e for e in found if e.extent)
+        return tuple(e for e in found if e.ranges)
 
     def choices(self) -> frozenset[tuple[object, ...]]:
         return frozenset({(self._now().header.index_sha256,)})

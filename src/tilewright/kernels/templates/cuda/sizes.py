@@ -24,7 +24,7 @@ def expression(size: int) -> IntExpr:
 
 def pieces(size: int, by: int) -> IntExpr:
     """How many pieces of ``by`` a size has, the last one perhaps shorter."""
-    most = -(-size // by)
+    most = -(-int(size) // by)
     if not isinstance(size, Extent) or -(-size.low * size.unit // by) == most:
         return most
     return ["ceildiv", expression(size), by]

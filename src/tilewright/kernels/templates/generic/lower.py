@@ -51,6 +51,7 @@ def kernel(program: Program, plans: Sequence[PartTiling], symbol: str) -> Lowere
         ctype = f"{storage(program.tensors[name].dtype)} *"
         emitter.local(ctype, name, f"({ctype})((char *)workspace + {at})")
     arguments = tuple(argument for p in plans for _, argument, _ in p.tiles)
+    arguments += tuple(size.argument for size in program.sizes.values())
     emitter.arguments(arguments)
     share = plans[0].share
     if share:

@@ -36,7 +36,7 @@ class _Kernel:
 
     def lowered(self) -> LoweredKernel:
         p, g = self.p, self.p.g
-        one = Candidate(p.any_rows, p.schedule.at(g.varying, g.typical))
+        one = Candidate(p.any_rows, p.schedule.at({g.varying.name: g.typical}))
         inner = p.template.lower(one)
         name = f"{self.symbol}_group"
         emitter = Emitter(self.symbol)

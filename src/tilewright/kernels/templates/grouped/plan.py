@@ -51,7 +51,7 @@ def member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any] | None:
 
 def typical(g: Grouped, target: Target) -> Task:
     """A group of as many rows as each has where they are dealt evenly."""
-    return _task(program_at(g.one.dumps(), g.typical), target)
+    return _task(program_at(g.one.dumps(), {g.varying.name: g.typical}), target)
 
 
 def _task(text: str, target: Target) -> Task:

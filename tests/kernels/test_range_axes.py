@@ -1,0 +1,136 @@
+"""Every axis of every built-in operator as a range: taken, or refused for a reason; and kernels of all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from tilewright.backends import parse_target
+from tilewright.backends.cpu.loader import load_bytes
+from tilewright.building.builder import Builder
+from tilewright.core import Artifact, Candidate, Task, UsageError, Value, Workload
+from tilewright.extent import greatest
+from tilewright.kernels import templates
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import OPERATORS, get_operator
+from tilewright.kernels.parameters import Kind, Parameter
+from tilewright.kernels.ranges import at
+from tilewright.verifying.verify import Verifier
+
+REFUSED = {
+    ("conv_transpose1d", "kw"): "the program is another one for some of the sizes",
+    ("conv_transpose2d", "kh"): "the program is another one for some of the sizes",
+    ("conv_transpose2d", "kw"): "the program is another one for some of the sizes",
+    ("group_norm", "shape 1"): "the channels of .* do not fall into 8 groups",
+    ("group_norm", "num_groups"): "no tensor has an axis of it",
+    ("dequant_matmul", "k"): "group_size=64 does not divide k=21",
+    ("einsum", "a 1"): "axis k has size 21 and size 96",
+    ("einsum", "b 0"): "axis k has size 96 and size 21",
+    ("cat", "a 0"): "tensor 2 is .*, and the first",
+    ("cat", "b 0"): "tensor 2 is .*, and the first",
+}
+"""Axes that are no range: the program changes with them, or they are bound to a number or to another parameter."""
+
+GREATEST = 21
+LEAST = (1, 2, 3, 5)
+"""Some sizes need windows to fit, or more than one element."""
+
+
+def axes_of(operator: str) -> Iterator[tuple[Parameter, int]]:
+    """Sizes of an operator's example, and axes of its shapes."""
+    op = get_operator(operator)
+    given = op.params(**op.example)
+    for p in op.parameters:
+        if p.kind is Kind.SHAPE or (p.kind is Kind.INT and p.default is None):
+            yield from ((p, d) for d, text in enumerate(str(given[p.name]).split(",")) if text)
+
+
+def opened(operator: str, params: dict[str, Value], p: Parameter, axis: int) -> tuple[dict[str, Value], Workload]:
+    """The workload with one more range. Raises the last of the refusals where there is none."""
+    op = get_operator(operator)
+    texts = str(op.params(**params)[p.name]).rstrip(",").split(",")
+    high = max(2, min(int(texts[axis]), GREATEST))
+    refused = None
+    for low in LEAST:
+        if low < high:
+            texts[axis] = f"{low}..{high}"
+            more = {**params, p.name: ",".join(texts) + ("," if p.kind is Kind.SHAPE and len(texts) == 1 else "")}
+            try:
+                return more, op.workload(**more)
+            except UsageError as error:
+                refused = error
+    assert refused is not None
+    raise refused
+
+
+def label(p: Parameter, axis: int) -> str:
+    return f"{p.name} {axis}" if p.kind is Kind.SHAPE else p.name
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_axis_is_a_range_or_refused_for_a_reason(operator: str) -> None:
+    target = parse_target("cpu")
+    for p, axis in axes_of(operator):
+        reason = REFUSED.get((operator, label(p, axis)))
+        if reason is not None:
+            with pytest.raises(UsageError, match=reason):
+                opened(operator, dict(get_operator(operator).example), p, axis)
+            continue
+        _, workload = opened(operator, dict(get_operator(operator).example), p, axis)
+        assert len(workload.ranges) == 1
+        assert templates.templates_for(Task(workload, target))
+
+
+@cache
+def all_open(operator: str) -> Task:
+    """The operator with every axis open that may be, for two threads."""
+    params = dict(get_operator(operator).example)
+    workload = get_operator(operator).workload(**params)
+    for p, axis in axes_of(operator):
+        if (operator, label(p, axis)) not in REFUSED:
+            params, workload = opened(operator, params, p, axis)
+    return Task(workload, replace(parse_target("cpu"), threads=2))
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, tuple[Candidate, Artifact]]:
+    """The default schedule of each operator's greatest sizes, built for all sizes; compiled together."""
+    found = {}
+    for operator in OPERATORS:
+        task = all_open(operator)
+        high = greatest(task.workload.ranges)
+        (template, *_) = templates.templates_for(task)
+        schedule = template.default(Task(at(task.workload, high), task.target)).at(high)
+        found[operator] = Candidate(task, schedule)
+    target = parse_target("cpu")
+    with Builder(replace(target, threads=2)) as builder:
+        built = builder.build(list(found.values()))
+    for artifact in built:
+        assert isinstance(artifact, Artifact), artifact
+    return {k: (c, a) for (k, c), a in zip(found.items(), built, strict=True) if isinstance(a, Artifact)}
+
+
+PLACES = (0.0, 0.29, 0.83, 1.0)
+"""Shares of the way from the least sizes to the greatest: sizes between are 6 or 7 and 18 of 21."""
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_one_kernel_of_all_ranges_at_once_is_right(
+    operator: str, kernels: dict[str, tuple[Candidate, Artifact]]
+) -> None:
+    candidate, artifact = kernels[operator]
+    workload, threads = candidate.task.workload, candidate.task.target.threads
+    with open(artifact.path, "rb") as code:
+        library = load_bytes(code.read(), artifact.sha256)
+    for turn, share in enumerate(PLACES):
+        sizes = {n: e.low + round(share * (e.high - e.low)) for n, e in workload.ranges.items()}
+        for n, name in enumerate(sizes):  # no two the same
+            extent = workload.ranges[name]
+            sizes[name] = min(extent.high, sizes[name] + n % 3) if 0 < share < 1 else sizes[name]
+        launch = {k: int(v) for k, v in candidate.schedule.at(sizes).launch}
+        kernel = library.kernel(artifact.program, launch, threads)
+        verifier = Verifier(Program.loads(at(workload, sizes).program))
+        assert verifier.check(kernel.run, [turn % 3], align=kernel.program.align) is None, sizes
