@@ -163,6 +163,16 @@ def ctext(number: int) -> str:
     return _text(number.form, argument, "L", "/") if isinstance(number, Extent) else f"{number}L"
 
 
+def least(number: int) -> int:
+    """The least that a number or an extent may be."""
+    return number.least if isinstance(number, Extent) else number
+
+
+def divisor(number: int) -> int:
+    """The greatest number that divides it, whatever a call chooses."""
+    return math.gcd(*(c for _, c in number.form)) if isinstance(number, Extent) else number
+
+
 def argument(name: str) -> str:
     """What kernels call a size among their launch arguments."""
     return f"extent_{name}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import Extent, OperatorError
+from tilewright.extent import least
 from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.expression.linear import Linear, atom, linearise
 from tilewright.kernels.expression.program import Stage
@@ -62,23 +63,20 @@ class Bounds:
         return self.linear(e.args[0]) if kept else atom(e)
 
     def _of(self, form: Linear, facts: Facts) -> Interval:
-        low = high = form.const
+        low, high = least(form.const), int(form.const)
         for name, k in form.coef.items():
             own = self._atom(form.atoms[name], facts) if name in form.atoms else self._axes[name]
-            a, b = _meet(own, facts.get(((name, 1),)))
-            low, high = low + min(k * a, k * b), high + max(k * a, k * b)
-        if form.coef and [abs(k) for k in form.coef.values()] != [1]:
+            ends = [x * y for x in _meet(own, facts.get(((name, 1),))) for y in (least(k), int(k))]
+            low, high = low + min(ends), high + max(ends)
+        if form.coef and _plain(form) and [abs(k) for k in form.coef.values()] != [1]:
             key, scale = _normal(form)
             known = facts.get(key)
             if known is not None:
-                a, b = known[0] * scale + form.const, known[1] * scale + form.const
-                low, high = _meet((low, high), (min(a, b), max(a, b)))
+                a, b = sorted((known[0] * scale, known[1] * scale))
+                low, high = _meet((low, high), (a + least(form.const), b + int(form.const)))
         return low, high
 
     def _atom(self, e: Expr, facts: Facts) -> Interval:
-        if e.op == "size":
-            assert isinstance(e.value, Extent)
-            return e.value.least, int(e.value)
         if e.op in ("floordiv", "mod"):
             low, high = self.of(e.args[0], facts)
             divisor = e.args[1].value
@@ -106,11 +104,11 @@ class Bounds:
         elif op in _FLIP and _whole(condition.args[0]):
             op = op if holds else _FLIP[op]
             form = self.linear(condition.args[0]).plus(self.linear(condition.args[1]), -1)
-            if not form.coef or op == "ne":
+            if not form.coef or op == "ne" or not _plain(form):
                 return
             # sum(terms) + constant OP 0
-            low = -form.const + (op == "gt") if op in ("gt", "ge", "eq") else _UNBOUNDED[0]
-            high = -form.const - (op == "lt") if op in ("lt", "le", "eq") else _UNBOUNDED[1]
+            low = -int(form.const) + (op == "gt") if op in ("gt", "ge", "eq") else _UNBOUNDED[0]
+            high = -least(form.const) - (op == "lt") if op in ("lt", "le", "eq") else _UNBOUNDED[1]
             key, scale = _normal(form)
             if scale < 0:
                 low, high = -high, -low
@@ -135,6 +133,11 @@ def _fits(inner: str, outer: str) -> bool:
 def _dtype_range(dtype: str) -> Interval:
     bits = 8 * ITEMSIZE[dtype]
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _plain(form: Linear) -> bool:
+    """Whether no coefficient is an extent."""
+    return not any(isinstance(k, Extent) for k in form.coef.values())
 
 
 def _meet(a: Interval, b: Interval | None) -> Interval:

@@ -15,7 +15,7 @@ from tilewright.kernels.expression.expr import INDEX, Expr, axis, const
 
 @dataclass(frozen=True)
 class Linear:
-    """``const + sum(coef[name] * name)``. Arithmetic leaves no coefficient of zero.
+    """``const + sum(coef[name] * name)``. Arithmetic leaves no coefficient of zero; numbers may be extents.
 
     A name is that of an axis, or the text of a term that is no sum: ``atoms`` holds that term under it. Names stand
     in the order in which they appeared.
@@ -108,7 +108,7 @@ def atom(e: Expr) -> Linear:
 
 def linearise(e: Expr, term: Callable[[Expr], Linear] = atom) -> Linear:
     """A whole-number expression as a linear form; ``term`` reads what is neither a sum nor a multiple."""
-    if e.op == "const" and isinstance(e.value, int):
+    if e.op in ("const", "size") and isinstance(e.value, int):
         return Linear(e.value)
     if e.op == "axis":
         return Linear(0, {str(e.value): 1})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tilewright.extent import Extent
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, load, whole
 from tilewright.kernels.expression.linear import Linear, atom, linearise, total
@@ -48,7 +49,7 @@ class Linearizer:
         """A division resolved as far as the ranges allow, or the side of a minimum or maximum that it always is."""
         op, a = e.op, e.args
         if op in ("floordiv", "mod"):
-            return self._divided(op, self.of(a[0]), _divisor(e))
+            return atom(e) if isinstance(_divisor(e), Extent) else self._divided(op, self.of(a[0]), _divisor(e))
         if op in ("min", "max"):
             (l0, h0), (l1, h1) = self.bounds(a[0]), self.bounds(a[1])
             first = (h0 is not None and l1 is not None and h0 <= l1, l0 is not None and h1 is not None and l0 >= h1)
@@ -62,7 +63,7 @@ class Linearizer:
     def _divided(self, op: str, x: Linear, d: int) -> Linear:
         if op == "floordiv" and not x.axes and not x.const and len(x.rest) == 1:
             ((inner, factor),) = x.rest
-            if inner.op == "floordiv" and factor == 1:
+            if inner.op == "floordiv" and factor == 1 and not isinstance(_divisor(inner), Extent):
                 return self._divided(op, self.of(inner.args[0]), _divisor(inner) * d)
         quotient, left = x.divided(d)
         inside = left.ordered().expr()
@@ -84,6 +85,8 @@ class Linearizer:
                     continue
                 inner = self.of(e.args[0])
                 if self.of(quotient.args[0]) != inner:
+                    continue
+                if modulus is not None and isinstance(n * modulus, Extent):
                     continue
                 both = inner if modulus is None else self._divided("mod", inner, n * modulus)
                 return self._joined(x.without(rest, name).plus(both, c))

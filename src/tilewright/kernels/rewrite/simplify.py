@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.extent import Extent
 from tilewright.kernels.expression.bounds import Bounds, Interval
 from tilewright.kernels.expression.expr import INDEX, Expr, const, whole
 from tilewright.kernels.expression.linear import Linear, linearise
@@ -46,8 +47,10 @@ class _Simplifier:
             return e.args[1] if e.args[0].value else e.args[2]
         return None
 
-    def _divided(self, e: Expr) -> Expr:
+    def _divided(self, e: Expr) -> Expr | None:
         d = whole(e.args[1])
+        if isinstance(d, Extent):
+            return None
         quotient, rest = linearise(e.args[0]).divided(d)
         inside = _built(rest)
         low, high = self.bounds.of(inside)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
+from tilewright.extent import Extent
 from tilewright.kernels.expression.expr import INDEX, Expr, axis, whole
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Program, Stage
@@ -54,6 +55,8 @@ def _divided(stage: Stage) -> tuple[int, int] | None:
             if e.op not in ("floordiv", "mod") or e.dtype != INDEX:
                 continue
             d = whole(e.args[1])
+            if isinstance(d, Extent):
+                continue
             for name, k in linearise(e.args[0]).axes.items():
                 if name in extents and k % d:
                     wanted.setdefault(stage.axes.index(name), set()).add(d // gcd(d, k))

@@ -17,11 +17,10 @@ def kernel(p: ElementwiseTiling, symbol: str) -> LoweredKernel:
     emitter, m = Emitter(symbol), p.m
     t = Text(p, emitter)
     emitter.tensors({x.name: ctype(m.tensors[x.name].dtype) for x in (*m.program.inputs, m.output)})
-    chosen = m.program.varying
     arguments = (
         *(("tile_in", "tile_out") if p.tiled else ()),
         *(("tasks",) if p.target.threads > 1 else ()),
-        *((chosen.argument,) if chosen else ()),
+        *(size.argument for size in m.program.sizes.values()),
     )
     emitter.arguments(arguments)
     (tiles if p.tiled else rows)(t)

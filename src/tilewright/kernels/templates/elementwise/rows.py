@@ -21,8 +21,10 @@ def rows(t: Text) -> None:
     def unit(w: Writer, scope: Scope) -> None:
         for s in p.m.segments:
             with w.block():
-                part = Tile(f"{s.low}L", f"{s.high}L", s.high - s.low)
-                _segment(t, w, s, every, scope if len(p.m.segments) == 1 else scope.with_tile(p.m.inner, part))
+                part = scope
+                if len(p.m.segments) > 1:
+                    part = scope.with_tile(p.m.inner, Tile(f"{s.low}L", f"{s.high}L", s.high - s.low))
+                _segment(t, w, s, every, part)
 
     t.emitter.nest(t.emitter.entry, every, unit, loops=every.dealt, tasks=t.tasks, closing=t.closing)
 

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.extent import Extent
 from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, whole
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import Linearizer, flattened, linear, ordered
@@ -37,7 +38,7 @@ def segments(
     size, ranges = extents[inner], Linearizer.below(extents).ranges
     each = [_cuts(v, inner, size) for v in values]
     cuts = {c for some in each for c in some or ()}
-    if None in each or not cuts or len(cuts) >= MAX_SEGMENTS:
+    if None in each or not cuts or len(cuts) >= MAX_SEGMENTS or isinstance(size, Extent):
         return (Segment(0, size, values, runs(values, tensors, inner, ranges)),)
     found = []
     for low, high in itertools.pairwise((0, *sorted(cuts), size)):
@@ -59,6 +60,8 @@ def _cuts(value: Expr, inner: str, size: int) -> set[int] | None:
             # c * i + k changes between "at most 0" and "above 0", or between "below 0" and "at least 0".
             shift = int(n.op in ("le", "gt"))
             c, k = x.of(inner), x.const
+            if isinstance(c, Extent) or isinstance(k, Extent):
+                return None
             edge = -((k - shift) // c) if c > 0 else (k - shift) // -c + 1
             found.add(edge)
         elif n.op in ("floordiv", "mod") and n.dtype == INDEX:
@@ -66,6 +69,8 @@ def _cuts(value: Expr, inner: str, size: int) -> set[int] | None:
             if set(x.axes) != {inner} or x.rest or x.of(inner) != 1:
                 continue
             d = whole(n.args[1])
+            if isinstance(d, Extent) or isinstance(x.const, Extent):
+                return None
             first = -x.const % d
             if (size - first) // d >= MAX_SEGMENTS:
                 return None

@@ -136,8 +136,7 @@ def _settled(reads: Sequence[_Read], numbers: ValueNumbers) -> list[_Read]:
 
 def _aligned(start: Linear, elements: int, size: int) -> bool:
     """Whether the tensor is made of runs, and every position is the first of one."""
-    unit = elements.unit if isinstance(elements, Extent) else elements
-    return unit % size == 0 and start.const % size == 0 and all(c % size == 0 for c in start.coef.values())
+    return all(n % size == 0 for n in (elements, start.const, *start.coef.values()))
 
 
 def _inside(start: Linear, lin: Linearizer, elements: int, size: int) -> bool:

@@ -56,7 +56,7 @@ class ElementwiseTiling:
         size, rows = self.m.extents[self.m.inner], prod(self.m.extents[a] for a in self.m.outer)
         if self.target.threads == 1 or rows >= UNITS or size <= LONG_ROW or len(self.m.segments) > 1:
             return size
-        return max(LONG_ROW // 2, -(-size * rows // UNITS // 64) * 64)
+        return max(LONG_ROW // 2, -(-int(size) * int(rows) // UNITS // 64) * 64)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -190,13 +190,16 @@ def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
 def plan(m: Map, target: Target, values: Mapping[str, Value]) -> ElementwiseTiling:
     """The decisions of a schedule."""
     order = str(values["order"]).split()
-    if m.program.varying is not None:
+    tiled, stream = values["mode"] == "tiles", bool(values["stream"])
+    if m.program.sizes:
+        # What is turned at one size, or aligned alike, need not be at all sizes.
+        tiled = tiled and tile_lanes(m, target) > 0
+        stream = stream and (not tiled or aligned_rows(m, tile_lanes(m, target)))
         # Where its size was 1, there was no axis to order.
         order = [*(a for a in m.outer if a not in order), *(a for a in order if a in m.outer)]
-    tiled = values["mode"] == "tiles"
     return ElementwiseTiling(
         m=m, target=target, tiled=tiled, lanes=tile_lanes(m, target) if tiled else row_lanes(m, target),
-        vectors=int(values["vectors"]), prefetch=int(values["prefetch"]), stream=bool(values["stream"]),
+        vectors=int(values["vectors"]), prefetch=int(values["prefetch"]), stream=stream,
         order=tuple(order), along_output=values["walk"] == "out",
         tile_in=int(values["tile_in"]), tile_out=int(values["tile_out"]), ahead=int(values["ahead"]),
         tasks=int(values.get("tasks", 1)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.extent import Extent
 from tilewright.kernels.templates.elementwise.lower import kernel
 from tilewright.kernels.templates.elementwise.nests import nests, static
 from tilewright.kernels.templates.elementwise.program import match, refusal
@@ -17,7 +16,7 @@ CPU_MAP = PlannedTemplate(
     refusal="is not elementwise",
     find=match,
     refuses=refusal,
-    ranges=lambda m: any(isinstance(n, Extent) for _, n in m.axes),
+    any_sizes=True,
     span=space,
     choose=default,
     plan=plan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import flat_index
 from tilewright.kernels.codegen.emitter import Scope
 from tilewright.kernels.codegen.writer import Writer
@@ -16,7 +17,8 @@ def tile(t: Text, edge: bool) -> str:
     """A function that computes one tile; ``edge``: of ``ni`` by ``no`` elements only."""
     p, m = t.p, t.p.m
     members = [f"const {ctype(m.tensors[x.name].dtype)} *{x.name}" for x in m.program.inputs]
-    axes = "".join(f", long {a}" for a in (*p.free, m.across, m.inner))
+    sizes = [size.argument for size in m.program.sizes.values()]
+    axes = "".join(f", long {a}" for a in (*p.free, m.across, m.inner, *sizes))
     more = ", long ni, long no" if edge else ""
     w = Writer()
     kind = "TW_NOINLINE" if edge else "TW_INLINE"
@@ -24,7 +26,7 @@ def tile(t: Text, edge: bool) -> str:
         f"{kind} void {'edge' if edge else 'tile'}({', '.join((*members, f'{ctype(m.output.dtype)} *d_'))}{axes}{more})"
     )
     with w.block(head):
-        for name in (*(x.name for x in m.program.inputs), *p.free):
+        for name in (*(x.name for x in m.program.inputs), *p.free, *sizes):
             w.line(f"(void){name};")
         columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.turned)]
         numbers = [t.memo.numbers.of(x) for x in m.turned]
@@ -40,7 +42,7 @@ def tile(t: Text, edge: bool) -> str:
                     printer,
                     m.value,
                     "no" if edge else None,
-                    f"d_ + {k * m.where.of(m.across)}L" if k else "d_",
+                    f"d_ + {ctext(k * m.where.of(m.across))}" if k else "d_",
                     p.stream,
                 )
     return w.text()
@@ -60,7 +62,7 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
     names = []
     for r in range(p.lanes):
         name = f"r{number}_{r}"
-        at = f"p{number} + {r * step}L" if r else f"p{number}"
+        at = f"p{number} + {ctext(r * step)}" if r else f"p{number}"
         text = f"tw::load<{vector}>({at})"
         if edge:
             text = f"{r} < no ? tw::load_n<{vector}>({at}, ni) : {vector}{{}}"
@@ -68,7 +70,7 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
         if p.ahead and not edge:
             # The same row of a later tile; an address past the end is harmless.
             far = p.ahead * p.lanes * (step if p.along_output else 1)
-            w.line(f"__builtin_prefetch(p{number} + {r * step + far}L, 0, 2);")
+            w.line(f"__builtin_prefetch(p{number} + {ctext(r * step + far)}, 0, 2);")
         names.append(name)
     item = {"double": 8, "long": 8, "signed char": 1, "short": 2}.get(lane, 4)
     lines, columns = turn(names, item, vector, f"c{number}_")
@@ -86,13 +88,14 @@ def tiles(t: Text) -> None:
     for name, text in zip(offsets.values(), _shifts(t), strict=True):
         t.emitter.local("long", name, text)
     walk = [x.axis for x in every.loops if x.kind == "serial"]
+    sizes_told = [size.argument for size in m.program.sizes.values()]
 
     def block(w: Writer, scope: Scope) -> None:
         here = {a: scope.at(a) for a in p.free} | {a: a for a in walk}
         where = flat_index((m.position,), m.output, t.printer(here, {}, vector=False))
         inputs = ", ".join(x.name for x in m.program.inputs)
         given = ", ".join(
-            (inputs, f"{m.output.name} + ({where})", *(here[a] for a in (*p.free, str(m.across), m.inner)))
+            (inputs, f"{m.output.name} + ({where})", *(here[a] for a in (*p.free, str(m.across), m.inner)), *sizes_told)
         )
         for a in walk:
             part, size, shift = scope.tiles[a], sizes[a], offsets[a]

@@ -7,6 +7,7 @@ the other, and the last over a block of columns of all of them, then the next bl
 
 from __future__ import annotations
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.emitter import Scope, Tile
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.codegen.writer import Writer
@@ -34,9 +35,9 @@ def print_groups(w: Writer, passes: Passes, scope: Scope) -> None:
             passes.declare(w, last, hoist, 1)
             for name, text in kept.items():
                 w.line(f"of_{name}[row - first] = {text};")
-        with w.block(f"for (long begin = 0; begin < {length}L; begin += {plan.columns})"):
+        with w.block(f"for (long begin = 0; begin < {ctext(length)}; begin += {plan.columns})"):
             even = length % plan.columns == 0
-            end = f"begin + {plan.columns}" if even else f"tw::imin(begin + {plan.columns}, {length}L)"
+            end = f"begin + {plan.columns}" if even else f"tw::imin(begin + {plan.columns}, {ctext(length)})"
             w.line(f"const long end = {end};")
             with w.block("for (long row = first; row < beyond; row++)"):
                 passes.coordinates(w, 1)

@@ -27,8 +27,7 @@ def kernel(plan: RowTiling, symbol: str) -> LoweredKernel:
     kinds = {t.name: storage(t.dtype) for t in p.inputs}
     emitter.tensors({**kinds, "out": storage(p.result.dtype)})
     emitter.local("char *", "space", "(char *)workspace")
-    chosen = p.program.varying
-    arguments = ("block",) if chosen is None else ("block", chosen.argument)
+    arguments = ("block", *(size.argument for size in p.program.sizes.values()))
     emitter.arguments(arguments)
     passes = Passes(plan, emitter)
     total = (_split if plan.pieces > 1 else _whole)(passes)
@@ -48,7 +47,7 @@ def _buffers(w: Writer, passes: Passes, start: int, worker: str) -> None:
 def _sizes(passes: Passes) -> dict[str, int]:
     """Bytes of the buffer of each map that is kept in memory, for one worker."""
     plan, p = passes.plan, passes.plan.program
-    return {n: _aligned(plan.rows * p.width * ITEMSIZE[p.stage[n].dtype]) for n in passes.buffered}
+    return {n: _aligned(plan.rows * int(p.width) * ITEMSIZE[p.stage[n].dtype]) for n in passes.buffered}
 
 
 def _buffered(passes: Passes) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
-from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, Tile, plus
+from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus, whole
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
@@ -81,8 +82,8 @@ class Passes:
             step = 1
             for a, n in reversed(p.rows):
                 at = f"(row + {q})" if q else "row"
-                at = at if step == 1 else f"{at} / {step}L"
-                w.line(f"const long {a}_{q} = {at if a == 'i0' else f'{at} % {n}L'};")
+                at = at if step == 1 else f"{at} / {ctext(step)}"
+                w.line(f"const long {a}_{q} = {at if a == 'i0' else f'{at} % {ctext(n)}'};")
                 step *= n
 
     def scalars(self, w: Writer, n: int, rows: int) -> None:
@@ -173,7 +174,7 @@ class Passes:
                 point.print(w, f"{v * plan.lanes}L", v % plan.vectors, f"{rest}L" if rest < plan.lanes else None)
             return
         every = nest(plan, n)
-        length = scope.tiles.get(p.inner, Tile("", "", p.run)).known
+        length = scope.tiles.get(p.inner, whole(p.run)).known
         sizes = (plan.lanes * plan.vectors, plan.lanes)
         if length is not None and point.moments:
             # One block of what is left: a chain of blocks of one vector each would be slow.

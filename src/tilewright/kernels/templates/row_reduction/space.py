@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from tilewright.core import Target, Value
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR
 from tilewright.kernels.templates.row_reduction.hoist import Hoist, moving_names
@@ -70,13 +71,15 @@ class RowTiling:
         """C text of how many lanes the last vector of a row (a piece) has in use, if not all."""
         if self.pieces > 1:
             return f"((end - begin) % {self.lanes})"
+        if isinstance(self.program.run, Extent):
+            return f"({ctext(self.program.run)} % {self.lanes})"
         rest = self.program.run % self.lanes
         return f"{rest}L" if rest else None
 
     @property
     def sizes(self) -> set[int]:
         """Numbers of vectors of the blocks in which a pass walks a row."""
-        if self.pieces > 1:
+        if self.pieces > 1 or isinstance(self.program.run, Extent):
             return {self.vectors, 1}
         whole = self.program.run // self.lanes
         found = {self.vectors if whole >= self.vectors else 0, whole % self.vectors, 1 if self.tails else 0}
@@ -221,7 +224,11 @@ def plan(p: RowProgram, target: Target, v: Mapping[str, Value]) -> RowTiling:
     """The decisions of a schedule."""
     if v["moments"]:
         p = _paired(p)
+    keep, pieces = str(v["keep"]), int(v["pieces"])
+    if isinstance(p.width, Extent):
+        # Rows of any length do not fit the registers, and are not divided.
+        keep, pieces = (MEMORY if p.kept else RECOMPUTE) if keep == REGISTERS else keep, 1
     return RowTiling(
-        p, lane_count(p, target), int(v["rows"]), int(v["vectors"]), str(v["keep"]), bool(v["reciprocal"]),
-        int(v["prefetch"]), int(v["columns"]), int(v["block"]), int(v["pieces"]), target.threads,
+        p, lane_count(p, target), int(v["rows"]), int(v["vectors"]), keep, bool(v["reciprocal"]),
+        int(v["prefetch"]), int(v["columns"]), int(v["block"]), pieces, target.threads,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.extent import Extent
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.row_reduction.lower import kernel
 from tilewright.kernels.templates.row_reduction.nests import nests, static
@@ -17,7 +16,7 @@ CPU_ROWS = PlannedTemplate(
     refusal="is no row reduction",
     find=match,
     refuses=refusal,
-    ranges=lambda p: isinstance(p.height, Extent),
+    any_sizes=True,
     span=space,
     choose=default,
     plan=plan,
