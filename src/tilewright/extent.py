@@ -163,6 +163,27 @@ def ctext(number: int) -> str:
     return _text(number.form, argument, "L", "/") if isinstance(number, Extent) else f"{number}L"
 
 
+def intexpr(number: int) -> Any:
+    """A number or an extent as an integer expression of launch arguments (:data:`~tilewright.launch.IntExpr`)."""
+    if not isinstance(number, Extent):
+        return int(number)
+
+    def factor(f: Factor) -> Any:
+        return argument(f) if isinstance(f, str) else ["//", total(f[0]), f[1]]
+
+    def total(form: Form) -> Any:
+        terms = [
+            _joined_up("*", [*map(factor, factors), *([c] if c != 1 or not factors else [])]) for factors, c in form
+        ]
+        return _joined_up("+", terms)
+
+    return total(number.form)
+
+
+def _joined_up(operator: str, operands: list[Any]) -> Any:
+    return operands[0] if len(operands) == 1 else [operator, *operands]
+
+
 def least(number: int) -> int:
     """The least that a number or an extent may be."""
     return number.least if isinstance(number, Extent) else number

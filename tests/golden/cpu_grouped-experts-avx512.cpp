@@ -1,8 +1,8 @@
-// cpu_grouped version 12, cpu:avx512
+// cpu_grouped version 13, cpu:avx512
 namespace tw_golden_group_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
 struct Ctx {
- void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; long extent, blocks, height, full; };
+ void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; long extent_rows; long blocks, height, full; };
 TW_NOINLINE void mk_6x3t(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
  __builtin_prefetch(c+0L,1,3); __builtin_prefetch(c+16L,1,3); __builtin_prefetch(c+32L,1,3);
  __builtin_prefetch(c+37L,1,3); __builtin_prefetch(c+53L,1,3); __builtin_prefetch(c+69L,1,3);
@@ -985,6 +985,7 @@ TW_NOINLINE void mk_1x3t(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b
   tw::store_n(c+32L,c0_2,tail);
 }
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ const long extent_rows=x->extent_rows; (void)extent_rows;
  const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
  const long tk=t%x->TK, o=t/x->TK; (void)o;
  const long r0=ti*x->blocks/x->TM, r1=(ti+1)*x->blocks/x->TM, c0=tj*1L/x->TN, c1=(tj+1)*1L/x->TN;
@@ -1005,8 +1006,9 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
     } } } } }
 }
 TW_ENTRY(tw_golden_group) { using namespace tw_golden_group_; (void)workspace;
- Ctx c{}; Ctx *x=&c; x->extent=args[6];
- { const long n=x->extent; x->blocks=(n+5L)/6L; x->height=(n+x->blocks-1)/x->blocks; x->full=n-x->blocks*(x->height-1); }
+ Ctx c{}; Ctx *x=&c; x->extent_rows=args[6];
+  const long extent_rows=x->extent_rows; (void)extent_rows; 
+ { const long n=extent_rows; x->blocks=(n+5L)/6L; x->height=(n+x->blocks-1)/x->blocks; x->full=n-x->blocks*(x->height-1); }
  const long mt=tw::imin(tw::imax(1,args[1]/6),x->blocks);
  const long nt=tw::imin(tw::imax(1,args[2]/48),1L);
  x->t=tensors; x->ws=(char*)workspace+0L; x->image=(T*)workspace;

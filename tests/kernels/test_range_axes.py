@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -122,15 +123,57 @@ def test_one_kernel_of_all_ranges_at_once_is_right(
     operator: str, kernels: dict[str, tuple[Candidate, Artifact]]
 ) -> None:
     candidate, artifact = kernels[operator]
-    workload, threads = candidate.task.workload, candidate.task.target.threads
-    with open(artifact.path, "rb") as code:
-        library = load_bytes(code.read(), artifact.sha256)
+    workload = candidate.task.workload
     for turn, share in enumerate(PLACES):
         sizes = {n: e.low + round(share * (e.high - e.low)) for n, e in workload.ranges.items()}
         for n, name in enumerate(sizes):  # no two the same
             extent = workload.ranges[name]
             sizes[name] = min(extent.high, sizes[name] + n % 3) if 0 < share < 1 else sizes[name]
-        launch = {k: int(v) for k, v in candidate.schedule.at(sizes).launch}
-        kernel = library.kernel(artifact.program, launch, threads)
-        verifier = Verifier(Program.loads(at(workload, sizes).program))
-        assert verifier.check(kernel.run, [turn % 3], align=kernel.program.align) is None, sizes
+        assert problem_at(candidate, artifact, sizes, turn) is None, sizes
+
+
+def problem_at(candidate: Candidate, artifact: Artifact, sizes: dict[str, int], turn: int) -> str | None:
+    """What is wrong with a kernel of ranges at some sizes."""
+    with open(artifact.path, "rb") as code:
+        library = load_bytes(code.read(), artifact.sha256)
+    launch = {k: int(v) for k, v in candidate.schedule.at(sizes).launch}
+    kernel = library.kernel(artifact.program, launch, candidate.task.target.threads)
+    verifier = Verifier(Program.loads(at(candidate.task.workload, sizes).program))
+    problem = verifier.check(kernel.run, [turn % 3], align=kernel.program.align)
+    return None if problem is None else str(problem)
+
+
+INNER: dict[str, tuple[str, str, dict[str, Value]]] = {
+    "batches of rows times a matrix": ("cpu_contraction", "einsum",
+        {"a": "1..3,1..20,24", "b": "24,50", "equation": "bsk,kn->bsn"}),
+    "what is summed over": ("cpu_contraction", "matmul", {"m": 30, "n": 37, "k": "1..90", "bias": True}),
+    "batches, rows and sums": ("cpu_contraction", "bmm", {"b": "1..3", "m": "1..20", "n": 20, "k": "1..40"}),
+    "pictures, channels last": ("cpu_contraction", "conv2d",
+        {"n": "1..2", "ci": 6, "h": "1..9", "w": "3..9", "co": 20, "kh": 3, "kw": 3, "padding": 1, "layout": "NHWC"}),
+    "long rows": ("cpu_rows", "softmax", {"shape": "1..4,1..3000"}),
+    "rows of means": ("cpu_rows", "layer_norm", {"shape": "1..3,4,1..700"}),
+    "turned": ("cpu_map", "permute", {"shape": "1..3,1..40,1..50", "dims": "0,2,1"}),
+    "padded": ("cpu_map", "pad", {"shape": "1..3,1..20,1..40", "pad": "1,2,3,0"}),
+}  # fmt: skip
+
+
+def test_templates_of_fixed_sizes_are_right_at_all_sizes() -> None:
+    """The default schedule, and some others, of several sizes."""
+    rng, target = random.Random(5), replace(parse_target("cpu"), threads=2)
+    found: list[tuple[Candidate, str]] = []
+    for name, (template_name, operator, params) in INNER.items():
+        task = Task(get_operator(operator).workload(**params), target)
+        assert [t.name for t in templates.templates_for(task)] == [template_name]
+        template = templates.get_template(template_name)
+        for share in (1.0, 0.5):
+            sizes = {n: e.low + round(share * (e.high - e.low)) for n, e in task.workload.ranges.items()}
+            one = Task(at(task.workload, sizes), target)
+            schedule = template.default(one) if share == 1.0 else template.space(one).sample(rng)
+            found.append((Candidate(task, schedule.at(sizes)), name))
+    with Builder(target) as builder:
+        built = builder.build([c for c, _ in found])
+    for (candidate, name), artifact in zip(found, built, strict=True):
+        assert isinstance(artifact, Artifact), (name, artifact)
+        for turn, share in enumerate(PLACES):
+            sizes = {n: e.low + round(share * (e.high - e.low)) for n, e in candidate.task.workload.ranges.items()}
+            assert problem_at(candidate, artifact, sizes, turn) is None, (name, sizes)

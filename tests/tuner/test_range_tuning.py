@@ -43,6 +43,21 @@ def test_intervals_cover_the_range(tuned: tuple[Path, RangeResult]) -> None:
     assert json.loads(json.dumps(result.to_json()))["kernels"][-1]["high"] == 20
 
 
+def test_several_ranges_are_served_by_one_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    db = str(tmp_path / "t.db")
+    sizes = ["shape=1..4,2..5"]
+    assert run(["tune", "softmax", *sizes, "--trials", "2", "--cost-model", "random", "--db", db]) == 0
+    assert "shape=1..4 shape_1=2..5" in " ".join(capsys.readouterr().out.split())
+    library = tilewright.Library(db)
+    for shape in ((1, 2), (3, 4), (2, 3), (4, 5), (4, 2)):
+        x = np.random.default_rng(0).standard_normal(shape, np.float32)
+        e = np.exp(x - x.max(1, keepdims=True))
+        np.testing.assert_allclose(library.softmax(x), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert library.explain("softmax", shape="3,4").tier == "range"
+    assert library.explain("softmax", shape="4,5").tier == "exact"
+    assert library.explain("softmax", shape="5,5").tier != "range"
+
+
 def test_it_is_shown_in_a_line_and_as_a_table(tuned: tuple[Path, RangeResult]) -> None:
     _, result = tuned
     assert len(repr(result)) < 200
@@ -192,7 +207,7 @@ def test_on_the_command_line(
     shown = capsys.readouterr()
     assert "1..4" in shown.out
     assert "loses on average" in shown.out
-    assert "served so: shape=1, 4" in " ".join(shown.err.split())
+    assert "served so: shape=1, shape=4" in " ".join(shown.err.split())
     x = np.random.default_rng(0).standard_normal((3, 40), np.float32)
     library = tilewright.Library(db)
     e = np.exp(x - x.max(1, keepdims=True))

@@ -52,7 +52,7 @@ def report_range(result: RangeResult) -> None:
         values = " ".join(f"{n}={v}" for n, v in k.schedule.values.items() if n not in told)
         table.add_row(k.sizes, k.schedule.template, values, seconds(k.seconds), f"{k.mean:.1%}", f"{k.worst:.1%}")
     console().print(table)
-    tuned = ", ".join(result.tuned)
+    tuned = ", ".join(map(result.places.label, result.tuned))
     say(
         f"{result.compared} kernels compared at {len(result.sizes)} sizes; what one loses is against the fastest "
         f"there. Tuned by themselves, and served so: {tuned}. Stored in {result.database}"

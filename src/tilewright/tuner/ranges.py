@@ -111,9 +111,9 @@ class RangeResult:
     interrupted: bool = False
 
     @property
-    def tuned(self) -> tuple[str, ...]:
-        """The sizes that were tuned by themselves, ``m=17``."""
-        return tuple(map(self.places.label, self.places.anchors))
+    def tuned(self) -> tuple[int, ...]:
+        """The numbers of the places that were tuned by themselves: of one range the sizes."""
+        return tuple(self.places.anchors)
 
     @property
     def worst(self) -> float:

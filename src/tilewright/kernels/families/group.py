@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from tilewright.extent import Extent
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.linear import Linear
 
@@ -31,8 +31,8 @@ class Group:
 
     @property
     def size_text(self) -> str:
-        """C text of the size; a chosen one is in the context, ``x->extent``."""
-        return f"{self.size}L" if self.varying is None else self.varying.text("x->extent")
+        """C text of the size."""
+        return ctext(self.size)
 
     def stride(self, where: Linear) -> int | None:
         """Step of the fused axis in a tensor; ``None`` where the axes do not fuse there."""
@@ -63,7 +63,7 @@ class Group:
         out: dict[str, str] = {}
         step = 1
         for n, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
-            text = fused if step == 1 else f"({fused})/{step}L"
-            out[name] = text if n == len(self.axes) - 1 else f"({text})%{extent}L"
+            text = fused if step == 1 else f"({fused})/{ctext(step)}"
+            out[name] = text if n == len(self.axes) - 1 else f"({text})%{ctext(extent)}"
             step *= extent
         return out

@@ -35,9 +35,9 @@ class PlannedTemplate(Generic[F, P]):
     its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
     ``last``: whether another template of those that match is estimated to have the faster default.
-    ``ranges``: whether it takes a size that each call chooses, in the program that it found: one that is the length of
-    first axes; of a template for ``any_sizes`` every size, wherever it stands. ``usable``: whether there
-    is a schedule on a target. ``exact``: whether its sums of a program are that's own; where they are not, tasks whose
+    ``ranges``: whether it takes the sizes that each call chooses, in the program that it found: one that is the length
+    of first axes; with ``any_sizes`` several, wherever they stand. ``usable``: whether there is a schedule on a target.
+    ``exact``: whether its sums of a program are that's own; where they are not, tasks whose
     precision is :data:`~tilewright.core.EXACT` are refused.
     """
 
@@ -132,7 +132,7 @@ class PlannedTemplate(Generic[F, P]):
 
     def _refuses(self, found: F, program: str) -> str:
         chosen = Program.loads(program).sizes
-        if chosen and not self.any_sizes and not self.ranges(found):
+        if chosen and not self.ranges(found):
             return _left_open(chosen)
         return self.refuses(found)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.core import IllegalSchedule, Target, Value, cached_property
-from tilewright.extent import Extent
+from tilewright.extent import Extent, least
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.index_forms import IndexForms, position
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.match import Contraction, Operand
 from tilewright.kernels.templates.contraction.window import Clip, Image, Table
@@ -189,7 +190,7 @@ class ContractionTiling:
     def row_blocks(self) -> Blocks:
         """Blocks of rows along the innermost loop over M."""
         if (extent := self.m.varying) is not None:
-            return ChosenBlocks(int(extent), self.inner, extent.low * extent.unit)
+            return ChosenBlocks(int(extent), self.inner, least(extent))
         return Blocks(self.m_walks[-1].size, self.inner)
 
     @property
@@ -198,9 +199,19 @@ class ContractionTiling:
         return self.m.size // (self.m_walks[-1].size * self.lines) * self.row_blocks.count
 
     @property
-    def varying(self) -> Extent | None:
-        """The size that each call chooses."""
-        return self.c.m.varying or self.c.batch.varying
+    def varying(self) -> bool:
+        """Whether calls choose sizes."""
+        return bool(self.c.program.sizes)
+
+    @property
+    def deep(self) -> bool:
+        """Whether calls choose K: it is then neither divided among tasks nor met unpacked."""
+        return isinstance(self.c.k.size, Extent)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all of K is one block, because calls choose it and unfinished sums have no place."""
+        return self.deep and not self.c.in_place
 
     @property
     def row_count_text(self) -> str:
@@ -271,14 +282,40 @@ def batch_items(c: Contraction) -> int:
     return extent if own and not used_elsewhere else 1
 
 
-def takes_range(c: Contraction) -> bool:
-    """Whether the size that calls choose is only that of loops: the outermost of M, walked as one, or of the batch."""
-    outermost = c.stage.axes[0]
-    chosen = Linear(0, c.out_strides)
-    if c.m.varying and c.m.axes[0] == outermost:
-        # Rows in several loops, a padded copy or a guard would know its length.
-        return c.m.stride(chosen) is not None and (c.a.window is None or not c.a.window.bounds)
-    return c.batch.varying is not None and c.batch.axes[0] == outermost
+def takes_ranges(c: Contraction) -> bool:
+    """Whether columns are fixed, and the sizes that calls choose are those of loops or met while operands are packed.
+
+    Register tiles know the steps between rows and columns, of the output and of what is read behind the sum.
+    """
+    fixed = {a: s for a, s in c.out_strides.items() if a in (*c.m.axes, *c.n.axes)}
+    if c.m.varying:  # walked as one loop
+        step = c.m.stride(Linear(0, c.out_strides))
+        fixed = {a: s for a, s in fixed.items() if a in c.n.axes} | {"": step}  # type: ignore[dict-item]
+        if step is None:
+            return False
+    behind = [x for s in c.epilogue for e in s.body for x in e.walk()]
+    positions = [position(x, c.program.tensors[str(x.value)], IndexForms(frozenset(c.batch.axes)))
+                 for x in behind if x.op == "load"]  # fmt: skip
+    steps = [
+        c.m.stride(w) if c.m.varying and a in c.m.axes else w.of(a)
+        for w in positions if w is not None for a in (*c.m.axes, *c.n.axes)
+    ]  # fmt: skip
+    known = all(isinstance(n, int) and not isinstance(n, Extent) for n in (*fixed.values(), *steps, *c.n.extents))
+    bounds = [k for w in (c.a.window, c.b.window) if w for b in w.bounds for k in b.coef.values()]
+    return (
+        known
+        and None not in positions
+        and c.b.limit is None
+        and not any(x.op == "size" for x in behind)
+        and not any(isinstance(k, Extent) for k in bounds)
+        and not any(x.op == "size" for e in c.atoms.values() for x in e.walk())
+    )
+
+
+def _open(c: Contraction, operand: Operand, axes: Sequence[str]) -> bool:
+    """Whether the steps of an operand along some axes, or where it is zero, are for calls to choose."""
+    w = operand.window
+    return w is None or bool(w.bounds) or any(isinstance(w.position.of(a), Extent) for a in (*axes, *c.k.axes))
 
 
 def direct_a(c: Contraction) -> bool:
@@ -309,9 +346,18 @@ def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Contrac
         split_k=bool(values.get("split_k", False)),
         threads=target.threads,
     )
-    if tiling.varying is None:
+    if not tiling.varying:
         return tiling
-    whole = replace(tiling, images=batch_items(tiling.c))
-    if whole.image or whole.clip or whole.a == "prepack" or (whole.m.varying and len(whole.m_walks) > 1):
-        raise IllegalSchedule("what is copied or skipped depends on the size that calls choose", "Use another schedule")
+    c, deep = tiling.c, tiling.deep
+    whole = replace(tiling, images=batch_items(c), split_k=tiling.split_k and not deep)
+    if c.m.varying:
+        whole = replace(whole, inner=whole.rows, lines=1)
+    if deep or whole.a in ("copy", "clip", "prepack") or (whole.a == "direct" and _open(c, c.a, c.m.axes)):
+        whole = replace(whole, a="pack")
+    if c.m.varying and len(whole.m_walks) > 1:
+        whole = replace(whole, a="pack")
+    if deep or (whole.b == "direct" and (_open(c, c.b, c.n.axes) or (whole.pack_a and len(whole.k_walks) > 1))):
+        whole = replace(whole, b="pack")
+    if c.m.varying and len(whole.m_walks) > 1:
+        raise IllegalSchedule("rows whose number calls choose are no one loop", "Use another schedule")
     return whole

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.core import Extent, IntExpr, Launch, LaunchProgram
+from tilewright.core import IntExpr, Launch, LaunchProgram
+from tilewright.extent import ctext, intexpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.contraction import clip, finite, limit, micro, prepack, triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
@@ -17,6 +18,7 @@ from tilewright.kernels.templates.contraction.text import (
     height,
     operand_pointer,
     shorter,
+    sizes,
     tile_row,
     walk_names,
 )  # fmt: skip
@@ -28,14 +30,12 @@ SPLITS = ("TM", "TN", "TK")
 
 def arguments(p: ContractionTiling) -> tuple[str, ...]:
     """Names of the launch arguments, in order."""
-    chosen = (p.varying.argument,) if p.varying else ()
-    return (*BLOCKS, *(SPLITS if p.threads > 1 else ()), *chosen)
+    return (*BLOCKS, *(SPLITS if p.threads > 1 else ()), *(s.argument for s in p.c.program.sizes.values()))
 
 
 def outputs(c: Contraction) -> str:
     """C text of how many elements the output has."""
-    size = c.output.size
-    return size.text("x->extent") if isinstance(size, Extent) else f"{size}L"
+    return ctext(c.output.size)
 
 
 def source(p: ContractionTiling, symbol: str) -> str:
@@ -73,7 +73,8 @@ def source(p: ContractionTiling, symbol: str) -> str:
 
 def _more(p: ContractionTiling) -> str:
     """What the context holds for some kernels only."""
-    return " long extent, blocks, height, full;" if p.varying else " bool finite;" if finite.extreme(p) else ""
+    told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
+    return f"{told} long blocks, height, full;" if p.varying else " bool finite;" if finite.extreme(p) else ""
 
 
 CONTEXT = """struct Ctx {
@@ -136,13 +137,14 @@ def _chunk_a(p: ContractionTiling) -> int:
 
 TASK = """\
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+$sizes
 $if pack_a: T *pa=(T*)(x->ws+w*x->bytes);
 $if pack_b: T *pb=(T*)(x->ws+w*x->bytes+x->a_bytes);
  const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
  const long tk=t%x->TK, o=t/x->TK; (void)o;
 $batch
  const long r0=ti*$rows/x->TM, r1=(ti+1)*$rows/x->TM, c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
- const long k0=tk*${units}L/x->TK, k1=(tk+1)*${units}L/x->TK;
+ const long k0=tk*$units/x->TK, k1=(tk+1)*$units/x->TK;
  $out_type *out=($out_type*)x->t[$inputs]+$outer;
 $if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*$outputs+$outer;
 $operands
@@ -175,7 +177,7 @@ $finish
 def _task(p: ContractionTiling, e: Epilogue) -> str:
     c = p.c
     strides = c.out_strides
-    outer = "+".join(["0L"] + [f"{strides[a]}L*o_{a}" for a in c.batch.axes])
+    outer = "+".join(["0L"] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
     if p.chunks > 1:
         outer += f"+x->chunk*{_chunk_rows(p)}L"
     i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
@@ -191,7 +193,8 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "batch": _batch(p),
             "rows": p.row_count_text,
             "columns": p.column_blocks.count,
-            "units": p.units,
+            "units": ctext(p.units),
+            "sizes": sizes(p).splitlines(),
             "unit": p.unit,
             "out_type": C_TYPES[c.output.dtype],
             "inputs": len(c.program.inputs),
@@ -326,6 +329,7 @@ def _first_row(p: ContractionTiling, line: int) -> str:
 
 MERGE = """\
 TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+$sizes
  const long o=t/$rows, m=t%$rows; (void)o;
 $batch
 $places
@@ -348,7 +352,7 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
         places.append(f" const long l{d}={at if d == 0 else f'({at})%{p.m_walks[d].size}L'};")
         step *= p.m_walks[d].size
     strides = c.out_strides
-    at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{strides[a]}L*o_{a}" for a in c.batch.axes])
+    at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
     if p.chunks > 1:
         at += f"+x->chunk*{_chunk_rows(p)}L"
     finish = []
@@ -360,6 +364,7 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
         MERGE,
         {
             "rows": p.m.size_text,
+            "sizes": sizes(p).splitlines(),
             "columns": c.n.size,
             "batch": _batch(p),
             "places": places,
@@ -376,13 +381,14 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
 def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int]:
     """Bytes at the start of the workspace: the padded image, and the tables of columns."""
     image = p.image.size * p.item if p.image else 0
-    tables = len(e.tables) * e.columns * p.item
+    tables = len(e.tables) * int(e.columns) * p.item
     return (image + 4095) // 4096 * 4096, (tables + 4095) // 4096 * 4096
 
 
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
-$if varying: Ctx c{}; Ctx *x=&c; x->extent=args[$last];
+$if varying: Ctx c{}; Ctx *x=&c; $told
+$if varying: $sizes
 $if chosen: $chosen
  const long mt=tw::imin(tw::imax(1,args[1]/$rows),$row_count);
  const long nt=tw::imin(tw::imax(1,args[2]/$width),${column_count}L);
@@ -403,7 +409,9 @@ $if split_k:  tw::parallel_for(env,$merged,merge,x);
 def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
     c = p.c
     r, u, width = p.rows, p.unroll, p.width
-    kc = f"tw::imin((args[0]+{u - 1})/{u}*{u},{-(-c.k.size // u) * u}L)"
+    most = -(-int(c.k.size) // u) * u
+    kc = f"{most}L" if p.at_once else f"tw::imin((args[0]+{u - 1})/{u}*{u},{most}L)"
+    told = enumerate(c.program.sizes.values(), len(arguments(p)) - len(c.program.sizes))
     image, tables = _fixed(p, e)
     return fill(
         ENTRY,
@@ -413,14 +421,18 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
             "width": width,
             "varying": p.varying,
             "context": "" if p.varying else "Ctx c{}; Ctx *x=&c; ",
-            "last": len(arguments(p)) - 1,
+            "told": " ".join(f"x->{s.argument}=args[{n}];" for n, s in told),
+            "sizes": " ".join(sizes(p).split("\n")),
             "chosen": p.row_blocks.set(p.m.size_text) if isinstance(p.row_blocks, ChosenBlocks) else "",
             "row_count": p.row_count_text,
             "column_count": p.column_blocks.count,
             "image": image,
             "fixed": image + tables,
-            "units": "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})",
-            "splits": "".join(f"x->{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS)),
+            "units": ctext(c.k.size) if p.at_once else "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})",
+            "splits": "".join(
+                f"x->{a}={1 if p.threads == 1 or (a == 'TK' and p.deep) else f'args[{3 + i}]'};"
+                for i, a in enumerate(SPLITS)
+            ),
             "a_bytes": f"(mt*{r}L*{kc}*{p.item}L+4095)/4096*4096" if p.a == "pack" else "0",
             "b_bytes": f"(nt*{width}L*{kc}*{p.item}L+4095)/4096*4096" if p.b == "pack" else "0",
             "clip": p.clip,
@@ -440,19 +452,16 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
 def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
     c = p.c
     r, u, width = p.rows, p.unroll, p.width
-    kc: IntExpr = ["min", ["roundup", "KC", u], -(-c.k.size // u) * u]
-    rows: IntExpr = p.row_count
-    if p.m.varying:
-        rows = ["ceildiv", ["*", p.m.varying.argument, p.m.varying.unit], r]
+    most = -(-int(c.k.size) // u) * u
+    kc: IntExpr = most if p.at_once else ["min", ["roundup", "KC", u], most]
+    rows: IntExpr = ["ceildiv", intexpr(p.m.size), r] if p.m.varying else int(p.row_count)
     mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], rows]
     nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], p.column_blocks.count]
     a_bytes: IntExpr = ["roundup", ["*", mt, r * p.item, kc], 4096] if p.a == "pack" else 0
     b_bytes: IntExpr = ["roundup", ["*", nt, width * p.item, kc], 4096] if p.b == "pack" else 0
     size: IntExpr = ["*", p.threads, ["+", a_bytes, b_bytes]] if "pack" in (p.a, p.b) else 0
     if p.split_k:
-        out = c.output.size
-        whole: IntExpr = ["*", out.argument, out.unit * p.item] if isinstance(out, Extent) else out * p.item
-        size = ["+", size, ["*", ["-", "TK", 1], whole]]
+        size = ["+", size, ["*", ["-", "TK", 1], ["*", intexpr(c.output.size), p.item]]]
     fixed = sum(_fixed(p, Epilogue(p)))
     if fixed:
         size = ["+", size, fixed] if size != 0 else fixed

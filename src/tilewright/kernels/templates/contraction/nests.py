@@ -30,9 +30,9 @@ def nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, 
         return int(values.get(name, 1))
 
     rows, width = p.rows, p.width
-    mc = max(rows, min(get("MC"), ceildiv(m, rows) * rows) // rows * rows)
+    mc = max(rows, min(get("MC"), ceildiv(int(m), rows) * rows) // rows * rows)
     nc = max(width, min(get("NC"), ceildiv(n, p.lanes) * p.lanes) // width * width)
-    kc = max(p.unit, min(get("KC"), k) // p.unit * p.unit)
+    kc = max(p.unit, min(get("KC"), int(k)) // p.unit * p.unit)
     loops = [Loop("m", c.m.size, m)] if p.chunks > 1 else []
     image_depth = len(loops)
     if c.batch.size > 1:

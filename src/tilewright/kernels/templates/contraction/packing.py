@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.extent import Extent
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.printer import number, print_expr
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.families.index_forms import Window
@@ -26,6 +26,7 @@ from tilewright.kernels.templates.contraction.text import (
     outer_names,
     outer_texts,
     scalar_read,
+    sizes,
     tensor_pointer,
 )  # fmt: skip
 
@@ -38,7 +39,7 @@ def pack_a(p: ContractionTiling) -> str:
     r, u = p.rows, p.unroll
     head = (
         "TW_NOINLINE void pack_a(const Ctx *x, long o, long rb, long re, long k0, long kc, T *TW_RESTRICT q) {\n"
-        " (void)o;\n" + outer_names(p)
+        " (void)o;\n" + sizes(p) + outer_names(p)
     )
     blocks = p.row_blocks
     first = blocks.start("rb")
@@ -54,19 +55,21 @@ def pack_a(p: ContractionTiling) -> str:
     if s is None:
         place = f"q[(kk/{u}*{r}+l)*{u}+kk%{u}]"
         return head + begin + (_chosen_rows(p, place) or _general(p, "a", place)) + end
-    lines = [head, f" const T *base={operand_pointer(p, 'a')}+k0*{s.k}L;", begin]
-    lines.append(f"  const T *s=base+i0*{s.along}L; T *d=q; long k=0;")
+    lines = [head, f" const T *base={operand_pointer(p, 'a')}+k0*{ctext(s.k)};", begin]
+    lines.append(f"  const T *s=base+i0*{ctext(s.along)}; T *d=q; long k=0;")
     copies = []
     for i in range(r):
         guard = "" if i < min(blocks.sizes) else f"if(n>{i}) " if p.m.varying else f"if(n=={r}) "
         if s.k == 1 and u > 1:
-            copies.append(f"{guard}__builtin_memcpy(d+{i * u},s+{i * s.along}L,{u * p.item});")
+            copies.append(f"{guard}__builtin_memcpy(d+{i * u},s+{ctext(i * s.along)},{u * p.item});")
         else:
-            each = " ".join(f"d[{i * u + v}]=s[{i * s.along + v * s.k}L];" for v in range(u))
+            each = " ".join(f"d[{i * u + v}]=s[{ctext(i * s.along + v * s.k)}];" for v in range(u))
             copies.append(f"{guard}{{ {each} }}")
-    lines.append(f"  for(;k+{u}<=kc;k+={u}) {{ {' '.join(copies)} d+={r * u}; s+={u * s.k}L; }}")
+    lines.append(f"  for(;k+{u}<=kc;k+={u}) {{ {' '.join(copies)} d+={r * u}; s+={ctext(u * s.k)}; }}")
     if u > 1:
-        lines.append(f"  for(long v=0;k<kc;k++,v++) for(long i=0;i<n;i++) d[i*{u}+v]=s[i*{s.along}L+v*{s.k}L];")
+        lines.append(
+            f"  for(long v=0;k<kc;k++,v++) for(long i=0;i<n;i++) d[i*{u}+v]=s[i*{ctext(s.along)}+v*{ctext(s.k)}];"
+        )
     return "\n".join(lines) + end
 
 
@@ -95,7 +98,7 @@ def pack_b(p: ContractionTiling) -> str:
     width = p.width
     head = (
         "TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc, T *TW_RESTRICT q) {\n"
-        " (void)o;\n" + outer_names(p)
+        " (void)o;\n" + sizes(p) + outer_names(p)
     )
     blocks = p.column_blocks
     columns = f"const long j0={blocks.start('cb')}*{p.lanes}L, n=tw::imin({width}L,{p.c.n.size}L-j0);"
@@ -105,7 +108,7 @@ def pack_b(p: ContractionTiling) -> str:
     if s is not None and s.along == 1:
         return head + _rows(p, s.k, columns)
     if s is not None:
-        base = f" const T *base={operand_pointer(p, 'b')}+k0*{s.k}L;\n"
+        base = f" const T *base={operand_pointer(p, 'b')}+k0*{ctext(s.k)};\n"
         return head + base + begin + _transpose(p, s.along, s.k) + end
     gathered = _gathered_rows(p, columns)
     if gathered:
@@ -126,12 +129,12 @@ def _rows(p: ContractionTiling, k: int, columns: str) -> str:
     part = " ".join(
         f"tw::store(d+{v * lanes},tw::load_n<V>(s+{v * lanes},tw::imax(0,n-{v * lanes})));" for v in range(p.vectors)
     )
-    each, step = f"for(long v=0;v<{ROWS_AT_A_TIME};v++)", f"d+={width}; s+={k}L;"
+    each, step = f"for(long v=0;v<{ROWS_AT_A_TIME};v++)", f"d+={width}; s+={ctext(k)};"
     return "\n".join([
-        f" const T *base={operand_pointer(p, 'b')}+k0*{k}L;",
+        f" const T *base={operand_pointer(p, 'b')}+k0*{ctext(k)};",
         f" const long first=cb; for(long k=0;k<kc;k+={ROWS_AT_A_TIME}) {{ const long rows=kc-k; T *e=q+k*{width};",
         f"  for(cb=first;cb<ce;cb++,e+=kc*{width}L) {{ {columns}",
-        f"   const T *s=base+k*{k}L+j0; T *d=e;",
+        f"   const T *s=base+k*{ctext(k)}+j0; T *d=e;",
         f"   if(n=={width}&&rows>={ROWS_AT_A_TIME}) {each} {{ {whole} {step} }}",
         f"   else {each} if(v<rows) {{ {part} {step} }} }} }} }}",
     ])  # fmt: skip
@@ -159,18 +162,18 @@ def _gathered_rows(p: ContractionTiling, columns: str) -> str:
 
 def _transpose(p: ContractionTiling, along: int, k: int) -> str:
     """B with K innermost: squares of it are turned while they are in registers."""
-    width = p.width
+    width, step = p.width, ctext(along)
     lines = [
-        "  const T *s=base+j0*" + f"{along}L;",
+        f"  const T *s=base+j0*{step};",
         "  long l=0;",
-        f"  for(;l+4<=n;l+=4) {{ const T *s0=s+l*{along}L,*s1=s0+{along}L,*s2=s1+{along}L,*s3=s2+{along}L; T *d=q+l;",
+        f"  for(;l+4<=n;l+=4) {{ const T *s0=s+l*{step},*s1=s0+{step},*s2=s1+{step},*s3=s2+{step}; T *d=q+l;",
         "   long kk=0;",
     ]
     if k == 1:
         lines.append(f"   for(;kk+4<=kc;kk+=4,d+={4 * width}) turn4(s0+kk,s1+kk,s2+kk,s3+kk,d);")
-    each = " ".join(f"d[{i}]=s{i}[kk*{k}L];" for i in range(4))
+    each = " ".join(f"d[{i}]=s{i}[kk*{ctext(k)}];" for i in range(4))
     lines.append(f"   for(;kk<kc;kk++,d+={width}) {{ {each} }} }}")
-    lines.append(f"  for(;l<n;l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=s[l*{along}L+kk*{k}L];")
+    lines.append(f"  for(;l<n;l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=s[l*{step}+kk*{ctext(k)}];")
     lines.append(f"  for(;l<{width};l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=0;\n")
     return "\n".join(lines)
 
@@ -197,7 +200,7 @@ def _k_names(p: ContractionTiling) -> tuple[str, str]:
     declare = " ".join(f"long {a}={t};" for a, t in p.c.k.split("k0").items())
     step = ""
     for a, e in zip(p.c.k.axes, p.c.k.extents, strict=True):
-        step = f"if(++{a}=={e}L) {{ {a}=0; {step} }}" if step else f"++{a};"
+        step = f"if(++{a}=={ctext(e)}) {{ {a}=0; {step} }}" if step else f"++{a};"
     return declare, step
 
 
@@ -243,7 +246,7 @@ def _runs(p: ContractionTiling) -> str | None:
     one = len(set(tensors)) == 1
     lines = [
         f"  for(long l=0;l<n;) {{ const long f=j0+l; {split} {declare}",
-        f"   const long len=tw::imin({'(n-l)/' + times[1:] if times else 'n-l'},{extent}L-n_{inner});",
+        f"   const long len=tw::imin({'(n-l)/' + times[1:] if times else 'n-l'},{ctext(extent)}-n_{inner});",
         f"   T *d=q+l;{' ' + sources[0] if one else ''}",
         "   for(long kk=0;kk<kc;kk++) { long lo=0,hi=len;",
     ]
@@ -308,7 +311,7 @@ def _run(p: ContractionTiling, parts: Sequence[Part], inner: str) -> list[str]:
         return lines
     scales = ["" if by == 1.0 else f"{number(by, p.c.acc)}*" for by in factors]
     places = [(f"+{n}" if n else "", f"+{x}" if x else "") for n, x in enumerate(offsets)]
-    each = " ".join(f"d[y{times}{n}]={by}s[y*{step}L{x}];" for by, (n, x) in zip(scales, places, strict=True))
+    each = " ".join(f"d[y{times}{n}]={by}s[y*{ctext(step)}{x}];" for by, (n, x) in zip(scales, places, strict=True))
     lines.append(f"    for(long y=lo;y<hi;y++) {each if count == 1 else f'{{ {each} }}'}")
     return lines
 
@@ -322,7 +325,9 @@ def _in_groups(w: Window, count: int) -> bool:
 def _chosen_rows(p: ContractionTiling, place: str) -> str | None:
     """Rows of A of which axes choose parts, each a constant times a read."""
     choices, c = p.c.a.choices, p.c
-    if choices is None or any(x.tensor.dtype != c.acc or x.bounds for row in choices.parts for _, x in row):
+    if choices is None or any(
+        x.tensor.dtype != c.acc or x.bounds or isinstance(x.position.const, Extent) for row in choices.parts for _, x in row
+    ):
         return None
     columns = len(choices.parts[0])
     names = {a: f"f_{a}" for a in c.m.axes}

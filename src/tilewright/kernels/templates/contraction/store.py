@@ -23,6 +23,7 @@ from tilewright.kernels.templates.contraction.text import (
     outer_names,
     outer_texts,
     scalar_read,
+    sizes,
     tensor_pointer,
 )  # fmt: skip
 
@@ -148,13 +149,13 @@ class Epilogue:
         p, c = self.p, self.p.c
         axes = axis_texts(p, n="n")
         lines = [
-            "TW_NOINLINE void fill_tables(const Ctx *x) {",
+            "TW_NOINLINE void fill_tables(const Ctx *x) {" + sizes(p),
             f" for(long o=0;o<{c.batch.size_text};o++) for(long n=0;n<{c.n.size}L;n++) {{ (void)o;",
             outer_names(p),
         ]
         for number, e in enumerate(self.tables):
             text = print_expr(e, axis=axes, load=lambda y: scalar_read(p, y, axes), var={}, lanes=None)
-            lines.append(f"  x->tables[{number * self.columns}L+o*{c.n.size}L+n]=(T)({text});")
+            lines.append(f"  x->tables[{number * int(self.columns)}L+o*{c.n.size}L+n]=(T)({text});")
         return "\n".join([*lines, " } }"])
 
     # ------------------------------------------------------------------ reads
@@ -181,7 +182,7 @@ class Epilogue:
         p, c = self.p, self.p.c
         name = str(r.load.value)
         if name.startswith(TABLE):
-            start = f"x->tables+{int(name.removeprefix(TABLE)) * self.columns}L"
+            start = f"x->tables+{int(name.removeprefix(TABLE)) * int(self.columns)}L"
         else:
             start = f"(const T*){tensor_pointer(c, name)}"
         chunk = f"+x->chunk*{p.images * r.where.of(c.m.axes[0])}L" if p.chunks > 1 else ""
@@ -260,7 +261,7 @@ class Epilogue:
             f"const T *s, long lds, {out_type} *d{self.parameters if self.vector else ''}) {{\n"
             " (void)x; (void)o; (void)m0; (void)n0;\n"
         )
-        lines = [head, outer_names(p)]
+        lines = [head + sizes(p), outer_names(p)]
         if self.vector:
             # What is the same in every row is read once for a column of vectors.
             lines.append(" for(long j=0;j<cols;j+=L) { const long n=cols-j;")
@@ -306,7 +307,7 @@ class Epilogue:
             if name in names:
                 return names[name]
             if name.startswith(TABLE):
-                return f"x->tables[{int(name.removeprefix(TABLE)) * self.columns}L+{form(table, axes)}]"
+                return f"x->tables[{int(name.removeprefix(TABLE)) * int(self.columns)}L+{form(table, axes)}]"
             return scalar_read(p, y, axes)
 
         for number, (stage, e) in enumerate(self.chain):

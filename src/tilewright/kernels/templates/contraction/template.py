@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.contraction.defaults import default
-from tilewright.kernels.templates.contraction.geometry import plan, takes_range
+from tilewright.kernels.templates.contraction.geometry import plan, takes_ranges
 from tilewright.kernels.templates.contraction.lower import launch_program, source
 from tilewright.kernels.templates.contraction.match import match
 from tilewright.kernels.templates.contraction.nests import nests, static
@@ -23,6 +23,7 @@ CPU_CONTRACTION = PlannedTemplate(
     plan=plan,
     describe=nests,
     measures=lambda p, *_: static(p),
-    ranges=takes_range,
+    ranges=takes_ranges,
+    any_sizes=True,
     print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
 )

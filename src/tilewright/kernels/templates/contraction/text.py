@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import Linear
@@ -31,6 +32,12 @@ def combine_text(p: ContractionTiling, left: str, right: str) -> str:
 # ------------------------------------------------------------------ positions
 
 
+def sizes(p: ContractionTiling) -> str:
+    """Declarations of the sizes that calls choose, which the context has."""
+    names = [size.argument for size in p.c.program.sizes.values()]
+    return "".join(f" const long {n}=x->{n}; (void){n};\n" for n in names)
+
+
 def outer_names(p: ContractionTiling) -> str:
     """Declarations of ``o_<axis>`` from the outer index ``o``."""
     return "".join(f" const long o_{a}={t}; (void)o_{a};\n" for a, t in p.c.batch.split("o").items())
@@ -45,7 +52,7 @@ def outer_texts(c: Contraction) -> dict[str, str]:
 
 def form(f: Linear, texts: Mapping[str, str]) -> str:
     """C text of a linear form, of the axes and atoms that ``texts`` names; the others count as zero."""
-    return "+".join([f"{f.const}L"] + [f"{k}L*{texts[n]}" for n, k in f.coef.items() if k and n in texts])
+    return "+".join([ctext(f.const)] + [f"{ctext(k)}*{texts[n]}" for n, k in f.coef.items() if k and n in texts])
 
 
 def tensor_pointer(c: Contraction, name: str) -> str:
@@ -130,7 +137,7 @@ def scalar_read(p: ContractionTiling, load: Expr, axes: Mapping[str, str]) -> st
         return scalar_read(p, x, axes)
 
     terms = [
-        f"({print_expr(i, axis=axes, load=nested, var={}, lanes=None)})*{s}L"
+        f"({print_expr(i, axis=axes, load=nested, var={}, lanes=None)})*{ctext(s)}"
         for i, s in zip(load.args, tensor.strides, strict=True)
     ]
     return f"((const {C_TYPES[tensor.dtype]}*){tensor_pointer(p.c, tensor.name)})[{'+'.join(terms) or '0'}]"

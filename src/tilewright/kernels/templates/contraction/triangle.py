@@ -14,7 +14,7 @@ from tilewright.kernels.templates.contraction.text import height, tile_row
 def guards(p: ContractionTiling) -> tuple[Linear, ...]:
     """The guards of A over its one M and its one K axis, where tiles skip what they exclude; else empty."""
     c, w = p.c, p.c.a.window
-    if p.a != "pack" or p.b == "prepack" or c.b.limit is not None:
+    if p.a != "pack" or p.b == "prepack" or c.b.limit is not None or p.varying:
         return ()
     if w is None or w.fill is None or w.fill.value != 0 or not c.is_product:
         return ()

@@ -16,6 +16,7 @@ CPU_MAP = PlannedTemplate(
     refusal="is not elementwise",
     find=match,
     refuses=refusal,
+    ranges=lambda _: True,
     any_sizes=True,
     span=space,
     choose=default,

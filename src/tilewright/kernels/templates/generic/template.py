@@ -27,6 +27,7 @@ CPU_GENERIC = PlannedTemplate[str, Plans](
     refusal="is none",
     find=str,
     refuses=lambda text: "has products of a state in its steps" if Program.loads(text).recurrent else "",
+    ranges=lambda _: True,
     any_sizes=True,
     span=space,
     choose=default,

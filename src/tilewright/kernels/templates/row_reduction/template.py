@@ -16,6 +16,7 @@ CPU_ROWS = PlannedTemplate(
     refusal="is no row reduction",
     find=match,
     refuses=refusal,
+    ranges=lambda _: True,
     any_sizes=True,
     span=space,
     choose=default,
