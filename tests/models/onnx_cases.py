@@ -123,7 +123,9 @@ def _with_constants(model: ModelProto, given: Mapping[str, Array], outputs: list
     fixed = [n for n in node.input[1:] if n and given[n].dtype.kind in "iu"]
     if node.op_type in KNOWN:
         fixed = [n for n in node.input[KNOWN[node.op_type]] if n]
-    del node.output[len(outputs) :], made.graph.output[len(outputs) :]
+    del made.graph.output[len(outputs) :]
+    while node.output[-1] not in outputs:
+        node.output.pop()
     kept = [v for v in made.graph.input if v.name not in fixed]
     del made.graph.input[:]
     made.graph.input.extend(kept)

@@ -1,8 +1,9 @@
 """Cutting a graph into kernels: anchors with the elementwise operations around them, and chains of the rest.
 
-An *anchor* is a product, convolution, window, reduction of rows, or attention. What follows it joins it while the
-program stays in the anchor's family (``kernels/families``), so that one template computes it all. Only values that a
-single group reads are hidden in it; moves of elements are free to repeat and are read through by whoever can.
+An *anchor* is a product, convolution, window, reduction of rows, attention, or recurrent layer. What follows it joins
+it while the program stays in the anchor's family (``kernels/families``), so that one template computes it all. Only
+values that a single group reads are hidden in it; moves of elements are free to repeat and are read through by whoever
+can.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from tilewright.graph.reorder import reordered
 from tilewright.kernels import te
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.expression.linear import linearise
-from tilewright.kernels.families import attention, contraction, elementwise, reduce_window, row_reduction
+from tilewright.kernels.families import attention, contraction, elementwise, recurrent, reduce_window, row_reduction
 
 Family = Literal[
-    "attention", "reduce_window", "contraction", "row_reduction", "elementwise", "generic", "view", "opaque"
-]
+    "attention", "recurrent", "reduce_window", "contraction", "row_reduction", "elementwise", "generic", "view",
+    "opaque",
+]  # fmt: skip
 
 MOST_NODES = 24
 """Operations of one group."""
@@ -116,6 +118,7 @@ def families(text: str) -> tuple[Family, ...]:
     """The families of a program, the most specific first."""
     found: list[tuple[Family, bool]] = [
         ("attention", attention.match(text) is not None),
+        ("recurrent", recurrent.recurrent(text) is not None),
         ("reduce_window", reduce_window.reduce_window(text) is not None),
         ("contraction", bool(contraction.contractions(text))),
         ("row_reduction", row_reduction.row_reduction(text) is not None),
@@ -149,7 +152,7 @@ class _Grouping:
         for node in self.known:
             if node.operation == "matmul" and node.name not in self.taken:
                 self._attention(node)
-        for kind in ("attention", "contraction", "window", "rows"):
+        for kind in ("attention", "recurrent", "contraction", "window", "rows"):
             for node in self.known:
                 if OPERATIONS[node.operation].kind == kind and node.name not in self.taken:
                     self._anchor(node)

@@ -547,9 +547,7 @@ def program(
         return e.map(lambda n: ex.load(names[id(n.value)], n.dtype, n.args) if n.op == "load" else None)
 
     stages = tuple(
-        d.stage("", r.shape, r.dtype).renamed(names[id(r)], rename)
-        for r in order
-        if (d := r.definition) is not None
+        d.stage("", r.shape, r.dtype).renamed(names[id(r)], rename) for r in order if (d := r.definition) is not None
     )
     reach = {k: v for s in stages if s.step is not None for k, v in s.step.weights(s.reduce[0]).items()}
     tensors = tuple(_tensor(names[id(a)], a, reach.get(names[id(a)])) for a in args)

@@ -115,7 +115,7 @@ class Importer(Importing):
 
     def wanted(self, node: Any) -> list[str]:
         """The outputs that something reads."""
-        return [n for n in node.output if n in self._read]
+        return [n for n in node.output if n and n in self._read]
 
     def known(self, name: str) -> Array:
         """What a constant holds. Raises ``Left``."""

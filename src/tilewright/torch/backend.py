@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from tilewright.torch.importer import imported
 from tilewright.torch.layouts import hide, uncover
 from tilewright.torch.placed import Kernels, kernel
 from tilewright.torch.placing import Find, Placing
+from tilewright.torch.recurrent import Unplaced, check_placed, lowered
 from tilewright.torch.serving import serving
 
 REST = ("inductor", "eager")
@@ -138,6 +140,7 @@ def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest,
 
     def forward(graph: GraphModule, example: Sequence[Any]) -> Any:
         kernels = place(graph, find, weights_of(graph), keep_weights)
+        check_placed(graph)
         if kernels is None and not trained:
             raise _NothingPlaced
         return _finished(graph, example, kernels, rest, not trained)
@@ -145,8 +148,13 @@ def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest,
     def backward(graph: GraphModule, example: Sequence[Any]) -> Any:
         return _finished(graph, example, place(graph, find), rest, False)
 
+    how: dict[str, Any] = {"partition_fn": partition, "keep_inference_input_mutations": True}
+    with_layers = lowered(module, inputs)
     try:
-        return of_aten(module, inputs, forward, backward, partition_fn=partition, keep_inference_input_mutations=True)
+        if with_layers is not None:
+            with suppress(Unplaced):
+                return of_aten(with_layers, inputs, forward, backward, **how)
+        return of_aten(module, inputs, forward, backward, **how)
     except _NothingPlaced:
         return rest.whole(module, inputs)
 

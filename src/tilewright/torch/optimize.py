@@ -17,6 +17,7 @@ from tilewright.kernels.anonymous import from_program
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
+from tilewright.torch.recurrent import lowered
 from tilewright.tuner.many import TuneTask, tune_many
 
 TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2}
@@ -84,7 +85,7 @@ def _tasks(module: torch.nn.Module, example: Sequence[Any]) -> list[GraphTask]:
             found[task.workload.key] = task if before is None else replace(before, calls=before.calls + task.calls)
         return run_eagerly(graph)
 
-    _compiled(module, example, lambda graph, inputs: of_aten(graph, inputs, note, note))
+    _compiled(module, example, lambda graph, inputs: of_aten(lowered(graph, inputs) or graph, inputs, note, note))
     return list(found.values())
 
 
@@ -95,7 +96,9 @@ def _compiled(module: torch.nn.Module, example: Sequence[Any], backend: Callable
     alone = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
     compile: Any = torch.compile
     made = compile(module, backend=backend, dynamic=False, **alone)
-    with torch.no_grad():
+    # Dynamo hands on recurrent layers only where it is told to.
+    recurrent = {"allow_rnn": True} if hasattr(torch._dynamo.config, "allow_rnn") else {}
+    with torch.no_grad(), torch._dynamo.config.patch(recurrent):
         return made, made(*example)
 
 

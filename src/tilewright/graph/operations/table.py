@@ -17,7 +17,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import NARROW, const
 from tilewright.kernels.nn.element import computed
 
-Kind = Literal["elementwise", "move", "gather", "contraction", "window", "rows", "attention"]
+Kind = Literal["elementwise", "move", "gather", "contraction", "window", "rows", "attention", "recurrent"]
 """``move``: elements in other places, none computed. ``rows``: reductions along axes, and what follows them."""
 
 Number = Union[float, int, bool]

@@ -222,7 +222,7 @@ $store
 
 
 def _tile(p: RecurrentPlan, n: int, height: int) -> str:
-    """The function of a register tile: ``height`` rows from ``b`` on, the features of tile ``q``, all of a pass's gates."""
+    """The function of a register tile: ``height`` rows from ``b`` on, the features of tile ``q``, all gates."""
     x, features = p.r.passes[n], p.r.sizes[3]
     gates = len(x.mixes)
     columns = [(g, v) for g in range(gates) for v in range(p.vectors)]

@@ -18,6 +18,8 @@ from tilewright.kernels.templates.tiles import Blocks, balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 VECTORS, TALLEST, UNROLLS = (1, 2, 3, 4, 6, 8), 12, (1, 2, 4)
+L2_CYCLES = 2
+"""Cycles in which a vector of weights comes from the second cache, where a layer's weights are at best."""
 ALIGN = 16
 """Elements to which arrays of the workspace are rounded up."""
 
@@ -109,7 +111,7 @@ def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Valu
 
     def cycles(vectors: int, height: int) -> float:
         tiles = ceildiv(features, vectors * lanes) * ceildiv(rows, height)
-        return tiles * step_cycles(height, vectors * gates, on)
+        return tiles * max(step_cycles(height, vectors * gates, on), L2_CYCLES * vectors * gates)
 
     fitting = [
         (v, h)
