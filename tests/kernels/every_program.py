@@ -14,6 +14,7 @@ import map_programs
 import neighbour_programs
 import partition_programs
 import recurrence_programs
+import recurrent_programs
 import row_programs
 import scatter_programs
 import short_programs
@@ -45,6 +46,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "tiled": winograd_programs.WINOGRAD,
     "triangle": triangle_programs.PROGRAMS,
     "recurrence": recurrence_programs.PROGRAMS,
+    "recurrent": recurrent_programs.PROGRAMS,
     "grouped": grouped_programs.PROGRAMS,
     "scatter": scatter_programs.PROGRAMS,
 }

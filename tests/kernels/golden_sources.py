@@ -25,6 +25,7 @@ from grouped_programs import experts, half_routed
 from mma_programs import PRODUCTS, cut
 from neighbour_programs import PROGRAMS as NEIGHBOURS
 from partition_programs import convolved, mlp
+from recurrent_programs import PROGRAMS as RECURRENT
 from stencil_programs import PROGRAMS as STENCILS
 from stencil_programs import depthwise
 from triangle_programs import PROGRAMS as TRIANGLES
@@ -72,6 +73,8 @@ CPU: dict[str, Callable[[], Program]] = {
     "heat": NEIGHBOURS["heat"],
     "tiled": WINOGRAD["tiled"],
     "tiled_odd": WINOGRAD["tiled_odd"],
+    "lstm": RECURRENT["lstm"],
+    "reset_before": RECURRENT["reset_before"],
 }
 """Programs of every CPU template that takes them."""
 ELSEWHERE = {
@@ -142,6 +145,7 @@ FULL = {
     "cpu_map": "transpose",
     "cpu_neighbours": "heat",
     "cpu_partition": "convolved",
+    "cpu_recurrent": "lstm",
     "cpu_rows": "softmax",
     "cpu_scan": "recurrence",
     "cpu_scatter": "histogram",

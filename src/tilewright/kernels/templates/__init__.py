@@ -13,6 +13,7 @@ from tilewright.core import Candidate, IllegalSchedule, Schedule, Task, UsageErr
 from tilewright.forking import imported
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.codegen.sources import GPUS
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.plugins import find, installed
@@ -128,9 +129,12 @@ def templates_for(task: Task) -> tuple[Template, ...]:
             raise UsageError(
                 f"no template for {task.target.name} takes {shown} in {task.workload.op}", "Tune it for each size"
             )
+        recurrent = Program.loads(task.workload.program).recurrent
         raise UsageError(
-            f"no template generates code for {task.workload.label} on {task.target.name}", _hint(task.target.kind)
-        )
+            f"no template generates code for {task.workload.label} on {task.target.name}",
+            "Kernels compute a recurrent layer on CPUs, without operations around it" if recurrent
+            else _hint(task.target.kind),
+        )  # fmt: skip
     return usable
 
 

@@ -29,9 +29,9 @@ from tilewright.kernels.templates.partition.segments import (
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
 from tilewright.search_space import SearchSpace
 
-EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd")
-"""Templates that take no segment of a partition: those of this file, and one beside whose segments others would find
-no room."""
+EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd", "cpu_recurrent")
+"""Templates that take no segment of a partition: those of this file, one beside whose segments others would find no
+room, and that of recurrent layers, which are programs of their own."""
 LEAST_VECTOR = 16
 """Bytes of channels that lie together in a rearranged operand at least: what one copy fetches."""
 

@@ -133,7 +133,7 @@ def _start(p: RecurrentPlan) -> str:
 
 
 FINISH = """\
-TW_NOINLINE void finish$n(const Ctx *x, long b, long count, long q, const T *m) { const long i1=x->i1; (void)i1;
+TW_NOINLINE void finish$n(const Ctx *x, long b, long count, long q, const V *m) { const long i1=x->i1; (void)i1;
 $tensors
 $output
  for(long r=0;r<count;r++,m+=${step}L) { const long i2=b+r; (void)i2;
@@ -156,7 +156,7 @@ def _finish(p: RecurrentPlan, n: int) -> str:
     whole = features % p.lanes == 0
     out = f" T *out=(T*)x->t[{len(p.r.program.inputs)}];" if n == len(p.r.passes) - 1 else ""
     holes = {
-        "n": n, "tensors": _tensors(p, exprs) or "", "output": out, "step": len(p.r.passes[n].mixes) * p.width,
+        "n": n, "tensors": _tensors(p, exprs) or "", "output": out, "step": len(p.r.passes[n].mixes) * p.vectors,
         "vectors": p.vectors, "width": p.width, "lanes": p.lanes, "features": features, "whole": whole,
         "full": _values(p, n, exprs, places, None), "partial": [] if whole else _values(p, n, exprs, places, "left"),
     }  # fmt: skip
@@ -189,7 +189,7 @@ def _values(p: RecurrentPlan, n: int, exprs: Sequence[Expr], places: Sequence[st
     for name in read:
         number = int(name[1:])
         if name.startswith("m") and number in own:
-            lines.append(f"    const V {name}=tw::load<V>(m+{own.index(number) * p.width}L+v*{p.lanes}L);")
+            lines.append(f"    const V {name}=m[{own.index(number) * p.vectors}L+v];")
             continue
         at = f"x->{'h' if name[0] == 'l' else 'k'}{f'[{number}]' if name[0] == 'l' else number}+i2*{features}L+i3"
         loaded = f"tw::load<V>({at})" if count is None else f"tw::load_n<V>({at},{count})"
@@ -216,7 +216,7 @@ $zero
 $steps
  }
 $rest
- T m[$size] __attribute__((aligned(64)));
+ V m[$size];
 $store
  finish$n(x,b,$height,q,m); }"""
 
@@ -237,13 +237,12 @@ def _tile(p: RecurrentPlan, n: int, height: int) -> str:
 
     holes = {
         "n": n, "height": height, "value": _value(x, n), "features": features, "whole": whole, "unroll": p.unroll,
-        "step": p.unroll * gates * p.width, "size": height * gates * p.width,
+        "step": p.unroll * gates * p.width, "size": height * len(columns),
         "zero": [f" V {', '.join(f'c{r}_{g}_{v}={{}}' for g, v in columns)};" for r in range(height)],
         "steps": [line for k in range(p.unroll) for line in step(f"k+{k}", k)],
         "rest": [line for k in range(features - whole) for line in step(f"{whole + k}L", k)],
         "store": [
-            f" tw::store(m+{(r * gates + g) * p.width + v * p.lanes}L,c{r}_{g}_{v});"
-            for r in range(height) for g, v in columns
+            f" m[{r * len(columns) + k}]=c{r}_{g}_{v};" for r in range(height) for k, (g, v) in enumerate(columns)
         ],
     }  # fmt: skip
     return fill(TILE, holes)
