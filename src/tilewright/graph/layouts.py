@@ -108,7 +108,7 @@ def _cost(channels: Channels, group: Group, last: bool, measured: Seconds) -> fl
 def _moved(
     channels: Channels, lies: Mapping[str, int], path: _Path, reads: list[tuple[str, bool]], measured: Seconds
 ) -> tuple[dict[str, int], _Path | None]:
-    """The values to read, with channels last or not, moved where they lie otherwise; no path where no kernel moves one."""
+    """The values to read, with channels last or not, moved where they lie otherwise; no path where none moves one."""
     after = dict(lies)
     for name, last in reads:
         at = after.get(name, FIRST)

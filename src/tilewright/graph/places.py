@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from tilewright.core import TensorSpec
 from tilewright.graph.groups import Group
 from tilewright.graph.ir import Graph, Node
-from tilewright.graph.layout import VIEWS
-from tilewright.graph.operations import OPERATIONS
+from tilewright.graph.operations import OPERATIONS, VIEWS
 
 ANCHORS = ("contraction", "window", "rows", "attention")
 """Kinds of operations whose kernels store what they compute: elementwise operations join a copy instead."""

@@ -13,7 +13,7 @@ from tilewright.graph.operations import ONNX, REFUSED, Left
 from tilewright.kernels.expression.expr import DTYPES, INTEGERS
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
-from tilewright.models.model_file import OPSETS, Array, Model, onnx_module
+from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, operator_name
 from tilewright.models.sessions import captured, dtype_kind
 
 WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub", "Sum")
@@ -170,7 +170,7 @@ class Importer(Importing):
         return self.shape(name) if name in self.builder.values and name not in self.unshaped else None
 
     def _opaque(self, node: Any, why: str) -> None:
-        name = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+        name = operator_name(node)
         self.left.setdefault(name, why)
         outputs = []
         for output, spec in self.types.of_outputs(node).items():

@@ -325,8 +325,9 @@ def _in_groups(w: Window, count: int) -> bool:
 def _chosen_rows(p: ContractionTiling, place: str) -> str | None:
     """Rows of A of which axes choose parts, each a constant times a read."""
     choices, c = p.c.a.choices, p.c
+    reads = () if choices is None else [x for row in choices.parts for _, x in row]
     if choices is None or any(
-        x.tensor.dtype != c.acc or x.bounds or isinstance(x.position.const, Extent) for row in choices.parts for _, x in row
+        x.tensor.dtype != c.acc or x.bounds or isinstance(x.position.const, Extent) for x in reads
     ):
         return None
     columns = len(choices.parts[0])
