@@ -55,7 +55,7 @@ TW_NOINLINE void tile0_3(const Ctx *x, long b, long q, const T *TW_RESTRICT w) {
  V c0_0_0={}, c0_1_0={}, c0_2_0={}, c0_3_0={};
  V c1_0_0={}, c1_1_0={}, c1_2_0={}, c1_3_0={};
  V c2_0_0={}, c2_1_0={}, c2_2_0={}, c2_3_0={};
- for(long k=0;k<32L;k+=2,w+=128L) {
+ for(long k=0;k<33L;k+=1,w+=64L) {
   { const T s0=a[0L+k+0], s1=a[33L+k+0], s2=a[66L+k+0];
    { const V u=tw::load<V>(w+0L);
     c0_0_0+=u*s0; c1_0_0+=u*s1; c2_0_0+=u*s2; }
@@ -66,27 +66,7 @@ TW_NOINLINE void tile0_3(const Ctx *x, long b, long q, const T *TW_RESTRICT w) {
    { const V u=tw::load<V>(w+48L);
     c0_3_0+=u*s0; c1_3_0+=u*s1; c2_3_0+=u*s2; }
   }
-  { const T s0=a[0L+k+1], s1=a[33L+k+1], s2=a[66L+k+1];
-   { const V u=tw::load<V>(w+64L);
-    c0_0_0+=u*s0; c1_0_0+=u*s1; c2_0_0+=u*s2; }
-   { const V u=tw::load<V>(w+80L);
-    c0_1_0+=u*s0; c1_1_0+=u*s1; c2_1_0+=u*s2; }
-   { const V u=tw::load<V>(w+96L);
-    c0_2_0+=u*s0; c1_2_0+=u*s1; c2_2_0+=u*s2; }
-   { const V u=tw::load<V>(w+112L);
-    c0_3_0+=u*s0; c1_3_0+=u*s1; c2_3_0+=u*s2; }
-  }
  }
-  { const T s0=a[0L+32L], s1=a[33L+32L], s2=a[66L+32L];
-   { const V u=tw::load<V>(w+0L);
-    c0_0_0+=u*s0; c1_0_0+=u*s1; c2_0_0+=u*s2; }
-   { const V u=tw::load<V>(w+16L);
-    c0_1_0+=u*s0; c1_1_0+=u*s1; c2_1_0+=u*s2; }
-   { const V u=tw::load<V>(w+32L);
-    c0_2_0+=u*s0; c1_2_0+=u*s1; c2_2_0+=u*s2; }
-   { const V u=tw::load<V>(w+48L);
-    c0_3_0+=u*s0; c1_3_0+=u*s1; c2_3_0+=u*s2; }
-  }
  V m[12];
  m[0]=c0_0_0;
  m[1]=c0_1_0;

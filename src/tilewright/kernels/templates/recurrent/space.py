@@ -20,6 +20,8 @@ from tilewright.search_space import Choice, SearchSpace, rule
 VECTORS, TALLEST, UNROLLS = (1, 2, 3, 4, 6, 8), 12, (1, 2, 4)
 L2_CYCLES = 2
 """Cycles in which a vector of weights comes from the second cache, where a layer's weights are at best."""
+FEW = 8
+"""Accumulators of a register tile up to which several steps are printed out: loops around so few cost time."""
 ALIGN = 16
 """Elements to which arrays of the workspace are rounded up."""
 
@@ -120,7 +122,8 @@ def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Valu
         if (v, h) == (1, 1) or v * h * gates + 2 <= target.registers
     ]
     vectors, height = min(fitting, key=lambda t: (cycles(*t), t))
-    values: dict[str, Value] = {"vectors": vectors, "rows": height, "unroll": 2}
+    unroll = UNROLLS[-1] if vectors * height * gates <= FEW else 1
+    values: dict[str, Value] = {"vectors": vectors, "rows": height, "unroll": unroll}
     if target.threads > 1:
         values["tasks"] = within.options["tasks"][-1 if len(within.options["tasks"]) < 3 else 1]
     return values
