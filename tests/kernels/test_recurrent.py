@@ -113,6 +113,13 @@ def test_honest_roundings_pass_and_others_do_not(kind: str, attributes: dict[str
         assert verifier.problem(data) is not None, recipe
 
 
+def test_threads_share_the_steps_of_large_layers_alone() -> None:
+    for features, tasks in ((64, 1), (256, 4)):
+        task = task_of(layer("lstm", 2, 2, features), get_backend("cpu").targets(4)[0])
+        (template,) = templates_for(task)
+        assert template.default(task).values["tasks"] == tasks
+
+
 def test_weights_are_tried_at_the_size_at_which_a_layer_is_stable() -> None:
     program = layer("gru", 2, 1, 16)
     assert (program.inputs[1].low, program.inputs[1].high) == (-0.25, 0.25)

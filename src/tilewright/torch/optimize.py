@@ -97,8 +97,7 @@ def _compiled(module: torch.nn.Module, example: Sequence[Any], backend: Callable
     compile: Any = torch.compile
     made = compile(module, backend=backend, dynamic=False, **alone)
     # Dynamo hands on recurrent layers only where it is told to.
-    recurrent = {"allow_rnn": True} if hasattr(torch._dynamo.config, "allow_rnn") else {}
-    with torch.no_grad(), torch._dynamo.config.patch(recurrent):
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
         return made, made(*example)
 
 

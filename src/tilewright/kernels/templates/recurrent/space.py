@@ -20,6 +20,8 @@ from tilewright.search_space import Choice, SearchSpace, rule
 VECTORS, TALLEST, UNROLLS = (1, 2, 3, 4, 6, 8), 12, (1, 2, 4)
 L2_CYCLES = 2
 """Cycles in which a vector of weights comes from the second cache, where a layer's weights are at best."""
+LEAST_TASK = 100_000
+"""Operations of a task at least: threads meet behind every pass, which takes about half a microsecond."""
 FEW = 8
 """Accumulators of a register tile up to which several steps are printed out: loops around so few cost time."""
 ALIGN = 16
@@ -125,7 +127,9 @@ def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Valu
     unroll = UNROLLS[-1] if vectors * height * gates <= FEW else 1
     values: dict[str, Value] = {"vectors": vectors, "rows": height, "unroll": unroll}
     if target.threads > 1:
-        values["tasks"] = within.options["tasks"][-1 if len(within.options["tasks"]) < 3 else 1]
+        work = 2 * features * features * rows * gates
+        most = min(target.threads, work // LEAST_TASK)
+        values["tasks"] = max(t for t in map(int, within.options["tasks"]) if t <= max(1, most))
     return values
 
 
