@@ -114,7 +114,8 @@ class _Output:
             shape = self.program.output.shape
             whole: Block = tuple(slice(0, n) for n in shape)
             self._blocks = [whole]
-            if sum(s.points for s in self.program.stages) > 1e8:
+            # A recurrence is computed whole for any block of it.
+            if sum(s.points for s in self.program.stages) > 1e8 and not self.program.recurrent:
                 cost = self._cost(values)
                 if cost(whole) > self.full:
                     self._blocks = sample_blocks(shape, cost, self.full)

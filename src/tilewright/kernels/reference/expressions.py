@@ -71,6 +71,14 @@ def convert(value: Array, dtype: str, source: str) -> Array:
     return value.astype(np.int64, copy=False).astype(narrow, copy=False).astype(np.int64, copy=False)
 
 
+def applied(e: Expr, args: Sequence[Array]) -> Array:
+    """An operation on its operands' values; of a ``select``, both branches are computed."""
+    if e.op == "cast":
+        return convert(args[0], e.dtype, e.args[0].dtype)
+    result: Array = np.asarray(np.where(*args) if e.op == "select" else _FUNCTIONS[e.op](*args))
+    return result
+
+
 class Scope:
     """Evaluates expressions where axes hold a range each, or vars an array each.
 
@@ -120,11 +128,7 @@ class Scope:
             return self._load(e, path, active)
         if op == "select":
             return self._select(e, path, active)
-        args = [self._value(a, path, active) for a in e.args]
-        if op == "cast":
-            return convert(args[0], e.dtype, e.args[0].dtype)
-        result: Array = np.asarray(_FUNCTIONS[op](*args))
-        return result
+        return applied(e, [self._value(a, path, active) for a in e.args])
 
     def _axis(self, name: str, scale: int, offset: int) -> Array:
         d = self._dims[name]
