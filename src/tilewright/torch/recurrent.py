@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch.fx import GraphModule, Node
 
-_library: Any = torch.library.Library("tilewright", "FRAGMENT")  # type: ignore[no-untyped-call]
+_library: Any = torch.library.Library("tilewright", "FRAGMENT")
 _library.define(
     "recurrent(Tensor gates, Tensor weight, Tensor? bias, Tensor h0, Tensor? c0, str kind, bool reverse) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),

@@ -539,15 +539,6 @@ def _onnx_xor(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     build.add("ne", node.input, node.output[0])
 
 
-@onnx("Mean")
-def _onnx_mean(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    value = node.input[0]
-    for other in node.input[1:]:
-        value = build.add("add", [value, other])
-    share = build.constant(np.asarray(1 / len(node.input), np.float32))
-    build.add("mul", [value, share], node.output[0])
-
-
 @onnx("Cast")
 def _onnx_cast(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     dtype = build.onnx.helper.tensor_dtype_to_np_dtype(a["to"]).name

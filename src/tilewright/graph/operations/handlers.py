@@ -12,7 +12,7 @@ from typing import Any, Protocol, Union
 
 import numpy as np
 
-from tilewright.core import TensorSpec
+from tilewright.core import TensorSpec, UsageError
 from tilewright.graph.operations.table import Number, Operation
 
 Array = np.ndarray[Any, Any]
@@ -99,6 +99,13 @@ class Call:
             raise Left(f"its argument {more[0]} is not known")
 
 
+def _enter(table: dict[str, Any], names: Sequence[str], handler: object) -> None:
+    """Raises ``UsageError`` for a name that has a handler."""
+    if taken := [n for n in names if n in table]:
+        raise UsageError(f"there is a handler of {taken[0]!r} already", "Name an operator in one place")
+    table.update(dict.fromkeys(names, handler))
+
+
 AtenHandler = Callable[[Build, Call], object]
 
 ATEN: dict[str, AtenHandler] = {}
@@ -109,7 +116,7 @@ def aten(*names: str) -> Callable[[AtenHandler], AtenHandler]:
     """Register a handler, whose last node gives ``call.output``."""
 
     def decorate(handler: AtenHandler) -> AtenHandler:
-        ATEN.update(dict.fromkeys(names, handler))
+        _enter(ATEN, names, handler)
         return handler
 
     return decorate
@@ -117,7 +124,7 @@ def aten(*names: str) -> Callable[[AtenHandler], AtenHandler]:
 
 def aten_named(operation: Operation, *names: str, **own: str) -> None:
     """These operators are ``operation``, parameter by parameter; ``own``: what ATen calls a parameter, if otherwise."""
-    ATEN.update(dict.fromkeys(names, _by_name(operation, own)))
+    _enter(ATEN, names, _by_name(operation, own))
 
 
 def _by_name(operation: Operation, own: Mapping[str, str]) -> AtenHandler:
@@ -180,7 +187,7 @@ def onnx(*names: str) -> Callable[[OnnxHandler], OnnxHandler]:
     """Register a handler of the node and its attributes; the last nodes that it adds give the node's outputs."""
 
     def decorate(handler: OnnxHandler) -> OnnxHandler:
-        ONNX.update(dict.fromkeys(names, handler))
+        _enter(ONNX, names, handler)
         return handler
 
     return decorate
@@ -197,7 +204,7 @@ def onnx_named(operation: Operation, *names: str, **own: tuple[str, Any]) -> Non
         texts = {p: v.decode() if isinstance(v, bytes) else v for p, v in given.items()}
         build.add(operation.name, node.input, node.output[0], **texts)
 
-    ONNX.update(dict.fromkeys(names, handler))
+    _enter(ONNX, names, handler)
 
 
 def axes_of(build: OnnxBuild, node: Any, a: dict[str, Any]) -> tuple[int, ...] | None:

@@ -176,18 +176,6 @@ def _unfold(input: te.TensorRef, dimension: int, size: int, step: int) -> te.Ten
     return te.compute(shape, lambda *i: input[(*i[:d], i[d] * step + i[-1], *i[d + 1 : -1])])
 
 
-def _repeat(input: te.TensorRef, repeats: Sequence[int]) -> te.TensorRef:
-    """The tensor again and again along each axis; more numbers than axes add axes in front."""
-    more = len(repeats) - len(input.shape)
-    sizes = (1,) * more + input.shape
-    if more < 0 or any(r < 1 for r in repeats):
-        raise UsageError(f"repeat: {tuple(repeats)} of {input.shape}", "Give one number at least for each axis")
-    return te.compute(
-        tuple(n * r for n, r in zip(sizes, repeats, strict=True)),
-        lambda *i: input[tuple(x % n if r > 1 else x for x, n, r in list(zip(i, sizes, repeats, strict=True))[more:])],
-    )
-
-
 def _slice_scatter(
     input: te.TensorRef, src: te.TensorRef, dim: int, start: int, end: int, step: int = 1
 ) -> te.TensorRef:
@@ -223,14 +211,14 @@ def _as_strided(
 
 
 for _name, _state in (
-    ("flip", _flip), ("as_strided", _as_strided), ("roll", _roll), ("diagonal", _diagonal), ("unfold", _unfold),
+    ("flip", _flip), ("as_strided", _as_strided), ("diagonal", _diagonal), ("unfold", _unfold),
     ("tril", _triangle("tril", lambda x, d: x <= d)), ("triu", _triangle("triu", lambda x, d: x >= d)),
-    ("pad_edge", _pad_edge), ("repeat", _repeat), ("slice_scatter", _slice_scatter),
 ):  # fmt: skip
     aten_named(register(_name, "move", _state), _name)
 
 for _name, _state in (
     ("reshape", _reshape), ("permute", _permute), ("expand", _expand), ("slice", _slice), ("cat", _cat), ("pad", _pad),
+    ("pad_edge", _pad_edge), ("roll", _roll), ("slice_scatter", _slice_scatter),
 ):  # fmt: skip
     register(_name, "move", _state)
 

@@ -213,7 +213,7 @@ ROUNDED: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _positions(mode: str, count: int, size: int, scale: Any, roi: tuple[float, float]) -> Array:
+def _positions(mode: str, count: int, size: int, scale: Any, roi: Sequence[float]) -> Any:
     """Where the elements of a resized axis lie in an axis of ``size``, in float32 as onnxruntime computes them."""
     single = np.float32
     i = np.arange(count, dtype=single)
