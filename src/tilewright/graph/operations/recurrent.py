@@ -1,7 +1,7 @@
 """Recurrent layers behind their input products: one operation a layer and direction, all of its steps at once.
 
 Operands are ``gates, weight, bias, h0`` and of an LSTM ``c0`` (``kernels/nn/recurrent``); each operation gives the
-states behind every step, (states, steps, rows, features). PyTorch's layers come as ``tilewright::recurrent``, which
+states behind every step, (states, steps, rows, features). PyTorch's layers come as ``tilewright.recurrent``, which
 ``torch/recurrent.py`` makes of them, ONNX's as nodes with their input product. Gates are put into PyTorch's order.
 What ONNX adds to a plain layer (clipping, peepholes, coupled gates, other activations, sequences of different lengths)
 is left to onnxruntime.
@@ -26,7 +26,7 @@ register("gru", "recurrent", nn.gru, weight=1)
 register("lstm", "recurrent", nn.lstm, weight=1)
 
 
-@aten("tilewright::recurrent")
+@aten("tilewright.recurrent")
 def _aten_recurrent(build: Build, call: Call) -> None:
     kind = str(call["kind"])
     operation, _, nonlinearity = kind.partition("_")
