@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch.fx import GraphModule, Node
 
-_library: Any = torch.library.Library("tilewright", "FRAGMENT")
+_registering: Any = torch.library
+_library = _registering.Library("tilewright", "FRAGMENT")
 _library.define(
     "recurrent(Tensor gates, Tensor weight, Tensor? bias, Tensor h0, Tensor? c0, str kind, bool reverse) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
@@ -136,4 +137,4 @@ def _fake(
 
 
 _library.impl("recurrent", _run, "CPU")
-torch.library.register_fake("tilewright::recurrent", _fake, lib=_library)
+_registering.register_fake("tilewright::recurrent", _fake, lib=_library)
