@@ -113,6 +113,12 @@ def test_honest_roundings_pass_and_others_do_not(kind: str, attributes: dict[str
         assert verifier.problem(data) is not None, recipe
 
 
+def test_a_large_layer_is_checked_whole_since_any_part_takes_all_steps() -> None:
+    program = layer("gru", 10, 48, 512)
+    (expected,) = Verifier(program).input_set(0).expected
+    assert [i.block for i in expected.intervals] == [tuple(slice(0, n) for n in program.output.shape)]
+
+
 def test_threads_share_the_steps_of_large_layers_alone() -> None:
     for features, tasks in ((64, 1), (256, 4)):
         task = task_of(layer("lstm", 2, 2, features), get_backend("cpu").targets(4)[0])
