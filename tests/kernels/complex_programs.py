@@ -183,6 +183,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "matmul_adjoint": partial(matmul, conjugate="b", turned="b"),
     "matmul_turned": partial(matmul, conjugate="a", turned="ab"),
     "matmul_bias": partial(matmul, after="bs"),
+    "row_times_matrix": partial(matmul, 1),
+    "matrix_times_column": partial(matmul, 19, 1),
     "components_first": partial(matmul, place=0),
     "components_first_turned": partial(matmul, place=0, turned="ab"),
     "components_between": partial(matmul, place=1, conjugate="b"),

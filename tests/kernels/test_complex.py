@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from complex_programs import PROGRAMS
+from complex_programs import PROGRAMS, Written, by_select, by_selects, by_sign, matmul
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_rewrite import same_values
 
 from tilewright.kernels.families.contraction import contractions
+from tilewright.kernels.rewrite import normal_forms
 from tilewright.kernels.templates.contraction.match import match
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.template import TemplateContract
@@ -32,6 +35,19 @@ def test_a_product_by_component_is_one_real_product(name: str) -> None:
     first = contractions(program.dumps())[0]
     assert first.is_product
     same_values(program, first.program)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.tuples(*(st.integers(1, 6) for _ in range(3))), st.integers(0, 2), st.sampled_from((by_select, by_selects, by_sign)),
+    st.sampled_from(("", "a", "b", "ab")), st.sampled_from(("", "a", "b", "ab")),
+)  # fmt: skip
+def test_every_form_of_a_complex_product_keeps_its_values(
+    sizes: tuple[int, int, int], place: int, written: Written, conjugate: str, turned: str
+) -> None:
+    program = matmul(*sizes, place=place, written=written, conjugate=conjugate, turned=turned)
+    for form in normal_forms(program):
+        same_values(program, form)
 
 
 FEW = ("matmul_conjugates", "components_first", "batched", "real_part", "conv1d")

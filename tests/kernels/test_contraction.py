@@ -279,3 +279,9 @@ def test_few_constant_panels_are_one_block() -> None:
     target = replace(parse_target("cpu:avx2", allow_foreign=True), l1_bytes=32 << 10, l2_bytes=1 << 20)
     v = TEMPLATE.default(task(program("matmul", m=128, n=384, k=256, constant="b"), target)).values
     assert (v["b"], v["order"], v["NC"]) == ("prepack", "ij", 384)
+
+
+def test_few_rows_that_fall_into_one_set_of_l1_share_a_tile_of_one_vector() -> None:
+    for k, few in ((1024, True), (1000, False)):
+        narrow = task(program("matmul", m=1024, n=4, k=k))
+        assert (int(TEMPLATE.default(narrow).values["MR"]) <= 8) == few

@@ -123,6 +123,8 @@ def _restated(program: Program, sums: Sequence[Sum], c: str | None, mark: str, b
     order = sorted(common, key=lambda n: [x.value for x in common[n].walk() if x.op == "const"])
     made = replace(s, reduce=(*s.reduce, len(order)) if len(order) > 1 else s.reduce)
     plain = _joined([common[n] for n in order], made.reduce_axes[-1])
+    if c is not None and not plain.axes() & set(s.axes):
+        return None  # of one row alone, the chosen side has rows: those of the choices
     other = _joined([_joined([row[n] for row in chosen], c) for n in order], made.reduce_axes[-1])
     body = simplified(plain * other if beside else other * plain, made.ranges)
     made = replace(made, body=(body,))

@@ -143,16 +143,18 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     m, k = c.m.size, c.k.size
     form = _way(c, target, within)
     a = side(c, c.a, "m")
-    # Rows a multiple of 4096 bytes apart fall into one set of L1: more than eight push each other out.
+    # Rows a multiple of 4096 bytes apart fall into one set of L1: more than eight push each other out. One vector of
+    # columns is too little work to hide that.
     crowded = a is not None and a.along > 0 and a.along * item % 4096 == 0
 
+    crowding = 1.1 if form.columns > lanes else 4.0
     moves = k <= SHORT_K and m * max(k, c.n.size) * item > target.l2_bytes
     # Of panels packed once that are too many for L2, blocks stay there, and pass through L1 beside a tile's rows of A.
     wide = c.n.size * min(k, DEPTH) * item > target.l2_bytes * 3 // 4
     near = _low(target) and wide and form.b == "prepack" and not form.nested and m > 2 * FEW_ROWS
 
     def cost(tile: tuple[int, int, int]) -> float:
-        slow = 1.1 if crowded and tile[0] > 8 else 1.0
+        slow = crowding if crowded and tile[0] > 8 else 1.0
         if moves:
             slow *= 1.5 if tile[0] * tile[1] > FEW_ROWS else 1.0
             slow *= 1.2 if tile[2] < ceildiv(form.columns, lanes) else 1.0
