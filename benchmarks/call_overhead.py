@@ -10,6 +10,12 @@ The contestants take turns within each round of one process; a ratio is the medi
 the rival's time / ours, so drift cancels out. All of them check their arguments and write into
 ``out``. Times are on the thread's CPU clock, which other processes disturb less. The database is a
 temporary one with matmul 4x4x4 and var_mean 4x4, tuned in a few trials; ``--db`` names another that has them.
+
+    python benchmarks/call_overhead.py --compiled
+
+What a call of a small compiled module costs: PyTorch eager, Inductor, ``tilewright.torch.optimize`` with every kernel
+placed (``compare=False``), and ``torch.compile(backend="tilewright")`` without any kernel. Each is put beside Inductor
+by the difference in each round.
 """
 
 from __future__ import annotations
@@ -187,23 +193,109 @@ def tuned(folder: str) -> str:
     return path
 
 
+def loop_module(call: Callable[..., Any], x: Any, count: int) -> float:
+    """Nanoseconds a call of a module, the loop's own cost included."""
+    steps = range(count)
+    start = time.thread_time_ns()
+    for _ in steps:
+        call(x)
+    return (time.thread_time_ns() - start) / count
+
+
+def modules() -> dict[str, tuple[Any, Any]]:
+    """Small modules by name, each with an argument."""
+    import torch
+    from torch import nn
+
+    class Chain(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return (x * 2).relu() + 1
+
+    rows, image = torch.randn(8, 16), torch.randn(1, 4, 8, 8)
+    found = {
+        "linear 8x16, 16": (nn.Linear(16, 16), rows),
+        "linear, GELU, linear": (nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)), rows),
+        "softmax 8x16": (nn.Softmax(-1), rows),
+        "layer norm 8x16": (nn.LayerNorm(16), rows),
+        "convolution, ReLU 8x8": (nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU()), image),
+        "elementwise 8x16": (Chain(), rows),
+    }
+    return {name: (module.eval(), x) for name, (module, x) in found.items()}
+
+
+def measure_compiled(rounds: int, count: int, folder: str) -> dict[str, Any]:
+    """Microseconds a call by module and contestant, and their differences from Inductor's in the same round."""
+    import torch
+
+    from tilewright import torch as served
+    from tilewright.torch.backend import tilewright as backend
+
+    torch.set_num_threads(1)
+    served.use(tilewright.Library(os.path.join(folder, "none.db"), missing_ok=True))
+    found = {}
+    for name, (module, x) in modules().items():
+        torch._dynamo.reset()
+        how: dict[str, Any] = {"dynamic": False, "isolate_recompiles": True}
+        with torch.no_grad():
+            contestants = {
+                "eager": module,
+                "inductor": torch.compile(module, **how),
+                "no kernel": torch.compile(module, backend=backend, **how),
+                "kernels": served.optimize(
+                    module, (x,), db=os.path.join(folder, "call.db"), trials=8, seed=0, compare=False
+                ),
+            }
+            samples: dict[str, list[float]] = {n: [] for n in contestants}
+            for call in contestants.values():
+                loop_module(call, x, count)
+            for r in range(rounds):
+                for n, call in list(contestants.items())[:: -1 if r % 2 else 1]:
+                    samples[n].append(loop_module(call, x, count) / 1e3)
+        row = {}
+        for n, times in samples.items():
+            low, middle, high = statistics.quantiles(
+                [t - o for t, o in zip(times, samples["inductor"], strict=True)], n=4
+            )
+            row[n] = {"microseconds": statistics.median(times), "more": middle, "low": low, "high": high}
+        found[name] = row
+    return {"schema": 1, "rounds": rounds, "calls_a_round": count, "modules": found, "torch": torch.__version__}
+
+
+def print_compiled(result: dict[str, Any]) -> None:
+    names = ("eager", "inductor", "no kernel", "kernels")
+    print(f"| compiled module, us a call (more than Inductor: quartiles) | {' | '.join(names)} |")
+    print("|---" * (len(names) + 1) + "|")
+    for name, row in result["modules"].items():
+        cells = [f"{c['microseconds']:.1f} ({c['low']:+.1f} to {c['high']:+.1f})" for c in map(row.get, names)]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--db", help="a database with kernels for matmul m=4 n=4 k=4 and var_mean shape=4,4 dim=1")
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--calls", type=int, default=5000, help="calls of each contestant in a round")
+    parser.add_argument("--compiled", action="store_true", help="compiled modules of PyTorch, beside Inductor's")
     parser.add_argument("--out", type=Path, help="write the result here as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(options.db or tuned(folder), options.rounds, options.calls)
+        if options.compiled:
+            result = measure_compiled(options.rounds, max(1, options.calls // 10), folder)
+            print_compiled(result)
+        else:
+            result = measure(options.db or tuned(folder), options.rounds, options.calls)
+            print_calls(result)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def print_calls(result: dict[str, Any]) -> None:
     print("| call on 4x4 float32, out given unless it says new | ns a call | NumPy or torch.mm / it (quartiles) |")
     print("|---|---|---|")
     for name, row in result["rows"].items():
         print(f"| {name} | {row['nanoseconds']:.0f} | {row['ratio']:.2f} ({row['low']:.2f}-{row['high']:.2f}) |")
     print(f"\nimport tilewright with Library: {result['import_seconds']:.3f} s")
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-HOW: dict[str, Any] = {"rest": "eager", "cost_model": "random"}
+HOW: dict[str, Any] = {"rest": "eager", "cost_model": "random", "compare": False}
 
 
 @pytest.fixture(scope="module")

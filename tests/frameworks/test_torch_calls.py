@@ -95,6 +95,24 @@ def test_inductors_code_calls_kernels_as_functions_in_memory_that_it_plans() -> 
     assert code.count("out=buf") == 2
 
 
+def test_results_lie_as_eager_ones_where_inductor_takes_another_layout(tmp_path: Path) -> None:
+    library = tilewright.Library(tmp_path / "t.db", missing_ok=True, watch=False)
+
+    def find(workload: Any) -> Any:
+        return library._resolver.untuned(workload, "a test") if workload.op.startswith("conv2d_relu") else None
+
+    def compile(graph: Any, inputs: Any) -> Any:
+        return backend.compiled(graph, inputs, find, backend.Rest("inductor"))
+
+    module = nn.Sequential(nn.Conv2d(4, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 4, 1))
+    x = torch.randn(2, 4, 6, 6)
+    with torch.no_grad():
+        got, wanted = torch.compile(module, backend=compile, fullgraph=True)(x), module(x)
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+    assert got.stride() == wanted.stride()
+    assert library.stats().calls == 1
+
+
 def test_calls_of_odd_memory_are_answered_by_python(library: tilewright.Library) -> None:
     module, x = Products(), torch.randn(8, 12)
     with torch.no_grad():

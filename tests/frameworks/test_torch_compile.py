@@ -303,7 +303,7 @@ def test_modes_and_options_are_inductors(tmp_path: Path, monkeypatch: pytest.Mon
 def test_optimize_tunes_stores_and_serves(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     module, x = module_of("mlp").eval(), torch.randn(X)
-    how: dict[str, Any] = {"db": path, "rest": "eager", "cost_model": "random"}
+    how: dict[str, Any] = {"db": path, "rest": "eager", "cost_model": "random", "compare": False}
     fast = tt.optimize(module, (x,), trials=2, **how)
     with torch.no_grad():
         torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
@@ -337,7 +337,8 @@ def test_weights_are_rearranged_once_and_after_changes(tmp_path: Path, monkeypat
 
     torch.manual_seed(0)
     module, x = nn.Linear(64, 96).eval(), torch.randn(48, 64)
-    fast = tt.optimize(module, (x,), db=tmp_path / "t.db", trials=12, rest="eager", cost_model="random", seed=0)
+    how: dict[str, Any] = {"rest": "eager", "cost_model": "random", "seed": 0, "compare": False}
+    fast = tt.optimize(module, (x,), db=tmp_path / "t.db", trials=12, **how)
     kernels = placed._placed[max(placed._placed)]
     if not any(p._kept for p in kernels.parts.values()):
         pytest.skip("the kernel that won rearranges nothing")

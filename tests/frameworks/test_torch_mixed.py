@@ -143,7 +143,7 @@ def test_graphs_of_several_types_agree(gradients: bool, tmp_path: Path) -> None:
 def test_optimize_serves_graphs_of_several_types(tmp_path: Path) -> None:
     norm = nn.LayerNorm(16).eval()
     x = torch.randn(4, 16).bfloat16()
-    fast = tt.optimize(norm, (x,), db=tmp_path / "t.db", rest="eager", **HOW)
+    fast = tt.optimize(norm, (x,), db=tmp_path / "t.db", rest="eager", compare=False, **HOW)
     with torch.no_grad():
         torch.testing.assert_close(fast(x), norm(x), rtol=2e-2, atol=2e-2)
     assert exact(fast.library) == 2

@@ -11,6 +11,7 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
 PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
+HOW = "trials=1, rest='eager', cost_model='random', compare=False"
 
 
 @pytest.mark.usefixtures("backend_by_name")
@@ -22,7 +23,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = torch.randn(2, 16, requires_grad=True), torch.randn(4, 16)
     names: dict[str, Any] = {"x": x, "weight": weight, "bias": torch.randn(4)}
     for block in blocks:
-        text = block.replace("512", "16").replace("time_budget=600", "trials=1, rest='eager', cost_model='random'")
+        text = block.replace("512", "16").replace("time_budget=600", HOW)
         text = text.replace("fullgraph=True", "fullgraph=True, options={'rest': 'eager'}")
         exec(compile(text, str(PAGE), "exec"), names)
     assert names["fast"].library.stats().tiers["exact"] == 4
@@ -37,7 +38,7 @@ def test_the_recipe_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     text = (PAGE.parent / "cookbook.md").read_text()
     (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "import torch" in b]
     small = block.replace("256", "16").replace("512", "24")
-    small = small.replace("time_budget=120", "trials=1, rest='eager', cost_model='random'")
+    small = small.replace("time_budget=120", HOW)
     names: dict[str, Any] = {}
     exec(compile(small, "cookbook.md", "exec"), names)
     assert names["fast"].library.stats().tiers["exact"] == 4  # optimize compares the result, too

@@ -264,6 +264,10 @@ def test_stats_count_plans_too(library: Library) -> None:
     assert stats.reasons == {"strides": 1}
     assert json.loads(json.dumps(stats.to_json()))["calls"] == 3
     assert stats.calls == 3  # a snapshot
+    library.restart_stats()
+    assert (library.stats().calls, library.stats().reasons) == (0, {})
+    plan(A, B)
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 1}
 
 
 IMPORTS = """

@@ -189,6 +189,10 @@ class Library(Closing):
         """Counts of the calls answered so far, those of plans included."""
         return self._counters.snapshot()
 
+    def restart_stats(self) -> None:
+        """Count calls from here on: :meth:`stats` no longer has those so far."""
+        self._counters.restart()
+
     def operators(self) -> tuple[str, ...]:
         """Names that this library answers: what was tuned, and what is built in."""
         return tuple(sorted({*self._store.names(), *OPERATORS}))

@@ -72,6 +72,7 @@ class Counters:
         self._native = (ctypes.c_ulonglong * (2 * len(_CELLS)))()  # two a name, as in a cell
         self._python = dict.fromkeys(_CELLS, 0)
         self._cells: list[Cell] = []
+        self._start = dict.fromkeys(_CELLS, 0)
         self._lock = ForkLock()
 
     def cell(self, name: str) -> Cell:
@@ -99,11 +100,20 @@ class Counters:
                 else:
                     self._python[name] += 1
 
+    def restart(self) -> None:
+        """Count from here on: calls so far are in no later snapshot."""
+        with self._lock:
+            self._start = self._total()
+
+    def _total(self) -> dict[str, int]:
+        total = {n: self._python[n] + sum(self._native[2 * i : 2 * i + 2]) for i, n in enumerate(_CELLS)}
+        for cell in self._cells:
+            total[cell.name] += cell.value
+        return total
+
     def snapshot(self) -> Stats:
         with self._lock:
-            total = {n: self._python[n] + sum(self._native[2 * i : 2 * i + 2]) for i, n in enumerate(_CELLS)}
-            for cell in self._cells:
-                total[cell.name] += cell.value
+            total = {n: count - self._start[n] for n, count in self._total().items()}
         tiers = {n: total[n] for n in TIERS}
         return Stats(sum(tiers.values()), tiers, {n: total[n] for n in REASONS if total[n]})
 

@@ -32,13 +32,15 @@ REST = ("inductor", "eager")
 Compile = Callable[[GraphModule, Sequence[Any]], Any]
 
 
-def place(module: GraphModule, find: Find, weights: frozenset[str] = frozenset(), keep: bool = False) -> Kernels | None:
+def place(
+    module: GraphModule, find: Find, weights: frozenset[str] = frozenset(), keep: bool = False, fuses: bool = False
+) -> Kernels | None:
     """Put kernels in the place of the parts that ``find`` has one for; ``None`` where there is none.
 
     ``weights``: inputs of the graph by name that are parameters; ``keep``: they seldom change, so that kernels may keep
-    them rearranged.
+    them rearranged. ``fuses``: Inductor compiles the rest.
     """
-    placing, covers = prepared(module, find, weights, keep)
+    placing, covers = prepared(module, find, weights, keep, fuses)
     kernels = None if placing is None else placing.run()
     uncover(module, covers)
     if kernels is not None or covers:
@@ -48,12 +50,14 @@ def place(module: GraphModule, find: Find, weights: frozenset[str] = frozenset()
     return kernels
 
 
-def prepared(module: GraphModule, find: Find, weights: frozenset[str], keep: bool) -> tuple[Placing | None, list[Node]]:
+def prepared(
+    module: GraphModule, find: Find, weights: frozenset[str], keep: bool, fuses: bool
+) -> tuple[Placing | None, list[Node]]:
     """A graph's groups, as :func:`place` takes them, ``None`` where it has no output; and what hides masked queries."""
     module.graph.eliminate_dead_code()
     covers = hide(module)
     found = imported(module, weights)
-    return None if found is None else Placing(module, found, find, keep), covers
+    return None if found is None else Placing(module, found, find, keep, fuses), covers
 
 
 def _find(workload: Workload) -> Served | None:
@@ -71,6 +75,11 @@ class Rest:
     def __post_init__(self) -> None:
         if self.name not in REST:
             raise UsageError(f"rest={self.name!r} is not known", f"Use {' or '.join(REST)}")
+
+    @property
+    def fuses(self) -> bool:
+        """Whether it computes several operations in one pass through memory."""
+        return self.name != "eager"
 
     @staticmethod
     def of(mode: str | None, options: Mapping[str, Any] | None) -> Rest:
@@ -118,12 +127,30 @@ def tilewright(
     return compiled(module, inputs, _find, Rest.of(mode, options))
 
 
-def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest, keep_weights: bool = False) -> Any:
+def compiled(
+    module: GraphModule,
+    inputs: Sequence[Any],
+    find: Find,
+    rest: Rest,
+    keep_weights: bool = False,
+    note: Callable[[Kernels], None] = lambda _: None,
+) -> Any:
     """A graph of Dynamo's, compiled with the kernels that ``find`` gives; where there are none, for ``rest`` alone.
 
-    ``keep_weights``: parameters and buffers of the module seldom change.
+    ``keep_weights``: parameters and buffers of the module seldom change. ``note`` is told what was placed.
     """
     trained = False
+
+    def placed(graph: GraphModule, weights: frozenset[str], keep: bool) -> Kernels | None:
+        return place(graph, find, weights, keep, rest.fuses)
+
+    def finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None) -> Any:
+        if kernels is None:
+            return rest.compiled(graph, example, not trained)
+        note(kernels)
+        mode = detect_fake_mode(example)
+        number = kernels.graph if mode is None else mode.from_tensor(kernels.graph)
+        return kernels.bound(rest.compiled(graph, [number, *example], not trained))
 
     def partition(joint: GraphModule, tensors: Sequence[Any], **how: Any) -> tuple[GraphModule, GraphModule]:
         nonlocal trained
@@ -133,20 +160,20 @@ def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: Rest,
         with unset_fake_temporarily():
             tried = copy.deepcopy((forward, backward))
         weights = _named(tried[0], how.get("static_lifetime_input_indices") or ())
-        if place(tried[0], find, weights, keep_weights) is None and place(tried[1], find) is None:
+        if placed(tried[0], weights, keep_weights) is None and placed(tried[1], frozenset(), False) is None:
             raise _NothingPlaced
         trained = True
         return forward, backward
 
     def forward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        kernels = place(graph, find, weights_of(graph), keep_weights)
+        kernels = placed(graph, weights_of(graph), keep_weights)
         check_placed(graph)
         if kernels is None and not trained:
             raise _NothingPlaced
-        return _finished(graph, example, kernels, rest, not trained)
+        return finished(graph, example, kernels)
 
     def backward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        return _finished(graph, example, place(graph, find), rest, False)
+        return finished(graph, example, placed(graph, frozenset(), False))
 
     how: dict[str, Any] = {"partition_fn": partition, "keep_inference_input_mutations": True}
     with_layers = lowered(module, inputs)
@@ -181,14 +208,6 @@ def weights_of(graph: GraphModule) -> frozenset[str]:
 def _named(graph: GraphModule, numbers: Sequence[int]) -> frozenset[str]:
     names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
     return frozenset(names[i] for i in numbers if i < len(names))
-
-
-def _finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None, rest: Rest, inference: bool) -> Any:
-    if kernels is None:
-        return rest.compiled(graph, example, inference)
-    mode = detect_fake_mode(example)
-    number = kernels.graph if mode is None else mode.from_tensor(kernels.graph)
-    return kernels.bound(rest.compiled(graph, [number, *example], inference))
 
 
 def run_eagerly(graph: GraphModule) -> Any:

@@ -14,7 +14,7 @@ from torch._inductor import compile_fx, config, ir, lowering
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
 from torch._inductor.virtualized import V
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 _ir: Any = ir
@@ -50,7 +50,11 @@ def whole(module: GraphModule, inputs: Sequence[Any], options: Mapping[str, Any]
 
 
 def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any], inference: bool) -> Any:
-    """A graph of ATen's operators and of kernels, compiled. ``inference``: without gradients."""
+    """A graph of ATen's operators and of kernels, compiled. Results lie as it says. ``inference``: no gradients."""
     with config.patch(dict(options)):
         lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
-        return compile_fx.compile_fx_inner(joint_graph_passes(lowered), list(example), is_inference=inference)
+        lowered = joint_graph_passes(lowered)
+        (output,) = lowered.graph.find_nodes(op="output")
+        results = output.args[0]
+        output.meta["user_visible_output_idxs"] = [n for n, r in enumerate(results) if isinstance(r, Node)]
+        return compile_fx.compile_fx_inner(lowered, list(example), is_inference=inference)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch.fx import GraphModule
@@ -16,12 +19,16 @@ from tilewright.graph import GraphTask, tasks_of
 from tilewright.kernels.anonymous import from_program
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
+from tilewright.torch import comparing
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
+from tilewright.torch.placed import Kernels
 from tilewright.torch.recurrent import lowered
 from tilewright.tuner.many import TuneTask, tune_many
 
 TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2}
 """The largest difference from the module's own result, beside the largest number in it."""
+
+_log = logging.getLogger("tilewright.torch")
 
 
 def optimize(
@@ -33,13 +40,18 @@ def optimize(
     time_budget: float | None = None,
     threads: int = 1,
     rest: str = "inductor",
+    compare: bool = True,
     **settings: Any,
 ) -> Any:
     """``module`` compiled for arguments like ``example`` (a tuple), with tuned kernels for the parts that have any.
 
     The parts of its graph are tuned as tasks of one budget (``trials``, or ``time_budget`` in seconds, of all together)
     and stored in ``db``; what is stored there is not tuned again, and an interrupted run goes on. Ctrl-C ends the
-    search and keeps what was found. ``rest``: who runs the other parts, ``inductor`` or ``eager``. ``settings`` are
+    search and keeps what was found. ``rest``: who runs the other parts, ``inductor`` or ``eager``. ``compare``: keep
+    the kernels only where the module is not slower with them: it is timed on the example in turns with all of it left
+    to ``rest``, and with chains of elementwise operations alone left to it. What is returned has the outcome as its
+    ``comparison``: see :class:`~tilewright.torch.comparing.Comparison`; ``None`` where nothing was compared, since no
+    kernel was placed, or since a call changes the example or the module's parameters or buffers. ``settings`` are
     :func:`tilewright.tuner.tune_many`'s. Weights are rearranged at the first call, and again after they changed by
     operations that PyTorch counts (not those on their ``.data``). Without gradients: training compiles
     ``backend="tilewright"``.
@@ -49,13 +61,16 @@ def optimize(
     if not isinstance(example, (tuple, list)):
         raise UsageError(f"example is a {type(example).__name__}", "Give the module's arguments as a tuple: (x,)")
     others = Rest(rest)
+    before = _versions(module, example)
     with torch.no_grad():
         wanted = module(*example)
+    lasting = _versions(module, example) == before
     served = Library(db, missing_ok=True, count_misses=False, watch=False)
+    parts = _tasks(module, example, others)
     tasks = [
         TuneTask(from_program(t.workload.op, t.workload.program), {"dtype": dict(t.workload.params)["dtype"]},
                  float(t.calls), threads, t.choice)
-        for t in _tasks(module, example)
+        for t in parts
         if not isinstance(served.find(t.workload), Served)
     ]  # fmt: skip
     if tasks:
@@ -66,20 +81,83 @@ def optimize(
         kernel = library.find(workload)
         return kernel if isinstance(kernel, Served) else None
 
-    made, result = _compiled(
-        module, example, lambda graph, inputs: compiled(graph, inputs, find, others, keep_weights=True)
-    )
-    _compare(result, wanted)
-    made.library = library
+    def form(left: Collection[str]) -> _Form:
+        return _Form(module, example, wanted, lambda w: None if w.key in left else find(w), others)
+
+    with_all = form(())
+    forms = {"all kernels": with_all}
+    if compare and lasting and with_all.calls:
+        forms[f"{rest} alone"] = _Form(module, example, wanted, lambda workload: None, others)
+        chains = [t.workload.key for t in parts if t.family == "elementwise"]
+        if chains and 0 < (fewer := form(chains)).calls < with_all.calls:
+            forms["kernels but for elementwise chains"] = fewer
+    made, outcome = _fastest(forms, example)
+    if outcome is not None:
+        library.restart_stats()
+    made.library, made.comparison = library, outcome
     return made
 
 
-def _tasks(module: torch.nn.Module, example: Sequence[Any]) -> list[GraphTask]:
+class _Form:
+    """The module compiled with what ``find`` gives, and with ``rest``. Raises where its answer is not ``wanted``."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        example: Sequence[Any],
+        wanted: Any,
+        find: Callable[[Workload], Served | None],
+        rest: Rest,
+    ) -> None:
+        kernels = self._kernels = WeakSet[Kernels]()
+        self.made, result = _compiled(
+            module,
+            example,
+            lambda graph, inputs: compiled(graph, inputs, find, rest, keep_weights=True, note=kernels.add),
+        )
+        _compare(result, wanted)
+
+    @property
+    def calls(self) -> int:
+        """How many kernels were placed."""
+        return sum(len(k.parts) for k in self._kernels)
+
+    def release(self) -> None:
+        """Free what its kernels keep: PyTorch keeps its graphs, and nobody calls them."""
+        for k in self._kernels:
+            k.release()
+
+
+def _fastest(forms: Mapping[str, _Form], example: Sequence[Any]) -> tuple[Any, comparing.Comparison | None]:
+    """The form that is kept, compiled; the others are given up."""
+    if len(forms) == 1:
+        return next(iter(forms.values())).made, None
+    with torch.no_grad():
+        outcome = comparing.compared(comparing.in_turns({name: partial(f.made, *example) for name, f in forms.items()}))
+    _log.info("%s", outcome)
+    for name, f in forms.items():
+        if name != outcome.kept:
+            f.release()
+    return forms[outcome.kept].made, outcome
+
+
+def _versions(module: torch.nn.Module, example: Sequence[Any]) -> list[int]:
+    """How often PyTorch has counted a change of each tensor that a call of the module reads."""
+
+    def tensors() -> Iterator[Any]:
+        yield from module.parameters()
+        yield from module.buffers()
+        yield from torch.utils._pytree.tree_leaves(tuple(example))
+
+    return [t._version for t in tensors() if isinstance(t, torch.Tensor) and not t.is_inference()]
+
+
+def _tasks(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> list[GraphTask]:
     """What kernels could compute of the module, each once, in every layout that may be chosen."""
     found: dict[str, GraphTask] = {}
 
     def note(graph: GraphModule, example: Sequence[Any]) -> Any:
-        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), keep=True)
+        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), True, rest.fuses)
         for task in tasks_of(placing.channels, placing.placeable) if placing is not None else ():
             before = found.get(task.workload.key)
             found[task.workload.key] = task if before is None else replace(before, calls=before.calls + task.calls)

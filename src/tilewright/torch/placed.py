@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import Block, LoadedKernel
 
 
+CALLS = 3
+"""Version of the code that Inductor makes of calls (``inductor.py``). Their names depend on it, since PyTorch's caches
+on disk keep the code."""
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of a graph's kernel, which writes to ``out``, dense and row-major.
@@ -62,6 +67,11 @@ class Kernels:
         self.parts: dict[str, Part] = {}
         _placed[number] = self
         weakref.finalize(self, serving.drop, self.graph).atexit = False
+
+    def release(self) -> None:
+        """Free all that calls need: the graph is not called any more."""
+        self.parts.clear()
+        serving.drop(self.graph)
 
     def bound(self, compiled: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         """A compiled graph that takes ``graph`` first as one that takes the rest. Both empty the list of arguments."""

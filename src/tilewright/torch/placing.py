@@ -5,6 +5,7 @@ product or norm alone where there is none for its group.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported
 from tilewright.torch.layouts import WORTH, dense, order, ordered, permuted, plain, row_major
-from tilewright.torch.placed import Kernels, Part, Placed
+from tilewright.torch.placed import CALLS, Kernels, Part, Placed
 from tilewright.torch.sizes import Sized, changes, cut_out, shape_of, symbols
 
 Find = Callable[[Workload], Served | None]
@@ -30,16 +31,27 @@ Find = Callable[[Workload], Served | None]
 UNMEASURED = 1.0
 """Seconds for a kernel that was never timed: any that was is better."""
 
+CALL_SECONDS = 1e-6
+"""What a kernel's call takes beside the kernel, the memory of its result included: about a microsecond."""
+
+FUSED = ("elementwise", "row_reduction")
+"""Families of which Inductor computes a group in loops of its own, with what stands around it. For the others it calls
+a library, which takes it no less than a kernel's call takes."""
+
+_log = logging.getLogger("tilewright.torch")
+
 
 class Placing:
     """A module's graph, its groups, and what ``find`` has for them.
 
     ``keep``: weights (what the graph marks as constant) are rearranged once and kept. Otherwise they may differ in
-    every call, and kernels that rearrange them are not looked for.
+    every call, and kernels that rearrange them are not looked for. ``fuses``: Inductor compiles what no kernel
+    computes. Then it keeps the groups that a kernel would not gain by: those that take less than a call, and
+    elementwise operations beside one that Inductor alone knows, with which it computes them in one pass through memory.
     """
 
-    def __init__(self, module: GraphModule, found: Imported, find: Find, keep: bool) -> None:
-        self.module, self.find, self.keep = module, find, keep
+    def __init__(self, module: GraphModule, found: Imported, find: Find, keep: bool, fuses: bool) -> None:
+        self.module, self.find, self.keep, self.fuses = module, find, keep, fuses
         self.graph: Graph = found.graph
         self.channels: Channels = channels_last(found.graph, grouped(found.graph))
         self.nodes = dict(found.nodes)  # by value, as it is given now
@@ -48,6 +60,7 @@ class Placing:
         self._served: dict[tuple[Any, ...], Served | None] = {}
         self._kernels: Kernels | None = None
         self._given: Node | None = None
+        self._beside = _beside_opaque(self.channels.groups) if fuses else frozenset()
 
     def run(self) -> Kernels | None:
         """Put kernels in the place of what there are some for: the graph then is handed their number first.
@@ -68,7 +81,7 @@ class Placing:
         if not group.nodes and self._moves_nothing(group):
             return 0.0
         served = self.served(group)
-        return None if served is None else served.explanation.seconds or UNMEASURED
+        return None if served is None else _seconds(served) + CALL_SECONDS
 
     def served(self, group: Group) -> Served | None:
         """The kernel of a group, if there is one and it can stand there."""
@@ -77,12 +90,18 @@ class Placing:
         key = (group.workload.key, group.inputs, group.output)
         if key not in self._served:
             as_given = self.keep and not self._changes(group)
-            self._served[key] = self.find(group.workload if as_given else changing(group.workload))
+            served = self.find(group.workload if as_given else changing(group.workload))
+            if served is not None and self.fuses and group.family in FUSED and _seconds(served) < CALL_SECONDS:
+                _log.info("%s is left to Inductor: its kernel takes less than a call of it", group.workload.op)
+                served = None
+            self._served[key] = served
         return self._served[key]
 
     def placeable(self, group: Group) -> bool:
         """Whether a kernel could: all it reads and gives are nodes of PyTorch's graph, and copying around it pays."""
         if group.workload is None or (not group.nodes and self._moves_nothing(group)):
+            return False
+        if group.family == "elementwise" and group.nodes and group.nodes[-1] in self._beside:
             return False
         copied = 0
         specs = (*group.workload.inputs, group.workload.output)
@@ -188,7 +207,7 @@ class Placing:
                 inputs.append(row_major(self.module, permuted(self.module, self.nodes[own], axes)))
             else:
                 inputs.append(row_major(self.module, self.nodes[name]))
-        name = digest([workload.key, sorted(orders.items())])
+        name = digest([CALLS, workload.key, sorted(orders.items())])
         made = self._calling(name, Placed(served, orders), shape, value.dtype, inputs)
         made.meta["val"] = value.new_empty(shape)
         return ordered(self.module, made, _order(like)) if as_pytorch else made
@@ -200,7 +219,7 @@ class Placing:
         if shape is None or part is None:
             return None
         value, sizes = like.meta["val"], list(self._sizes.values())
-        name = digest([part.code, [str(s) for s in self._sizes]])
+        name = digest([CALLS, part.code, [str(s) for s in self._sizes]])
         with self.module.graph.inserting_before(like):
             inputs = [row_major(self.module, self.nodes[n]) for n in group.inputs]
             lengths = [d.among(sizes) for d in shape]
@@ -222,6 +241,23 @@ class Placing:
         given = (self._given, name, list(shape), dtype, list(inputs), list(sizes))
         made: Node = self.module.graph.call_function(torch.ops.tilewright.kernel.default, given)
         return made
+
+
+def _seconds(served: Served) -> float:
+    return served.explanation.seconds or UNMEASURED
+
+
+def _beside_opaque(groups: Sequence[Group]) -> frozenset[str]:
+    """The last nodes of groups that read an opaque node's values, or whose values one reads, perhaps through views."""
+    given: set[str] = set()
+    read: set[str] = set()
+    for g in groups:
+        if g.family == "opaque" or (g.family == "view" and given.intersection(g.inputs)):
+            given.update(g.outputs)
+    for g in reversed(groups):
+        if g.family == "opaque" or (g.family == "view" and g.output in read):
+            read.update(g.inputs)
+    return frozenset(g.nodes[-1] for g in groups if g.nodes and (given.intersection(g.inputs) or g.output in read))
 
 
 def _order(node: Node) -> tuple[int, ...]:

@@ -1,0 +1,80 @@
+"""Which of several compiled forms of a module is the fastest: they take turns on an example, in one process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.measure.timing import CONFIDENCE, SESSIONS, median_interval, repeats_for
+
+SAMPLE_SECONDS = 1e-3
+"""Calls of a form within a round take at least about so long together."""
+MOST_ROUNDS = 61
+BUDGET = 3.0
+"""Seconds of timing, beyond which rounds become fewer, down to the fewest whose interval has ends."""
+
+Samples = Mapping[str, Sequence[float]]
+"""Seconds of a call of each form, by its name, in each round."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``kept``: the form that is kept, and ``seconds``, the median of its calls.
+
+    ``ratios``: of each other form, its seconds over the kept one's in the same round: the median, and the ends of an
+    interval that holds the median with 99% confidence. Above 1 the kept form is faster.
+    """
+
+    kept: str
+    seconds: float
+    ratios: Mapping[str, tuple[float, float, float]]
+
+    def __str__(self) -> str:
+        rivals = "; ".join(f"{m:.3f}x faster than {n} ({a:.3f}x to {b:.3f}x)" for n, (m, a, b) in self.ratios.items())
+        return f"{self.kept}: {self.seconds * 1e6:.1f} us a call, {rivals}"
+
+
+def compared(samples: Samples) -> Comparison:
+    """The first form is kept, unless the whole interval says that another one is faster."""
+    names = list(samples)
+    kept = names[0]
+    for name in names[1:]:
+        if median_interval(_ratios(samples, kept, name), CONFIDENCE)[0] > 1.0:
+            kept = name
+    ratios = {}
+    for name in names:
+        if name != kept:
+            against = _ratios(samples, name, kept)
+            ratios[name] = (statistics.median(against), *median_interval(against, CONFIDENCE))
+    return Comparison(kept, statistics.median(samples[kept]), ratios)
+
+
+def _ratios(samples: Samples, one: str, other: str) -> list[float]:
+    return [a / b for a, b in zip(samples[one], samples[other], strict=True)]
+
+
+def in_turns(forms: Mapping[str, Callable[[], object]]) -> Samples:
+    """Seconds of a call of each form, in rounds in which each takes its turn, in an order that rotates."""
+    names = list(forms)
+    once = {name: min(_seconds(forms[name], 1) for _ in range(3)) for name in names}
+    repeats = {name: repeats_for(once[name], SAMPLE_SECONDS) for name in names}
+    round_seconds = sum(once[name] * repeats[name] for name in names)
+    rounds = max(SESSIONS, min(MOST_ROUNDS, int(BUDGET / round_seconds)))
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    for r in range(rounds):
+        for k in range(len(names)):
+            name = names[(r + k) % len(names)]
+            samples[name].append(_seconds(forms[name], repeats[name]))
+    return samples
+
+
+def _seconds(call: Callable[[], object], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+__all__ = ["Comparison", "compared", "in_turns"]

@@ -1,0 +1,196 @@
+"""What is left to Inductor since a kernel would not gain by it, and which form of a module ``optimize`` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
+F: Any = torch.nn.functional
+
+import tilewright.torch as tt  # noqa: E402
+from tilewright.torch import backend, comparing, placed  # noqa: E402
+
+nn = torch.nn
+pytestmark = [
+    pytest.mark.usefixtures("fresh"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+ROUNDS = 12
+FEWER = "kernels but for elementwise chains"
+
+
+class Of(nn.Module):  # type: ignore[misc]
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.weight = nn.Parameter(torch.randn(8, 16))
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x, self.weight)
+
+
+def placed_of(function: Any, fuses: bool, seconds: float | None, path: Path) -> list[str]:
+    """The operations of the kernels that are placed where every part has one that takes so many seconds."""
+    library = tilewright.Library(path, missing_ok=True, watch=False)
+    ran: list[str] = []
+
+    def find(workload: Any) -> Any:
+        served = library._resolver.untuned(workload, "a test")
+        checked = served.checked
+
+        def counted(*args: Any, **how: Any) -> Any:
+            ran.append(workload.op.rpartition("_")[0])
+            return checked(*args, **how)
+
+        for name in ("align", "inputs", "outputs"):
+            setattr(counted, name, getattr(checked, name))
+        return replace(served, checked=counted, explanation=replace(served.explanation, seconds=seconds))
+
+    def make(graph: Any, inputs: Any) -> Any:
+        def forward(graph: Any, _: Any) -> Any:
+            kernels = backend.place(graph, find, fuses=fuses)
+            run = backend.run_eagerly(graph)
+            return run if kernels is None else kernels.bound(run)
+
+        return backend.of_aten(graph, inputs, forward, forward)
+
+    module, x = Of(function), torch.randn(4, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(module, backend=make, fullgraph=True)(x), module(x))
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("function", "eagerly", "fused"),
+    [
+        (lambda x, w: F.silu(x) * 2, ["silu_mul"], ["silu_mul"]),
+        (lambda x, w: F.silu(x).cumsum(0), ["silu"], []),
+        (lambda x, w: F.silu(x.cumsum(0).view(-1)), ["silu"], []),
+        (lambda x, w: (x.cumsum(0) @ w).cumsum(1), ["matmul"], ["matmul"]),
+        (lambda x, w: torch.softmax(x.cumsum(0), 1), ["softmax"], ["softmax"]),
+    ],
+    ids=["alone", "before", "behind a view", "product", "softmax"],
+)
+def test_elementwise_operations_beside_one_of_inductors_stay_with_it(
+    function: Any, eagerly: list[str], fused: list[str], tmp_path: Path
+) -> None:
+    assert placed_of(function, False, None, tmp_path / "t.db") == eagerly
+    torch._dynamo.reset()
+    assert placed_of(function, True, None, tmp_path / "t.db") == fused
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(0.5e-6, 1), (2e-6, 2)])
+def test_a_kernel_that_takes_less_than_its_call_is_left_to_inductor_unless_that_calls_too(
+    seconds: float, kept: int, tmp_path: Path
+) -> None:
+    def both(x: Any, w: Any) -> Any:
+        return torch.softmax(x, 1), x @ w
+
+    assert len(placed_of(both, True, seconds, tmp_path / "t.db")) == kept
+    torch._dynamo.reset()
+    assert len(placed_of(both, False, seconds, tmp_path / "t.db")) == 2
+
+
+def samples(**seconds: Sequence[float] | float) -> dict[str, list[float]]:
+    return {n: [s] * ROUNDS if isinstance(s, float) else list(s) for n, s in seconds.items()}
+
+
+def test_another_form_is_kept_only_if_the_whole_interval_is_on_its_side() -> None:
+    noisy = [1.0 if r % 2 else 3.0 for r in range(ROUNDS)]
+    assert comparing.compared(samples(ours=1.1, theirs=1.0)).kept == "theirs"
+    assert comparing.compared(samples(ours=2.0, theirs=noisy)).kept == "ours"
+    assert comparing.compared(samples(ours=1.0, theirs=1.0)).kept == "ours"
+    found = comparing.compared(samples(ours=3.0, theirs=2.0, fewer=1.0))
+    assert (found.kept, found.seconds, set(found.ratios)) == ("fewer", 1.0, {"ours", "theirs"})
+    assert found.ratios["ours"] == (3.0, 3.0, 3.0)
+    assert str(replace(found, ratios={"theirs": (2.0, 1.9, 2.1)})) == (
+        "fewer: 1000000.0 us a call, 2.000x faster than theirs (1.900x to 2.100x)"
+    )
+
+
+def test_forms_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, turns = [0.0], []
+
+    def form(name: str, seconds: float) -> Any:
+        def run() -> None:
+            now[0] += seconds
+            turns.append(name)
+
+        return run
+
+    monkeypatch.setattr(comparing.time, "perf_counter", lambda: now[0])
+    found = comparing.in_turns({"a": form("a", 0.25), "b": form("b", 0.125)})
+    assert found == {"a": [0.25] * 8, "b": [0.125] * 8}
+    assert turns[6:12] == ["a", "b", "b", "a", "a", "b"]
+    turns.clear()
+    found = comparing.in_turns({"a": form("a", 2.0**-11), "b": form("b", 2.0**-10)})
+    assert {n: len(s) for n, s in found.items()} == {"a": comparing.MOST_ROUNDS, "b": comparing.MOST_ROUNDS}
+    assert (turns.count("a"), turns.count("b")) == (3 + 3 * 61, 3 + 2 * 61)
+
+
+class Counting(Of):
+    """Its calls change a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__(product_and_chain)
+        self.register_buffer("last", torch.zeros(4, 8))
+
+    def forward(self, x: Any) -> Any:
+        self.last.copy_(x)
+        return super().forward(x)
+
+
+def product_and_chain(x: Any, w: Any) -> Any:
+    return F.silu((x @ w).cumsum(0))
+
+
+@pytest.fixture(scope="module")
+def tuned_parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Arguments of ``optimize`` with which the product and the chain behind the sum are tuned."""
+    how: dict[str, Any] = {"db": tmp_path_factory.mktemp("choice") / "t.db", "trials": 2}
+    how |= {"rest": "eager", "cost_model": "random"}
+    tt.optimize(Of(product_and_chain), (torch.randn(4, 8),), **how, compare=False)
+    return how
+
+
+@pytest.mark.parametrize("faster", ["all kernels", "eager alone", FEWER])
+def test_optimize_keeps_the_form_that_is_faster(
+    faster: str, tuned_parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def timed(forms: Any) -> Any:
+        assert set(forms) == {"all kernels", "eager alone", FEWER}
+        for run in forms.values():
+            run()
+        return {name: [1.0 if name == faster else 2.0] * ROUNDS for name in forms}
+
+    monkeypatch.setattr(comparing, "in_turns", timed)
+    module, x = Of(product_and_chain), torch.randn(4, 8)
+    known = set(placed._placed.values())
+    fast = tt.optimize(module, (x,), **tuned_parts)
+    assert fast.comparison.kept == faster
+    assert [r[0] for r in fast.comparison.ratios.values()] == [2.0, 2.0]
+    assert fast.library.stats().calls == 0, "those that were timed are not counted"
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
+    placed_now = {"all kernels": 2, "eager alone": 0, FEWER: 1}[faster]
+    assert fast.library.stats().calls == placed_now
+    made = [len(k.parts) for k in set(placed._placed.values()) - known]
+    assert sum(made) == placed_now, "the other forms have let go of their kernels"
+
+
+@pytest.mark.parametrize(("module", "calls"), [(Counting, 2), (nn.Identity, 0)])
+def test_a_module_that_its_calls_change_or_without_kernels_is_not_timed(
+    module: Any, calls: int, tuned_parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "in_turns", None)
+    fast = tt.optimize(module(), (torch.randn(4, 8),), **tuned_parts)
+    assert fast.comparison is None
+    assert fast.library.stats().calls == calls
