@@ -10,20 +10,25 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from rows import Row, Rows
 from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
+from tilewright.measure.lifetime import die_with_parent
 
 Make = Callable[..., Row]
 """A function of a module's top level: it runs in a child."""
 
 LEAVING = 5.0
 """Seconds that a child has to end after its answer."""
+ENDING = 0.05
+"""Seconds between looks at children that are to end."""
+_running: set[BaseProcess] = set()
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
@@ -37,6 +42,7 @@ def in_child(make: Make, arguments: Sequence[Any], seconds: float) -> Row:
     here, there = _CONTEXT.Pipe()
     process = _CONTEXT.Process(target=_run, args=(there, make, arguments))
     process.start()
+    _running.add(process)
     there.close()
     try:
         if not here.poll(seconds):
@@ -49,13 +55,14 @@ def in_child(make: Make, arguments: Sequence[Any], seconds: float) -> Row:
         code = process.exitcode or 0
         return {"failed": f"crashed: {signal.Signals(-code).name if code < 0 else f'exit status {code}'}"}
     finally:
-        if process.pid:
-            _end(process.pid)
+        _running.discard(process)
+        _end(process)
         process.join()
 
 
 def _run(answer: Connection, make: Make, arguments: Sequence[Any]) -> None:
     os.setpgid(0, 0)  # compilers and workers of the child end with it
+    die_with_parent(os.getppid())
     try:
         row = make(*arguments)
     except Exception as e:
@@ -64,20 +71,29 @@ def _run(answer: Connection, make: Make, arguments: Sequence[Any]) -> None:
     answer.send(row)
 
 
-def _end(group: int) -> None:
+def _end(process: BaseProcess) -> None:
+    """Kill a child and what it started."""
+    process.kill()
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+        assert process.pid  # 0 would be our own
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def missing(
     rows: Rows, asked: Iterable[tuple[Row, Make, Sequence[Any]]], seconds: float, jobs: int = 1
-) -> Iterable[Row]:
+) -> Generator[Row]:
     """Make the rows that are not there yet, as they come: each the facts given and what its child adds."""
     waiting = [a for a in asked if rows.key_of(a[0]) not in rows.rows]
     with ThreadPoolExecutor(jobs) as pool:
         going = {pool.submit(in_child, make, arguments, seconds): facts for facts, make, arguments in waiting}
-        for done in as_completed(going):
-            yield rows.add({**going[done], **done.result()})
+        try:
+            for done in as_completed(going):
+                yield rows.add({**going[done], **done.result()})
+        finally:  # where it is interrupted, nobody waits for the others
+            pool.shutdown(wait=False, cancel_futures=True)
+            while wait(going, timeout=ENDING).not_done:
+                for process in tuple(_running):
+                    _end(process)
 
 
 # --------------------------------------------------------------------------- the program around them

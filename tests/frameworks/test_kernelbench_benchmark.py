@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -100,3 +101,13 @@ def test_a_crash_and_a_time_out_are_rows_and_a_run_goes_on_where_it_ended(tmp_pa
     assert [r.get("name") for r in lines] == [None, "good", "abort", "raise", "sleep"]
     with pytest.raises(SystemExit, match=r"made with \{'tune': 0.0\}"):
         Rows(file, {"tune": 5.0}, {}, ("name",))
+
+
+def test_an_interrupted_benchmark_leaves_no_child(tmp_path: Path) -> None:
+    rows = Rows(tmp_path / "rows.jsonl", {}, {}, ("name",))
+    asked: list[Any] = [({"name": "good"}, dict, ()), ({"name": "sleep"}, time.sleep, (600.0,))]
+    making = children.missing(rows, asked, 600.0, jobs=2)
+    assert next(making) == {"name": "good"}
+    making.close()
+    assert list(rows.rows) == [("good",)]
+    assert not multiprocessing.active_children()
