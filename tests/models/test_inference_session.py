@@ -86,7 +86,7 @@ def test_tuned_sizes_run_by_kernels_and_other_sizes_by_onnxruntime(classifier: s
             for mine, other in zip(ours.run(names, feed), theirs.run(names, feed), strict=True):
                 assert mine.dtype == other.dtype
                 np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
-    assert sum(ours.network({"x": (2, 8)}).served.values()) == 1
+    assert [n for n in ours.network({"x": (2, 8)}).served if n.startswith("matmul_relu")]
     assert ours.network({"x": (3, 8)}).served == {}
 
 
