@@ -11,10 +11,14 @@ from tilewright.graph import Graph, distribute, fold_batch_norms
 from tilewright.graph.importing import Importing
 from tilewright.graph.operations import ONNX, REFUSED, Left
 from tilewright.kernels.expression.expr import DTYPES, INTEGERS
+from tilewright.models.expanding import Expanding
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
 from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, operator_name
 from tilewright.models.sessions import captured, dtype_kind
+
+NOT_TAKEN = (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What handlers raise for nodes that they do not take."""
 
 WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub", "Sum")
 """Operators whose whole numbers wrap around; in C++ an overflow of signed numbers means nothing."""
@@ -27,7 +31,8 @@ class Imported:
     ``stated``: the same graph before norms went into weights, and elementwise operations to parts of concatenations.
     ``producer``: the number of the ONNX node that gives a value. ``left``: ONNX operators that are opaque, and why.
     ``unshaped``: values whose shape or type is not known before the model runs. ``folded``: values of the model that
-    are known now, its own constants among them.
+    are known now, its own constants among them. ``nodes``: the ONNX nodes, functions, branches and loops written out
+    where their course is known.
     """
 
     model: Model
@@ -37,12 +42,7 @@ class Imported:
     left: Mapping[str, str]
     unshaped: frozenset[str]
     folded: Mapping[str, Array]
-
-    @property
-    def nodes(self) -> Sequence[Any]:
-        """The ONNX nodes."""
-        nodes: Sequence[Any] = self.model.proto.graph.node
-        return nodes
+    nodes: Sequence[Any]
 
 
 class Importer(Importing):
@@ -59,8 +59,11 @@ class Importer(Importing):
         self.left: dict[str, str] = {}
         self.opset = model.opset()
         self.types = Types(model, self.constants)
-        graph = model.proto.graph
-        self._read = {n for node in graph.node for n in (*node.input, *captured(node))} | {v.name for v in graph.output}
+        self._expanding = Expanding(model, self.constants, self.types.of)
+        self._nodes: list[Any] = []
+        self._producer: dict[str, int] = {}
+        self._whole = False
+        self._read = {v.name for v in model.proto.graph.output}
 
     def run(self) -> Imported:
         """The model as a graph. Raises ``UsageError`` for inputs and weights that cannot be read."""
@@ -70,21 +73,18 @@ class Importer(Importing):
         for value in graph.input:
             if value.name not in self.constants:
                 self._input(value)
-        producer: dict[str, int] = {}
         with Folding(self.model, self.constants, self._known_shape) as folding:
             for tensor in graph.sparse_initializer:
                 self.known_as(tensor.values.name, folding.dense(tensor))
-            for number, node in enumerate(graph.node):
-                producer.update((name, number) for name in node.output if name)
-                self._node(node, folding)
+            self._several(graph.node, folding)
         outputs = [v.name for v in graph.output]
         unknown = next((n for n in outputs if n not in self.builder.values), None)
         if unknown is not None:
             raise UsageError(f"nothing gives the output {unknown}", "Export the model again")
         stated = self.builder.build(outputs)
         return Imported(
-            self.model, distribute(fold_batch_norms(stated)), stated, producer, self.left, frozenset(self.unshaped),
-            self.constants,
+            self.model, distribute(fold_batch_norms(stated)), stated, self._producer, self.left,
+            frozenset(self.unshaped), self.constants, self._nodes,
         )  # fmt: skip
 
     def _input(self, value: Any) -> None:
@@ -92,6 +92,11 @@ class Importer(Importing):
         if spec is None:
             raise UsageError(f"the input {value.name} has no element type", "Export the model with one")
         self.builder.input(spec.name, spec.shape, spec.dtype)
+
+    def _several(self, nodes: Sequence[Any], folding: Folding) -> None:
+        self._read.update(n for node in nodes for n in (*node.input, *captured(node)))
+        for node in nodes:
+            self._node(node, folding)
 
     def _node(self, node: Any, folding: Folding) -> None:
         inferred = self.types.infer(node)
@@ -108,8 +113,38 @@ class Importer(Importing):
                 self._check_known(node)
                 handler(self, node, self.attributes(node))
                 self._check_made(node, inferred)
-        except (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError) as e:
-            self._opaque(node, getattr(e, "message", None) or str(e) or type(e).__name__)
+            self._keep(node)
+        except NOT_TAKEN as e:
+            why = self._expanded(node, folding, getattr(e, "message", None) or str(e) or type(e).__name__)
+            if why:
+                self._opaque(node, why)
+
+    def _expanded(self, node: Any, folding: Folding, why: str) -> str:
+        """Put what a node stands for in its place. Why it stays otherwise, ``why`` where it stands for itself."""
+        try:
+            found = self._expanding.expand(node)
+        except NOT_TAKEN:
+            return why
+        if found is None:
+            return why
+        whole, left, nodes = self._whole, dict(self.left), len(self._nodes)
+        self._whole = whole or found.whole
+        try:
+            with self.builder.attempt():
+                for name, array in found.constants.items():
+                    self.known_as(name, array)
+                self._several(found.nodes, folding)
+        except Left as e:
+            if whole or not found.whole:
+                raise
+            for name in [n for n in self.constants if n not in self.builder.values]:
+                del self.constants[name]
+            self.left = left
+            del self._nodes[nodes:]
+            return why if operator_name(node) in ONNX else str(e)
+        finally:
+            self._whole = whole
+        return ""
 
     # ----------------------------------------------------------------- for handlers
 
@@ -169,8 +204,15 @@ class Importer(Importing):
     def _known_shape(self, name: str) -> tuple[int, ...] | None:
         return self.shape(name) if name in self.builder.values and name not in self.unshaped else None
 
+    def _keep(self, node: Any) -> None:
+        self._producer.update((n, len(self._nodes)) for n in node.output if n)
+        self._nodes.append(node)
+
     def _opaque(self, node: Any, why: str) -> None:
         name = operator_name(node)
+        if self._whole:
+            raise Left(why if " of its " in why else f"{why} ({name} of its function)")
+        self._keep(node)
         self.left.setdefault(name, why)
         outputs = []
         for output, spec in self.types.of_outputs(node).items():

@@ -47,7 +47,7 @@ class Types:
         except self.onnx.defs.SchemaError:
             return {}
         reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
-        given = {n: t for n in reads if (t := self._of(n)) is not None}
+        given = {n: t for n in reads if (t := self.of(n)) is not None}
         if len(given) < len(reads):
             return {}
         data = {n: self._tensor(n) for n in reads if n in self.constants and self.constants[n].size <= FEW}
@@ -84,10 +84,10 @@ class Types:
     def _asked(self, node: Any) -> dict[str, Any]:
         reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
         outside = [n for n in reads if n not in self.constants]
-        if any(self._of(n) is None for n in outside):
+        if any(self.of(n) is None for n in outside):
             return {}
         make = self.onnx.helper.make_value_info
-        inputs = [make(n, self._of(n)) for n in outside]
+        inputs = [make(n, self.of(n)) for n in outside]
         constants = {n: self.constants[n] for n in reads if n in self.constants}
         part = part_of(self.model, [node], inputs, [n for n in node.output if n], constants)
         try:
@@ -107,7 +107,8 @@ class Types:
                 dim.dim_value = self._sizes[dim.dim_param]
         return made
 
-    def _of(self, name: str) -> Any:
+    def of(self, name: str) -> Any:
+        """The ``TypeProto`` of a value; ``None`` where nothing is known of it."""
         if name not in self._known and name in self.constants:
             array = self.constants[name]
             kind = self.onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
