@@ -370,3 +370,122 @@ def _einsum(d: Draw) -> Drawn:
     )  # fmt: skip
     dtype = d.of("float32", "float64")
     return Drawn([d.array(s, dtype, False) for s in shapes], {"equation": equation})
+
+
+# --------------------------------------------------------------------------- onnxruntime's own
+
+
+def _reals(d: Draw, *shape: int) -> Any:
+    return (0.5 * d.array(shape, "float32", False)).astype(np.float32)
+
+
+@recipe("com.microsoft.FusedMatMul")
+def _fused_matmul(d: Draw) -> Drawn:
+    m, k, n = d.whole(1, 5), d.whole(1, 5), d.whole(1, 5)
+    attributes: dict[str, Any] = {name: d.whole(0, 1) for name in ("transA", "transB")}
+    x = _reals(d, 2, *((k, m) if attributes["transA"] else (m, k)))
+    y = _reals(d, *((n, k) if attributes["transB"] else (k, n)))
+    return Drawn([x, y], attributes | ({"alpha": 0.25} if d.often() else {}))
+
+
+@recipe("com.microsoft.FusedConv", "com.microsoft.FusedGemm")
+def _fused_product(d: Draw) -> Drawn:
+    kind, numbers = d.of(("Relu", []), ("LeakyRelu", [0.2]), ("Tanh", []), ("Sigmoid", []), ("Clip", [-0.5, 0.5]))
+    if d.operator.endswith("Conv"):
+        added = [_reals(d, 3), _reals(d, 1, 3, 4, 4)][: d.whole(0, 2)]
+        more = {"activation_params": numbers} if numbers else {}
+        return Drawn([_reals(d, 1, 2, 6, 6), _reals(d, 3, 2, 3, 3), *added], {"activation": kind, **more})
+    kind, more = d.of(("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.2}), ("Tanh", {}))
+    return Drawn([_reals(d, 3, 4), _reals(d, 5, 4), _reals(d, 5)], {"transB": 1, "activation": kind, **more})
+
+
+@recipe("com.microsoft.Gelu", "com.microsoft.FastGelu", "com.microsoft.BiasGelu", "com.microsoft.QuickGelu")
+def _gelus(d: Draw) -> Drawn:
+    bias = [_reals(d, 5)] if d.operator.endswith("BiasGelu") or (d.operator.endswith("FastGelu") and d.often()) else []
+    attributes = {"alpha": 1.5} if d.operator.endswith("QuickGelu") and d.often() else {}
+    return Drawn([_reals(d, 2, 3, 5), *bias], attributes)
+
+
+@recipe(
+    "com.microsoft.SkipLayerNormalization",
+    "com.microsoft.SkipSimplifiedLayerNormalization",
+    ".SimplifiedLayerNormalization",
+)
+def _skip(d: Draw) -> Drawn:
+    x, weight, rest = _reals(d, 2, 3, 8), _reals(d, 8), [_reals(d, 8), _reals(d, 8)]
+    epsilon = {"epsilon": d.of(1e-5, 0.01)}
+    if d.operator == ".SimplifiedLayerNormalization":
+        return Drawn([x, weight], {"axis": -1, **epsilon})
+    skip = _reals(d, *d.of((2, 3, 8), (1, 3, 8), (3, 8)))
+    return Drawn([x, skip, weight, *rest[: d.whole(0, 1 if "Simplified" in d.operator else 2)]], epsilon)
+
+
+@recipe("com.microsoft.EmbedLayerNormalization")
+def _embed(d: Draw) -> Drawn:
+    words = d.random.integers(0, 7, (2, 4)).astype(np.int32)
+    segments = d.random.integers(0, 2, (2, 4)).astype(np.int32) if d.often() else None
+    tables = [_reals(d, 7, 8), _reals(d, 5, 8), None if segments is None else _reals(d, 2, 8)]
+    mask = [(d.random.random((2, 4)) < 0.7).astype(np.int32)] if d.often() else []
+    return Drawn(
+        [words, segments, *(None if t is None else Fixed(t) for t in tables), _reals(d, 8), _reals(d, 8), *mask],
+        {"epsilon": 1e-5},
+        2,
+    )
+
+
+def _key_mask(d: Draw, keys: int) -> Any:
+    if d.often():
+        return (d.random.random((2, keys)) < 0.7).astype(np.int32)
+    return d.random.integers(1, keys + 1, (2,)).astype(np.int32)
+
+
+@recipe("com.microsoft.Attention")
+def _attention(d: Draw) -> Drawn:
+    inputs: list[Any] = [_reals(d, 2, 4, 8), _reals(d, 8, 24), _reals(d, 24)]
+    attributes: dict[str, Any] = {"num_heads": 2}
+    if d.often():
+        inputs.append(_key_mask(d, 4))
+    elif d.often():
+        attributes["unidirectional"] = 1
+    if d.seldom():
+        attributes["scale"] = 0.3
+    return Drawn(inputs, attributes)
+
+
+@recipe("com.microsoft.MultiHeadAttention")
+def _multi(d: Draw) -> Drawn:
+    inputs: list[Any] = [_reals(d, 2, 3, 8), _reals(d, 2, 5, 8), _reals(d, 2, 5, 8)]
+    inputs += [_reals(d, 24) if d.often() else None, _key_mask(d, 5) if d.often() else None]
+    if d.seldom():
+        inputs.append(_reals(d, d.of(1, 2), 2, 3, 5))
+    return Drawn(inputs, {"num_heads": 2, **({"scale": 0.3} if d.seldom() else {})})
+
+
+@recipe("com.microsoft.GroupQueryAttention")
+def _grouped_query(d: Draw) -> Drawn:
+    s, size = d.whole(2, 5), 16
+    inputs: list[Any] = [_reals(d, 1, s, 4 * size), _reals(d, 1, s, 2 * size), _reals(d, 1, s, 2 * size), None, None]
+    inputs += [Fixed(np.full(1, s - 1, np.int32)), Fixed(np.array(s, np.int32))]
+    attributes: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2}
+    if d.often():
+        attributes |= {"do_rotary": 1, "rotary_interleaved": d.whole(0, 1)}
+        inputs += [_reals(d, 9, size // 2), _reals(d, 9, size // 2)]
+    return Drawn(inputs, attributes, 3)
+
+
+@recipe("RotaryEmbedding", "com.microsoft.RotaryEmbedding")
+def _rotary(d: Draw) -> Drawn:
+    width = d.of(8, 4)
+    shape = d.of((2, 3, 4, 8), (2, 4, 24)) if d.operator == "RotaryEmbedding" or width == 8 else (2, 3, 4, 8)
+    attributes: dict[str, Any] = {"interleaved": d.whole(0, 1)}
+    if width == 4:
+        attributes |= {"rotary_embedding_dim": 4, "num_heads": 3}
+    elif len(shape) == 3:
+        attributes["num_heads"] = 3
+    x, places = _reals(d, *shape), d.random.integers(0, 6, (2, 4)).astype(np.int64)
+    tables = [_reals(d, 6, width // 2), _reals(d, 6, width // 2)]
+    if d.operator == "RotaryEmbedding":
+        if d.seldom():
+            return Drawn([x, _reals(d, 2, 4, width // 2), _reals(d, 2, 4, width // 2)], attributes)
+        return Drawn([x, *tables, places], attributes)
+    return Drawn([x, Fixed(np.array([1], np.int64)) if d.seldom() else places, *tables], attributes)
