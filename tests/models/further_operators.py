@@ -152,6 +152,25 @@ def _resize(d: Draw) -> Drawn:
     return Drawn([x, roi, absent, _int64(*sizes)], attributes)
 
 
+@recipe("GridSample")
+def _grid(d: Draw) -> Drawn:
+    rank = d.of(2, 2, 3) if d.since >= 20 else 2
+    space, out = [d.whole(1, 5) for _ in range(rank)], [d.whole(1, 4) for _ in range(rank)]
+    modes = ("linear", "nearest", "cubic") if d.since >= 20 else ("bilinear", "nearest", "bicubic")
+    mode = d.of(*modes[: 2 if rank == 3 else 3])
+    padding = "zeros" if "cubic" in mode else d.of("zeros", "border", "reflection")
+    grid = d.random.uniform(-1.6, 1.6, (2, *out, rank)).astype(np.float32)
+    x = d.array((2, 2, *space), "float32", False)
+    return Drawn([x, grid], {"mode": mode, "padding_mode": padding, "align_corners": d.whole(0, 1)})
+
+
+@recipe("AffineGrid")
+def _affine(d: Draw) -> Drawn:
+    space = [d.whole(1, 4) for _ in range(d.of(2, 3))]
+    theta = d.array((2, len(space), len(space) + 1), "float32", False)
+    return Drawn([theta, _int64(2, 3, *space)], {"align_corners": d.whole(0, 1)})
+
+
 # --------------------------------------------------------------------------- repeated, regrouped, filled
 
 

@@ -16,6 +16,7 @@ from tilewright.graph.operations import (
     recurrent,
     resizing,
     rows,
+    sampling,
     tiling,
     windows,
 )
@@ -37,6 +38,7 @@ FILES = (
     recurrent,
     resizing,
     rows,
+    sampling,
     tiling,
     windows,
 )

@@ -12,7 +12,7 @@ from tilewright.graph.operations.handlers import Attributes, Left, OnnxBuild, on
 from tilewright.graph.operations.padding import padded, pads_of
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.expr import FLOATS, NARROW
 from tilewright.kernels.nn.element import value
 
 
@@ -126,14 +126,19 @@ def _onnx_lp_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
 
 @onnx("MeanVarianceNormalization")
 def _onnx_mean_variance(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """In float32 at least: what is left of differences is small."""
     x = node.input[0]
     rank, kind = len(build.shape(x)), build.spec(x).dtype
     dims = tuple(d % rank for d in a.get("axes", (0, 2, 3)))
+    narrow = kind in NARROW
+    x, wide = (build.add("to", [x], dtype="float32"), "float32") if narrow else (x, kind)
     apart = build.add("sub", [x, build.add("mean", [x], dim=dims, keepdim=True)])
     variance = build.add("mean", [build.add("mul", [apart, apart])], dim=dims, keepdim=True)
     deviation = build.add("sqrt", [variance])
-    least = build.constant(np.asarray(1e-9, kind))
-    build.add("div", [apart, build.add("add", [deviation, least])], node.output[0])
+    least = build.constant(np.asarray(1e-9, wide))
+    made = build.add("div", [apart, build.add("add", [deviation, least])], None if narrow else node.output[0])
+    if narrow:
+        build.add("to", [made], node.output[0], dtype=kind)
 
 
 @onnx("GroupNormalization")
