@@ -138,7 +138,9 @@ def test_optimize_tunes_a_layer_and_serves_it(tmp_path: Path) -> None:
     module = Lambda(lambda p, x: p[1](p[0](x)[0][:, -1]), nn.LSTM(5, 16, batch_first=True), nn.Linear(16, 3)).eval()
     x = torch.randn(2, 6, 5)
     with torch._dynamo.config.patch(allow_rnn=False), torch.no_grad():
-        made = tt.optimize(module, (x,), db=tmp_path / "t.db", trials=3, rest="eager", cost_model="random")
+        made = tt.optimize(
+            module, (x,), db=tmp_path / "t.db", trials=3, rest="eager", cost_model="random", compare=False
+        )
         assert_same(made(x), module(x))
     # The input product, the steps, and the last product, in two calls each.
     assert {n: c for n, c in made.library.stats().tiers.items() if c} == {"exact": 6}
