@@ -22,6 +22,7 @@ CASES: dict[str, tuple[str, dict[str, Value]]] = {
     "matmul": ("matmul", {"m": "1..70", "n": 33, "k": 40}),
     "product with an epilogue": ("matmul", {"m": "2..40", "n": 37, "k": 24, "bias": True, "activation": "gelu"}),
     "bfloat16": ("matmul", {"m": "1..40", "n": 37, "k": 24, "dtype": "bfloat16", "bias": True}),
+    "complex product": ("complex_matmul", {"m": "1..20", "n": 9, "k": 12, "conj_b": True}),
     "bytes": ("quantized_matmul", {"m": "1..40", "n": 50, "k": 36}),
     "float16 weights": ("matmul", {"m": "1..40", "n": 48, "k": 32, "dtype": "float16", "constant": "b"}),
     "weights": ("matmul", {"m": "1..40", "n": 48, "k": 32, "constant": "b"}),
