@@ -72,14 +72,15 @@ def placed_of(function: Any, fuses: bool, seconds: float | None, path: Path) -> 
     ("function", "eagerly", "fused"),
     [
         (lambda x, w: F.silu(x) * 2, ["silu_mul"], ["silu_mul"]),
-        (lambda x, w: F.silu(x).cumsum(0), ["silu"], []),
-        (lambda x, w: F.silu(x.cumsum(0).view(-1)), ["silu"], []),
+        (lambda x, w: (2 * x).cumsum(0), ["mul"], []),
+        (lambda x, w: x.cumsum(0).view(-1).relu(), ["relu"], []),
+        (lambda x, w: F.gelu(x.cumsum(0)), ["gelu"], ["gelu"]),
         (lambda x, w: (x.cumsum(0) @ w).cumsum(1), ["matmul"], ["matmul"]),
         (lambda x, w: torch.softmax(x.cumsum(0), 1), ["softmax"], ["softmax"]),
     ],
-    ids=["alone", "before", "behind a view", "product", "softmax"],
+    ids=["alone", "before", "behind a view", "not light", "product", "softmax"],
 )
-def test_elementwise_operations_beside_one_of_inductors_stay_with_it(
+def test_light_elementwise_operations_beside_one_of_inductors_stay_with_it(
     function: Any, eagerly: list[str], fused: list[str], tmp_path: Path
 ) -> None:
     assert placed_of(function, False, None, tmp_path / "t.db") == eagerly

@@ -38,6 +38,9 @@ FUSED = ("elementwise", "row_reduction")
 """Families of which Inductor computes a group in loops of its own, with what stands around it. For the others it calls
 a library, which takes it no less than a kernel's call takes."""
 
+LIGHT = 2
+"""Operations for each element read or written below which elementwise operations take as long as their memory."""
+
 _log = logging.getLogger("tilewright.torch")
 
 
@@ -46,7 +49,7 @@ class Placing:
 
     ``keep``: weights (what the graph marks as constant) are rearranged once and kept. Otherwise they may differ in
     every call, and kernels that rearrange them are not looked for. ``fuses``: Inductor compiles what no kernel
-    computes. Then it keeps the groups that a kernel would not gain by: those that take less than a call, and
+    computes. Then it keeps the groups that a kernel would not gain by: those that take less than a call, and light
     elementwise operations beside one that Inductor alone knows, with which it computes them in one pass through memory.
     """
 
@@ -101,10 +104,12 @@ class Placing:
         """Whether a kernel could: all it reads and gives are nodes of PyTorch's graph, and copying around it pays."""
         if group.workload is None or (not group.nodes and self._moves_nothing(group)):
             return False
-        if group.family == "elementwise" and group.nodes and group.nodes[-1] in self._beside:
-            return False
         copied = 0
         specs = (*group.workload.inputs, group.workload.output)
+        if group.family == "elementwise" and group.nodes and group.nodes[-1] in self._beside:
+            elements = sum(math.prod(s.shape) for s in specs)
+            if group.workload.flops < LIGHT * elements:
+                return False
         for name, spec in zip((*group.inputs, group.output), specs, strict=True):
             value, axes = original(name, len(spec.shape))
             node = self._first.get(value)
