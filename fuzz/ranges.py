@@ -104,13 +104,13 @@ def examine(case: Ranged, machine: Machine, schedules: int, seed: int, note: Not
         for size in sizes:
             told = f"{case.told} at {size}"
             note(f"{told} {schedule.template} {dict(schedule.values)}")
-            one, data = at(workload, size), np.random.default_rng(size)
+            one, data = at(workload, {extent.name: size}), np.random.default_rng(size)
             numbers = [
                 data.standard_normal(t.shape) if t.dtype in REALS else data.integers(-9, 9, t.shape) for t in one.inputs
             ]
             stored = [pack(x, t.dtype) for x, t in zip(numbers, one.inputs, strict=True)]
             want = case.formula(*(unpack(x, t.dtype) for x, t in zip(stored, one.inputs, strict=True)))
-            launch = {k: int(v) for k, v in schedule.at(extent, size).launch}
+            launch = {k: int(v) for k, v in schedule.at({extent.name: size}).launch}
             for run in unit.runs(kernel, launch, stored, [(one.output.shape, one.output.dtype)]):
                 wrong = run.problem or difference(unpack(run.results[0], one.output.dtype), want, one.output.dtype)
                 if wrong:

@@ -142,16 +142,14 @@ class Operator:
         other = "the program is another one for some of the sizes"
         if extents.keys() - made.ranges.keys():
             return "no tensor has an axis of it"
-        least = {n: e.low for n, e in extents.items()}
-        for share in (None, *SHARES):
-            sizes = dict(least)
-            for n, e in extents.items() if share is not None else ():
-                sizes[n] = max(e.low + round(share * (e.high - e.low)), 2)
+        tried = [{n: e.low for n, e in extents.items()}]
+        tried += [{n: max(e.low + round(s * (e.high - e.low)), 2) for n, e in extents.items()} for s in SHARES]
+        for sizes in tried:
             try:
                 one = self._workload(params_at(params, sizes))
-            except UsageError as e:
+            except UsageError as error:
                 shown = " ".join(f"{n}={size}" for n, size in sizes.items())
-                return f"for {shown}, {e.message.removeprefix(f'{self.name}: ')}"
+                return f"for {shown}, {error.message.removeprefix(f'{self.name}: ')}"
             # An axis of one element may be broadcast, which is another program.
             if 1 not in sizes.values() and at(made, sizes).program != one.program:
                 return other

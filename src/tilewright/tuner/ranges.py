@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,8 @@ KERNELS = 4
 SHARE = 0.75
 """Of a time budget, what the search for kernels gets; the rest is for comparing them."""
 PAIRS = 7
+DRAWN = 6
+"""Schedules of a template that are compared where no search of a size has tried it."""
 
 Key = tuple[str, int]
 """A workload's key, and threads."""
@@ -374,7 +377,7 @@ class Comparing:
     watcher: Observer
 
     def candidates(self, searched: Sequence[TunedTask], each: int = 3) -> list[Found]:
-        """The default schedule, what was fastest at each size, and what serves parts of the range so far."""
+        """The default schedule, what was fastest at each size, what serves parts of the range, and some drawn."""
         from tilewright.tuner.final import contenders
 
         found = {self._default.key: Found(self._default, None)}
@@ -388,7 +391,18 @@ class Comparing:
                 found.setdefault(schedule.key, Found(schedule.at(sizes), run))
         for kernel in self._serving():
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
+        for schedule in self._drawn({f.schedule.template for f in found.values() if f.run is not None}):
+            found.setdefault(schedule.key, Found(schedule, None))
         return list(found.values())
+
+    def _drawn(self, searched: set[str]) -> Iterator[Schedule]:
+        """Schedules of templates that compute the range and none of the sizes that were searched."""
+        from tilewright.kernels.templates import templates_for
+
+        rng, high = random.Random(0), greatest(self.places.extents)
+        for template in templates_for(self.task):
+            if template.name not in searched:
+                yield from (template.space(self.task).sample(rng).at(high) for _ in range(DRAWN))
 
     @cached_property
     def _default(self) -> Schedule:

@@ -287,12 +287,13 @@ def takes_ranges(c: Contraction) -> bool:
 
     Register tiles know the steps between rows and columns, of the output and of what is read behind the sum.
     """
-    fixed = {a: s for a, s in c.out_strides.items() if a in (*c.m.axes, *c.n.axes)}
+    rows, walked = c.m.axes, list[int]()
     if c.m.varying:  # walked as one loop
         step = c.m.stride(Linear(0, c.out_strides))
-        fixed = {a: s for a, s in fixed.items() if a in c.n.axes} | {"": step}  # type: ignore[dict-item]
         if step is None:
             return False
+        rows, walked = (), [step]
+    walked += [s for a, s in c.out_strides.items() if a in (*rows, *c.n.axes)]
     behind = [x for s in c.epilogue for e in s.body for x in e.walk()]
     positions = [position(x, c.program.tensors[str(x.value)], IndexForms(frozenset(c.batch.axes)))
                  for x in behind if x.op == "load"]  # fmt: skip
@@ -300,13 +301,13 @@ def takes_ranges(c: Contraction) -> bool:
         c.m.stride(w) if c.m.varying and a in c.m.axes else w.of(a)
         for w in positions if w is not None for a in (*c.m.axes, *c.n.axes)
     ]  # fmt: skip
-    known = all(isinstance(n, int) and not isinstance(n, Extent) for n in (*fixed.values(), *steps, *c.n.extents))
+    known = all(isinstance(n, int) and not isinstance(n, Extent) for n in (*walked, *steps, *c.n.extents))
+    printed = [*behind, *(x for e in (c.body, *c.monoid.combine, c.monoid.finish) for x in e.walk())]
     bounds = [k for w in (c.a.window, c.b.window) if w for b in w.bounds for k in b.coef.values()]
     return (
         known
-        and None not in positions
-        and c.b.limit is None
-        and not any(x.op == "size" for x in behind)
+        and (c.program.leading or (None not in positions and c.b.limit is None))
+        and not any(x.op == "size" for x in printed)
         and not any(isinstance(k, Extent) for k in bounds)
         and not any(x.op == "size" for e in c.atoms.values() for x in e.walk())
     )
