@@ -27,7 +27,10 @@ LARGE, SMALLER = (1, 3, 32, 32, 32), (1, 3, 9, 9, 9)
 
 KNOWN = {
     **dict.fromkeys(("Clip", "Pad", "Dropout", "Resize", "Upsample", "QLinearConv", "QLinearMatMul"), slice(1, None)),
-    **dict.fromkeys(("ConstantOfShape", "Range"), slice(None)), "OneHot": slice(1, 2),
+    **dict.fromkeys(
+        ("ConstantOfShape", "Range", "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), slice(None)
+    ),
+    **dict.fromkeys(("OneHot", "Compress"), slice(1, 2)),
     **dict.fromkeys(("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"), slice(0)),
 }  # fmt: skip
 """The inputs that a model has as constants, where they are not those of whole numbers behind the first."""

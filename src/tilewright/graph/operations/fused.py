@@ -189,15 +189,13 @@ def _mask(build: OnnxBuild, mask: str, keys: int, dtype: str, filled: float) -> 
 
 
 def _attended(
-    build: OnnxBuild, q: str, k: str, v: str, added: Sequence[str], causal: bool, scale: float, output: str
+    build: OnnxBuild, qkv: Sequence[str], added: Sequence[str], causal: bool, scale: float, output: str
 ) -> None:
     masks = [m for m in added if m]
-    operands = [q, k, v]
+    operands = list(qkv)
     if masks:
         operands.append(masks[0] if len(masks) == 1 else build.add("add", masks))
-    mixed = build.add(
-        "scaled_dot_product_attention", operands, is_causal=causal, **({"scale": scale} if scale else {})
-    )  # fmt: skip
+    mixed = build.add("scaled_dot_product_attention", operands, is_causal=causal, scale=scale or None)
     _joined(build, mixed, output)
 
 
@@ -224,7 +222,7 @@ def _attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
         start += n
     keys, kind = build.shape(x)[1], build.spec(x).dtype
     masked = _mask(build, mask, keys, kind, a.get("mask_filter_value", -10000.0)) if mask else ""
-    _attended(build, *parts, [masked, added], bool(a.get("unidirectional")), a.get("scale", 0.0), node.output[0])
+    _attended(build, parts, [masked, added], bool(a.get("unidirectional")), a.get("scale", 0.0), node.output[0])
 
 
 @onnx("com.microsoft.MultiHeadAttention")
@@ -247,7 +245,7 @@ def _multi_head_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
         start += width
     keys, kind = build.shape(parts[1])[2], build.spec(q).dtype
     masked = _mask(build, mask, keys, kind, a.get("mask_filter_value", -10000.0)) if mask else ""
-    _attended(build, *parts, [masked, added], bool(a.get("unidirectional")), a.get("scale", 0.0), node.output[0])
+    _attended(build, parts, [masked, added], bool(a.get("unidirectional")), a.get("scale", 0.0), node.output[0])
 
 
 @onnx("com.microsoft.GroupQueryAttention")
@@ -275,7 +273,7 @@ def _group_query_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
         query = build.add("rotary_embedding", [query, *angles], interleaved=turned)
         key = build.add("rotary_embedding", [key, *angles], names[1] or None, interleaved=turned)
     val = _heads(build, v, a["kv_num_heads"], names[2] or None)
-    _attended(build, query, key, val, [], True, a.get("scale", 0.0), names[0])
+    _attended(build, [query, key, val], [], True, a.get("scale", 0.0), names[0])
 
 
 @onnx("RotaryEmbedding", "com.microsoft.RotaryEmbedding")

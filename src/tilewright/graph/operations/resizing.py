@@ -217,7 +217,7 @@ def _positions(mode: str, count: int, size: int, scale: Any, roi: Sequence[float
     """Where the elements of a resized axis lie in an axis of ``size``, in float32 as onnxruntime computes them."""
     single = np.float32
     i = np.arange(count, dtype=single)
-    half = (i + single(0.5)) / scale - single(0.5)
+    half: Array = (i + single(0.5)) / scale - single(0.5)
     if mode == "asymmetric":
         return i / scale
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and count > 1):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.core import UsageError
-from tilewright.graph.operations.handlers import Attributes, Build, Call, Left, OnnxBuild, aten, onnx
+from tilewright.graph.operations.handlers import Attributes, Build, Call, Left, OnnxBuild, aten, onnx, refuse
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INDEX, INTEGERS
@@ -140,7 +141,29 @@ def _onnx_dropout(build: OnnxBuild, node: Any, a: Attributes) -> None:
         build.add("expand", [one], node.output[1], shape=build.shape(x))
 
 
-@onnx("Shape", "Size", "Constant", "ConstantOfShape", "Range", "EyeLike")
+@onnx("Compress")
+def _onnx_compress(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """The places where a constant condition holds, of an axis or of all elements in a row."""
+    x = node.input[0]
+    if "axis" not in a:
+        x = build.reshaped(x, (math.prod(build.shape(x)),))
+    axis = a.get("axis", 0) % len(build.shape(x))
+    places = build.constant(np.flatnonzero(build.known(node.input[1])))
+    build.add("index_select", [x, places], node.output[0], dim=axis)
+
+
+@onnx(
+    "Shape", "Size", "Constant", "ConstantOfShape", "Range", "EyeLike", "BlackmanWindow", "HammingWindow", "HannWindow",
+    "MelWeightMatrix",
+)  # fmt: skip
 def _onnx_known(build: OnnxBuild, node: Any, a: Attributes) -> None:
     """Known when the model is read, unless it says otherwise."""
     raise Left("it is known only when the model runs, or larger than what is computed before")
+
+
+refuse("how many elements there are is known only when the model runs", "NonZero", "NonMaxSuppression", "Unique")
+refuse("it sorts", "TopK")
+refuse("it reads files of images", "ImageDecoder")
+refuse("it has no statement yet", "Col2Im", "DFT", "DeformConv", "Det", "MaxRoiPool", "MaxUnpool", "RoiAlign", "STFT")
+refuse("its condition is known only when the model runs", "If")
+refuse("how many rounds it takes is known only when the model runs, or is very many", "Loop", "Scan")
