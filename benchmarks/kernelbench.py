@@ -65,7 +65,7 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
         graphs += 1
         graph.graph.eliminate_dead_code()
         own = [n for n in graph.graph.nodes if n.op == "call_function"]  # prepared() adds to them
-        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), keep=True)
+        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), keep=True, fuses=False)
         if placing is None:
             return run_eagerly(graph)
         tasks.update(t.workload.key for t in tasks_of(placing.channels, placing.placeable))
