@@ -42,6 +42,7 @@ PRELOADED = (
 """Modules that every child needs: imported once."""
 SECONDS = 0.05
 """A run of PyTorch's is to take about so long."""
+UNKNOWN = "no operation of ours"
 RIVALS = ("eager", "torch.compile")
 
 
@@ -55,6 +56,8 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
 
     from tilewright.graph import tasks_of
     from tilewright.torch.backend import of_aten, prepared, run_eagerly, weights_of
+    from tilewright.torch.importer import imported, name_of
+    from tilewright.torch.recurrent import lowered
 
     found: dict[str, Counter[str]] = {"taken": Counter(), "left": Counter(), "views": Counter(), "why": Counter()}
     graphs = 0
@@ -65,15 +68,16 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
         graphs += 1
         graph.graph.eliminate_dead_code()
         own = [n for n in graph.graph.nodes if n.op == "call_function"]  # prepared() adds to them
-        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), keep=True, fuses=False)
-        if placing is None:
+        known = imported(graph, weights_of(graph))
+        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), True, fuses=True)
+        if placing is None or known is None:
             return run_eagerly(graph)
         tasks.update(t.workload.key for t in tasks_of(placing.channels, placing.placeable))
         fate = _fates(placing)
         for node in own:
             if node.target is operator.getitem:
                 continue
-            kind, why = _fate(node, fate)
+            kind, why = _fate(node, fate, known.left.get(name_of(node), UNKNOWN))
             name = str(node.target).removeprefix("aten.")
             found[kind][name] += 1
             if kind == "left":
@@ -81,8 +85,12 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
         return run_eagerly(graph)
 
     counters.clear()
-    made: Any = torch.compile(module, backend=lambda graph, inputs: of_aten(graph, inputs, note, note), dynamic=False)
-    with torch.no_grad():
+    made: Any = torch.compile(
+        module,
+        backend=lambda graph, inputs: of_aten(lowered(graph, inputs) or graph, inputs, note, note),
+        dynamic=False,
+    )
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):  # as optimize does
         made(*arguments)
     breaks: Counter[str] = Counter()
     for kind in ("graph_break", "unimplemented"):
@@ -108,7 +116,7 @@ def _fates(placing: Any) -> dict[str, tuple[str, str]]:
         if group.family == "view":
             told = "views", ""
         elif not layouts:
-            told = "left", "no operation of ours" if unknown.intersection(group.nodes) else "no program states it"
+            told = "left", UNKNOWN if unknown.intersection(group.nodes) else "no program states it"
         elif any(placing.placeable(g) for g in layouts):
             told = "taken", ""
         else:
@@ -121,7 +129,7 @@ def _fates(placing: Any) -> dict[str, tuple[str, str]]:
     return fate
 
 
-def _fate(node: Any, fate: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+def _fate(node: Any, fate: Mapping[str, tuple[str, str]], unknown: str) -> tuple[str, str]:
     values = [v for v in fate if v == node.name or v.startswith(f"{node.name}__")]
     for user in [] if values else node.users:  # of several results those that are read
         values += [user.name] if user.target is operator.getitem and user.name in fate else []
@@ -129,7 +137,7 @@ def _fate(node: Any, fate: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
     worst = next((t for kind in ("left", "taken") for t in told if t[0] == kind), told[0] if told else ("views", ""))
     if worst[0] == "left" and _is_view(node):
         return "views", ""
-    return worst if worst[1] != "no operation of ours" else ("left", f"{worst[1]} for {_form(node)}")
+    return worst if worst[1] != UNKNOWN else ("left", f"{unknown}, for {_form(node)}")
 
 
 def _is_view(node: Any) -> bool:

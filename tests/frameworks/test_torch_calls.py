@@ -32,9 +32,9 @@ class Products(nn.Module):  # type: ignore[misc]
         self.register_buffer("seen", torch.zeros(8, 16))
 
     def forward(self, x: Any) -> Any:
-        y = (x @ self.one).cumsum(0)
+        y = (x @ self.one).sort(0)[0]
         self.seen.copy_(y)
-        return y, x.cumsum(1) @ self.two
+        return y, x.sort(1)[0] @ self.two
 
 
 @pytest.fixture

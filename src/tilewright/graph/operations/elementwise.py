@@ -235,6 +235,25 @@ def _cosh(x: te.Expr) -> te.Expr:
     return half * (half * 0.5) + 0.5 / half / half
 
 
+def _asinh(x: te.Expr) -> te.Expr:
+    """Of small numbers by ``log1p``, of large ones by their logarithm, where the square may overflow."""
+    a = te.abs(x)
+    near = te.minimum(a, 1e4)
+    small = te.log1p(near + near * near / (1.0 + te.sqrt(near * near + 1.0)))
+    return _sign(x) * te.select(a < 1e4, small, te.log(te.maximum(a, 1.0)) + math.log(2))
+
+
+def _acosh(x: te.Expr) -> te.Expr:
+    """NaN below 1."""
+    near = te.minimum(x, 1e4) - 1.0
+    small = te.log1p(near + te.sqrt(near * near + 2.0 * near))
+    return te.select(x < 1e4, small, te.log(te.maximum(x, 1.0)) + math.log(2))
+
+
+def _atanh(x: te.Expr) -> te.Expr:
+    return 0.5 * te.log1p(2.0 * x / (1.0 - x))
+
+
 def _ceil(x: te.Expr) -> te.Expr:
     return -te.floor(-x)
 
@@ -335,6 +354,9 @@ for _name, _function, _reals, _onnx in (
     ("log10", lambda x: te.log(x) * (1 / math.log(10)), True, None),
     ("sinh", _sinh, True, "Sinh"),
     ("cosh", _cosh, True, "Cosh"),
+    ("asinh", _asinh, True, "Asinh"),
+    ("acosh", _acosh, True, "Acosh"),
+    ("atanh", _atanh, True, "Atanh"),
     ("tan", lambda x: te.sin(x) / te.cos(x), True, "Tan"),
     ("ceil", _ceil, True, "Ceil"),
     ("trunc", _trunc, True, None),
