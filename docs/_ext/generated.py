@@ -18,6 +18,7 @@ import benchmark_pages
 import budgets_reference
 import cli_reference
 import contents
+import operations_reference
 import outside
 import schema_reference
 
@@ -26,12 +27,14 @@ FOR_TESTS = re.compile(r"^<!-- (?:run:|not run:|before:|file:).*?-->\n", re.MULT
 
 PARTS: dict[str, Callable[[Path], str]] = {
     "api": api_reference.markdown,
+    "aten_operators": operations_reference.aten,
     "benchmarks": benchmark_pages.markdown,
     **{f"benchmarks_{name}": partial(benchmark_pages.topic, name=name) for name in benchmark_pages.TOPICS},
     "budgets": budgets_reference.markdown,
     "changelog": outside.changelog,
     "cli": cli_reference.markdown,
     "contents": contents.markdown,
+    "onnx_operators": operations_reference.onnx,
     "schema": schema_reference.markdown,
     "security_policy": outside.security,
 }

@@ -164,6 +164,16 @@ def _onnx_known(build: OnnxBuild, node: Any, a: Attributes) -> None:
 refuse("how many elements there are is known only when the model runs", "NonZero", "NonMaxSuppression", "Unique")
 refuse("it sorts", "TopK")
 refuse("it reads files of images", "ImageDecoder")
-refuse("it has no statement yet", "Col2Im", "DFT", "DeformConv", "Det", "MaxRoiPool", "MaxUnpool", "RoiAlign", "STFT")
+refuse(
+    "no kernel is written for it yet",
+    "Col2Im",
+    "DFT",
+    "DeformConv",
+    "Det",
+    "MaxRoiPool",
+    "MaxUnpool",
+    "RoiAlign",
+    "STFT",
+)
 refuse("its condition is known only when the model runs", "If")
 refuse("how many rounds it takes is known only when the model runs, or is very many", "Loop", "Scan")
