@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.graph.operations import (
+    activations,
     attention,
     creation,
     einsum,
@@ -25,6 +26,7 @@ from tilewright.graph.operations.moves import VIEWS
 from tilewright.graph.operations.table import OPERATIONS, Kind, Operand, Operation, as_numbers, infer, register, state
 
 FILES = (
+    activations,
     attention,
     creation,
     einsum,

@@ -1,10 +1,10 @@
-"""Operations on elements: stretched to one shape as in NumPy, numbers among their operands."""
+"""Arithmetic, comparisons, conditions and conversions of elements."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -20,63 +20,12 @@ from tilewright.graph.operations.handlers import (
     onnx_named,
     operand,
 )
+from tilewright.graph.operations.pointwise import Element, Operand, pointwise, register_unary
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, compare, const, logic, wrap
-from tilewright.kernels.nn.activation import activate
-from tilewright.kernels.nn.element import computed, value
+from tilewright.kernels.expression.expr import FLOATS, INTEGERS, compare, const, logic, wrap
+from tilewright.kernels.nn.element import computed
 from tilewright.kernels.nn.quantize import round_half_even
-
-Element = Union[te.Expr, float, int, bool]
-Operand = Union[te.TensorRef, te.Expr, float, int, bool]
-
-
-def broadcast_shape(op: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that all stretch to. Raises ``UsageError``."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    out = tuple(max(sizes) for sizes in zip(*padded, strict=True))
-    if any(n not in (1, m) for s in padded for n, m in zip(s, out, strict=True)):
-        shown = " and ".join(map(str, shapes))
-        raise UsageError(f"{op}: {shown} do not stretch to one shape", "Each axis has the same size or 1")
-    return out
-
-
-def element(x: te.TensorRef, index: tuple[te.Expr, ...], shape: tuple[int, ...]) -> te.Expr:
-    """The element of ``x`` that belongs to an index into ``shape``, to which it stretches; in place where it can be."""
-    skipped = len(index) - len(x.shape)
-    own = zip(x.shape, index[skipped:], shape[skipped:], strict=True)
-    return x[tuple(i if n == m else const(0, INDEX) for n, i, m in own)]
-
-
-def pointwise(
-    op: str, operands: tuple[Operand, ...], fn: Callable[..., Element], dtype: str | None = None
-) -> te.TensorRef:
-    """``fn`` of the elements of ``operands``, 16-bit reals as float32; ``dtype``: of the result, if another.
-
-    A number takes the type of the tensors beside it. The tensors' dtypes agree, conditions apart.
-    """
-    tensors = [o for o in operands if isinstance(o, te.TensorRef)]
-    shape = broadcast_shape(op, [t.shape for t in tensors])
-    kinds = {t.dtype for t in tensors if t.dtype != "bool"}
-    if len(kinds) > 1:
-        raise UsageError(f"{op}: the operands are {' and '.join(sorted(kinds))}", "Give all one type")
-    narrow = tensors[0].dtype if dtype is None else dtype
-
-    def point(*i: te.Expr) -> Element:
-        return fn(*(value(element(o, i, shape)) if isinstance(o, te.TensorRef) else o for o in operands))
-
-    made = te.compute(shape, point, dtype=dtype)
-    return made if dtype or made.dtype == narrow or narrow not in FLOATS else te.compute(shape, point, dtype=narrow)
-
-
-def _unary(name: str, fn: Callable[[te.Expr], te.Expr], reals: bool = True) -> Callable[..., te.TensorRef]:
-    def apply(input: te.TensorRef) -> te.TensorRef:
-        if reals and input.dtype not in FLOATS:
-            raise UsageError(f"{name}: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
-        return pointwise(name, (input,), fn)
-
-    return apply
 
 
 def _binary(name: str, fn: Callable[[Any, Any], Element]) -> Callable[..., te.TensorRef]:
@@ -172,29 +121,6 @@ def _clamp(input: te.TensorRef, min: float | None = None, max: float | None = No
     return pointwise("clamp", (input,), clamped)
 
 
-def _gelu(input: te.TensorRef, approximate: str = "none") -> te.TensorRef:
-    if approximate not in ("none", "tanh"):
-        raise UsageError(f"gelu: approximate cannot be {approximate!r}", "Use none or tanh")
-    return pointwise("gelu", (input,), lambda x: activate(x, "gelu_tanh" if approximate == "tanh" else "gelu"))
-
-
-def _elu(input: te.TensorRef, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> te.TensorRef:
-    def bent(x: te.Expr) -> te.Expr:
-        below = te.minimum(x, 0.0) if input_scale == 1 else te.minimum(x, 0.0) * input_scale
-        y = te.select(x > 0, x, _expm1(below) * alpha)
-        return y if scale == 1 else y * scale
-
-    return pointwise("elu", (input,), bent)
-
-
-def _hardsigmoid(input: te.TensorRef, alpha: float = 1 / 6, beta: float = 0.5) -> te.TensorRef:
-    return pointwise("hardsigmoid", (input,), lambda x: te.minimum(te.maximum(x * alpha + beta, 0.0), 1.0))
-
-
-def _hardswish(input: te.TensorRef) -> te.TensorRef:
-    return pointwise("hardswish", (input,), lambda x: x * te.minimum(te.maximum(x * (1 / 6) + 0.5, 0.0), 1.0))
-
-
 def _to(input: te.TensorRef, dtype: str) -> te.TensorRef:
     if input.dtype in FLOATS and dtype in INTEGERS:
         raise UsageError(f"to: {input.dtype} to {dtype}", "How out of range values become whole numbers is not settled")
@@ -203,22 +129,7 @@ def _to(input: te.TensorRef, dtype: str) -> te.TensorRef:
     return te.compute(input.shape, lambda *i: te.cast(input[i], dtype), dtype=dtype)
 
 
-def _sigmoid(x: te.Expr) -> te.Expr:
-    return 1.0 / (1.0 + te.exp(-x))
-
-
-def _log_sigmoid(x: te.Expr) -> te.Expr:
-    return te.minimum(x, 0.0) - te.log1p(te.exp(-te.abs(x)))
-
-
-def _mish(x: te.Expr) -> te.Expr:
-    """``x * tanh(log(1 + exp(x)))``, of which the tangent is ``(e*e + 2*e) / (e*e + 2*e + 2)`` with ``e = exp(x)``."""
-    e = te.exp(te.minimum(x, 20.0))
-    n = e * (e + 2.0)
-    return x * (n / (n + 2.0))
-
-
-def _expm1(x: te.Expr) -> te.Expr:
+def expm1(x: te.Expr) -> te.Expr:
     """``exp(x) - 1``, of small numbers by the tangent: ``2*t / (1 - t)`` with ``t = tanh(x/2)`` loses nothing."""
     t = te.tanh(x * 0.5)
     return te.select(te.abs(x) < 0.5, 2.0 * t / (1.0 - t), te.exp(x) - 1.0)
@@ -268,40 +179,6 @@ def _sign(x: te.Expr) -> te.Expr:
     return te.select(x > 0, one, te.select(x < 0, -one, const(0, x.dtype)))
 
 
-def _selu(x: te.Expr) -> te.Expr:
-    """Klambauer et al., "Self-Normalizing Neural Networks" (2017)."""
-    scale, alpha = 1.0507009873554805, 1.6732632423543772
-    return scale * te.select(x > 0, x, alpha * _expm1(te.minimum(x, 0.0)))
-
-
-def _leaky(input: te.TensorRef, negative_slope: float = 0.01) -> te.TensorRef:
-    return pointwise("leaky_relu", (input,), lambda x: te.select(x > 0, x, x * negative_slope))
-
-
-def _celu(input: te.TensorRef, alpha: float = 1.0) -> te.TensorRef:
-    return pointwise(
-        "celu", (input,), lambda x: te.select(x > 0, x, alpha * _expm1(te.minimum(x, 0.0) * (1.0 / alpha)))
-    )
-
-
-def _threshold(input: te.TensorRef, threshold: float, value: float) -> te.TensorRef:
-    return pointwise("threshold", (input,), lambda x: te.select(x <= threshold, const(value, x.dtype), x))
-
-
-def _softshrink(input: te.TensorRef, lambd: float = 0.5) -> te.TensorRef:
-    def shrunk(x: te.Expr) -> te.Expr:
-        return te.select(x > lambd, x - lambd, te.select(x < -lambd, x + lambd, x * 0.0))
-
-    return pointwise("softshrink", (input,), shrunk)
-
-
-def _hardshrink(input: te.TensorRef, lambd: float = 0.5) -> te.TensorRef:
-    def shrunk(x: te.Expr) -> te.Expr:
-        return te.select((x >= -lambd) & (x <= lambd), const(0.0, x.dtype), x)
-
-    return pointwise("hardshrink", (input,), shrunk)
-
-
 def _xlogy(x: Any, y: Any) -> te.Expr:
     """``x * log(y)``, and 0 where ``x`` is and ``y`` is a number."""
     x, y = (v if isinstance(v, te.Expr) else const(float(v), "float32") for v in (x, y))
@@ -319,16 +196,7 @@ def _test(name: str, fn: Callable[[te.Expr], te.Expr]) -> Callable[..., te.Tenso
     return apply
 
 
-def _softplus(input: te.TensorRef, beta: float = 1.0, threshold: float = 20.0) -> te.TensorRef:
-    def soft(x: te.Expr) -> te.Expr:
-        z = x if beta == 1 else x * beta
-        y = te.maximum(z, 0.0) + te.log1p(te.exp(-te.abs(z)))
-        return y if beta == 1 else te.select(z > threshold, x, y * (1.0 / beta))
-
-    return pointwise("softplus", (input,), soft)
-
-
-for _name, _function, _reals, _onnx in (
+register_unary((
     ("neg", lambda x: -x, False, "Neg"),
     ("abs", te.abs, False, "Abs"),
     ("exp", te.exp, True, "Exp"),
@@ -340,15 +208,9 @@ for _name, _function, _reals, _onnx in (
     ("rsqrt", te.rsqrt, True, None),
     ("reciprocal", lambda x: 1.0 / x, True, "Reciprocal"),
     ("tanh", te.tanh, True, "Tanh"),
-    ("sigmoid", _sigmoid, True, "Sigmoid"),
-    ("relu", lambda x: activate(x, "relu"), True, "Relu"),
-    ("silu", lambda x: activate(x, "silu"), True, None),
     ("erf", te.erf, True, "Erf"),
     ("floor", te.floor, True, "Floor"),
-    ("logsigmoid", _log_sigmoid, True, None),
-    ("mish", _mish, True, "Mish"),
-    ("selu", _selu, True, None),
-    ("expm1", _expm1, True, None),
+    ("expm1", expm1, True, None),
     ("exp2", lambda x: te.exp(x * math.log(2)), True, None),
     ("log2", lambda x: te.log(x) * (1 / math.log(2)), True, None),
     ("log10", lambda x: te.log(x) * (1 / math.log(10)), True, None),
@@ -364,13 +226,7 @@ for _name, _function, _reals, _onnx in (
     ("frac", lambda x: x - _trunc(x), True, None),
     ("sign", _sign, False, "Sign"),
     ("square", lambda x: x * x, False, None),
-    ("softsign", lambda x: x / (1.0 + te.abs(x)), True, "Softsign"),
-    ("hardswish", lambda x: x * te.minimum(te.maximum(x * (1 / 6) + 0.5, 0.0), 1.0), True, "HardSwish"),
-):  # fmt: skip
-    _made = register(_name, "elementwise", _unary(_name, _function, _reals), numbers=True)
-    aten_named(_made, _name)
-    if _onnx:
-        onnx_named(_made, _onnx)
+))  # fmt: skip
 
 for _name, _state, _onnx in (
     ("add", _scaled("add", lambda x, y: x + y), "Add"),
@@ -419,38 +275,8 @@ CLAMP = register("clamp", "elementwise", _clamp, numbers=True)
 aten_named(CLAMP, "clamp")
 aten_named(CLAMP, "hardtanh", min="min_val", max="max_val")
 
-GELU = register("gelu", "elementwise", _gelu, numbers=True)
-aten_named(GELU, "gelu")
-onnx_named(GELU, "Gelu", approximate=("approximate", "none"))
-
-LEAKY_RELU = register("leaky_relu", "elementwise", _leaky, numbers=True)
-aten_named(LEAKY_RELU, "leaky_relu")
-onnx_named(LEAKY_RELU, "LeakyRelu", negative_slope=("alpha", 0.01))
-
-ELU = register("elu", "elementwise", _elu, numbers=True)
-aten_named(ELU, "elu")
-onnx_named(ELU, "Elu", alpha=("alpha", 1.0))
-
-CELU = register("celu", "elementwise", _celu, numbers=True)
-aten_named(CELU, "celu")
-onnx_named(CELU, "Celu", alpha=("alpha", 1.0))
-
-THRESHOLD = register("threshold", "elementwise", _threshold, numbers=True)
-aten_named(THRESHOLD, "threshold")
-SOFTSHRINK = register("softshrink", "elementwise", _softshrink, numbers=True)
-aten_named(SOFTSHRINK, "softshrink")
-HARDSHRINK = register("hardshrink", "elementwise", _hardshrink, numbers=True)
-aten_named(HARDSHRINK, "hardshrink")
 XLOGY = register("xlogy", "elementwise", _binary("xlogy", _xlogy), numbers=True, promotes=0)
 aten_named(XLOGY, "xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self")
-
-HARDSIGMOID = register("hardsigmoid", "elementwise", _hardsigmoid, numbers=True)
-aten_named(HARDSIGMOID, "hardsigmoid")
-onnx_named(HARDSIGMOID, "HardSigmoid", alpha=("alpha", 0.2), beta=("beta", 0.5))
-
-SOFTPLUS = register("softplus", "elementwise", _softplus, numbers=True)
-aten_named(SOFTPLUS, "softplus")
-onnx_named(SOFTPLUS, "Softplus")
 
 WHERE = register("where", "elementwise", _where, numbers=True, promotes=1)
 aten_named(WHERE, "where.self")
@@ -487,13 +313,6 @@ def _filled(build: Build, call: Call) -> None:
     build.add("where", [call.operand("mask"), number, x], call.output)
 
 
-@aten("log_sigmoid_forward")
-def _log_sigmoid_forward(build: Build, call: Call) -> None:
-    if call.result:
-        raise Left("it gives what the backward pass reads")
-    build.add("logsigmoid", [call.operand("input")], call.output)
-
-
 @aten("logical_xor", "bitwise_xor.Tensor")
 def _exclusive(build: Build, call: Call) -> None:
     x, y = call.operand("input"), call.operand("other")
@@ -528,25 +347,6 @@ def _copied(build: Build, call: Call) -> None:
 
 
 # --------------------------------------------------------------------------- ONNX
-
-
-@onnx("Selu")
-def _onnx_selu(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    alpha, gamma = a.get("alpha", 1.6732631921768188), a.get("gamma", 1.0507010221481323)
-    build.add("elu", node.input, node.output[0], alpha=alpha, scale=gamma)
-
-
-@onnx("Shrink")
-def _onnx_shrink(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    lambd, bias = a.get("lambd", 0.5), a.get("bias", 0.0)
-    if bias not in (0.0, lambd):
-        raise Left("its bias")
-    build.add("softshrink" if bias else "hardshrink", node.input, node.output[0], lambd=lambd)
-
-
-@onnx("ThresholdedRelu")
-def _onnx_threshold(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    build.add("threshold", node.input, node.output[0], threshold=a.get("alpha", 1.0), value=0.0)
 
 
 @onnx("IsInf")

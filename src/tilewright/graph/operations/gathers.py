@@ -9,8 +9,8 @@ from typing import Any, Union
 import numpy as np
 
 from tilewright.core import UsageError
-from tilewright.graph.operations.elementwise import broadcast_shape, element
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx
+from tilewright.graph.operations.pointwise import broadcast_shape, element
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, const

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.graph.operations.elementwise import element
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, onnx
 from tilewright.graph.operations.padding import padded, pads_of
+from tilewright.graph.operations.pointwise import element
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
 from tilewright.kernels.nn.element import value

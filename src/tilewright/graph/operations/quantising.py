@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import UsageError
-from tilewright.graph.operations.elementwise import element
 from tilewright.graph.operations.handlers import Array, Attributes, Build, Left, OnnxBuild, onnx
 from tilewright.graph.operations.padding import padded, pads_of
+from tilewright.graph.operations.pointwise import element
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import FLOAT8, FLOATS, INDEX, INTEGERS, const

@@ -1,0 +1,157 @@
+"""Activations, as networks have them between their layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.core import UsageError
+from tilewright.graph.operations.elementwise import expm1
+from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, onnx, onnx_named
+from tilewright.graph.operations.pointwise import pointwise, register_unary
+from tilewright.graph.operations.table import register
+from tilewright.kernels import te
+from tilewright.kernels.expression.expr import const
+from tilewright.kernels.nn.activation import activate
+
+
+def _gelu(input: te.TensorRef, approximate: str = "none") -> te.TensorRef:
+    if approximate not in ("none", "tanh"):
+        raise UsageError(f"gelu: approximate cannot be {approximate!r}", "Use none or tanh")
+    return pointwise("gelu", (input,), lambda x: activate(x, "gelu_tanh" if approximate == "tanh" else "gelu"))
+
+
+def _elu(input: te.TensorRef, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> te.TensorRef:
+    def bent(x: te.Expr) -> te.Expr:
+        below = te.minimum(x, 0.0) if input_scale == 1 else te.minimum(x, 0.0) * input_scale
+        y = te.select(x > 0, x, expm1(below) * alpha)
+        return y if scale == 1 else y * scale
+
+    return pointwise("elu", (input,), bent)
+
+
+def _hardsigmoid(input: te.TensorRef, alpha: float = 1 / 6, beta: float = 0.5) -> te.TensorRef:
+    return pointwise("hardsigmoid", (input,), lambda x: te.minimum(te.maximum(x * alpha + beta, 0.0), 1.0))
+
+
+def _sigmoid(x: te.Expr) -> te.Expr:
+    return 1.0 / (1.0 + te.exp(-x))
+
+
+def _log_sigmoid(x: te.Expr) -> te.Expr:
+    return te.minimum(x, 0.0) - te.log1p(te.exp(-te.abs(x)))
+
+
+def _mish(x: te.Expr) -> te.Expr:
+    """``x * tanh(log(1 + exp(x)))``, of which the tangent is ``(e*e + 2*e) / (e*e + 2*e + 2)`` with ``e = exp(x)``."""
+    e = te.exp(te.minimum(x, 20.0))
+    n = e * (e + 2.0)
+    return x * (n / (n + 2.0))
+
+
+def _selu(x: te.Expr) -> te.Expr:
+    """Klambauer et al., "Self-Normalizing Neural Networks" (2017)."""
+    scale, alpha = 1.0507009873554805, 1.6732632423543772
+    return scale * te.select(x > 0, x, alpha * expm1(te.minimum(x, 0.0)))
+
+
+def _leaky(input: te.TensorRef, negative_slope: float = 0.01) -> te.TensorRef:
+    return pointwise("leaky_relu", (input,), lambda x: te.select(x > 0, x, x * negative_slope))
+
+
+def _celu(input: te.TensorRef, alpha: float = 1.0) -> te.TensorRef:
+    return pointwise("celu", (input,), lambda x: te.select(x > 0, x, alpha * expm1(te.minimum(x, 0.0) * (1.0 / alpha))))
+
+
+def _threshold(input: te.TensorRef, threshold: float, value: float) -> te.TensorRef:
+    return pointwise("threshold", (input,), lambda x: te.select(x <= threshold, const(value, x.dtype), x))
+
+
+def _softshrink(input: te.TensorRef, lambd: float = 0.5) -> te.TensorRef:
+    def shrunk(x: te.Expr) -> te.Expr:
+        return te.select(x > lambd, x - lambd, te.select(x < -lambd, x + lambd, x * 0.0))
+
+    return pointwise("softshrink", (input,), shrunk)
+
+
+def _hardshrink(input: te.TensorRef, lambd: float = 0.5) -> te.TensorRef:
+    def shrunk(x: te.Expr) -> te.Expr:
+        return te.select((x >= -lambd) & (x <= lambd), const(0.0, x.dtype), x)
+
+    return pointwise("hardshrink", (input,), shrunk)
+
+
+def _softplus(input: te.TensorRef, beta: float = 1.0, threshold: float = 20.0) -> te.TensorRef:
+    def soft(x: te.Expr) -> te.Expr:
+        z = x if beta == 1 else x * beta
+        y = te.maximum(z, 0.0) + te.log1p(te.exp(-te.abs(z)))
+        return y if beta == 1 else te.select(z > threshold, x, y * (1.0 / beta))
+
+    return pointwise("softplus", (input,), soft)
+
+
+register_unary((
+    ("sigmoid", _sigmoid, True, "Sigmoid"),
+    ("relu", lambda x: activate(x, "relu"), True, "Relu"),
+    ("silu", lambda x: activate(x, "silu"), True, None),
+    ("logsigmoid", _log_sigmoid, True, None),
+    ("mish", _mish, True, "Mish"),
+    ("selu", _selu, True, None),
+    ("softsign", lambda x: x / (1.0 + te.abs(x)), True, "Softsign"),
+    ("hardswish", lambda x: x * te.minimum(te.maximum(x * (1 / 6) + 0.5, 0.0), 1.0), True, "HardSwish"),
+))  # fmt: skip
+
+GELU = register("gelu", "elementwise", _gelu, numbers=True)
+aten_named(GELU, "gelu")
+onnx_named(GELU, "Gelu", approximate=("approximate", "none"))
+
+LEAKY_RELU = register("leaky_relu", "elementwise", _leaky, numbers=True)
+aten_named(LEAKY_RELU, "leaky_relu")
+onnx_named(LEAKY_RELU, "LeakyRelu", negative_slope=("alpha", 0.01))
+
+ELU = register("elu", "elementwise", _elu, numbers=True)
+aten_named(ELU, "elu")
+onnx_named(ELU, "Elu", alpha=("alpha", 1.0))
+
+CELU = register("celu", "elementwise", _celu, numbers=True)
+aten_named(CELU, "celu")
+onnx_named(CELU, "Celu", alpha=("alpha", 1.0))
+
+THRESHOLD = register("threshold", "elementwise", _threshold, numbers=True)
+aten_named(THRESHOLD, "threshold")
+SOFTSHRINK = register("softshrink", "elementwise", _softshrink, numbers=True)
+aten_named(SOFTSHRINK, "softshrink")
+HARDSHRINK = register("hardshrink", "elementwise", _hardshrink, numbers=True)
+aten_named(HARDSHRINK, "hardshrink")
+HARDSIGMOID = register("hardsigmoid", "elementwise", _hardsigmoid, numbers=True)
+aten_named(HARDSIGMOID, "hardsigmoid")
+onnx_named(HARDSIGMOID, "HardSigmoid", alpha=("alpha", 0.2), beta=("beta", 0.5))
+
+SOFTPLUS = register("softplus", "elementwise", _softplus, numbers=True)
+aten_named(SOFTPLUS, "softplus")
+onnx_named(SOFTPLUS, "Softplus")
+
+
+@aten("log_sigmoid_forward")
+def _log_sigmoid_forward(build: Build, call: Call) -> None:
+    if call.result:
+        raise Left("it gives what the backward pass reads")
+    build.add("logsigmoid", [call.operand("input")], call.output)
+
+
+@onnx("Selu")
+def _onnx_selu(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    alpha, gamma = a.get("alpha", 1.6732631921768188), a.get("gamma", 1.0507010221481323)
+    build.add("elu", node.input, node.output[0], alpha=alpha, scale=gamma)
+
+
+@onnx("Shrink")
+def _onnx_shrink(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    lambd, bias = a.get("lambd", 0.5), a.get("bias", 0.0)
+    if bias not in (0.0, lambd):
+        raise Left("its bias")
+    build.add("softshrink" if bias else "hardshrink", node.input, node.output[0], lambd=lambd)
+
+
+@onnx("ThresholdedRelu")
+def _onnx_threshold(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    build.add("threshold", node.input, node.output[0], threshold=a.get("alpha", 1.0), value=0.0)

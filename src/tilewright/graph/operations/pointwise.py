@@ -1,0 +1,76 @@
+"""Functions of elements: stretched to one shape as in NumPy, numbers among their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Union
+
+from tilewright.core import UsageError
+from tilewright.graph.operations.handlers import aten_named, onnx_named
+from tilewright.graph.operations.table import register
+from tilewright.kernels import te
+from tilewright.kernels.expression.expr import FLOATS, INDEX, const
+from tilewright.kernels.nn.element import value
+
+Element = Union[te.Expr, float, int, bool]
+Operand = Union[te.TensorRef, te.Expr, float, int, bool]
+
+Unary = tuple[str, Callable[[te.Expr], te.Expr], bool, str | None]
+"""A function's name, the function, whether it takes reals alone, and ONNX's name."""
+
+
+def broadcast_shape(op: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that all stretch to. Raises ``UsageError``."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    out = tuple(max(sizes) for sizes in zip(*padded, strict=True))
+    if any(n not in (1, m) for s in padded for n, m in zip(s, out, strict=True)):
+        shown = " and ".join(map(str, shapes))
+        raise UsageError(f"{op}: {shown} do not stretch to one shape", "Each axis has the same size or 1")
+    return out
+
+
+def element(x: te.TensorRef, index: tuple[te.Expr, ...], shape: tuple[int, ...]) -> te.Expr:
+    """The element of ``x`` that belongs to an index into ``shape``, to which it stretches; in place where it can be."""
+    skipped = len(index) - len(x.shape)
+    own = zip(x.shape, index[skipped:], shape[skipped:], strict=True)
+    return x[tuple(i if n == m else const(0, INDEX) for n, i, m in own)]
+
+
+def pointwise(
+    op: str, operands: tuple[Operand, ...], fn: Callable[..., Element], dtype: str | None = None
+) -> te.TensorRef:
+    """``fn`` of the elements of ``operands``, 16-bit reals as float32; ``dtype``: of the result, if another.
+
+    A number takes the type of the tensors beside it. The tensors' dtypes agree, conditions apart.
+    """
+    tensors = [o for o in operands if isinstance(o, te.TensorRef)]
+    shape = broadcast_shape(op, [t.shape for t in tensors])
+    kinds = {t.dtype for t in tensors if t.dtype != "bool"}
+    if len(kinds) > 1:
+        raise UsageError(f"{op}: the operands are {' and '.join(sorted(kinds))}", "Give all one type")
+    narrow = tensors[0].dtype if dtype is None else dtype
+
+    def point(*i: te.Expr) -> Element:
+        return fn(*(value(element(o, i, shape)) if isinstance(o, te.TensorRef) else o for o in operands))
+
+    made = te.compute(shape, point, dtype=dtype)
+    return made if dtype or made.dtype == narrow or narrow not in FLOATS else te.compute(shape, point, dtype=narrow)
+
+
+def unary(name: str, fn: Callable[[te.Expr], te.Expr], reals: bool = True) -> Callable[..., te.TensorRef]:
+    def apply(input: te.TensorRef) -> te.TensorRef:
+        if reals and input.dtype not in FLOATS:
+            raise UsageError(f"{name}: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
+        return pointwise(name, (input,), fn)
+
+    return apply
+
+
+def register_unary(functions: Iterable[Unary]) -> None:
+    """Functions of one element that PyTorch calls by our name."""
+    for name, function, reals, onnx in functions:
+        made = register(name, "elementwise", unary(name, function, reals), numbers=True)
+        aten_named(made, name)
+        if onnx:
+            onnx_named(made, onnx)
