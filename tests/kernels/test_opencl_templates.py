@@ -156,7 +156,7 @@ def sized(target: Target) -> tuple[dict[str, tuple[Candidate, LoweredKernel]], b
     made = {}
     for name, (op, params) in SIZED.items():
         workload, template = get_operator(op).workload(**params), get_template(name)
-        (extent,) = workload.ranges.values()
+        ((name, extent),) = workload.ranges.items()
         schedule = template.default(Task(at(workload, extent.high), target)).at(extent, extent.high)
         candidate = Candidate(Task(workload, target), schedule)
         made[name] = candidate, template.lower(candidate)
@@ -168,11 +168,11 @@ def test_a_kernel_takes_its_size_when_it_is_called(template: str, context: OpenC
     kernels, code = sized(devices.target(context.device))
     candidate, made = kernels[template]
     workload = candidate.task.workload
-    (extent,) = workload.ranges.values()
+    ((name, extent),) = workload.ranges.items()
     module = context.load(code)
     for size in (1, 2, 65, extent.high):
-        program = Program.loads(at(workload, size).program)
-        values = {k: int(v) for k, v in candidate.schedule.at(extent, size).launch}
+        program = Program.loads(at(workload, {name: size}).program)
+        values = {k: int(v) for k, v in candidate.schedule.at({name: size}).launch}
         inputs = random_arrays(program, size)
         out = empty_output(program.output.shape, program.output.dtype)
         check(program, inputs, *run(DeviceKernel(context, module, made.program, values), inputs, out))

@@ -20,7 +20,7 @@ from tilewright.models.coverage import of_model  # noqa: E402
 from tilewright.models.extract import extract  # noqa: E402
 
 helper = onnx.helper
-UNKNOWN = "com.microsoft.QuickGelu"
+UNKNOWN = "com.microsoft.Trilu"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         helper.make_node("MatMul", ["x", "w"], ["a"]),
         helper.make_node("Relu", ["a"], ["b"]),
         helper.make_node("Reshape", ["b", "shape"], ["c"]),
-        helper.make_node("QuickGelu", ["c"], ["d"], domain="com.microsoft"),
+        helper.make_node("Trilu", ["c"], ["d"], domain="com.microsoft"),
         helper.make_node("MatMul", ["d", "v"], ["y"]),
         helper.make_node("Neg", ["b"], ["unread"]),
     ]

@@ -87,11 +87,14 @@ def test_the_truth_is_float64_where_float32_loses_it() -> None:
 
 
 def test_an_operator_without_float64_is_named() -> None:
-    x = np.random.default_rng(0).standard_normal((1, 2, 4, 4)).astype(np.float32)
-    made = model([node("Gelu", ["x"], ["y"], domain="com.microsoft")], [value("x", 1, x.shape)], [value("y", 1, None)], 17, "com.microsoft")  # fmt: skip
+    random = np.random.default_rng(0)
+    given = {"x": random.standard_normal((1, 2, 4, 4), np.float32), "g": random.random((1, 3, 3, 2), np.float32)}
+    inputs = [value(n, 1, a.shape) for n, a in given.items()]
+    sampled = node("GridSample", ["x", "g"], ["y"], domain="com.microsoft")
+    made = model([sampled], inputs, [value("y", 1, None)], 17, "com.microsoft")
     truth = Truth(read(made).imported)
-    assert error_of(truth.run({"x": x})["y"].astype(np.float32), Session(made).run({"x": x})["y"]) < 1e-6
-    assert truth.narrow == {"Gelu"}
+    assert error_of(truth.run(given)["y"].astype(np.float32), Session(made).run(given)["y"]) < 1e-6
+    assert truth.narrow == {"GridSample"}
 
 
 def test_a_bfloat16_model_is_run_beside_float32(tmp_path: Path, capsys: Any) -> None:
@@ -127,7 +130,7 @@ def test_values_of_every_kind_cross_a_part_of_ours(tmp_path: Path) -> None:
     nodes = [
         node("SequenceConstruct", ["x", "x"], ["s"]), node("NonZero", ["x"], ["n"]), node("Relu", ["x"], ["r"]),
         node("SequenceInsert", ["s", "r"], ["t"]), node("ConcatFromSequence", ["t"], ["y"], axis=0),
-        node("Transpose", ["n"], ["m"]), node("Gelu", ["r"], ["g"], domain="com.microsoft"), node("Exp", ["g"], ["z"]),
+        node("Transpose", ["n"], ["m"]), node("Trilu", ["r"], ["g"], domain="com.microsoft"), node("Exp", ["g"], ["z"]),
     ]  # fmt: skip
     outputs = [value("y", 1, None), value("m", 7, None), value("z", 1, None)]
     made = model(nodes, [value("x", 1, [2, 3])], outputs, 17, "com.microsoft")

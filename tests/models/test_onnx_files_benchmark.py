@@ -24,7 +24,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weight = onnx.numpy_helper.from_array(np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32), "w")
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"]),
-        helper.make_node("QuickGelu", ["a"], ["y"], domain="com.microsoft"),
+        helper.make_node("Trilu", ["a"], ["y"], domain="com.microsoft"),
     ]
     values = [helper.make_tensor_value_info("x", 1, ("rows", 16)), helper.make_tensor_value_info("y", 1, None)]
     graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight])
@@ -37,7 +37,7 @@ def test_a_file_is_taken_apart_checked_and_timed_in_turns(file: Path) -> None:
     sizes = {"rows": 4, "another file's": 3}
     row = onnx_files.measured(file, sizes, threads=1, tune=0.0, check=False, rounds=1)
     assert (row["taken"], row["operators"], row["whole"], row["tasks"]) == (1, 2, False, 1)
-    assert row["left"] == {"com.microsoft.QuickGelu": {"calls": 1, "why": "the operator is not known"}}
+    assert row["left"] == {"com.microsoft.Trilu": {"calls": 1, "why": "the operator is not known"}}
 
     row = onnx_files.measured(file, sizes, threads=1, tune=2.0, check=False, rounds=7)
     assert (row["right"], row["truth"]) == (True, "float64")
@@ -46,6 +46,6 @@ def test_a_file_is_taken_apart_checked_and_timed_in_turns(file: Path) -> None:
     middle, low, high = row["ratios"]["onnxruntime"]
     assert 0 < low <= middle <= high
     text = onnx_files.table([{"name": "product", **row}, {"name": "broken", "failed": "crashed: SIGABRT"}])
-    assert "| product | 1 of 2 | com.microsoft.QuickGelu x 1 (the operator is not known) |" in text
+    assert "| product | 1 of 2 | com.microsoft.Trilu x 1 (the operator is not known) |" in text
     assert "of 1; " in text
     assert "| broken | - | crashed: SIGABRT |" in text

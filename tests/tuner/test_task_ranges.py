@@ -121,12 +121,9 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("portfolio = 1", 'portfolio = "2"', "line 5: a portfolio is a whole number above 0"),
     ('m = "1..4"', "m = 9", "line 5: no size of the task is a range. Write one as"),
     ('m = "1..4"', 'm = "4..1"', "line 4: matmul: m=4..1 is no range. Write the least size first"),
-    ('n = 40', 'n = "1..40"', "m and n are ranges. One size may be a range"),
     ("weight = 3", 'choice = "a"', "line 6: a choice is of fixed sizes, and a size is a range. Leave it out"),
     ('operator = "softmax"\nparams = { shape = "8,40" }', 'operator = "matmul"\nparams = { m = "1..4", n = 40, k = 24 }',
      "a task is given twice. Give it once, with the sum of the weights"),
-    ('operator = "softmax"\nparams = { shape = "8,40" }', 'operator = "cumsum"\nparams = { shape = "1..9,70" }',
-     "takes shape=1..9 in cumsum. Tune it for each size"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str

@@ -333,11 +333,12 @@ def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> lis
     """The sizes of a range that are tuned by themselves. Raises ``UsageError`` where there is no range."""
     if not workload.ranges:
         raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or leave --portfolio out")
-    params = _given(workload)
+    params, anchors = _given(workload), list(Places(workload.ranges).anchors.values())
+    work = [w.flops + math.prod(w.output.shape) for w in (at(workload, n) for n in anchors)]
     # A share lost at a small size counts as much as at a large one.
     return [
-        TuneTask(operator, params_at(params, n), workload.flops / max(1, at(workload, n).flops), threads)
-        for n in Places(workload.ranges).anchors.values()
+        TuneTask(operator, params_at(params, n), max(work) / mine, threads)
+        for n, mine in zip(anchors, work, strict=True)
     ]
 
 

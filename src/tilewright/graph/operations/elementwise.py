@@ -23,7 +23,7 @@ from tilewright.graph.operations.handlers import (
 from tilewright.graph.operations.pointwise import Element, Operand, pointwise, register_unary
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import FLOATS, INTEGERS, compare, const, logic, wrap
+from tilewright.kernels.expression.expr import FLOATS, INTEGERS, NARROW, compare, const, logic, wrap
 from tilewright.kernels.nn.element import computed
 from tilewright.kernels.nn.quantize import round_half_even
 
@@ -92,6 +92,8 @@ def _rounded_quotient(input: Operand, other: Operand, rounding_mode: str) -> te.
     """The quotient rounded towards zero (``trunc``). Rounding down is not exact where the quotient is rounded first."""
     if rounding_mode != "trunc":
         raise UsageError(f"div: rounding_mode={rounding_mode}", "Use trunc")
+    if any(isinstance(x, te.TensorRef) and x.dtype in NARROW for x in (input, other)):
+        raise UsageError("div: the quotient of 16-bit reals is rounded before it is cut off", "Convert them to float32")
     return pointwise("div", (input, other), lambda x, y: _trunc(wrap(_divide(x, y))))
 
 

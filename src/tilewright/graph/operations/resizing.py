@@ -105,7 +105,7 @@ def filtered(
         weights = np.where((places < 0) | (places >= size), 0.0, weights)
     if excluded or stretch != 1:
         weights = weights / weights.sum(1, keepdims=True)
-    return Axis(dim, np.clip(places, 0, size - 1), weights.astype(np.float32))
+    return Axis(dim, np.clip(places, 0, size - 1), weights.astype(at.dtype))
 
 
 def triangle(x: Array) -> Array:
@@ -172,7 +172,7 @@ def _taken(build: Build, r: Axis, size: int) -> list[tuple[str, list[str], dict[
     for vec in ("", ".vec")
 ))  # fmt: skip
 def _upsampled(build: Build, call: Call) -> None:
-    """Positions as PyTorch computes them, in float32."""
+    """Positions as PyTorch computes them: in the type of the input, of 16-bit reals and for the nearest in float32."""
     x, name = call.operand("input"), call.operator
     shape, out = build.shape(x), call.spec.shape
     rank = len(shape) - 2
@@ -180,7 +180,8 @@ def _upsampled(build: Build, call: Call) -> None:
         call.arguments.get(n) for n in (["scales"] if rank == 1 else ["scales_d", "scales_h", "scales_w"][3 - rank :])
     ]
     aligned = bool(call.arguments.get("align_corners", False))
-    single = np.float32
+    wide = build.spec(x).dtype == "float64" and "nearest" not in name
+    single: Any = np.float64 if wide else np.float32
     axes = []
     for k, factor in enumerate(factors):
         d, size, count = k + 2, shape[k + 2], out[k + 2]
