@@ -156,8 +156,8 @@ def sized(target: Target) -> tuple[dict[str, tuple[Candidate, LoweredKernel]], b
     made = {}
     for name, (op, params) in SIZED.items():
         workload, template = get_operator(op).workload(**params), get_template(name)
-        ((name, extent),) = workload.ranges.items()
-        schedule = template.default(Task(at(workload, extent.high), target)).at(extent, extent.high)
+        highest = {n: e.high for n, e in workload.ranges.items()}
+        schedule = template.default(Task(at(workload, highest), target)).at(highest)
         candidate = Candidate(Task(workload, target), schedule)
         made[name] = candidate, template.lower(candidate)
     return made, compiled([kernel for _, kernel in made.values()], target)
