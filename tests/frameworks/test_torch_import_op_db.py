@@ -13,6 +13,7 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make
 
 from tilewright.graph import Graph  # noqa: E402
 from tilewright.graph.groups import state_nodes  # noqa: E402
+from tilewright.graph.operations import ATEN  # noqa: E402
 from tilewright.kernels.expression.program import Program  # noqa: E402
 from tilewright.kernels.reference import evaluate  # noqa: E402
 from tilewright.torch.decompositions import decompositions  # noqa: E402
@@ -72,6 +73,13 @@ def computed(graph: Graph, output: str, given: dict[str, Any]) -> Any:
     text, reads = state_nodes(graph, nodes)
     arrays = [given[r].numpy() if r in given else graph.constants[r] for r in reads]
     return evaluate(Program.loads(text), [np.array(a, order="C", copy=True).reshape(a.shape) for a in arrays])
+
+
+def test_every_name_of_the_table_is_an_operator_of_pytorch() -> None:
+    for name in sorted(ATEN):
+        operator, _, overload = name.partition(".")
+        if operator != "tilewright":
+            assert hasattr(getattr(torch.ops.aten, operator), overload or "default"), name
 
 
 @pytest.mark.parametrize("kind", list(LEAST))

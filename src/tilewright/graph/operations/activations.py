@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.graph.operations.elementwise import expm1
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, onnx, onnx_named
-from tilewright.graph.operations.pointwise import pointwise, register_unary
+from tilewright.graph.operations.pointwise import pointwise, register_unary, unary
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import const
@@ -93,12 +93,14 @@ register_unary((
     ("sigmoid", _sigmoid, True, "Sigmoid"),
     ("relu", lambda x: activate(x, "relu"), True, "Relu"),
     ("silu", lambda x: activate(x, "silu"), True, None),
-    ("logsigmoid", _log_sigmoid, True, None),
     ("mish", _mish, True, "Mish"),
     ("selu", _selu, True, None),
-    ("softsign", lambda x: x / (1.0 + te.abs(x)), True, "Softsign"),
     ("hardswish", lambda x: x * te.minimum(te.maximum(x * (1 / 6) + 0.5, 0.0), 1.0), True, "HardSwish"),
 ))  # fmt: skip
+
+register("logsigmoid", "elementwise", unary("logsigmoid", _log_sigmoid), numbers=True)
+SOFTSIGN = register("softsign", "elementwise", unary("softsign", lambda x: x / (1.0 + te.abs(x))), numbers=True)
+onnx_named(SOFTSIGN, "Softsign")
 
 GELU = register("gelu", "elementwise", _gelu, numbers=True)
 aten_named(GELU, "gelu")
