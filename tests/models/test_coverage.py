@@ -23,6 +23,12 @@ helper = onnx.helper
 UNKNOWN = "com.microsoft.Trilu"
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables have room for a reason in one line, whatever terminal the tests were started in."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two products around an operator that is not known, and one whose input is; a constant operator folds."""
