@@ -106,7 +106,7 @@ class Workload(Json, sparse=("more",)):
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
     dtypes included) and ``precision`` (``ieee``, ``tf32`` or :data:`EXACT`); never the operator's name,
     so that an edited user file is another workload. ``params`` holds every parameter, defaults filled
-    in; ``defaults`` those that have a default, so that a look-up may leave them out. Sizes may be
+    in; ``defaults`` the parameters that have a default, so that a look-up may leave them out. Sizes may be
     ranges, ``1..4096``: ``ranges``; ``flops`` then are those of the greatest. ``output`` is the first of the
     ``outputs``, ``more`` those after it.
     """

@@ -129,7 +129,7 @@ def _coverage(extracted: Extracted, units: Iterable[Unit], why: str) -> Coverage
 
 
 def _needed(imported: Imported) -> dict[int, list[int]]:
-    """The nodes that a run computes, by number, each with those that read it."""
+    """The nodes that a run computes, by number, each with the nodes that read it."""
     readers: dict[int, list[int]] = {}
     waiting = [(name, -1) for name in imported.graph.outputs]
     while waiting:

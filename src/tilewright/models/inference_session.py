@@ -154,7 +154,7 @@ class InferenceSession:
         iobinding.run()
 
     def wanted(self, names: Sequence[str] | None) -> list[str]:
-        """The outputs asked for. Raises ``UsageError`` for those that the model does not have."""
+        """The outputs asked for. Raises ``UsageError`` for names that the model does not have."""
         known = self._names
         if isinstance(names, str):
             raise UsageError(f"the output names are the text {names!r}", f"Give a list: [{names!r}]")

@@ -68,7 +68,7 @@ class KernelSequence:
         self._tensors: list[ctypes.Array[Any]] = []
         self._open: dict[str, list[tuple[ctypes.Array[Any], int, int]]] = {n: [] for n in (*self.inputs, *self._stored)}
         self._calls = (Call * len(steps))()
-        self._constants: dict[str, Array] = {}  # those that kernels read as they are
+        self._constants: dict[str, Array] = {}  # constants that kernels read as they are
         for k, step in enumerate(steps):
             kernel, names = step.kernel, (*step.inputs, step.output)
             pointers = [self._address(n, copies) for n in names]

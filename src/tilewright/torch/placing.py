@@ -49,7 +49,7 @@ class Placing:
 
     ``keep``: weights (what the graph marks as constant) are rearranged once and kept. Otherwise they may differ in
     every call, and kernels that rearrange them are not looked for. ``fuses``: Inductor compiles what no kernel
-    computes. Then it keeps the groups that a kernel would not gain by: those that take less than a call, and light
+    computes. Then it keeps the groups that a kernel would not gain by: groups that take less than a call, and light
     elementwise operations beside one that Inductor alone knows, with which it computes them in one pass through memory.
     """
 

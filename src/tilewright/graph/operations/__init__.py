@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-from tilewright.graph.operations import (
-    activations,
-    attention,
-    creation,
-    einsum,
-    elementwise,
-    fused,
-    gathers,
-    moves,
-    norms,
-    products,
-    quantising,
-    recurrent,
-    resizing,
-    rows,
-    sampling,
-    tiling,
-    windows,
-)
+from importlib import import_module
+
 from tilewright.graph.operations.handlers import ATEN, ONNX, REFUSED, Left
 from tilewright.graph.operations.moves import VIEWS
 from tilewright.graph.operations.table import OPERATIONS, Kind, Operand, Operation, as_numbers, infer, register, state
 
 FILES = (
-    activations,
-    attention,
-    creation,
-    einsum,
-    elementwise,
-    fused,
-    gathers,
-    moves,
-    norms,
-    products,
-    quantising,
-    recurrent,
-    resizing,
-    rows,
-    sampling,
-    tiling,
-    windows,
-)
+    "activations", "attention", "creation", "einsum", "elementwise", "fused", "gathers", "moves",
+    "norms", "products", "quantising", "recurrent", "resizing", "rows", "sampling", "tiling", "windows",
+)  # fmt: skip
+for _name in FILES:
+    import_module(f"{__name__}.{_name}")
 
 __all__ = [
     "ATEN",

@@ -319,7 +319,7 @@ def _aten_scatter(build: Build, call: Call) -> None:
 def _places(build: OnnxBuild, index: str, sizes: Sequence[int]) -> tuple[str, bool]:
     """The index, and whether negative numbers may be in it; a constant's are counted from 0 now.
 
-    ``sizes``: of the axis, or of those that the last axis of the index names.
+    ``sizes``: of the axis, or of the axes that the last axis of the index names.
     """
     if index not in build.constants:
         return index, True

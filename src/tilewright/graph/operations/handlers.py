@@ -68,7 +68,7 @@ class Call:
     """A call of an ATen operator: ``operator``, without its overload.
 
     ``arguments``: by the schema's names (``self`` is ``input``), tensors as :class:`Value`, numbers that each call
-    gives as :class:`Open`, element types by name; ``given``: the names of those that differ from their defaults.
+    gives as :class:`Open`, element types by name; ``given``: the names of arguments that differ from their defaults.
     ``result``: which of several results is asked for, 0 where there is one; ``spec``: its shape and element type;
     ``output``: its name.
     """

@@ -40,7 +40,7 @@ def _aten_recurrent(build: Build, call: Call) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """``gates``: where each of PyTorch's gates stands in ONNX's order. ``activations``: those that are the default."""
+    """``gates``: where each of PyTorch's gates stands in ONNX's order. ``activations``: the default ones."""
 
     operation: str
     gates: tuple[int, ...]

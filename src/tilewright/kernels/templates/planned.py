@@ -37,7 +37,7 @@ class PlannedTemplate(Generic[F, P]):
     ``last``: whether another template of those that match is estimated to have the faster default.
     ``ranges``: whether it takes the sizes that each call chooses, in the program that it found: one that is the length
     of first axes; with ``any_sizes`` several, wherever they stand. ``usable``: whether there is a schedule on a target.
-    ``exact``: whether its sums of a program are that's own; where they are not, tasks whose
+    ``exact``: whether its sums are the program's own; where they are not, tasks whose
     precision is :data:`~tilewright.core.EXACT` are refused.
     """
 
