@@ -9,12 +9,14 @@ from typing import Any
 from tilewright.core import TensorSpec, TilewrightError, UsageError
 from tilewright.graph import Graph, distribute, fold_batch_norms
 from tilewright.graph.importing import Importing
-from tilewright.graph.operations import ONNX, REFUSED, Left
+from tilewright.graph.operations import REFUSED, Left
+from tilewright.graph.operations.handlers import OnnxHandler
 from tilewright.kernels.expression.expr import DTYPES, INTEGERS
 from tilewright.models.expanding import Expanding
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
 from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, operator_name
+from tilewright.models.operators import HANDLERS
 from tilewright.models.sessions import captured, dtype_kind
 
 NOT_TAKEN = (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError)
@@ -48,11 +50,12 @@ class Imported:
 class Importer(Importing):
     """What handlers of ONNX's operators work with: values by their ONNX names, and a builder.
 
-    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave.
+    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave; ``handlers``: by operator.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, handlers: Mapping[str, OnnxHandler] = HANDLERS) -> None:
         super().__init__()
+        self.handlers = handlers
         self.onnx = onnx_module()
         self.model = model
         self.unshaped: set[str] = set()
@@ -105,7 +108,7 @@ class Importer(Importing):
             for name, array in folded.items():
                 self.known_as(name, array)
             return
-        handler = ONNX.get(operator_name(node))
+        handler = self.handlers.get(operator_name(node))
         try:
             with self.builder.attempt():
                 if handler is None:
@@ -141,7 +144,7 @@ class Importer(Importing):
                 del self.constants[name]
             self.left = left
             del self._nodes[nodes:]
-            return why if operator_name(node) in ONNX else str(e)
+            return why if operator_name(node) in self.handlers else str(e)
         finally:
             self._whole = whole
         return ""
