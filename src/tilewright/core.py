@@ -221,8 +221,13 @@ class Schedule(Json):
         """Every decision by name, both halves."""
         return dict(self.structure + self.launch)
 
-    def at(self, sizes: Sizes) -> Schedule:
-        """The schedule as its kernel is called for sizes of ranges. A stored one names where it was found."""
+    def at(self, sizes: Sizes | Extent, size: int | None = None) -> Schedule:
+        """The schedule as its kernel is called for sizes of ranges, by name, or for the ``size`` of the only range.
+
+        A stored one names where it was found.
+        """
+        if isinstance(sizes, Extent):
+            sizes = {sizes.name: int(size or 0)}
         told = {argument(n): size for n, size in sorted(sizes.items())}
         return replace(self, launch=(*((k, v) for k, v in self.launch if k not in told), *told.items()))
 

@@ -6,15 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.core import UsageError, Workload
-from tilewright.extent import Sizes, greatest, params_at, params_within
+from tilewright.extent import Extent, Sizes, greatest, params_at, params_within
 from tilewright.kernels.expression.program import Program, output_specs
 
 
-def at(workload: Workload, sizes: Sizes) -> Workload:
-    """The workload with its ranges set to sizes, by name. Raises ``UsageError`` for one outside of its range."""
+def varying(workload: Workload) -> Extent | None:
+    """The first size that each call chooses; ``None`` where all are fixed."""
+    return next(iter(workload.ranges.values()), None)
+
+
+def at(workload: Workload, sizes: Sizes | int) -> Workload:
+    """The workload with its ranges set to sizes: by name, or the size of the only one.
+
+    Raises ``UsageError`` for one outside of its range.
+    """
     ranges = workload.ranges
     if not ranges:
         return workload
+    if isinstance(sizes, int):
+        sizes = dict.fromkeys(ranges, sizes)
     for name, extent in ranges.items():
         if name not in sizes or not extent.takes(sizes[name]):
             given = sizes.get(name, "nothing")
