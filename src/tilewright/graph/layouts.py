@@ -53,7 +53,7 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
     graph, followed = channels.graph, {*channels.to_last, *channels.joined}
 
     def reads(group: Group) -> list[tuple[str, bool]]:
-        """The values by their own names that a group reads, of those that have two layouts, and whether as the last."""
+        """The values with two layouts that a group reads, by their own names, and whether with channels last."""
         own = ((v.removesuffix(CHANNELS_LAST), v.endswith(CHANNELS_LAST)) for v in group.inputs)
         return [v for v in dict.fromkeys(own) if v[0] in followed]
 

@@ -18,18 +18,6 @@ from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.reduce import cummax, cummin
 
 
-def _batch_norm(
-    input: te.TensorRef,
-    running_mean: te.TensorRef,
-    running_var: te.TensorRef,
-    weight: te.TensorRef | None = None,
-    bias: te.TensorRef | None = None,
-    eps: float = 1e-5,
-    dim: int = 1,
-) -> te.TensorRef:
-    return nn.batch_norm(input, running_mean, running_var, weight, bias, eps=eps, dim=dim)
-
-
 def _layer_norm(
     input: te.TensorRef,
     weight: te.TensorRef | None = None,
@@ -140,7 +128,7 @@ for _name, _state in (
     ("softmax_backward", nn.softmax_backward), ("log_softmax_backward", nn.log_softmax_backward),
 ):  # fmt: skip
     register(_name, "rows", _state)
-register("batch_norm", "elementwise", _batch_norm)
+register("batch_norm", "elementwise", nn.batch_norm)
 register("layer_norm", "rows", _layer_norm)
 register("rms_norm", "rows", _rms_norm)
 register("group_norm", "rows", _group_norm)

@@ -22,15 +22,20 @@ register("adaptive_max_pool", "window", nn.adaptive_max_pool)
 
 @aten("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 def _pooled(build: Build, call: Call) -> None:
-    x = call.operand("input")
-    shape = build.shape(x)
     spatial = int(call.operator[len("max_pool")])
     largest = call.operator.startswith("max")
     operation = f"{'max' if largest else 'avg'}_pool{spatial}d" if not call.result else "max_pool_positions"
     own: dict[str, Any] = {k: _numbers(v) for k, v in call.arguments.items() if k != "input" and v is not None}
+    _of_images(build, call, operation, spatial, own)
+
+
+def _of_images(build: Build, call: Call, operation: str, spatial: int, own: dict[str, Any]) -> None:
+    """The operation on the call's input: images, or one image without the axis that counts them."""
+    x = call.operand("input")
+    shape = build.shape(x)
     if len(shape) == spatial + 2:
         build.add(operation, [x], call.output, **own)
-    else:  # one image
+    else:
         made = build.add(operation, [build.reshaped(x, (1, *shape))], **own)
         build.reshaped(made, call.spec.shape, call.output)
 
@@ -44,14 +49,9 @@ def _numbers(value: Any) -> Any:
 def _adaptive(build: Build, call: Call) -> None:
     if call.result:
         raise Left("it gives positions")
-    x, size = call.operand("input"), tuple(call["output_size"])
+    size = tuple(call["output_size"])
     operation = "adaptive_max_pool" if "max" in call.operator else "adaptive_avg_pool"
-    shape = build.shape(x)
-    if len(shape) == len(size) + 2:
-        build.add(operation, [x], call.output, output_size=size)
-    else:
-        made = build.add(operation, [build.reshaped(x, (1, *shape))], output_size=size)
-        build.reshaped(made, call.spec.shape, call.output)
+    _of_images(build, call, operation, len(size), {"output_size": size})
 
 
 @onnx("MaxPool", "AveragePool")
