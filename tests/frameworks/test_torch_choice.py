@@ -100,6 +100,26 @@ def test_a_kernel_that_takes_less_than_its_call_is_left_to_inductor_unless_that_
     assert len(placed_of(both, False, seconds, tmp_path / "t.db")) == 2
 
 
+@pytest.mark.parametrize(("optimizing", "count"), [(False, 2), (True, 1)])
+def test_the_backend_takes_every_kernel_of_the_database_and_optimize_those_that_gain(
+    optimizing: bool, count: int, tmp_path: Path
+) -> None:
+    library = tilewright.Library(tmp_path / "t.db", missing_ok=True, watch=False)
+    kernels: list[Any] = []
+
+    def tiny(workload: Any) -> Any:
+        served = library._resolver.untuned(workload, "a test")
+        return replace(served, explanation=replace(served.explanation, seconds=0.5e-6))
+
+    def make(graph: Any, inputs: Any) -> Any:
+        return backend.compiled(graph, inputs, tiny, backend.Rest("inductor"), optimizing, kernels.append)
+
+    module, x = Of(lambda x, w: (torch.softmax(x, 1), x @ w)), torch.randn(4, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(module, backend=make, fullgraph=True)(x), module(x))
+    assert [len(k.parts) for k in kernels] == [count]
+
+
 def samples(**seconds: Sequence[float] | float) -> dict[str, list[float]]:
     return {n: [s] * ROUNDS if isinstance(s, float) else list(s) for n, s in seconds.items()}
 

@@ -38,7 +38,7 @@ def place(
     """Put kernels in the place of the parts that ``find`` has one for; ``None`` where there is none.
 
     ``weights``: inputs of the graph by name that are parameters; ``keep``: they seldom change, so that kernels may keep
-    them rearranged. ``fuses``: Inductor compiles the rest.
+    them rearranged. ``fuses``: Inductor compiles the rest, and keeps what a kernel would not gain by.
     """
     placing, covers = prepared(module, find, weights, keep, fuses)
     kernels = None if placing is None else placing.run()
@@ -132,17 +132,18 @@ def compiled(
     inputs: Sequence[Any],
     find: Find,
     rest: Rest,
-    keep_weights: bool = False,
+    optimizing: bool = False,
     note: Callable[[Kernels], None] = lambda _: None,
 ) -> Any:
     """A graph of Dynamo's, compiled with the kernels that ``find`` gives; where there are none, for ``rest`` alone.
 
-    ``keep_weights``: parameters and buffers of the module seldom change. ``note`` is told what was placed.
+    ``optimizing``: parameters and buffers of the module seldom change, and Inductor keeps what a kernel would not gain
+    by. Otherwise every kernel is placed that ``find`` gives. ``note`` is told what was placed.
     """
     trained = False
 
     def placed(graph: GraphModule, weights: frozenset[str], keep: bool) -> Kernels | None:
-        return place(graph, find, weights, keep, rest.fuses)
+        return place(graph, find, weights, keep, optimizing and rest.fuses)
 
     def finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None) -> Any:
         if kernels is None:
@@ -160,13 +161,13 @@ def compiled(
         with unset_fake_temporarily():
             tried = copy.deepcopy((forward, backward))
         weights = _named(tried[0], how.get("static_lifetime_input_indices") or ())
-        if placed(tried[0], weights, keep_weights) is None and placed(tried[1], frozenset(), False) is None:
+        if placed(tried[0], weights, optimizing) is None and placed(tried[1], frozenset(), False) is None:
             raise _NothingPlaced
         trained = True
         return forward, backward
 
     def forward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        kernels = placed(graph, weights_of(graph), keep_weights)
+        kernels = placed(graph, weights_of(graph), optimizing)
         check_placed(graph)
         if kernels is None and not trained:
             raise _NothingPlaced

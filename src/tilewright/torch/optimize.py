@@ -113,7 +113,7 @@ class _Form:
         self.made, result = _compiled(
             module,
             example,
-            lambda graph, inputs: compiled(graph, inputs, find, rest, keep_weights=True, note=kernels.add),
+            lambda graph, inputs: compiled(graph, inputs, find, rest, optimizing=True, note=kernels.add),
         )
         _compare(result, wanted)
 
