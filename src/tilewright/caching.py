@@ -1,8 +1,9 @@
-"""Properties that are computed once."""
+"""What is computed once: properties, and arguments of ``functools.lru_cache`` that are told apart by their text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -30,3 +31,14 @@ class cached_property(Generic[T]):
             return self
         value = instance.__dict__[self.name] = self.compute(instance)
         return value
+
+
+@dataclass(frozen=True)
+class ByText(Generic[T]):
+    """A value of numbers, texts, tuples and dictionaries that equals those of its text: 1, 1.0 and True differ."""
+
+    value: T = field(compare=False)
+    text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", repr(self.value))

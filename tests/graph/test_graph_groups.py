@@ -7,8 +7,10 @@ import pytest
 import small_graphs as graphs
 
 from tilewright.backends import parse_target
+from tilewright.caching import ByText
 from tilewright.core import TensorSpec
 from tilewright.graph import Graph, GraphBuilder, fold_batch_norms, grouped
+from tilewright.graph.groups import _stated, state_nodes
 from tilewright.kernels.anonymous import from_program
 
 
@@ -172,3 +174,25 @@ def test_a_chain_hides_nothing_that_a_product_reads_through_moves() -> None:
     stretched = b.add("expand", [scaled], {"shape": (4, 3, 8)})
     product = b.add("matmul", [b.add("reshape", [stretched], {"shape": (4, 3, 8)}), y])
     check(b.build([product]))
+
+
+@pytest.mark.parametrize(("number", "other"), [(1.0, 0.5), (0.0, 2.0)])
+def test_nodes_are_stated_once_for_all_that_differ_in_names_alone(number: float, other: float) -> None:
+    def stated(x: str, y: str, factor: float) -> tuple[str, tuple[str, ...]]:
+        b = GraphBuilder()
+        b.input(x, (2, 3), "float32")
+        b.input(y, (2, 3), "float32")
+        b.add("mul", [y, b.constant(f"c_{x}", np.array(factor, np.float32))], output="scaled")
+        b.add("add", ["scaled", x], {"alpha": 1}, output="out")
+        graph = b.build(["out"])
+        return state_nodes(graph, graph.nodes)
+
+    text, reads = stated("a", "b", number)
+    before = _stated.cache_info().hits
+    assert stated("p", "q", number) == (text, ("q", "p"))
+    assert (_stated.cache_info().hits, reads) == (before + 1, ("b", "a"))
+    assert stated("a", "b", other)[0] != text
+
+
+def test_an_attribute_of_another_type_is_another_statement() -> None:
+    assert len({ByText((1,)), ByText((1.0,)), ByText((True,)), ByText((1,))}) == 3

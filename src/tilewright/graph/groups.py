@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, Union
 
-from tilewright.core import UsageError, Workload
+from tilewright.caching import ByText
+from tilewright.core import TensorSpec, UsageError, Workload
 from tilewright.graph.ir import Graph, Node
 from tilewright.graph.operations import OPERATIONS, VIEWS, Operand, as_numbers, state
 from tilewright.graph.reorder import reordered
@@ -70,33 +71,65 @@ def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ..
 
     Raises ``UsageError`` or ``OperatorError`` where they are no program.
     """
-    inside = {n.output for n in nodes}
-    reads: list[str] = []
+    later = {n.output for n in nodes}
+    rearranged = _weights(graph, nodes)
+    numbers: dict[str, int] = {}  # of the values, in the order in which they occur
+    given: list[_Given] = []
+    steps: list[_Step] = []
+    for node in nodes:
+        for name in dict.fromkeys(node.reads):
+            if name in later:
+                raise UsageError(f"{node.name} reads {name}, which comes later", "Order the nodes")
+            if name not in numbers:
+                numbers[name] = len(numbers)
+                spec = graph.values[name]
+                given.append((numbers[name], spec.shape, spec.dtype, graph.scalar(name), name in rearranged))
+        later.discard(node.output)
+        numbers[node.output] = len(numbers)
+        read = tuple(numbers[n] if n else None for n in node.inputs)
+        steps.append((node.operation, read, dict(node.attributes), numbers[node.output]))
+    text, reads = _stated(ByText((tuple(given), tuple(steps))))
+    names = list(numbers)
+    return text, tuple(names[n] for n in reads)
+
+
+_Given = tuple[int, tuple[int, ...], str, Union[float, int, bool, None], bool]
+"""A value that nodes read: its number, shape, dtype, the number that it holds, and whether kernels may rearrange it."""
+_Step = tuple[str, tuple[Union[int, None], ...], dict[str, Any], int]
+"""A node: its operation, the numbers of what it reads, its attributes, and the number of its output."""
+
+
+@lru_cache(maxsize=4096)
+def _stated(section: ByText[tuple[tuple[_Given, ...], tuple[_Step, ...]]]) -> tuple[str, tuple[int, ...]]:
+    """The program of some nodes, whatever their values are called, and the numbers of the values that it reads."""
+    given, steps = section.value
+    reads: list[int] = []
 
     def define() -> te.TensorRef:
         reads.clear()
-        made: dict[str, te.TensorRef] = {}
-        rearranged = _weights(graph, nodes)
-        for node in nodes:
-            operation = OPERATIONS[node.operation]
-            specs = [graph.values[n] if n else None for n in node.inputs]
-            numbers = as_numbers(operation, specs, [graph.scalar(n) if n else None for n in node.inputs])
+        specs = {n: TensorSpec(f"v{n}", shape, dtype) for n, shape, dtype, _, _ in given}
+        scalars = {n: scalar for n, _, _, scalar, _ in given}
+        rearranged = {n for n, *_, moves in given if moves}
+        made: dict[int, te.TensorRef] = {}
+        for name, inputs, attributes, output in steps:
+            operation = OPERATIONS[name]
+            known = [None if n is None else specs[n] for n in inputs]
+            held = as_numbers(operation, known, [None if n is None else scalars.get(n) for n in inputs])
             operands: list[Operand] = []
-            for name, spec, number in zip(node.inputs, specs, numbers, strict=True):
-                if spec is None or number is not None:
+            for n, number in zip(inputs, held, strict=True):
+                if n is None or number is not None:
                     operands.append(number)
                     continue
-                if name not in made:
-                    if name in inside:
-                        raise UsageError(f"{node.name} reads {name}, which comes later", "Order the nodes")
-                    made[name] = te.input(f"x{len(reads)}", spec.shape, spec.dtype, name in rearranged)
-                    reads.append(name)
-                operands.append(made[name])
-            made[node.output] = state(operation, operands, node.attributes)
-        return made[nodes[-1].output]
+                if n not in made:
+                    made[n] = te.input(f"x{len(reads)}", specs[n].shape, specs[n].dtype, n in rearranged)
+                    reads.append(n)
+                operands.append(made[n])
+            made[output] = state(operation, operands, attributes)
+            specs[output] = TensorSpec(f"v{output}", made[output].shape, made[output].dtype)
+        return made[steps[-1][-1]]
 
     program, _ = te.trace(define)
-    if nodes[-1].operation == "permute" and len(nodes) > 1:
+    if steps[-1][0] == "permute" and len(steps) > 1:
         program = reordered(program)
     return program.dumps(), tuple(reads)
 
@@ -114,6 +147,7 @@ def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
     )
 
 
+@lru_cache(maxsize=4096)
 def families(text: str) -> tuple[Family, ...]:
     """The families of a program, the most specific first."""
     found: list[tuple[Family, bool]] = [

@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Union
 
+from tilewright.caching import ByText
 from tilewright.core import OperatorError, TensorSpec, UsageError, cached_property
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import NARROW, const
@@ -79,10 +81,18 @@ def infer(
     attributes: Mapping[str, Any],
 ) -> tuple[tuple[int, ...], str]:
     """Shape and dtype of an operation's output. Raises ``UsageError`` for what does not fit."""
+    specs = [None if s is None else (s.shape, s.dtype) for s in inputs]
+    return _inferred(operation, ByText((specs, list(scalars), dict(attributes))))
+
+
+@lru_cache(maxsize=4096)
+def _inferred(operation: Operation, given: ByText[tuple[Any, ...]]) -> tuple[tuple[int, ...], str]:
+    specs, scalars, attributes = given.value
+    inputs = [None if s is None else TensorSpec(f"x{k}", *s) for k, s in enumerate(specs)]
     numbered = as_numbers(operation, inputs, scalars)
     operands: list[Operand] = [
-        None if s is None else n if n is not None else te.input(f"x{k}", s.shape, s.dtype)
-        for k, (s, n) in enumerate(zip(inputs, numbered, strict=True))
+        None if s is None else n if n is not None else te.input(s.name, s.shape, s.dtype)
+        for s, n in zip(inputs, numbered, strict=True)
     ]
     made = state(operation, operands, attributes)
     return made.shape, made.dtype

@@ -177,8 +177,11 @@ class Expr:
             known = done.get(id(node))
             if known is not None:
                 return known
-            args = tuple([rebuild(a) for a in node.args])
-            fresh = node if all(map(is_, args, node.args)) else Expr(node.op, node.dtype, args, node.value)
+            fresh = node
+            if node.args:
+                args = tuple([rebuild(a) for a in node.args])
+                if not all(map(is_, args, node.args)):
+                    fresh = Expr(node.op, node.dtype, args, node.value)
             replacement = fn(fresh)
             done[id(node)] = result = fresh if replacement is None else replacement
             return result

@@ -26,9 +26,11 @@ def checked_range(name: str, dtype: str, low: object, high: object) -> tuple[End
         if end is not None and (isinstance(end, bool) or not isinstance(end, Real) or not math.isfinite(float(end))):
             raise OperatorError(what, "Give finite numbers, or leave an end out")
         ends.append(None if end is None else float(end))
-    if dtype == "bool" and ends != [None, None]:
+    if ends == [None, None]:
+        return None, None
+    if dtype == "bool":
         raise OperatorError(f"{what}, and is bool", "Leave them out")
-    if dtype != "bool" and not len(_some(dtype, ends[0], ends[1])):
+    if not len(_some(dtype, ends[0], ends[1])):
         raise OperatorError(f"{what}: no {dtype} lies between them", "Give low below high, both within the dtype")
     return ends[0], ends[1]
 
