@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
+
+import numpy as np
 
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx
 from tilewright.graph.operations.padding import padded, pads_of
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn
+
+Array = np.ndarray[Any, Any]
 
 for _rank, _largest, _mean in (
     (1, nn.max_pool1d, nn.avg_pool1d), (2, nn.max_pool2d, nn.avg_pool2d), (3, nn.max_pool3d, nn.avg_pool3d),
@@ -61,18 +67,67 @@ def _onnx_pool(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     largest = node.op_type == "MaxPool"
     if len(build.wanted(node)) > 1 or rank not in (1, 2, 3):
         raise Left("it gives positions" if rank in (1, 2, 3) else f"it has {rank} spatial axes")
-    if a.get("ceil_mode") or (not largest and any(d != 1 for d in a.get("dilations", ()))):
-        raise Left("ceil_mode or dilations")
+    gaps, strides = a.get("dilations", [1] * rank), a.get("strides", [1] * rank)
+    if not largest and any(d != 1 for d in gaps):
+        raise Left("dilations")
+    sizes = build.shape(node.input[0])[2:]
     before, after = pads_of(build, node, a, kernel)
+    axes = [
+        _Axis(n, k, s, d, b, e, bool(a.get("ceil_mode")))
+        for n, k, s, d, b, e in zip(sizes, kernel, strides, gaps, before, after, strict=True)
+    ]
+    behind = [e + x.overhang for e, x in zip(after, axes, strict=True)]
+    half = tuple(x.span // 2 for x in axes)
+    x, padding = padded(build, node.input[0], before, behind, -math.inf if largest else 0.0, half)
+    how: dict[str, Any] = {"kernel_size": tuple(kernel), "stride": tuple(strides), "padding": padding}
+    if largest:
+        build.add(f"max_pool{rank}d", [x], node.output[0], dilation=tuple(gaps), **how)
+        return
     counted = bool(a.get("count_include_pad"))
-    if not largest and not counted and (before != after or any(2 * b > k for b, k in zip(before, kernel, strict=True))):
-        raise Left("padding that is not the same on both sides, or more than half of the window")
-    half = tuple((d * (k - 1) + 1) // 2 for k, d in zip(kernel, a.get("dilations", [1] * rank), strict=True))
-    x, padding = padded(build, node.input[0], before, after, -math.inf if largest else 0.0, half)
-    more: dict[str, Any] = (
-        {"dilation": tuple(a.get("dilations", [1] * rank))} if largest else {"count_include_pad": counted}
-    )
-    build.add(
-        f"{'max' if largest else 'avg'}_pool{rank}d", [x], node.output[0], kernel_size=tuple(kernel),
-        stride=tuple(a.get("strides", [1] * rank)), padding=padding, **more,
-    )  # fmt: skip
+    if not any(x.overhang for x in axes) and (counted or x == node.input[0]):
+        build.add(f"avg_pool{rank}d", [x], node.output[0], count_include_pad=counted, **how)
+        return
+    mean = build.add(f"avg_pool{rank}d", [x], **how)
+    share = math.prod(kernel) / reduce(np.multiply.outer, [x.elements(counted) for x in axes])
+    build.add("mul", [mean, build.constant(share.astype(build.spec(mean).dtype))], node.output[0])
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The windows along one axis of ``size`` elements, padded by ``before`` and ``after``.
+
+    ``up``: the last window is kept that begins before the padding behind, also where it does not fit whole.
+    """
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+    up: bool
+
+    @property
+    def span(self) -> int:
+        """Elements from a window's first to its last."""
+        return self.dilation * (self.kernel - 1) + 1
+
+    @property
+    def starts(self) -> Array:
+        """Where windows begin, counted from the first element."""
+        room = self.before + self.size + self.after - self.span
+        count = room // self.stride + 1
+        if self.up and room % self.stride and count * self.stride < self.before + self.size:
+            count += 1
+        return np.arange(count) * self.stride - self.before
+
+    @property
+    def overhang(self) -> int:
+        """Elements by which the last window, if there is one, reaches past the padding."""
+        return max(0, int(self.starts[-1]) + self.span - self.size - self.after) if len(self.starts) else 0
+
+    def elements(self, counted: bool) -> Array:
+        """Elements of each window inside of the input, or, ``counted``, inside of it and its padding."""
+        first, end = (-self.before, self.size + self.after) if counted else (0, self.size)
+        count: Array = np.minimum(self.starts + self.kernel, end) - np.maximum(self.starts, first)
+        return count
