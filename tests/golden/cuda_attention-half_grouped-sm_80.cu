@@ -1,4 +1,4 @@
-// cuda_attention version 11, cuda:sm_80
+// cuda_attention version 12, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -18,10 +18,11 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     TW_SHARED(smem);
     using namespace tw_golden_;
     const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
-    const unsigned inside = blockIdx.x % 1u;
-    const int block = int(blockIdx.x / 1u * 1u + inside % 1u);
+    (void)ws; (void)lane; (void)warp;
+    const unsigned tile = unsigned((int)blockIdx.x), inside = tile % 1u;
+    const int block = int(tile / 1u * 1u + inside % 1u);
     const int i0 = int(0u - inside / 1u) * 16;
-    (void)ws; (void)lane; (void)warp; (void)block; (void)i0;
+    (void)block; (void)i0;
     const int o_i0 = int(unsigned(block) / 4u);
     const int o_i1 = int(unsigned(block) % 4u);
     const tw::u32 sq = tw::shared_address(smem), ring = sq + 768;
@@ -218,6 +219,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
             float total = sum[m][h];
             total += tw::shuffle_xor(total, 1);
             total += tw::shuffle_xor(total, 2);
+            const float share = 1.0f / total;
             const int i = i0 + (warp * 1 + m) * 16 + h * 8 + lane / 4;
             if (i < 5) {
                 TW_UNROLL
@@ -226,8 +228,8 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                     const int e = n * 8 + lane % 4 * 2;
                     if (e < 6) {
                         tw::pack<tw::bf16, 2> two;
-                        two.v[0] = finish(o[m][n][2 * h] / total, o_i0, o_i1, i, e);
-                        two.v[1] = finish(o[m][n][2 * h + 1] / total, o_i0, o_i1, i, e + 1);
+                        two.v[0] = finish(o[m][n][2 * h] * share, o_i0, o_i1, i, e);
+                        two.v[1] = finish(o[m][n][2 * h + 1] * share, o_i0, o_i1, i, e + 1);
                         tw::store_global(out + (((((o_i0 * 120) + (o_i1 * 30)) + (i * 6)) + e)), two);
                     }
                 }

@@ -159,7 +159,6 @@ def test_tensor_maps_describe_all_operands(name: str) -> None:
         HALVES["half_grouped"],  # rows of 20 bytes
         lambda: attention(lq=40, d=16, dv=12, dtype="float16"),  # of values, of 24
         lambda: attention(lq=40, d=16, dv=16),  # float32
-        lambda: attention(lq=32, d=16, dv=16, dtype="float16"),  # half a group's tile
     ],
 )
 def test_other_attentions_have_no_groups(program: Callable[[], Program]) -> None:

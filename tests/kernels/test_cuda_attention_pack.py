@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 from attention_programs import attention, cached, causal, soft_cap
-from cuda_attention_programs import real_bias
+from cuda_attention_programs import ONE_GROUP, real_bias
 
 from tilewright.backends.cuda.archs import target
 from tilewright.backends.emulator import EmulatedKernel, run
@@ -129,14 +129,15 @@ def test_rules_say_why() -> None:
     one = {"warps": 1, "tiles": 1, "BK": 16, "stages": 2, "q_registers": True, "min_blocks": 1}
     assert space.allows({**one, "pack": True})
     assert space.allows({**one, "pack": False})
-    program = attention(h=8, hk=1, lq=12, lk=64, d=16, dv=16, dtype="float16")
+    program = attention(h=8, hk=1, lq=12, lk=64, d=16, dv=16, dtype="float16", rounded=True)
     space = TEMPLATE.space(task_of(program, target("sm_90a")))
-    four = {**one, "warps": 4, "q_registers": False, "groups": 1, "ping_pong": False}
+    four = {**one, **ONE_GROUP, "BK": 16}
     assert space.allows({**four, "pack": True})
+    assert space.allows({**four, "pack": False})
     with pytest.raises(IllegalSchedule, match="half of a block"):
-        space.schedule({**four, "pack": False})
+        space.schedule({**four, "tiles": 2, "pack": False})
     # Heads within rows: a number of rows of one head, and then the next head's, are no matrix.
-    program = attention(h=8, hk=1, lq=40, lk=40, d=16, dv=16, dtype="float16", packed=True)
+    program = attention(h=8, hk=1, lq=40, lk=40, d=16, dv=16, dtype="float16", packed=True, rounded=True)
     space = TEMPLATE.space(task_of(program, target("sm_90a")))
     assert space.allows({**four, "pack": False})
     with pytest.raises(IllegalSchedule, match="no tensor map"):
@@ -164,6 +165,6 @@ def test_the_estimate_orders_decoding_by_bytes_under_way(sizes: dict[str, int | 
     form, chosen = match(task.workload.program), TEMPLATE.default(task).values
     assert form is not None
     slower = [{**chosen, "BK": bk, "stages": stages} for bk, stages in ((16, 1), (32, 1), (32, 2))]
-    times = [cycles(plan(form, values), task.target) for values in (*slower, chosen)]
+    times = [cycles(plan(form, task.target, values), task.target) for values in (*slower, chosen)]
     assert times == sorted(times, reverse=True)
     assert chosen["stages"] > 1

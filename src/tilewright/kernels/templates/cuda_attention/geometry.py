@@ -27,8 +27,8 @@ OVERHEAD = 36
 """Registers for addresses, counters and predicates, on Tensor Cores: observed."""
 COPIED_OVERHEAD = 60
 """On ordinary units."""
-GROUP_OVERHEAD = 36
-"""On warp groups."""
+GROUP_OVERHEAD = 22
+"""On warp groups, which for rows of more than 128 bytes hold descriptors, too."""
 ITEM = 4
 """Bytes of a float32."""
 
@@ -46,6 +46,10 @@ class AttentionTiling:
     ``lanes`` threads share ``rows`` queries. ``q_registers``: fragments of the queries are kept in registers.
     ``parts`` of the keys have a block each. ``groups``: warp groups that multiply, each with ``tiles`` of 64 queries (a
     further one copies); 0: warps multiply on their own. ``ping_pong``: groups take turns to start their products.
+    ``persistent``: a block for each of ``sms`` multiprocessors walks over tiles of queries. ``tail``: parts of the keys
+    of the tiles that are left behind whole rounds of multiprocessors; 1: those tiles are whole, too. ``fma_exp``: how
+    many of four weights are computed by multiply-adds. ``overlap``: a group makes a block's weights before it waits for
+    its product of the last block's.
     """
 
     f: Form
@@ -60,6 +64,11 @@ class AttentionTiling:
     parts: int
     groups: int
     ping_pong: bool
+    persistent: bool
+    tail: int
+    fma_exp: int
+    overlap: bool
+    sms: int
 
     @property
     def a(self) -> Attention:
@@ -126,8 +135,19 @@ class AttentionTiling:
         return ceildiv(self.a.keys, self.block_k)
 
     @property
+    def query_tiles(self) -> int:
+        """Tiles of queries, of all heads."""
+        return self.a.outer_size * self.query_blocks
+
+    @property
+    def left(self) -> int:
+        """Tiles of queries behind whole rounds of multiprocessors, which ``tail`` divides."""
+        return self.query_tiles % self.sms if self.tail > 1 else 0
+
+    @property
     def blocks(self) -> int:
-        return self.a.outer_size * self.query_blocks * self.parts
+        """Blocks, or where they walk over tiles, tiles and parts of such."""
+        return self.query_tiles * self.parts + self.left * (self.tail - 1)
 
     @property
     def part_blocks(self) -> int:
@@ -135,13 +155,38 @@ class AttentionTiling:
         return ceildiv(self.key_blocks, self.parts)
 
     @property
-    def end(self) -> str:
-        """Text of where a block's blocks of keys end."""
-        return "end" if self.parts > 1 else f"{self.key_blocks}"
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks of the first launch."""
+        if self.parts > 1:
+            return self.query_tiles, self.parts, 1
+        return (min(self.sms, self.blocks) if self.persistent else self.blocks), 1, 1
 
     @property
-    def rows_of_result(self) -> int:
-        return self.a.outer_size * self.a.queries
+    def divided(self) -> bool:
+        """Whether a block's keys are a part."""
+        return self.parts > 1 or self.tail > 1
+
+    @property
+    def start(self) -> str:
+        """Text of where a block's blocks of keys start."""
+        return "start" if self.divided else "0"
+
+    @property
+    def end(self) -> str:
+        """Text of where a block's blocks of keys end."""
+        return "end" if self.divided else f"{self.key_blocks}"
+
+    @property
+    def each(self) -> int:
+        """Parts of a row that is merged."""
+        return max(self.parts, self.tail)
+
+    @property
+    def merged_rows(self) -> int:
+        """Rows of the result, filled up to whole tiles, that are merged of parts."""
+        if self.tail > 1:
+            return self.left * self.block_q
+        return self.a.outer_size * self.a.queries if self.parts > 1 else 0
 
     # ------------------------------------------------------------------ rows in shared memory
 
@@ -224,7 +269,7 @@ class AttentionTiling:
     @cached_property
     def shared(self) -> int:
         tiles = self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
-        barriers = 1 + 4 * self.stages + (self.f.v.limit is not None) + self.groups * self.ping_pong
+        barriers = 1 + self.persistent + 4 * self.stages + (self.f.v.limit is not None) + self.groups * self.ping_pong
         return tiles + (EIGHT + BARRIER * barriers if self.groups else 0)
 
     @cached_property
@@ -239,7 +284,8 @@ class AttentionTiling:
         ahead = max(0, self.depth + self.width - 256) // 6
         if self.groups:  # weights of one block are multiplied while the next one's scores are made
             each = result + scores * (2 + self.words) // 2 + 8
-            return GROUP_OVERHEAD + (ahead if self.groups == 1 or self.ping_pong else 0) + self.tiles * each
+            overhead = GROUP_OVERHEAD + min(14, 2 * max(0, self.steps - 4))
+            return overhead + (ahead if self.groups == 1 or self.ping_pong else 0) + self.tiles * each
         words = 4 if self.one_rounding else 5
         queries = self.depth // DEPTH * 4 if self.q_registers else 4
         # The second of two words that a weight becomes lives beside its score for a while.
@@ -294,7 +340,7 @@ def fits(p: AttentionTiling, target: Target) -> bool:
     )
 
 
-def plan(f: Form, values: Mapping[str, Value]) -> AttentionTiling:
+def plan(f: Form, target: Target, values: Mapping[str, Value]) -> AttentionTiling:
     def get(name: str, other: int) -> int:
         return int(values.get(name, other))
 
@@ -305,5 +351,6 @@ def plan(f: Form, values: Mapping[str, Value]) -> AttentionTiling:
     return AttentionTiling(
         f, get("BK", 0), get("warps", 0) * max(1, groups), get("stages", 1), get("tiles", 1),
         bool(values.get("q_registers", False)), get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),
-        groups, bool(values.get("ping_pong", False)),
+        groups, bool(values.get("ping_pong", False)), bool(values.get("persistent", False)), get("tail", 1),
+        get("fma_exp", 0), bool(values.get("overlap", False)), limit(target, "sms"),
     )  # fmt: skip

@@ -1,18 +1,17 @@
 """Parts of the keys, which blocks share: what each leaves in the workspace, and the second kernel, which merges them.
 
-Where queries are few, blocks of them leave multiprocessors idle (Dao and others, "Flash-Decoding", 2023). The workspace
-holds a row of the result for each part and query, not divided yet; behind these the bases, then the sums of the
-weights, all float32.
+Where queries are few, blocks of them leave multiprocessors idle (Dao and others, "Flash-Decoding", 2023). So do the
+tiles behind whole rounds of multiprocessors (Osama and others, "Stream-K", 2023). The workspace holds a row of the
+result for each part and query, not divided yet; behind these the bases, then the sums of the weights, all float32.
 """
 
 from __future__ import annotations
 
 from tilewright.core import Launch
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.families.group import Group
-from tilewright.kernels.templates.cuda.text import declared, parameters, split
+from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling
-from tilewright.kernels.templates.cuda_attention.text import finish, position
+from tilewright.kernels.templates.cuda_attention.text import finish, heads, indented, position, tile
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
@@ -20,16 +19,19 @@ THREADS = 256
 
 def workspace(p: AttentionTiling) -> int:
     """Bytes of workspace."""
-    return p.parts * p.rows_of_result * (p.a.width + 2) * ITEM if p.parts > 1 else 0
+    return p.each * p.merged_rows * (p.a.width + 2) * ITEM
 
 
 def left(p: AttentionTiling, first: str, base: str, total: str) -> list[str]:
     """Statements by which a query's ``first`` thread leaves base and sum; its result belongs at ``partial``."""
-    if p.parts == 1:
+    if not p.divided:
         return []
-    bases, rows = p.parts * p.rows_of_result * p.a.width, p.parts * p.rows_of_result
+    rows = p.each * p.merged_rows
+    bases, row = rows * p.a.width, f"(part * {p.a.outer_size} + block) * {p.a.queries} + i"
+    if p.tail > 1:
+        row = f"(part * {p.left} + int(tile) - {p.query_tiles - p.left}) * {p.block_q} + i - i0"
     return [
-        f"const int row = (part * {p.a.outer_size} + block) * {p.a.queries} + i;",
+        f"const int row = {row};",
         f"float *const partial = (float *)ws + row * {p.a.width};",
         f"if ({first}) {{",
         f"    tw::store_global((float *)ws + {bases} + row, {base});",
@@ -40,20 +42,28 @@ def left(p: AttentionTiling, first: str, base: str, total: str) -> list[str]:
 
 def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
     """The second kernel, ``<symbol>_merge``; ``weight``: of a part, from its ``base`` and that of all, ``top``."""
-    if p.parts == 1:
+    if not p.divided:
         return ""
-    rows, width = p.rows_of_result, p.a.width
+    rows, width = p.merged_rows, p.a.width
     text = fill(MERGED, {
-        "parts": p.parts, "rows": rows, "results": rows * width, "bases": p.parts * rows * width, "weight": weight,
-        "sums": p.parts * rows, "at": position(p, "i", "e"), "value": finish(p).call(o="o / sum", e="e"),
+        "parts": p.each, "rows": rows, "results": rows * width, "bases": p.each * rows * width, "weight": weight,
+        "sums": p.each * rows, "at": position(p, "i", "e"), "value": finish(p).call(o="o / sum", e="e"),
     })  # fmt: skip
-    group = Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer))
-    texts = {"e": f"int(unsigned(at) % {width}u)", "row": f"int(unsigned(at) / {width}u)"}
-    texts |= {"i": f"int(unsigned(row) % {p.a.queries}u)", "block": f"int(unsigned(row) / {p.a.queries}u)"}
-    texts |= {f"o_{x}": place for x, place in split(group, "block").items()}
+    places = [f"const int e = int(unsigned(at) % {width}u), row = int(unsigned(at) / {width}u);"]
+    if p.tail > 1:
+        places += [
+            *tile(p, f"{p.query_tiles - p.left} + row / {p.block_q}"),
+            f"const int i = i0 + row % {p.block_q};",
+            *([f"if (i >= {p.a.queries}) return;"] if p.a.queries % p.block_q else []),
+        ]
+    else:
+        of_row = f"block = int(unsigned(row) / {p.a.queries}u)"
+        places.append(f"const int i = int(unsigned(row) % {p.a.queries}u), {of_row};")
+    lines = text.split("\n")
+    body = indented([*places, "(void)i; (void)e; (void)block;", *heads(p, lines), *lines])
     return fill(MERGE, {
         "threads": THREADS, "symbol": symbol, "parameters": parameters(p.a.program),
-        "spare": rows * width % THREADS, "results": rows * width, "body": declared(texts, text),
+        "spare": rows * width % THREADS, "results": rows * width, "body": body,
     })  # fmt: skip
 
 
@@ -68,23 +78,23 @@ $body
 """
 
 MERGED = """\
-    const float *const results = (const float *)ws + at, *const bases = (const float *)ws + $bases + row;
-    float top = tw::load_global<float>(bases), sum = 0.0f, o = 0.0f;
-    TW_UNROLL
-    for (int s = 1; s < $parts; s++) top = tw::max_number(top, tw::load_global<float>(bases + s * $rows));
-    TW_UNROLL
-    for (int s = 0; s < $parts; s++)
-    {
-        const float base = tw::load_global<float>(bases + s * $rows), weight = $weight;
-        sum = tw::fma(weight, tw::load_global<float>(bases + $sums + s * $rows), sum);
-        o = tw::fma(weight, tw::load_global<float>(results + s * $results), o);
-    }
-    tw::store_global(out + ($at), $value);"""
+const float *const results = (const float *)ws + at, *const bases = (const float *)ws + $bases + row;
+float top = tw::load_global<float>(bases), sum = 0.0f, o = 0.0f;
+TW_UNROLL
+for (int s = 1; s < $parts; s++) top = tw::max_number(top, tw::load_global<float>(bases + s * $rows));
+TW_UNROLL
+for (int s = 0; s < $parts; s++)
+{
+    const float base = tw::load_global<float>(bases + s * $rows), weight = $weight;
+    sum = tw::fma(weight, tw::load_global<float>(bases + $sums + s * $rows), sum);
+    o = tw::fma(weight, tw::load_global<float>(results + s * $results), o);
+}
+tw::store_global(out + ($at), $value);"""
 
 
 def launch(p: AttentionTiling, symbol: str) -> tuple[Launch, ...]:
     """The second launch, where there is one."""
-    if p.parts == 1:
+    if not p.divided:
         return ()
-    blocks = ceildiv(p.rows_of_result * p.a.width, THREADS)
+    blocks = ceildiv(p.merged_rows * p.a.width, THREADS)
     return (Launch(f"{symbol}_merge", grid=(blocks, 1, 1), block=(THREADS, 1, 1)),)

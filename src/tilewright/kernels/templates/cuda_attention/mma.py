@@ -155,7 +155,7 @@ def _body(p: AttentionTiling) -> list[str]:
         "copy_values": indented(copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}")),
         "next": next_block(p), "queries": copied(p, "q", "sq", "i0"),
         "alone": p.stages == 1, "groups": max(1, ahead), "older": max(1, ahead) - 1,
-        "start": "start" if p.parts > 1 else "0", "end": p.end, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
+        "start": p.start, "end": p.end, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
         "tiles": p.tiles, "scored": scored, "scored_pairs": scored // 2, "result_pairs": p.width // DEPTH,
         "steps": p.steps, "q_registers": p.q_registers, "step": "d" if p.q_registers else "0",
     }  # fmt: skip

@@ -11,6 +11,8 @@ from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
 from tilewright.kernels.templates.cuda.describe import WORKSPACE
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ITEM, AttentionTiling
 
+POLYNOMIAL_FLOPS = 8
+"""Operations of a power of 2 by multiply-adds beside those of one by a special unit."""
 MERGE_FLOPS = 4
 """Operations of a part's element: its weight, sum and result."""
 
@@ -46,7 +48,7 @@ def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
         (*reads, scores),
         (*_staged(p, "q"), *_staged(p, "k")),
         itemsize=p.item,
-        flops_per_output=count_ops(a.score) + EXP_FLOPS,
+        flops_per_output=count_ops(a.score) + EXP_FLOPS + POLYNOMIAL_FLOPS * p.fma_exp // 4,
     )
     across = (p.width if p.groups else COLUMNS) if p.cores else p.lanes * p.value_vector
     second = LoopNest(
@@ -70,7 +72,7 @@ def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
 
 def _partial(p: AttentionTiling, part: Expr) -> Access:
     """A part's element of the result in the workspace."""
-    rows, at = p.rows_of_result * p.a.width, (axis("o") * p.a.queries + axis("i")) * p.a.width + axis("e")
+    rows, at = p.merged_rows * p.a.width, (axis("o") * p.a.queries + axis("i")) * p.a.width + axis("e")
     return Access(WORKSPACE, (part * rows + at,), "float32")
 
 
@@ -112,7 +114,6 @@ def moved(p: AttentionTiling) -> float:
     """Bytes that blocks read from and write to global memory, before any cache; masks leave nothing out."""
     q, k, v = (ITEMSIZE[s.dtype] * s.length for s in p.f.sides)
     a = p.a
-    rows = p.blocks * p.block_q * q + p.blocks // p.parts * p.key_blocks * p.block_k * (k + v)
-    if p.parts > 1:
-        rows += 2 * p.parts * p.rows_of_result * (a.width + 2) * ITEM
+    rows = p.blocks * p.block_q * q + p.query_tiles * p.key_blocks * p.block_k * (k + v)
+    rows += 2 * p.each * p.merged_rows * (a.width + 2) * ITEM
     return rows + a.outer_size * a.queries * a.width * ITEMSIZE[a.output.dtype]

@@ -183,7 +183,7 @@ def _body(p: AttentionTiling) -> list[str]:
     holes = {
         **softmax.powers(p, "shift[r]"),
         "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
-        "depth": p.depth, "block_k": p.block_k, "start": "start" if p.parts > 1 else "0", "end": p.end,
+        "depth": p.depth, "block_k": p.block_k, "start": p.start, "end": p.end,
         "q_bytes": p.bytes("q"), "before_weights": p.bytes("q") + p.stages * p.stage_bytes,
         "k_elements": p.bytes("k") // 4,
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"), "weight_pitch": p.weight_pitch,

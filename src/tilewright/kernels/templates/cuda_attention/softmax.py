@@ -13,6 +13,7 @@ Weights that the program rounds to the values' type are one operand. Those that 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.cuda.text import STORAGE
@@ -53,7 +54,8 @@ def source(
 ) -> str:
     """The kernels' text, from the statements of the first; ``maps``: its tensor maps, ``more``: its own functions."""
     parts, texts = [fill(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else [], powers(p)
-    first = kernel(p, symbol, [*more, *parts, fill(POWER, texts), finish(p).define().rstrip()], body, maps)
+    functions = [*more, *parts, fill(POWER, texts), *_exp2(p), finish(p).define().rstrip()]
+    first = kernel(p, symbol, functions, body, maps)
     return first + merge.kernel(p, symbol, f"tw::exp2_approx({texts['weight']})")
 
 
@@ -66,6 +68,32 @@ TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
     y.bits = (tw::u16)(high >> 16);
     low = tw::pack_$t(a - tw::to_float(x), b - tw::to_float(y));
 }"""
+
+# 2^x by multiply-adds (Shah and others, "FlashAttention-4", 2026): x in a whole number, in the low bits of ``n`` with
+# 127 added, and the rest, at most 1/2, whose power a minimax polynomial approximates. NaN stays NaN; minus infinity and
+# what is denormal become 0.
+EXP2 = """\
+TW_DEVICE float exp2_fma(float x) {
+    x = x < -127.0f ? -127.0f : x;
+    const float n = x + 12583039.0f, r = x - (n - 12583039.0f);  // 3 * 2^22 + 127
+$terms
+    return y * tw::bits_float(tw::float_bits(n) << 23);
+}"""
+
+MINIMAX = {
+    "bfloat16": (0.055171665, 0.24261113, 0.69326097, 0.99992806),
+    "float16": (0.009570101, 0.05591786, 0.24024744, 0.6931218, 0.9999993),
+}
+"""Coefficients, the highest power's first: errors of 2^-13 and 2^-18, a sixteenth of what the weights' types round."""
+
+
+def _exp2(p: AttentionTiling) -> list[str]:
+    if not p.fma_exp:
+        return []
+    first, *others = MINIMAX[p.f.v.dtype]
+    terms = [f"    float y = {first:.9g}f;", *(f"    y = tw::fma(y, r, {c:.9g}f);" for c in others)]
+    return [fill(EXP2, {"terms": terms})]
+
 
 POWER = "TW_DEVICE float power(float score, float shift) { return $power; }"
 
@@ -129,6 +157,7 @@ for (int m = 0; m < $tiles; m++)
         float total = sum[m][h];
         total += tw::shuffle_xor(total, 1);
         total += tw::shuffle_xor(total, 2);
+$unless part:        const float share = 1.0f / total;
         const int i = i0 + $row * 16 + h * 8 + lane / 4;
         $row_exists{
 $left
@@ -167,23 +196,35 @@ def statements(p: AttentionTiling, row: str, later: bool = False) -> dict[str, l
         "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
         "pair_exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
         "pairs": p.output_vector == 2,
-        "left": indented(merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"), 3), **_stored(p),
+        "left": [],
     }  # fmt: skip
     query, key = f"i0 + {row} * {ROWS} + c / 2 * 8 + lane / 4", f"j0 + n * {COLUMNS} + lane % 4 * 2 + c % 2"
     return {
         "initial": fill(INITIAL, holes).split("\n"), "scores": indented(scores(p, loops, "s[m][n][c]", query, key)),
-        "most": indented(fill(MOST, holes).split("\n")), "store": fill(STORE, holes).split("\n"),
+        "most": indented(fill(MOST, holes).split("\n")), "store": _store(p, holes),
     }  # fmt: skip
 
 
-def _stored(p: AttentionTiling) -> dict[str, object]:
-    """Texts of what is stored, and where."""
+def _store(p: AttentionTiling, holes: Mapping[str, object]) -> list[str]:
+    """Statements that store a tile's result, or a part of it."""
+    whole = fill(STORE, {**holes, "part": False, **_stored(p, False)}).split("\n")
+    if not p.divided:
+        return whole
+    left = indented(merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"), 3)
+    part = fill(STORE, {**holes, "part": True, **_stored(p, True), "left": left}).split("\n")
+    if p.parts > 1:
+        return part
+    return [f"if (work < {p.query_tiles - p.left}) {{", *indented(whole), "} else {", *indented(part), "}"]
+
+
+def _stored(p: AttentionTiling, part: bool) -> dict[str, object]:
+    """Texts of what is stored, and where, of a whole result or of a ``part``."""
     sums = {
         "first": ("o[m][n][2 * h]", "e"),
         "second": ("o[m][n][2 * h + 1]", "e + 1"),
         "one": ("o[m][n][2 * h + c]", "e + c"),
     }
-    if p.parts > 1:
+    if part:
         return {
             **{name: o for name, (o, _) in sums.items()},
             "out": "float",
@@ -191,6 +232,6 @@ def _stored(p: AttentionTiling) -> dict[str, object]:
             "pair_at": "e",
             "one_at": "e + c",
         }
-    values = {name: finish(p).call(o=f"{o} / total", e=e) for name, (o, e) in sums.items()}
+    values = {name: finish(p).call(o=f"{o} * share", e=e) for name, (o, e) in sums.items()}
     at = {"pair_at": position(p, "i", "e"), "one_at": position(p, "i", "e + c")}
     return {**values, **at, "out": STORAGE[p.a.output.dtype], "to": "out"}

@@ -8,11 +8,15 @@ weights while another multiplies (Shah and others, "FlashAttention-3", 2024). On
 ``lanes`` threads share. Where there may be fewer blocks than multiprocessors, ``KP`` of them share the keys of their
 queries, and a second kernel merges the parts. ``pack``: where heads share keys, rows of a tile are queries of all of
 these.
+
+Of groups alone (``geometry.AttentionTiling``): ``overlap`` and ``fma_exp`` say how weights are made, ``persistent`` and
+``tail`` how more tiles of queries than multiprocessors are dealt out.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
@@ -38,8 +42,12 @@ LATENCY = 1200
 PART = 64
 """Keys of a part, at least."""
 MOST_PARTS = 64
+TAILS = (1, 2, 3, 4, 5, 6, 8, 11)
+"""Parts of a tile that is left behind whole rounds."""
 MERGE = 4000
 """Cycles that a second launch takes, guessed."""
+ALONE, WALKED = 2000, 700
+"""Cycles from a block's start to its first product and from its last to its end, and what of these shows in a walk."""
 GAIN = 1.25
 """By how much parts must be estimated to be faster for the default to have them."""
 TURNS = {2: 1.02, 3: 0.96}
@@ -52,18 +60,18 @@ def _knobs(f: Form, target: Target) -> list[Choice]:
     a, pack = f.a, [Choice("pack", (False, True))] if f.packed else []
     rows = (f.packed or f).a.queries
     if f.tensor_cores:
-        groups = available(target) and rows > 8 * WARPS and any(fetched(x) for x in (f, f.packed) if x)
+        groups = available(target) and any(fetched(x) for x in (f, f.packed) if x)
         return [
-            Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * rows)),
+            Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * rows or (groups and w == WARPS))),
             Choice("tiles", tuple(t for t in (1, 2) if t == 1 or rows > 16)),
             Choice("BK", tuple(b for b in (KEYS if groups else POWERS) if b == 16 or b < 2 * a.keys)),
             Choice("stages", (1, 2, 3)),
             Choice("q_registers", (False, True)),
             Choice("min_blocks", (1, 2)),
-            *([Choice("groups", (0, *REGISTERS)), Choice("ping_pong", (False, True))] if groups else []),
+            *(_of_groups(f, target, rows) if groups else []),
             *pack,
         ]
-    copied = plan(f, {}).async_copies
+    copied = plan(f, target, {}).async_copies
     return [
         Choice("warps", (1, 2, 4, 8)),
         Choice("lanes", (4, 8, 16, 32)),
@@ -75,18 +83,30 @@ def _knobs(f: Form, target: Target) -> list[Choice]:
     ]
 
 
+def _of_groups(f: Form, target: Target, rows: int) -> list[Choice]:
+    """Knobs of warp groups; one has few queries for itself."""
+    return [
+        Choice("groups", (0, *(REGISTERS if rows > ROWS * WARPS else (1,)))),
+        Choice("ping_pong", (False, True)),
+        Choice("overlap", (False, True)),
+        *([Choice("fma_exp", (0, 1, 2))] if plan(f, target, {}).one_rounding else []),
+    ]
+
+
 def _parts(f: Form, target: Target) -> tuple[int, ...]:
-    """Numbers of parts of the keys: powers of 2, none where even the largest blocks keep all multiprocessors busy."""
-    largest = plan(f, {"warps": 8, "tiles": 2, "lanes": 4, "rows": 8, "pack": f.packed is not None})
+    """Numbers of parts of the keys: powers of 2, and those that make whole rounds of multiprocessors; none where even
+    the largest blocks keep all multiprocessors busy."""
+    largest = plan(f, target, {"warps": 8, "tiles": 2, "lanes": 4, "rows": 8, "pack": f.packed is not None})
     found = [1]
     while _share(largest, target, 2 * found[-1]) and 2 * found[-1] * PART <= f.a.keys and found[-1] < MOST_PARTS:
         found.append(2 * found[-1])
-    return tuple(found)
+    rounds = {n * limit(target, "sms") // largest.query_tiles for n in range(1, 5)} if len(found) > 1 else set()
+    return tuple(sorted({*found, *(n for n in rounds if n * PART <= f.a.keys and n <= 2 * found[-1])}))
 
 
 def _share(p: AttentionTiling, target: Target, parts: int) -> bool:
     """Whether blocks alone leave multiprocessors idle, and with so many parts are not far too many."""
-    sms, alone = limit(target, "sms"), p.blocks // p.parts
+    sms, alone = limit(target, "sms"), p.query_tiles
     return alone < sms and parts * alone <= 4 * sms
 
 
@@ -96,11 +116,14 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
     parts = _parts(f, target)
     if len(parts) > 1:
         knobs.append(Choice("KP", parts))
+    two = plan(f, target, {"BK": KEYS[0], "warps": WARPS, "groups": 2})
+    if any(k.name == "groups" and 2 in k.values for k in knobs) and two.query_tiles > two.sms and not skips(two):
+        knobs += [Choice("persistent", (False, True)), Choice("tail", TAILS)]
     names = tuple(k.name for k in knobs)
     # After cheaper rules, and once for all numbers of parts, on which it does not hang.
     room = Constraint(
         tuple(n for n in names if n != "KP"),
-        lambda v: fits(plan(f, v), target),
+        lambda v: fits(plan(f, target, v), target),
         "a block takes more registers or shared memory",
     )
     rules: list[Constraint] = []
@@ -109,7 +132,7 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("threads have no key to score", lambda lanes, BK: lanes <= BK),
             rule(
                 "the unrolled loop bodies are too long",
-                lambda lanes, rows, BK: _code(plan(f, {"lanes": lanes, "rows": rows, "BK": BK})) <= CODE_LIMIT,
+                lambda lanes, rows, BK: _code(plan(f, target, {"lanes": lanes, "rows": rows, "BK": BK})) <= CODE_LIMIT,
             ),
         ]
     if "groups" in names:
@@ -120,9 +143,14 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("other numbers of keys are for groups", lambda BK, groups: groups or BK in POWERS),
             rule("a group has no other to take turns with", lambda groups, ping_pong: groups > 1 or not ping_pong),
         ]
+        rules.append(rule("warps have no product under way", lambda groups, overlap: groups or not overlap))
+    if "fma_exp" in names:
+        rules.append(rule("weights by multiply-adds are groups'", lambda groups, fma_exp: groups or not fma_exp))
+    if "tail" in names:
+        rules += _walks(f, target, names)
     sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "pack"))
     if "pack" in names and f.tensor_cores:
-        rules.append(Constraint(sizes, lambda v: _filled(plan(f, v)), "half of a block's rows are no queries"))
+        rules.append(Constraint(sizes, lambda v: _filled(plan(f, target, v)), "half of a block's rows are no queries"))
     if "pack" in names and "groups" in names:
         form = {False: f, True: f.packed or f}
         rules.append(
@@ -134,16 +162,39 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("a part of the keys has a single block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
             Constraint(
                 (*sizes, "KP"),
-                lambda v: v["KP"] == 1 or _share(plan(f, v), target, int(v["KP"])),
+                lambda v: v["KP"] == 1 or _share(plan(f, target, v), target, int(v["KP"])),
                 "there are blocks enough",
             ),
         ]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
+def _walks(f: Form, target: Target, names: tuple[str, ...]) -> list[Constraint]:
+    """What several groups, which have a multiprocessor for themselves, do with more tiles than multiprocessors."""
+    parts = ("KP",) if "KP" in names else ()
+
+    def tiles(groups: int, tiles: int) -> AttentionTiling:
+        return plan(f, target, {"warps": WARPS, "groups": groups, "tiles": tiles, "tail": 2})
+
+    def rounds(v: Mapping[str, Value]) -> bool:
+        if not v["persistent"] and v["tail"] == 1:
+            return True
+        p = tiles(int(v["groups"]), int(v["tiles"]))
+        return p.groups > 1 and v.get("KP", 1) == 1 and p.query_tiles > p.sms and (v["tail"] == 1 or p.left > 0)
+
+    return [
+        Constraint(
+            ("groups", "tiles", *parts, "persistent", "tail"),
+            rounds,
+            "several groups have no whole round of tiles, or no tiles behind those",
+        ),
+        rule("a part of the keys has a single block", lambda BK, tail: tail == 1 or f.a.keys // BK >= 2 * tail),
+    ]
+
+
 def _filled(p: AttentionTiling) -> bool:
     """Whether more than half of a block's rows are queries, or it has as few as there may be."""
-    return p.block_q < 2 * p.a.queries or p.block_q == ROWS
+    return p.block_q < 2 * p.a.queries or p.block_q == p.unit_rows
 
 
 def _code(p: AttentionTiling) -> int:
@@ -154,17 +205,22 @@ def _code(p: AttentionTiling) -> int:
 def usable(f: Form, target: Target) -> bool:
     """Whether there is any schedule: the smallest block fits."""
     smallest = {"BK": 16, "warps": 1, "stages": 1, "lanes": 16}
-    return fits(plan(f, smallest), target)
+    return fits(plan(f, target, smallest), target)
 
 
 def default(f: Form, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The schedule with the shortest estimated time."""
 
     def cost(schedule: Schedule) -> tuple[bool, float]:
-        p = plan(f, schedule.values)
+        p = plan(f, target, schedule.values)
         return p.registers > SAFE, cycles(p, target) * (GAIN if p.parts > 1 else 1)
 
-    best = min(within, key=cost)
+    def known(values: Mapping[str, Value]) -> bool:
+        parts = int(values.get("KP", 1))
+        few = values.get("groups") and ((f.packed or f) if values.get("pack") else f).a.queries <= 8 * WARPS
+        return not (values.get("persistent") or int(values.get("tail", 1)) > 1 or parts & (parts - 1) or few)
+
+    best = min((s for s in within if known(s.values)), key=cost)
     return dict(best.values)
 
 
@@ -176,16 +232,24 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     held = launched(p.groups) if p.groups > 1 else p.registers
     resident = max(1, blocks_per_sm(target, p.threads, held, p.shared))
     sms = limit(target, "sms")
-    # The last blocks fill up what is left where they are short.
-    here = p.blocks / sms if skips(p) and p.blocks > sms else ceildiv(p.blocks, sms)
+    here = _rounds(p, sms)
     warps = min(resident, math.ceil(here)) * p.warps
     # Every block of queries reads the keys and values of its heads again.
     again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
     step = _grouped(p, target, warps, again, resident) if p.groups else _alone(p, warps, again, resident)
     # Where memory is the slower, a little of the rest still shows.
     step = max(step, _memory(p, target, here / math.ceil(here / resident))) + step / 20
-    merge = MERGE + 2 * p.parts * p.rows_of_result * p.width * ITEM / (L2_BYTES * sms) if p.parts > 1 else 0
-    return here * (p.part_blocks * step + 2000 / max(1, min(resident, here))) + merge
+    merge = MERGE + 2 * p.each * p.merged_rows * p.width * ITEM / (L2_BYTES * sms) if p.divided else 0
+    ends = WALKED if p.persistent else ALONE
+    return here * (p.part_blocks * step + ends / max(1, min(resident, here))) + merge
+
+
+def _rounds(p: AttentionTiling, sms: int) -> float:
+    """Blocks of the busiest multiprocessor; parts of tiles that are left behind whole rounds are such parts of one."""
+    if p.tail > 1:
+        return p.query_tiles // sms + ceildiv(p.left * p.tail, sms) / p.tail
+    # The last blocks fill up what is left where they are short.
+    return p.blocks / sms if skips(p) and p.blocks > sms else ceildiv(p.blocks, sms)
 
 
 def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
@@ -193,7 +257,7 @@ def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
     tensors = {str(x.value): x.dtype for side in (p.a.k, p.a.v) for x in side.load.loads()}
     once = sum(p.a.program.tensors[n].size * ITEMSIZE[t] for n, t in tensors.items())
     bytes_ = p.block_k * (p.f.k.length * ITEMSIZE[p.f.k.dtype] + p.f.v.length * ITEMSIZE[p.f.v.dtype])
-    first = min(1.0, once / (p.blocks // p.parts * p.key_blocks * bytes_))  # by other blocks: from the L2 cache
+    first = min(1.0, once / (p.query_tiles * p.key_blocks * bytes_))  # by other blocks: from the L2 cache
     # In a single slot keys and values are copied in turn.
     way = 2 * LATENCY if p.stages == 1 else LATENCY / (p.stages - 1)
     return first * math.hypot(bytes_ / peak(target, "bandwidth"), way / at_once)

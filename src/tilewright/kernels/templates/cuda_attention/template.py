@@ -23,13 +23,13 @@ def _static(p: AttentionTiling, values: Mapping[str, Value], target: Target) -> 
         tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, moved=moved(p), stages=p.stages, split_k=p.parts,
         shared_bytes_per_flop=p.item / (2.0 * rows), tensor_core=p.cores,
         min_blocks=p.min_blocks, read_bytes=p.read_bytes, asynchronous=2 * p.async_copies,
-        copy_threads=p.threads - 32 * p.warps,
+        copy_threads=p.threads - 32 * p.warps, persistent=p.persistent, tail_split=p.tail, fragments=1 + p.overlap,
     )  # fmt: skip
 
 
 def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
     launch = Launch(
-        symbol, grid=(p.blocks // p.parts, p.parts, 1), block=(p.threads, 1, 1), shared=p.shared,
+        symbol, grid=p.grid, block=(p.threads, 1, 1), shared=p.shared,
         parameters=wgmma.parameters(p) if p.groups else (),
     )  # fmt: skip
     program = LaunchProgram((launch, *merge.launch(p, symbol)), workspace=merge.workspace(p), align=p.align)
@@ -40,14 +40,14 @@ def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
 CUDA_ATTENTION = PlannedTemplate(
     name="cuda_attention",
     family="attention",
-    version=11,
+    version=12,
     kinds=("cuda",),
     refusal="is no attention",
     find=match,
     usable=spaces.usable,
     span=spaces.space,
     choose=spaces.default,
-    plan=lambda f, _, values: plan(f, values),
+    plan=plan,
     describe=lambda p, _: nests(p),
     measures=_static,
     print=_kernel,

@@ -50,27 +50,10 @@ def _printer(p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str]
 
 
 def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str], maps: tuple[str, ...] = ()) -> str:
-    """The whole source: a block's place, then ``body``; ``maps``: names of the tensor maps that it takes."""
-    heads = _together(p)
-    head = [
-        "const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;",
-        # With a causal mask the last queries have the most keys: they start first.
-        f"const unsigned inside = blockIdx.x % {heads * p.query_blocks}u;",
-        f"const int block = int(blockIdx.x / {heads * p.query_blocks}u * {heads}u + inside % {heads}u);",
-        f"const int i0 = int({p.query_blocks - 1}u - inside / {heads}u) * {p.block_q};",
-        "(void)ws; (void)lane; (void)warp; (void)block; (void)i0;",
-    ]
-    if p.parts > 1:
-        end = f"int((part + 1) * {p.key_blocks}u / {p.parts}u)"
-        head.append(f"const int part = (int)blockIdx.y, start = int(part * {p.key_blocks}u / {p.parts}u), end = {end};")
-    group = Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer))
-    places = split(group, "block")
-    limit = p.f.v.limit
-    # How many keys the block's sequence has.
-    known = [] if limit is None else [f"const int known = tw::imin({outer_text(p, limit)}, {p.a.keys});"]
-    used = mentioned("\n".join([*known, *body]), *(f"o_{x}" for x in p.a.outer))
-    head += [f"const int o_{x} = {places[x]};" for x in p.a.outer if f"o_{x}" in used]
-    head += known
+    """The whole source: ``body`` behind a block's place, unless it walks; ``maps``: names of its tensor maps."""
+    head = ["const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;", "(void)ws; (void)lane; (void)warp;"]
+    if not p.persistent:
+        head += place(p, body)
     taken = ", ".join([*(f"TW_TENSOR_MAP({name})" for name in maps), parameters(p.a.program)])
     lines = [
         f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({taken}) {{",
@@ -81,6 +64,51 @@ def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str
         "}",
     ]
     return LINE + "\n".join([f"namespace {symbol}_ {{", *functions, "}", *lines]) + "\n"
+
+
+def place(p: AttentionTiling, body: list[str], work: str = "(int)blockIdx.x") -> list[str]:
+    """Statements that declare which heads, queries and keys a block, or a step of its walk, has; for ``body``.
+
+    ``work``: text of its number.
+    """
+    lines = []
+    if p.tail > 1:
+        whole = p.query_tiles - p.left
+        lines += [
+            f"const int work = {work}, part = work < {whole} ? 0 : (work - {whole}) / {p.left};",
+            f"const int start = work < {whole} ? 0 : part * {p.key_blocks} / {p.tail};",
+            f"const int end = work < {whole} ? {p.key_blocks} : (part + 1) * {p.key_blocks} / {p.tail};",
+            *tile(p, f"(work < {whole} ? work : {whole} + (work - {whole}) % {p.left})"),
+        ]
+    else:
+        lines += tile(p, work)
+    if p.parts > 1:
+        end = f"int((part + 1) * {p.key_blocks}u / {p.parts}u)"
+        start = f"int(part * {p.key_blocks}u / {p.parts}u)"
+        lines.append(f"const int part = (int)blockIdx.y, start = {start}, end = {end};")
+    return lines + heads(p, body)
+
+
+def tile(p: AttentionTiling, number: str) -> list[str]:
+    """Statements that declare the ``block`` of heads and first query of a tile of queries."""
+    together = _together(p)
+    return [
+        # With a causal mask the last queries have the most keys: they start first.
+        f"const unsigned tile = unsigned({number}), inside = tile % {together * p.query_blocks}u;",
+        f"const int block = int(tile / {together * p.query_blocks}u * {together}u + inside % {together}u);",
+        f"const int i0 = int({p.query_blocks - 1}u - inside / {together}u) * {p.block_q};",
+        "(void)block; (void)i0;",
+    ]
+
+
+def heads(p: AttentionTiling, body: list[str]) -> list[str]:
+    """Statements that declare the places along outer axes that ``body`` mentions, of a ``block`` of them."""
+    places = split(Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer)), "block")
+    limit = p.f.v.limit
+    # How many keys the block's sequence has.
+    known = [] if limit is None else [f"const int known = tw::imin({outer_text(p, limit)}, {p.a.keys});"]
+    used = mentioned("\n".join([*known, *body]), *(f"o_{x}" for x in p.a.outer))
+    return [*(f"const int o_{x} = {places[x]};" for x in p.a.outer if f"o_{x}" in used), *known]
 
 
 # --------------------------------------------------------------------------- tiles

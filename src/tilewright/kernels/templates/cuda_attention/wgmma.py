@@ -17,7 +17,7 @@ from tilewright.kernels.templates.cuda_attention import softmax
 from tilewright.kernels.templates.cuda_attention.boxes import Matrices, described, matrices
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.match import Side
-from tilewright.kernels.templates.cuda_attention.text import indented, next_block, outer_text
+from tilewright.kernels.templates.cuda_attention.text import indented, next_block, outer_text, place
 
 MAPS = ("map_q", "map_k", "map_v")
 
@@ -43,6 +43,7 @@ const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ri
 const tw::u32 queries = ring + $ring_bytes, bars = queries + $barrier;
 $if ends:const tw::u32 cut = bars + $stages * $slot_bars;  // values have come that need zeros
 $if turns:const tw::u32 may = bars + $stages * $slot_bars + $cuts_bytes;  // of each group: it may multiply
+$if walks:const tw::u32 done = bars + $stages * $slot_bars + $cuts_bytes + $turns_bytes;  // queries are done with
 if (tid == 0) {
     tw::mbarrier_init(queries, 1);
 $if ends:    tw::mbarrier_init(cut, 1);
@@ -53,51 +54,72 @@ $if ends:    tw::mbarrier_init(cut, 1);
         tw::mbarrier_init(bars + $slot_bars * s + 3 * $barrier, $warps);
     }
 $if turns:    for (int g = 0; g < $groups; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
+$if walks:    tw::mbarrier_init(done, $warps);
     tw::mbarrier_fence();
 }
 tw::sync();
-$next
-int now = next($start), slot = 0;
+int slot = 0;
 tw::u32 turn = 0;  // parity of the ring's round
+$if walks:tw::u32 walked = 0;  // parity of the walk's steps
 const auto turned = [&]() {
     slot = slot + 1 == $stages ? 0 : slot + 1;
     turn ^= slot == 0;
 };
+$place
 if (tw::shuffle(tid / 128, 0) == $groups) {  // the same for a warp, which the compiler is told so
 $if fewer:    tw::fewer_registers<$fewer>();
-    if ($copier && now < $end) {
+    if ($copier) {
         tw::tma_prefetch(map_q);
         tw::tma_prefetch(map_k);
         tw::tma_prefetch(map_v);
-        ${one}{
-            const tw::u32 bar = queries;
-            tw::mbarrier_expect(bar, $q_bytes);
-$load_queries
-        }
 $if ends:        tw::u32 cuts = 0;  // parity of how many were cut
-        for (; now < $end; now = next(now + 1)) {
-            const int j0 = now * $block_k;
-            const tw::u32 to = ring + slot * $stage_bytes, bars_of = bars + slot * $slot_bars;
-            {
-                const tw::u32 bar = bars_of;
-                tw::mbarrier_wait(bars_of + 2 * $barrier, turn ^ 1);
-                ${one}tw::mbarrier_expect(bar, $k_bytes);
-$load_keys
-            }
-            {
-$unless ends:                const tw::u32 bar = bars_of + $barrier;
-$if ends:                const tw::u32 bar = j0 + $block_k > known ? cut : bars_of + $barrier;
-                tw::mbarrier_wait(bars_of + 3 * $barrier, turn ^ 1);
-                ${one}tw::mbarrier_expect(bar, $v_bytes);
-$load_values
-$zeros
-            }
-            turned();
-        }
+$copies
     }
     return;
 }
 $if more:tw::more_registers<$more>();
+$if turns:const int group = tw::shuffle(warp / $group_warps, 0);
+$if turns:tw::u32 mine = group == 0;  // parity: the first group has the first turn
+$computes"""
+
+WALK = """\
+for (int number = (int)blockIdx.x; number < $blocks; number += (int)gridDim.x, walked ^= 1) {
+$place
+$body
+}"""
+
+COPIES = """\
+int now = next($start);
+if (now < $end) {
+    ${one}{
+        const tw::u32 bar = queries;
+$if walks:        tw::mbarrier_wait(done, walked ^ 1);
+        tw::mbarrier_expect(bar, $q_bytes);
+$load_queries
+    }
+    for (; now < $end; now = next(now + 1)) {
+        const int j0 = now * $block_k;
+        const tw::u32 to = ring + slot * $stage_bytes, bars_of = bars + slot * $slot_bars;
+        {
+            const tw::u32 bar = bars_of;
+            tw::mbarrier_wait(bars_of + 2 * $barrier, turn ^ 1);
+            ${one}tw::mbarrier_expect(bar, $k_bytes);
+$load_keys
+        }
+        {
+$unless ends:            const tw::u32 bar = bars_of + $barrier;
+$if ends:            const tw::u32 bar = j0 + $block_k > known ? cut : bars_of + $barrier;
+            tw::mbarrier_wait(bars_of + 3 * $barrier, turn ^ 1);
+            ${one}tw::mbarrier_expect(bar, $v_bytes);
+$load_values
+$zeros
+        }
+        turned();
+    }
+}"""
+
+COMPUTES = """\
+int now = next($start);
 $initial
 if (now < $end) {
     // Operands; a descriptor counts in 16 bytes.
@@ -108,8 +130,6 @@ if (now < $end) {
     tw::u32 high[$tiles][$key_steps][4];
 $if kept:    tw::u32 low[$tiles][$key_steps][4];
     bool above = false;
-$if turns:    const int group = tw::shuffle(warp / $group_warps, 0);
-$if turns:    tw::u32 mine = group == 0;  // parity: the first group has the first turn
     const auto release = [&](tw::u32 bar) {
         if (lane == 0) tw::mbarrier_arrive(bar);
     };
@@ -168,7 +188,8 @@ $most
                 TW_UNROLL
                 for (int c = 0; c < 4; c++)
                 {
-                    s[m][n][c] = tw::exp2_approx(power(s[m][n][c], shift[m][c / 2]));
+                    const float x = power(s[m][n][c], shift[m][c / 2]);
+                    s[m][n][c] = $exp;
                     sum[m][c / 2] += s[m][n][c];
                 }
     };
@@ -185,16 +206,17 @@ $if rounded:                    high[m][k][w] = tw::pack_$t(s[m][n][c], s[m][n][
 $if kept:                    parts(high[m][k][w], low[m][k][w], s[m][n][c], s[m][n][c + 1]);
                 }
     };
-    tw::mbarrier_wait(queries, 0);
-    tw::mbarrier_wait(bars, 0);
+    tw::mbarrier_wait(queries, $walked);
+    tw::mbarrier_wait(bars + slot * $slot_bars, turn);
     hold_scores();
     tw::wgmma_fence();
-    multiply(0);
+    multiply(slot);
     tw::wgmma_wait<0>();
     hold_scores();
-    release(bars + 2 * $barrier);
+    release(bars + slot * $slot_bars + 2 * $barrier);
     weigh(now * $block_k);
     pack();
+    TW_KEEP_LOOP
     while ((now = next(now + 1)) < $end) {
         const int before = slot;
         const tw::u32 turn_before = turn;
@@ -214,6 +236,9 @@ $if turns:        mine ^= 1;
         hold_scores();
         release(bars + slot * $slot_bars + 2 * $barrier);
         weigh(now * $block_k);
+$if overlap:        // Values have long come; but compilers move no weights behind a loop that might wait.
+$if overlap:        hold_scores();
+$if overlap:        tw::mbarrier_wait(bars + before * $slot_bars + $barrier, turn_before);
         tw::wgmma_wait<0>();
         hold_sums();
         release(bars + before * $slot_bars + 3 * $barrier);
@@ -228,6 +253,7 @@ $if turns:        mine ^= 1;
         }
         pack();
     }
+$if walks:    release(done);
     tw::mbarrier_wait(bars + slot * $slot_bars + $barrier, turn);
     hold_sums();
     hold_weights();
@@ -235,6 +261,8 @@ $if turns:        mine ^= 1;
     mix(slot);
     tw::wgmma_wait<0>();
     hold_sums();
+$if walks:    release(bars + slot * $slot_bars + 3 * $barrier);
+$if walks:    turned();
 }
 $store"""
 
@@ -258,7 +286,7 @@ def _body(p: AttentionTiling) -> list[str]:
     fewer, more = REGISTERS[p.groups]
     tiles = {n: p.tile(n) for n in "qkv"}
     texts = softmax.statements(p, f"(m * {p.warps} + warp)", later=True)
-    holes = {
+    holes: dict[str, object] = {
         **texts, "scores": indented(texts["scores"]), "most": indented(texts["most"]), "rounded": p.one_rounding,
         "kept": not p.one_rounding, "t": softmax.short(p), "less": EIGHT - 1, "eight": EIGHT, "barrier": BARRIER,
         "slot_bars": 4 * BARRIER, "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "v_bytes": p.bytes("v"),
@@ -267,18 +295,31 @@ def _body(p: AttentionTiling) -> list[str]:
         "cuts_bytes": BARRIER if p.f.v.limit is not None else 0, "warps": WARPS * p.groups, "fewer": fewer,
         "more": more,
         "copier": f"warp == {p.warps}" if p.warp_copies else f"tid == {32 * p.warps}",
-        "one": "if (lane == 0) " if p.warp_copies else "", "ends": p.f.v.limit is not None, "next": next_block(p),
-        "start": "start" if p.parts > 1 else "0", "end": p.end,
+        "one": "if (lane == 0) " if p.warp_copies else "", "ends": p.f.v.limit is not None,
+        "walks": p.persistent, "overlap": p.overlap, "walked": "walked" if p.persistent else "0", "blocks": p.blocks,
+        "exp": f"n % 4 < {p.fma_exp} ? exp2_fma(x) : tw::exp2_approx(x)" if p.fma_exp else "tw::exp2_approx(x)",
+        "turns_bytes": BARRIER * p.groups if p.ping_pong else 0,
+        "start": p.start, "end": p.end,
         "block_k": p.block_k, "key_steps": p.block_k // DEPTH, "steps": p.steps, "tiles": p.tiles,
         "scored": p.block_k // COLUMNS, "result": p.width // COLUMNS, "tile_bytes": tiles["q"].bytes,
         "tile_units": p.groups * tiles["q"].bytes // 16, "q_line": ROWS * LINE // 16,
         "k_line": p.block_k * LINE // 16, "across": tiles["v"].across, "v_step": tiles["v"].step(1) // 16,
-        "load_queries": indented(_queries(p), 3), "load_keys": indented(_load(p, "k", "to", "j0"), 4),
-        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0"), 4),
+        "load_queries": indented(_queries(p), 2), "load_keys": indented(_load(p, "k", "to", "j0"), 3),
+        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0"), 3),
         "columns": p.width * p.item // LINE, "column_bytes": p.block_k * LINE,
     }  # fmt: skip
-    holes["zeros"] = indented(fill(ZEROS, holes).split("\n"), 4) if holes["ends"] else []
-    return fill(BODY, holes).split("\n")
+    holes["zeros"] = indented(fill(ZEROS, holes).split("\n"), 3) if holes["ends"] else []
+    copies, computes = (fill(x, holes).split("\n") for x in (COPIES, COMPUTES))
+    first = next_block(p)
+    if p.persistent:
+        first, copies, computes = [], _walk(p, copies), _walk(p, computes)
+    return fill(BODY, {**holes, "place": first, "copies": indented(copies, 2), "computes": computes}).split("\n")
+
+
+def _walk(p: AttentionTiling, body: list[str]) -> list[str]:
+    """A walk over tiles of queries, each of which ``body`` computes."""
+    lines = [*place(p, body, "number"), *next_block(p)]
+    return fill(WALK, {"blocks": p.blocks, "place": indented(lines), "body": indented(body)}).split("\n")
 
 
 def _load(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:

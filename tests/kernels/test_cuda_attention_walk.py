@@ -1,0 +1,151 @@
+"""CUDA attention by warp groups: tiles of queries that outnumber multiprocessors, weights by multiply-adds, decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from attention_programs import attention, causal, of_operator, short
+from cuda_attention_programs import ONE_GROUP
+
+from tilewright.backends.cuda.archs import target
+from tilewright.backends.emulator import EmulatedKernel, run
+from tilewright.core import Candidate, IllegalSchedule, Task, Value
+from tilewright.kernels import te
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.reference import evaluate
+from tilewright.kernels.templates import get_template
+from tilewright.testing.cuda_template import ORDERS, empty_output, emulated
+from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
+
+TEMPLATE = get_template("cuda_attention")
+SMS = 3
+"""Multiprocessors of the tests' target."""
+KNOBS: dict[str, Value] = {**ONE_GROUP, "groups": 2, "persistent": False, "tail": 1, "pack": False, "KP": 1}
+PROGRAMS: dict[str, Callable[[], Program]] = {
+    "odd": lambda: attention(b=1, h=5, lq=129, lk=210, d=16, dv=8, dtype="bfloat16", rounded=True),
+    "shared": lambda: attention(b=1, h=4, hk=2, lq=140, lk=197, d=24, dv=72, dtype="float16", rounded=True),
+    "lengths": lambda: attention(
+        b=2, h=1, lq=140, lk=200, d=16, dv=8, dtype="float16", modify=short, rounded=True,
+        inputs=lambda: (te.input("n", (2,), "int32", low=1, high=200),),
+    ),
+    "pages": lambda: of_operator(b=2, h=2, hk=1, lq=140, lk=216, d=16, page=24, pages=20, lengths=True, dtype="bfloat16"),
+    "kept": lambda: attention(h=4, lq=130, lk=192, d=16, dv=8, dtype="float16"),
+}  # fmt: skip
+USES: dict[str, dict[str, Value]] = {
+    "walk": {"persistent": True},
+    "tail": {"tail": 2},
+    "both": {"persistent": True, "tail": 3, "ping_pong": True, "overlap": True},
+}
+OTHERS: dict[str, tuple[Callable[[], Program], dict[str, Value]]] = {
+    "causal polynomials": (
+        lambda: attention(h=1, lq=70, lk=210, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True),
+        {"groups": 1, "fma_exp": 2, "overlap": True},
+    ),
+    "polynomials in float16": (
+        lambda: attention(h=1, lq=70, lk=90, d=16, dv=8, dtype="float16", rounded=True),
+        {"groups": 1, "fma_exp": 1},
+    ),
+    "decoding": (
+        lambda: attention(b=1, h=4, hk=2, lq=1, lk=333, d=16, dv=8, dtype="bfloat16", rounded=True),
+        {"groups": 1, "pack": True, "KP": 4},
+    ),
+    "decoding in pages": (
+        lambda: of_operator(
+            b=1, h=4, hk=2, lq=1, lk=216, d=16, page=24, pages=20, lengths=True, dtype="bfloat16"
+        ),
+        {"groups": 1, "pack": True, "KP": 3, "overlap": True},
+    ),
+}  # fmt: skip
+
+
+def few(task: Task, sms: int = SMS) -> Task:
+    """The same where there are so many multiprocessors."""
+    limits = tuple((k, sms if k == "sms" else v) for k, v in task.target.limits)
+    return replace(task, target=replace(task.target, limits=limits))
+
+
+def made(program: Program, more: Mapping[str, Value]) -> Candidate:
+    task = few(task_of(program, target("sm_90a")))
+    space = TEMPLATE.space(task)
+    return Candidate(task, space.schedule({k.name: {**KNOBS, **more}[k.name] for k in space.knobs}))
+
+
+@cache
+def built() -> tuple[dict[str, Candidate], EmulatedKernel]:
+    """All of these, compiled together."""
+    every = {f"{name} {use}": made(PROGRAMS[name](), more) for name in PROGRAMS for use, more in USES.items()}
+    every |= {name: made(program(), more) for name, (program, more) in OTHERS.items()}
+    return every, emulated([TEMPLATE.lower(c) for c in every.values()], target("sm_90a"))
+
+
+def results(name: str, inputs: list[Array]) -> list[Array]:
+    """What a kernel computes in each order."""
+    candidates, kernel = built()
+    if kernel.unchecked:
+        pytest.skip(kernel.unchecked)
+    candidate, found = candidates[name], []
+    (out,) = candidate.task.workload.outputs
+    for order, copies in ORDERS:
+        got = empty_output(out.shape, out.dtype)
+        lowered = TEMPLATE.lower(candidate)
+        report = run(kernel, lowered.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+        assert report.ok, report.bugs
+        found.append(got)
+    return found
+
+
+@pytest.mark.parametrize("name", [*(f"{name} {use}" for name in PROGRAMS for use in USES), *OTHERS])
+def test_schedules_of_groups_compute_the_reference(name: str) -> None:
+    program = PROGRAMS[name.split(maxsplit=1)[0]]() if name not in OTHERS else OTHERS[name][0]()
+    inputs = random_arrays(program, 1)
+    right = evaluate(program, inputs)
+    for got in results(name, inputs):
+        check(program, inputs, got, right)
+
+
+def test_polynomials_keep_what_is_no_number_and_what_weighs_nothing() -> None:
+    """A NaN reaches its query alone; keys whose scores lie far below weigh nothing, whatever their values."""
+    program = OTHERS["polynomials in float16"][0]()
+    q, k, v = random_arrays(program)
+    q[..., 3, 1] = np.nan
+    q[..., 5, :], k[..., :20, :] = 8, -8
+    v[..., :20, :] = 1e4
+    k[..., 20:, :] = 8
+    inputs = [q, k, v]
+    right = evaluate(program, inputs)
+    for got in results("polynomials in float16", inputs):
+        assert np.isnan(got[..., 3, :].astype(np.float32)).all()
+        assert not np.isnan(np.delete(got.astype(np.float32), 3, -2)).any()
+        np.testing.assert_allclose(got[..., 5, :].astype(np.float32), right[..., 5, :], rtol=2e-2, atol=2e-2)
+
+
+def test_a_walk_has_a_block_for_each_multiprocessor_and_a_tail_a_second_launch() -> None:
+    program = PROGRAMS["odd"]()  # ten tiles of 128 queries, eight elements of a result
+    grids = {
+        use: [x.grid for x in TEMPLATE.lower(made(program, more)).program.launches]
+        for use, more in [*USES.items(), ("neither", {})]
+    }
+    assert grids["neither"] == [(10, 1, 1)]
+    assert grids["walk"] == [(SMS, 1, 1)]
+    assert grids["tail"] == [(9 + 2, 1, 1), (128 * 8 // 256, 1, 1)]
+    assert grids["both"] == [(SMS, 1, 1), (128 * 8 // 256, 1, 1)]
+    assert TEMPLATE.lower(made(program, {"tail": 2})).program.workspace == 2 * 128 * (8 + 2) * 4
+
+
+def test_rules_of_walks_say_why() -> None:
+    whole = attention(b=1, h=6, lq=129, lk=210, d=16, dv=8, dtype="bfloat16", rounded=True)  # 12 tiles: four rounds
+    for program, more, reason in (
+        (whole, {"tail": 2}, "no tiles behind"),
+        (whole, {"groups": 1, "persistent": True}, "several groups"),
+        (PROGRAMS["odd"](), {"tail": 4}, "single block"),
+        (PROGRAMS["odd"](), {"groups": 0, "overlap": True}, "no product under way"),
+        (PROGRAMS["odd"](), {"groups": 0, "fma_exp": 1}, "are groups'"),
+    ):
+        with pytest.raises(IllegalSchedule, match=reason):
+            made(program, more)
+    masked = attention(h=6, lq=129, lk=210, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
+    assert "tail" not in {k.name for k in TEMPLATE.space(few(task_of(masked, target("sm_90a")))).knobs}
