@@ -29,6 +29,7 @@ matmul m=96 n=80 k=64 dtype=bfloat16 bias=true activation=gelu residual=true
 matmul m=100 n=90 k=80 bias=true activation=relu
 matmul m=70 n=40 k=100 trans_b=true precision=tf32_truncated
 matmul m=129 n=65 k=68 trans_a=true precision=tf32_truncated
+matmul m=97 n=72 k=67 bias=true precision=tf32x3
 scaled_mm m=70 n=256 k=272 trans_b=true
 scaled_mm m=13 n=136 k=272 trans_b=true by_column=true bias=true
 scaled_mm m=72 n=136 k=640 block=64 dtype=float8_e5m2
@@ -89,6 +90,7 @@ attention b=2 h=16 lq=4096 lk=4096 d=64 is_causal=true dtype=bfloat16
 matmul m=16 n=4096 k=4096 dtype=bfloat16
 grouped_matmul m=32768 n=1536 k=2048 groups=128 dtype=bfloat16
 matmul m=4096 n=4096 k=4096
+matmul m=4096 n=4096 k=4096 precision=tf32x3
 attention b=2 h=10 lq=4096 lk=4096 d=64 dtype=bfloat16
 matmul m=4096 n=4096 k=8192 trans_a=true dtype=bfloat16
 conv2d n=32 ci=256 h=14 w=14 co=256 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16

@@ -17,6 +17,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.rewrite.relaid import relaid
+from tilewright.kernels.rewrite.side_by_side import side_by_side
 from tilewright.kernels.templates import default_schedule, templates_for
 from tilewright.kernels.templates.partition import turned
 from tilewright.kernels.templates.partition.template import CUDA_RELAID
@@ -187,6 +188,65 @@ def test_large_products_are_bound_by_nine_tenths_whatever_their_layout(op: str, 
     assert schedule.template == "cuda_relaid"
     bounds = [c.bound for c in measured(task, schedule) if c.bound is not None]
     assert [b.share > 0.9 for b in bounds] == [True]
+
+
+PARTS: dict[str, tuple[str, dict[str, object]]] = {
+    "odd": ("matmul", {"m": 70, "n": 48, "k": 33}),
+    "layer": ("matmul", {"m": 72, "n": 40, "k": 68, "trans_a": True, "trans_b": True, "bias": True}),
+    "batches": ("batch_matmul", {"b": 3, "m": 20, "n": 24, "k": 36}),
+}
+
+
+def of_parts(name: str) -> Program:
+    op, params = PARTS[name]
+    return Program.loads(get_operator(op).workload(**params, precision="tf32x3").program)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_tf32_are_written_side_by_side(name: str) -> None:
+    program = of_parts(name)
+    found = side_by_side(program)
+    assert found is not None
+    other, copies = found
+    assert copies == 2
+    assert all(s.extents[-1] % 4 == 0 and s.extents[-2] == 3 for s in other.stages[:2])
+    inputs = random_arrays(program, 1)
+    np.testing.assert_allclose(evaluate(other, inputs), evaluate(program, inputs), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", PARTS)
+def test_products_of_tf32_parts_are_those_of_tensor_cores(name: str, variant: str) -> None:
+    program = of_parts(name)
+    task = task_of(program, cuda_target(variant))
+    schedule = default_schedule(task)
+    assert schedule.template == "cuda_relaid"
+    assert str(schedule.values["cut"]).endswith("cuda_wgmma" if variant == "sm_90a" else "cuda_mma")
+    kernel = CUDA_RELAID.lower(Candidate(task, schedule))
+    inputs, got = random_arrays(program, 1), empty_output(program.output.shape, program.output.dtype)
+    report = run(
+        emulated([kernel], task.target), kernel.program, launch_values(Candidate(task, schedule)), inputs, got
+    )  # fmt: skip
+    assert report.ok, report.bugs
+    check(program, inputs, got)
+
+
+def test_a_product_of_one_part_is_left_alone() -> None:
+    for precision in ("ieee", "tf32"):
+        workload = get_operator("matmul").workload(m=8, n=8, k=8, precision=precision)
+        assert side_by_side(Program.loads(workload.program)) is None
+    a, b = te.input("a", (8, 9), "float32"), te.input("b", (9, 8), "float32")
+    shifted = te.compute(
+        (8, 8), lambda i, j: te.sum((2, 9), lambda p, r: te.select(p == 0, a[i, r], -a[i, r]) * te.round_tf32(b[r, j]))
+    )
+    assert side_by_side(te.program(shifted)[0]) is None
+
+
+def test_parts_are_turned_in_tiles_where_k_is_not_contiguous() -> None:
+    task = Task(get_operator("matmul").workload(m=4096, n=4096, k=4096, precision="tf32x3"), cuda_target("sm_90a"))
+    schedule = default_schedule(task)
+    assert (schedule.values["p0.tile"], schedule.values["p1.tile"]) == (0, 32)
+    assert len(CUDA_RELAID.lower(Candidate(task, schedule)).program.launches) == 2
 
 
 def test_products_that_read_an_operand_seldom_leave_it_as_it_is() -> None:

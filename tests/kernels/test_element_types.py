@@ -25,6 +25,7 @@ from tilewright.kernels.reference import evaluate
         ({"dtype": "float16", "precision": "tf32"}, "dtype=float32"),
         ({"dtype": "float64", "precision": "tf32"}, "dtype=float32"),
         ({"dtype": "bfloat16", "precision": "tf32_truncated"}, "dtype=float32"),
+        ({"dtype": "float16", "precision": "tf32x3"}, "dtype=float32"),
         ({"dtype": "float64", "out_dtype": "float32"}, "float64"),
         ({"dtype": "float16", "out_dtype": "bfloat16"}, "float16, float32"),
         ({"dtype": "int8", "activation": "gelu"}, "out_dtype=float32"),
@@ -115,3 +116,18 @@ def test_the_reference_rounds_operands(precision: str, rule: Callable[[Any], Any
     np.testing.assert_allclose(value, rule(a) @ rule(b), rtol=1e-12)
     np.testing.assert_allclose(numpy_matmul(a, b, precision=precision), value, rtol=1e-4, atol=1e-5)
     assert np.abs(value - a.astype(float) @ b.astype(float)).max() > 1e-5
+
+
+def test_each_term_of_tf32x3_is_within_2_to_the_minus_21() -> None:
+    w = get_operator("matmul").workload(m=1, n=1, k=1, precision="tf32x3")
+    program = Program.loads(w.program)
+    assert w.flops == 6
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(300):
+        a, b = ((1 + rng.random((1, 1))).astype(np.float32) for _ in range(2))
+        exact = float(a[0, 0]) * float(b[0, 0])
+        found = float(evaluate(program, [a, b])[0, 0])
+        worst = max(worst, abs(found - exact) / exact)
+        assert abs(float(numpy_matmul(a, b, precision="tf32x3")[0, 0]) - found) <= 2.0**-22 * exact
+    assert 2.0**-25 < worst <= 2.0**-21

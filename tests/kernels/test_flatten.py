@@ -10,7 +10,7 @@ import pytest
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INDEX, Expr, axis, binary, cast, load
 from tilewright.kernels.expression.program import Tensor
-from tilewright.kernels.families.flatten import Linearizer, collapsed, flattened, linear, position
+from tilewright.kernels.families.flatten import Linearizer, collapsed, flattened, linear, position, unconditional
 from tilewright.kernels.te import maximum, minimum, select
 
 A, J, K = axis("i"), axis("j"), axis("k")
@@ -96,3 +96,10 @@ def test_sums_equal_the_expressions_they_come_from(seed: int) -> None:
         for _ in range(6):
             at = {a: rng.randrange(n) for a, n in sizes.items()}
             assert value(e, at) == value(found, at), f"{e!r} became {found!r}"
+
+
+def test_what_both_branches_of_a_choice_read_is_always_read() -> None:
+    x, y, z = (load(name, "float32", (J,)) for name in "xyz")
+    chosen = select(A < 3, select(load("c", "bool", (J,)), x * y, -x), x + z)
+    assert [e.value for e in unconditional(chosen)] == ["x"]
+    assert [e.value for e in unconditional(select(load("c", "bool", (J,)), x, y))] == ["c"]

@@ -80,7 +80,7 @@ def project(program: Program, values: Sequence[Array], seed: int) -> Projection 
     for axis in reversed(range(len(stage.extents))):
         name = f"i{axis}"
         holding = [f for f in factors if name in f.axes()]
-        if len(holding) != 1 or stage.extents[axis] < 2 or holding[0].op != "load":
+        if len(holding) != 1 or stage.extents[axis] < 2 or holding[0].op not in ("load", "select"):
             continue
         others = [f for f in factors if f is not holding[0]]
         weights = np.random.default_rng(seed).integers(-WEIGHT, WEIGHT + 1, stage.extents[axis])

@@ -20,7 +20,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, TRANSCENDENTAL, Expr, const, holds
+from tilewright.kernels.expression.expr import (
+    FLOATS,
+    INDEX,
+    NARROW,
+    TF32,
+    TRANSCENDENTAL,
+    Expr,
+    const,
+    holds,
+    remainder,
+)
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, leading_to, left, right, simple_monoid
 from tilewright.verifying.monoids import at_term, chosen_part, here, nudged, with_errors
 from tilewright.verifying.propagation import SLACK, power, propagated, stepped
@@ -550,7 +560,7 @@ class _Deriver:
                 self._magnitude(a) if not names else (1.0, (f64("abs", v),)) for a, v in zip(e.args, args, strict=True)
             )
             return added(scaled(parts[0], cb, fb), scaled(parts[1], ca, fa), term(u * c, factors))
-        own = term(u, (size,))
+        own = {} if remainder(e) else term(u, (size,))
         if op in ("add", "sub"):
             return added(*parts, own)
         if op == "div":

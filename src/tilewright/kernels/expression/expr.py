@@ -265,6 +265,11 @@ def _number_from_json(value: Any, const_dtype: str | None) -> Any:
     return float(value) if const_dtype in FLOATS and not isinstance(value, bool) else value
 
 
+def remainder(e: Expr) -> bool:
+    """Whether a value is what a rounding to TF32 leaves of a float32, ``x - round_tf32(x)``, which float32 holds."""
+    return e.op == "sub" and e.args[1].op in TF32 and same(e.args[0], e.args[1].args[0])
+
+
 def same(a: Expr, b: Expr) -> bool:
     """Structural equality; a NaN constant equals itself."""
     numbers = ValueNumbers()

@@ -16,7 +16,18 @@ from typing import Protocol
 
 from tilewright.core import TensorSpec, UsageError, cached_property, canonical_json
 from tilewright.extent import Extent, Size, Sizes, open_sizes
-from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, TF32, Expr, ValueNumbers, const, resized, whole
+from tilewright.kernels.expression.expr import (
+    FLOAT8,
+    INDEX,
+    LEAVES,
+    TF32,
+    Expr,
+    ValueNumbers,
+    const,
+    remainder,
+    resized,
+    whole,
+)
 from tilewright.kernels.expression.factors import factors, steps
 from tilewright.kernels.expression.step import Step
 from tilewright.serialization import JsonList
@@ -314,13 +325,13 @@ def _parse(text: str) -> Program:
 def count_ops(*exprs: Expr) -> int:
     """Arithmetic operations on data in one evaluation, a repeated subexpression counted once.
 
-    Index arithmetic, logic, casts, roundings and selects are free.
+    Index arithmetic, logic, casts, roundings, what these leave and selects are free.
     """
     numbers, seen = ValueNumbers(), set[int]()
     for e in exprs:
         for node in e.walk():
             free = node.op in LEAVES or node.op in ("cast", "select", *TF32) or node.dtype in (INDEX, "bool")
-            if not free:
+            if not free and not remainder(node):
                 seen.add(numbers.of(node))
     return len(seen)
 

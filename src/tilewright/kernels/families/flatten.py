@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.extent import Extent
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, load, whole
+from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, load, same, whole
 from tilewright.kernels.expression.linear import Linear, atom, linearise, total
 from tilewright.kernels.expression.program import Tensor
 
@@ -111,11 +111,14 @@ def position(read: Expr, tensor: Tensor) -> Linear:
 
 
 def unconditional(e: Expr) -> list[Expr]:
-    """Reads that an evaluation always makes, those of indices of other reads left out."""
+    """Reads that an evaluation always makes, both branches of a choice included; those of indices of other reads are
+    left out."""
     if e.op == "load":
         return [e]
-    args = e.args[:1] if e.op == "select" else e.args
-    return [x for a in args for x in unconditional(a)]
+    if e.op == "select":
+        condition, one, other = map(unconditional, e.args)
+        return condition + [x for x in one if any(same(x, y) for y in other)]
+    return [x for a in e.args for x in unconditional(a)]
 
 
 def flat_tensors(tensors: Iterable[Tensor]) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ the sum's type (in float32 where int8 gives a real result); the result is rounde
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 
 Array = np.ndarray[Any, Any]
 OutDtype = Literal["auto", "float32", "float64", "float16", "bfloat16", "int32"]
-Precision = Literal["ieee", "tf32", "tf32_truncated"]
+Precision = Literal["ieee", "tf32", "tf32_truncated", "tf32x3"]
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8")
 
@@ -54,7 +55,21 @@ def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation
     return out
 
 
-def factor(x: te.Expr, precision: str = "ieee") -> te.Expr:
+def sum_of_products(
+    k: int, a: Callable[[te.Expr], te.Expr], b: Callable[[te.Expr], te.Expr], precision: str
+) -> te.Reduction:
+    """The sum over k of the products of two operands' elements, or of their parts: small with big ones first."""
+    if precision == "tf32x3":
+
+        def part(x: te.Expr, small: te.Expr) -> te.Expr:
+            big = te.round_tf32(x)
+            return te.select(small, te.round_tf32(x - big), big)
+
+        return te.sum((3, k), lambda p, r: part(a(r), p == 0) * part(b(r), p == 1))
+    return te.sum(k, lambda r: _factor(a(r), precision) * _factor(b(r), precision))
+
+
+def _factor(x: te.Expr, precision: str) -> te.Expr:
     """An operand's element as it is multiplied."""
     if precision == "ieee":
         return te.cast(x, sum_dtype(x.dtype))
@@ -74,6 +89,10 @@ def numpy_product(a: Array, b: Array, precision: str, out_dtype: str) -> tuple[A
     dtype = "bfloat16" if a.dtype == np.uint16 else a.dtype.name
     allowed = _RESULTS.get(dtype, (dtype,))
     out = allowed[0] if out_dtype == "auto" else out_dtype
+    if precision == "tf32x3":
+        big_a, big_b = _tf32(a), _tf32(b)
+        small_a, small_b = _tf32(a - big_a), _tf32(b - big_b)
+        return np.matmul(small_a, big_b) + np.matmul(big_a, small_b) + np.matmul(big_a, big_b), out
     if precision != "ieee":
         a, b = (_tf32(x, 0x1000 if precision == "tf32" else 0) for x in (a, b))
     elif dtype == "int8":  # every sum is exact in float64, which numpy multiplies far faster
@@ -95,8 +114,8 @@ def numpy_result(x: Array, out: str) -> Array:
         return to_bfloat16(x) if out == "bfloat16" else x.astype(out, copy=False)
 
 
-def _tf32(x: Array, more: int) -> Array:
-    """``x`` cut to TF32, after ``more`` is added to its bits."""
+def _tf32(x: Array, more: int = 0x1000) -> Array:
+    """``x`` cut to TF32, after ``more`` is added to its bits: by default rounded to nearest."""
     bits = np.ascontiguousarray(x).view(np.uint32)
     rounded = ((bits + np.uint32(more)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isnan(x), x, rounded)

@@ -8,10 +8,10 @@ from tilewright.kernels.operators.precision import (
     OutDtype,
     Precision,
     epilogue_dtype,
-    factor,
     numpy_product,
     numpy_result,
     result_dtype,
+    sum_of_products,
     wide,
 )
 
@@ -40,17 +40,14 @@ def product(
     a = te.input(names[0], (*batch, *((k, m) if trans_a else (m, k))), dtype)
     b = te.input(names[1], (*batch, *((n, k) if trans_b else (k, n))), dtype)
 
-    def multiplied(*index: te.Expr) -> te.Reduction:
+    def summed(*index: te.Expr) -> te.Reduction:
         *p, i, j = index
+        return sum_of_products(
+            k, lambda r: a[(*p, r, i) if trans_a else (*p, i, r)], lambda r: b[(*p, j, r) if trans_b else (*p, r, j)],
+            precision,
+        )  # fmt: skip
 
-        def term(r: te.Expr) -> te.Expr:
-            left = a[(*p, r, i) if trans_a else (*p, i, r)]
-            right = b[(*p, j, r) if trans_b else (*p, r, j)]
-            return factor(left, precision) * factor(right, precision)
-
-        return te.sum(k, term)
-
-    c = te.compute((*batch, m, n), multiplied, dtype=out if plain else None)
+    c = te.compute((*batch, m, n), summed, dtype=out if plain else None)
     if plain:
         return c
     added = te.input("bias", (n,), out) if bias else None

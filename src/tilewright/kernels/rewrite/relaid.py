@@ -6,6 +6,7 @@ innermost, whole vectors of them. The copy is small beside the windows, which re
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -91,15 +92,19 @@ def innermost(program: Program, name: str, dimension: int) -> Program:
     back: list[Expr] = [axis(f"i{order.index(d)}") for d in range(len(order))]
     body = load(name, tensor.dtype, tuple(back))
     copy = Stage("s0", tuple(tensor.shape[d] for d in order), (), (body,), tensor.dtype)
-    later = {s.name: f"s{n + 1}" for n, s in enumerate(program.stages)}
+    return behind(program, [copy], {name: lambda x: load("s0", x.dtype, tuple(x.args[d] for d in order))})
+
+
+def behind(program: Program, copies: Sequence[Stage], read: Mapping[str, Callable[[Expr], Expr]]) -> Program:
+    """The program with more stages at its beginning. ``read``: by the name of a tensor, what the other stages have in
+    place of a read of it."""
+    later = {s.name: f"s{n + len(copies)}" for n, s in enumerate(program.stages)}
 
     def moved(e: Expr) -> Expr | None:
-        if e.op != "load" or (e.value != name and e.value not in later):
+        if e.op != "load" or (e.value not in read and e.value not in later):
             return None
-        args = tuple(a.map(moved) for a in e.args)
-        if e.value == name:
-            return load("s0", e.dtype, tuple(args[d] for d in order))
-        return load(later[str(e.value)], e.dtype, args)
+        name, args = str(e.value), tuple(a.map(moved) for a in e.args)
+        return read[name](load(name, e.dtype, args)) if name in read else load(later[name], e.dtype, args)
 
-    stages = [replace(s, name=later[s.name], body=tuple(e.map(moved) for e in s.body)) for s in program.stages]
-    return Program(program.inputs, (copy, *stages), tuple(later[r] for r in program.results))
+    stages = [s.renamed(later[s.name], lambda e: e.map(moved)) for s in program.stages]
+    return Program(program.inputs, (*copies, *stages), tuple(later[r] for r in program.results))

@@ -12,6 +12,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.rewrite.relaid import relaid
+from tilewright.kernels.rewrite.side_by_side import side_by_side
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.static import RESOURCES
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
@@ -133,7 +134,8 @@ class CudaPartition(_Partition):
 
 class CudaRelaid(CudaPartition):
     """Operands are rearranged, then multiplied: of convolutions whose channels are outermost, so that whole vectors are
-    read; of large products with 8 or 32 bits an element that do not lie along k, which warp groups want.
+    read; of large products with 8 or 32 bits an element that do not lie along k, which warp groups want; of products
+    of TF32 parts, which are written side by side.
     """
 
     name = "cuda_relaid"
@@ -146,13 +148,15 @@ class CudaRelaid(CudaPartition):
         found = self._rewritten(task)
         if found is None:
             return False
-        from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA  # brings every primitive of CUDA's
+        # They bring every primitive of CUDA's.
+        from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
+        from tilewright.kernels.templates.partition.turned import turned
 
         program, copies = found
         whole = all(s.extents[-1] * ITEMSIZE[s.dtype] % LEAST_VECTOR == 0 for s in program.stages[:copies])
         if not whole:
             return False
-        if relaid(Program.loads(task.workload.program)) is None:
+        if turned(task.workload.program, task.target) is not None:
             return any(cut[-1].template == "cuda_wgmma" for cut in self.cuts(task))
         products = (CUDA_MMA.find(cut[-1].program) for cut in self.cuts(task))
         return any(p is not None and CUDA_MMA.usable(p, task.target) for p in products)
@@ -181,7 +185,8 @@ class CudaRelaid(CudaPartition):
     def _rewritten(self, task: Task) -> tuple[Program, int] | None:
         from tilewright.kernels.templates.partition.turned import turned  # brings CUDA's primitives
 
-        return relaid(Program.loads(task.workload.program)) or turned(task.workload.program, task.target)
+        program = Program.loads(task.workload.program)
+        return relaid(program) or side_by_side(program) or turned(task.workload.program, task.target)
 
     def _found(self, task: Task) -> tuple[Program, int]:
         found = self._rewritten(task)
