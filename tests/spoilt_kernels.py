@@ -25,7 +25,7 @@ def spoil(folder: Path, to: Path) -> Path:
         kernel, target = lower(candidate), candidate.task.target
         at = kernel.source.index("{", kernel.source.index(f"void {kernel.symbol}(")) + 1
         source = prelude(target, True) + kernel.source[:at] + statement + kernel.source[at:]
-        built = EmulatorToolchain(target).compile(source, [x.symbol for x in kernel.program.launches])
+        built = EmulatorToolchain(target).compile(source, list(kernel.program.symbols))
         data = Path(built.path).read_bytes()
         entry["sha256"] = sha = hashlib.sha256(data).hexdigest()
         entry["file"] = f"kernels/{sha}.cubin"

@@ -15,7 +15,7 @@ from tilewright.backends.cuda import nvml
 from tilewright.backends.cuda.driver import get_driver
 from tilewright.backends.cuda.targets import gpus
 from tilewright.backends.driver import Context, Module
-from tilewright.backends.launches import DeviceKernel, Queue
+from tilewright.backends.launches import DeviceKernel, Memory, Queue
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate
 from tilewright.measure.places import find_place
@@ -77,17 +77,18 @@ class World:
 
     @contextmanager
     def kernel(self, candidate: Candidate, artifact: Artifact, fill: bool = False) -> Iterator[Bind]:
-        """A kernel on the device, with its workspace, which is filled if asked. What an error leaves there stays."""
+        """A kernel on the device, with its workspace, which is filled if asked; it rearranges constant inputs when a
+        call is bound to them."""
         module = self.load(artifact)
         launch = {k: int(v) for k, v in candidate.schedule.launch}
         kernel = DeviceKernel(self.context, module, artifact.program, launch)
-        workspace = self.context.allocate(kernel.workspace) if kernel.workspace else 0
+        memory = Memory(self.context)
+        workspace = memory.allocate(kernel.workspace)
         if workspace and fill:
             self.context.fill(workspace, 0xFF, kernel.workspace)
-        yield lambda tensors: kernel.bind(tensors, workspace)
+        yield lambda tensors: kernel.bind(kernel.pack(tensors, memory.packed(kernel)[0]), workspace)
         self.context.synchronize()
-        if workspace:
-            self.context.free(workspace)
+        memory.close()
         module.close()
 
     def call(self, bind: Bind, inputs: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]]) -> None:

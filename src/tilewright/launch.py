@@ -6,7 +6,7 @@ Every backend and the runtime interpret it. ``core`` hands these names on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from tilewright.serialization import Json, JsonList
@@ -68,6 +68,28 @@ class Launch:
     shared: IntExpr = 0
     parameters: tuple[tuple[str, Any], ...] = ()
 
+    def listed(self, tensors: int) -> tuple[tuple[str, Any], ...]:
+        """The parameters of a GPU's launch on so many tensors, inputs and outputs."""
+        return self.parameters or (
+            *(("tensor", n) for n in range(tensors)), ("workspace", 0), *(("int32", name) for name in self.arguments)
+        )  # fmt: skip
+
+    def placed(self, tensors: int, places: Mapping[int, IntExpr], workspace: IntExpr) -> Launch:
+        """A GPU's launch with some tensors, by their numbers, at byte offsets in the workspace, whose own part begins
+        at ``workspace``."""
+
+        def pointer(kind: str, value: Any) -> tuple[str, Any]:
+            if kind == "workspace":
+                return kind, ["+", workspace, value]
+            return ("workspace", places[value]) if value in places else (kind, value)
+
+        def moved(kind: str, value: Any) -> tuple[str, Any]:
+            if kind == "tensor_map":
+                return kind, {**value, "of": list(pointer(*value["of"]))}
+            return pointer(kind, value) if kind in ("tensor", "workspace") else (kind, value)
+
+        return replace(self, parameters=tuple(moved(*p) for p in self.listed(tensors)))
+
     def to_json(self) -> list[Any]:
         plain = [self.symbol, list(self.arguments)]
         if not self.grid:
@@ -85,6 +107,9 @@ class Launch:
             shape.get("shared", 0), tuple((k, v) for k, v in shape.get("parameters", ())),
         )  # fmt: skip
 
+
+ALIGN = 256
+"""Of memory on a GPU, in bytes: what drivers' allocations begin at a multiple of."""
 
 REACH = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 """By dimensions of the tensor: corners of a :class:`Walk` lie from minus this to one less, offsets below twice this."""
@@ -138,8 +163,8 @@ def tensor_map(
 class Prepack(JsonList):
     """A constant input rearranged once, before the first call.
 
-    ``launch`` gets the original tensors and, in place of a workspace, ``bytes`` of zeroed memory (4096-byte
-    aligned) to fill; from then on every launch finds that memory where tensor number ``input`` would be.
+    ``launch`` gets the original tensors and, in place of a workspace, ``bytes`` of zeroed memory (aligned to 4096 bytes
+    on a CPU, 256 on a GPU) to fill; from then on every launch finds that memory where tensor number ``input`` would be.
     """
 
     input: int
@@ -166,3 +191,31 @@ class LaunchProgram(Json, sparse=("prepack", "rounding")):
     abi: int = ABI_VERSION
     prepack: tuple[Prepack, ...] = ()
     rounding: float = 1.0
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The functions of a GPU's program, each once: those of its launches, then those that rearrange inputs."""
+        return tuple(dict.fromkeys(x.symbol for x in self.every_launch))
+
+    @property
+    def every_launch(self) -> tuple[Launch, ...]:
+        """The launches, then those that rearrange inputs."""
+        return (*self.launches, *(x.launch for x in self.prepack))
+
+    def in_every_call(self, tensors: int) -> LaunchProgram:
+        """A GPU's program that rearranges constant inputs in each call, at the beginning of its workspace.
+
+        ``tensors``: how many inputs and outputs there are together.
+        """
+        if not self.prepack:
+            return self
+        places: dict[int, IntExpr] = {}
+        end: IntExpr = 0
+        for x in self.prepack:
+            places[x.input] = end
+            end = ["+", end, ["roundup", x.bytes, ALIGN]]
+        first = (x.launch.placed(tensors, {}, places[x.input]) for x in self.prepack)
+        return replace(
+            self, launches=(*first, *(x.placed(tensors, places, end) for x in self.launches)),
+            workspace=["+", end, self.workspace], zero_fill=["+", end, self.zero_fill], prepack=(),
+        )  # fmt: skip

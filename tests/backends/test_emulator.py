@@ -14,7 +14,7 @@ from emulated import BLOCKS, SIZE, THREADS, Floats, compiled, line_of, numbers, 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator import CompileError, EmulatedKernel, build, run
 from tilewright.backends.emulator.build import runtime_object
-from tilewright.core import Launch, LaunchProgram, TilewrightError, UsageError
+from tilewright.core import Launch, LaunchProgram, Prepack, TilewrightError, UsageError
 
 ORDERS = (("fifo", "lazy"), ("lifo", "eager"), ("random:3", "lazy"), ("random:4", "eager"))
 
@@ -138,6 +138,7 @@ LAUNCHES = {
         out[i] = x0[i];""",
     "first": "((float *)ws)[i] = x0[i] * 2;",
     "second": "out[i] = ((float *)ws)[i] + (float)n;",
+    "rearranged": "out[i] = x0[i] + x0[n + i] + ((float *)ws)[i];",
     "poisoned": "out[i] = ((float *)ws)[i] == ((float *)ws)[i] ? 1.0f : 2.0f;",
 }
 SHAPES = """
@@ -172,6 +173,17 @@ def test_two_launches_share_a_workspace(launches: EmulatedKernel) -> None:
     report = run(launches, two, {"n": SIZE}, [numbers()], output)
     assert report.ok, report.bugs
     np.testing.assert_array_equal(output, numbers() * 2 + SIZE)
+
+
+def test_rearranged_inputs_lie_in_cleared_memory_of_their_own(launches: EmulatedKernel) -> None:
+    grid = (["ceildiv", "n", 64],)
+    pack = Prepack(0, ["*", "n", 8], Launch("first", ("n",), grid, (64,)))  # the second half is left as it is
+    call = Launch("rearranged", ("n",), grid, (64,))
+    whole = LaunchProgram((call,), workspace=["*", "n", 4], zero_fill=["*", "n", 4], prepack=(pack,))
+    output = np.empty(SIZE, np.float32)
+    report = run(launches, whole, {"n": SIZE}, [numbers()], output)
+    assert report.ok, report.bugs
+    np.testing.assert_array_equal(output, numbers() * 2)
 
 
 def test_workspace_is_poisoned_but_for_what_is_cleared(launches: EmulatedKernel) -> None:

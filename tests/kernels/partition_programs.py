@@ -76,6 +76,12 @@ def product_and_norm(m: int = 14, n: int = 24) -> Program:
     return te.program((layer_norm_of(h), h, te.compute((m,), lambda i: te.max(n, lambda r: h[i, r]))))[0]
 
 
+def weighted(m: int = 24, k: int = 40, n: int = 48) -> Program:
+    """A product with the softmax of constant scores."""
+    x, w = te.input("x", (m, k)), te.input("w", (k, n), constant=True)
+    return te.program(product(x, softmax_of(w)))[0]
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
-    f.__name__: f for f in (mlp, transposed_scores, residual_norm, convolved, chain, product_and_norm)
+    f.__name__: f for f in (mlp, transposed_scores, residual_norm, convolved, chain, product_and_norm, weighted)
 }

@@ -75,7 +75,7 @@ def printed(labels: Iterator[str] | tuple[str, ...], samples: int) -> Iterator[t
                     space = template.space(task)
                     for schedule in (template.default(task), *(space.sample(rng) for _ in range(samples))):
                         kernel = lower(Candidate(task, schedule))
-                        symbols = [kernel.symbol, *(x.symbol for x in kernel.program.launches)]
+                        symbols = list(kernel.program.symbols)
                         yield "cuda" if target.kind == "cuda" else "cpu", symbols, kernel.source
 
 

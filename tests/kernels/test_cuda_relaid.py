@@ -51,6 +51,7 @@ def sums() -> Program:
 
 CONVOLUTIONS: dict[str, Callable[[], Program]] = {
     "padded": conv,
+    "weights once": lambda: conv(constant="weight"),
     "strided": lambda: conv("float16", stride=2, dilation=2, bias=True, activation="relu"),
     "bytes": sums,
     "doubles": lambda: conv("float64", padding=0),
@@ -139,6 +140,23 @@ def test_both_copies_are_one_launch_where_their_blocks_are_of_one_size() -> None
     threads = next(x for x in CUDA_RELAID.space(task).options["p1.threads"] if x != schedule.values["p0.threads"])
     apart = CUDA_RELAID.space(task).schedule({**schedule.values, "p1.threads": threads})
     assert len(CUDA_RELAID.lower(Candidate(task, apart)).program.launches) == 3
+
+
+def test_constant_weights_are_copied_once() -> None:
+    sizes = {"n": 1, "ci": 16, "h": 7, "w": 9, "co": 24, "kh": 3, "kw": 3, "dtype": "bfloat16"}
+    for variant in ("sm_80", "sm_90a"):
+        task, plain = (
+            Task(get_operator("conv2d").workload(**sizes, **more), cuda_target(variant))
+            for more in ({"constant": "weight"}, {})
+        )
+        kernel, every = (CUDA_RELAID.lower(Candidate(t, CUDA_RELAID.default(t))) for t in (task, plain))
+        (pack,) = kernel.program.prepack
+        assert (pack.input, pack.bytes) == (1, 24 * 16 * 9 * 2)
+        assert [n for kind, n in pack.launch.parameters if kind == "tensor"] == [1]
+        assert len(kernel.program.launches) == len(every.program.launches) == 2  # of the image, or both; the product
+        assert ("tensor", 1) not in kernel.program.launches[0].parameters
+        traffic = [CUDA_RELAID.static(t, CUDA_RELAID.default(t))["global_bytes"] for t in (task, plain)]
+        assert traffic[0] < traffic[1]
 
 
 TURNED: dict[str, Callable[[], Program]] = {

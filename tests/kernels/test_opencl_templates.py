@@ -85,7 +85,7 @@ class OpenClContract(PairContract):
 
 def unit(kernels: Iterable[LoweredKernel]) -> tuple[str, list[str]]:
     """The text of some kernels and the symbols in it."""
-    sources = {k.symbol: (k.source, [x.symbol for x in k.program.launches]) for k in kernels}
+    sources = {k.symbol: (k.source, list(k.program.symbols)) for k in kernels}
     return "\n".join(text for text, _ in sources.values()), [s for _, symbols in sources.values() for s in symbols]
 
 

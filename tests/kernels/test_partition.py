@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from attention_programs import PROGRAMS as ATTENTION
 from partition_programs import PROGRAMS as SMALL
-from partition_programs import chain, convolved, layer_norm_of, mlp, product, residual_norm, transposed_scores
+from partition_programs import (
+    chain,
+    convolved,
+    layer_norm_of,
+    mlp,
+    product,
+    residual_norm,
+    softmax_of,
+    transposed_scores,
+    weighted,
+)
 
 from tilewright.backends import get_backend
 from tilewright.backends.cpu import loader
@@ -29,7 +39,7 @@ from tilewright.testing.template import TemplateContract, portable_target
 
 TEMPLATE = CPU_PARTITION
 PROGRAMS = {**SMALL, "grouped_attention": ATTENTION["grouped"]}
-ON_A_GPU = {k: SMALL[k] for k in ("mlp", "transposed_scores", "residual_norm", "product_and_norm")}
+ON_A_GPU = {k: SMALL[k] for k in ("mlp", "transposed_scores", "residual_norm", "product_and_norm", "weighted")}
 
 
 class TestOnTheCpu(TemplateContract):
@@ -206,6 +216,21 @@ def test_constant_weights_are_rearranged_once() -> None:
     constant = {n for n, t in enumerate(program.inputs) if t.constant}
     assert {p.input for p in kernel.program.prepack} <= constant
     assert kernel.program.prepack, "no weight was rearranged"
+
+
+def test_what_a_gpu_computes_of_constants_alone_is_rearranged_once() -> None:
+    task = task_of(weighted(), cuda_target("sm_80"))
+    kernel = CUDA_PARTITION.lower(Candidate(task, CUDA_PARTITION.default(task)))
+    (softmax,), (multiply,) = kernel.program.prepack, kernel.program.launches
+    assert (softmax.input, softmax.bytes) == (1, 4 * 40 * 48)
+    assert [n for kind, n in softmax.launch.parameters if kind == "tensor"] == [1]
+    assert [n for kind, n in multiply.parameters if kind == "tensor"] == [0, 1, 2]
+    # Where another kernel reads the scores themselves, the softmax has no place that outlives a call.
+    x, w = te.input("x", (24, 40)), te.input("w", (40, 48), constant=True)
+    h = product(x, softmax_of(w))
+    both = te.program(te.compute((24, 40), lambda i, r: te.sum(48, lambda j: h[i, j] * w[r, j])))[0]
+    task = task_of(both, cuda_target("sm_80"))
+    assert not CUDA_PARTITION.lower(Candidate(task, CUDA_PARTITION.default(task))).program.prepack
 
 
 def test_convolution_then_softmax_is_one_launch() -> None:

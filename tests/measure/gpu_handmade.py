@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.core import Candidate, Launch, LaunchProgram
+from tilewright.core import Candidate, Launch, LaunchProgram, Prepack
 from tilewright.kernels.templates.base import LoweredKernel
 
 SIZES = {"m": 12, "n": 10, "k": 20}
@@ -29,8 +29,16 @@ BODIES = {
     "misaligned": "if (e < M * N) out[e] = mm(1); if (e == 0) tw::load_shared<float>(smem + 1);",
     "divergence": "if (e < M * N) out[e] = mm(1); if (threadIdx.x < 16) tw::sync();",
     "broken": "this does not compile;",
+    "packed": "if (e < M * N) { float s = x1[N * K]; for (int i = 0; i < K; i++) s += x0[e / N * K + i] * "
+    "x1[e % N * K + i]; out[e] = s; }",
+    "pack_overrun": "if (e < M * N) out[e] = mm(1);",
     "two": "float *w = (float *)ws; if (e < M * N) w[e] = mm(1);",
 }
+PACKED = {
+    "packed": "if (e < N * K) memory[e] = x1[e % K * N + e / K];",
+    "pack_overrun": "if (e < N * K + 1) memory[e] = e < N * K ? x1[e] : 1.0f;",
+}
+"""What a thread does for element `e` of the second input where that is rearranged once; of "packed" a zero follows."""
 NAMED = {"good": "good"}
 WORKSPACE = {
     "workspace": 4 * 120, "workspace_overrun": 4 * 120, "workspace_dirty": 4 * 120, "zeroed": 4 * 120,
@@ -77,7 +85,18 @@ TW_KERNEL({THREADS}, 1) void {symbol}(const float *__restrict__ x0, const float 
 }}
 """
         launches.append(Launch(f"{symbol}_b", (), grid, block))
+    prepack: tuple[Prepack, ...] = ()
+    if name in PACKED:
+        source += f"""TW_KERNEL({THREADS}, 1) void {symbol}_pack(const float *__restrict__ x1, float *memory) {{
+    const int N = {n}, K = {k}, e = int(blockIdx.x) * {THREADS} + int(threadIdx.x);
+    {PACKED[name]}
+}}
+"""
+        size, given = int(n) * int(k), (("tensor", 1), ("workspace", 0))
+        pack = Launch(f"{symbol}_pack", (), (-(-(size + 1) // THREADS),), block, parameters=given)
+        prepack = (Prepack(1, 4 * (size + (name == "packed")), pack),)
     program = LaunchProgram(
-        tuple(launches), workspace=WORKSPACE.get(name, 0), zero_fill=480 if name == "zeroed" else 0, align=4
-    )
+        tuple(launches), workspace=WORKSPACE.get(name, 0), zero_fill=480 if name == "zeroed" else 0, align=4,
+        prepack=prepack,
+    )  # fmt: skip
     return LoweredKernel(symbol, source, program)

@@ -14,6 +14,7 @@ from harness.caches import with_runtime
 from tilewright.backends import get_backend
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
+from tilewright.backends.launches import DeviceKernel
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task, UsageError
 from tilewright.kernels.operators import get_operator
@@ -21,6 +22,7 @@ from tilewright.measure import gpu_session
 from tilewright.measure.gpu_session import GpuSession
 from tilewright.measure.runner import Item, LocalRunner, _item
 from tilewright.testing.runner import RunnerContract
+from tilewright.verifying.verify import ALL_SETS
 
 DEVICE = Device("emulator:0", "emulator", "emulator")
 Make = Callable[..., Item]
@@ -84,6 +86,7 @@ FAILING = {
     "overread": (FailureKind.WRONG_RESULT, "nan"),
     "inputs": (FailureKind.WRONG_RESULT, "changes its input number 1"),
     "workspace_overrun": (FailureKind.WRONG_RESULT, "writes outside its workspace"),
+    "pack_overrun": (FailureKind.WRONG_RESULT, "writes outside its rearranged input number 1"),
     "workspace_dirty": (FailureKind.WRONG_RESULT, "is nan"),
     "segfault": (FailureKind.CRASH, "SIGSEGV"),
     "misaligned": (FailureKind.CRASH, "misaligned"),
@@ -101,7 +104,7 @@ def test_failures_have_their_kind(shared: LocalRunner, gpu_task: Task, make: Mak
     assert isinstance(good, Measurement), good  # the run goes on
 
 
-@pytest.mark.parametrize("name", ["good", "workspace", "zeroed", "two", "argument"])
+@pytest.mark.parametrize("name", ["good", "workspace", "zeroed", "two", "argument", "packed"])
 def test_right_kernels_are_timed(shared: LocalRunner, gpu_task: Task, make: Make, name: str) -> None:
     (outcome,) = shared.run(gpu_task, [make(name)])
     assert isinstance(outcome, Measurement), outcome
@@ -187,6 +190,33 @@ def test_what_stays_on_the_device_is_not_trusted_where_a_kernel_seems_wrong(
     assert measure("wrong")[0] == "wrong_result"
     assert measure("good")[0] == judged
     assert measure("good") == (judged, 0)
+
+
+def test_inputs_are_rearranged_once_for_each_operand_set(
+    gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, told = session_here()
+    packed: list[int] = []
+    pack = DeviceKernel.pack
+
+    def counted(self: DeviceKernel, *given: Any) -> list[Any]:
+        packed.extend(self.packed.values())
+        return pack(self, *given)
+
+    monkeypatch.setattr(DeviceKernel, "pack", counted)
+
+    def measure(name: str) -> None:
+        item = {**_item(make(name)), "pairs": 3}
+        request = {"do": "measure", "program": gpu_task.workload.program, "items": [[0, item]], "incumbent": None}
+        session.handle(request)
+
+    measure("packed")
+    before = len(session.context.memory_table())
+    assert session.arena is not None
+    assert packed == [4 * (20 * 10 + 1)] * (len(ALL_SETS) + session.arena.sets)  # checked, then timed
+    measure("good")
+    assert len(session.context.memory_table()) == before - 1  # the rearranged inputs of all sets
+    assert [m["outcome"].get("failure") for m in told if "outcome" in m] == [None, None]
 
 
 def test_the_anchor_is_timed_again_from_time_to_time(

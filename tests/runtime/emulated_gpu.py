@@ -71,9 +71,7 @@ def store(path: Path, cache: ArtifactCache, workload: Workload, template: str, s
     from tilewright.kernels.codegen.prelude import prelude
 
     toolchain = EmulatorToolchain(TARGET, cache)
-    built = toolchain.compile(
-        prelude(TARGET, emulated=True) + kernel.source, [x.symbol for x in kernel.program.launches]
-    )
+    built = toolchain.compile(prelude(TARGET, emulated=True) + kernel.source, list(kernel.program.symbols))
     data = Path(built.path).read_bytes()
     artifact = StoredArtifact(built.sha256, data, TARGET, toolchain.version, (), kernel.source, "0" * 64)
     stored = StoredKernel(task, "", 1, schedule, kernel.program, 1e-6, built.sha256)

@@ -245,9 +245,7 @@ def prepare(
 
     Raises ``LaunchError`` for a name without a value, a tensor that is not there, or an integer that does not fit.
     """
-    listed: Sequence[tuple[str, Any]] = launch.parameters or (
-        *(("tensor", n) for n in range(tensors)), ("workspace", 0), *(("int32", name) for name in launch.arguments)
-    )  # fmt: skip
+    listed: Sequence[tuple[str, Any]] = launch.listed(tensors)
     try:
         grid, block = _three(launch.grid, values, launch.symbol), _three(launch.block, values, launch.symbol)
         shared = evaluate(launch.shared, values)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256 as sha256_of
+from itertools import accumulate
 from typing import Any
 
 from tilewright.backends.driver import Context, LoadError, Module, prepare
-from tilewright.core import ABI_VERSION, LaunchProgram, UsageError, evaluate
+from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, UsageError, evaluate
 from tilewright.forking import ForkLock
+from tilewright.launch import ALIGN
 
 Queue = Callable[..., None]
 """Queues every launch of one call, on the current stream or on the one that is passed."""
@@ -21,6 +25,8 @@ class DeviceKernel:
     """A launch program on a device with its launch arguments bound.
 
     ``workspace`` and ``zero_fill``: bytes of scratch memory, and how many of them are cleared before each call.
+    ``packed``: bytes of each constant input, by its number, that calls take as :meth:`pack` rearranges it; none where
+    the program does so :meth:`in every call <tilewright.core.LaunchProgram.in_every_call>`.
     Raises ``LoadError`` for a kernel that is not in the module.
     """
 
@@ -31,19 +37,69 @@ class DeviceKernel:
         self.workspace = evaluate(program.workspace, values)
         self.zero_fill = evaluate(program.zero_fill, values)
         self.functions = [module.function(x.symbol) for x in program.launches]
+        self.packed = {x.input: evaluate(x.bytes, values) for x in program.prepack}
+        self._packing = [(x.input, x.launch, module.function(x.launch.symbol)) for x in program.prepack]
+
+    def pack(self, tensors: Sequence[Any], memory: Mapping[int, int], stream: Any = None) -> list[Any]:
+        """The tensors that calls take: constant inputs as they are rearranged in ``memory`` (addresses, by the inputs'
+        numbers), which is queued here and reads no other tensors. Raises ``LaunchError`` and ``DeviceError``."""
+        taken = list(tensors)
+        for number, launch, function in self._packing:
+            made = prepare(launch, len(tensors), self.values, self.context.tensor_map)
+            self.context.fill(memory[number], 0, self.packed[number], stream)
+            made.point(tensors, memory[number])
+            function.launch(made.grid, made.block, made.shared, made.arguments, stream)
+            taken[number] = memory[number]
+        return taken
 
     def prepare(self, tensors: int) -> Call:
         """One call on so many tensors (inputs, output). Raises ``LaunchError`` for one that cannot be launched."""
         return Call(self, tensors)
 
     def bind(self, tensors: Sequence[Any], workspace: int) -> Queue:
-        """One call on these addresses and this scratch memory. Raises ``LaunchError``.
+        """One call on these addresses, rearranged inputs in their places, and this scratch memory. Raises
+        ``LaunchError``.
 
         What is returned raises ``LaunchError`` and ``DeviceError``.
         """
         call = self.prepare(len(tensors))
         call.point(tensors, workspace)
         return call.queue
+
+
+class Memory:
+    """Memory of a device, freed by :meth:`close` or with this object, when what is queued has run."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._held: list[int] = []
+        weakref.finalize(self, _free, context, self._held).atexit = False
+
+    def allocate(self, size: int) -> int:
+        """The address of ``size`` bytes; 0 for none. Raises ``OutOfMemory``."""
+        if not size:
+            return 0
+        self._held.append(self.context.allocate(size))
+        return self._held[-1]
+
+    def packed(self, kernel: DeviceKernel, sets: int = 1) -> list[dict[int, int]]:
+        """Where a kernel may :meth:`DeviceKernel.pack` constant inputs of so many operand sets: of each the addresses,
+        by the inputs' numbers."""
+        spans = {n: -(-size // ALIGN) * ALIGN for n, size in kernel.packed.items()}
+        base = self.allocate(sets * sum(spans.values()))
+        places = accumulate([base, *(list(spans.values()) * sets)])
+        return [dict(zip(spans, places, strict=False)) for _ in range(sets)]
+
+    def close(self) -> None:
+        _free(self.context, self._held)
+
+
+def _free(context: Context, addresses: list[int]) -> None:
+    with suppress(TilewrightError):  # a device that failed took its memory with it
+        if addresses:
+            context.synchronize()
+        while addresses:
+            context.free(addresses.pop())
 
 
 class Call:
@@ -97,11 +153,10 @@ class DeviceLibrary:
             raise LoadError(
                 f"the kernel's interface has version {program.abi}, this is {ABI_VERSION}", "Build it again"
             )
-        for x in program.launches:
-            if x.symbol not in self.symbols:
-                raise LoadError(f"library {self.sha256[:12]} has no kernel {x.symbol}")
+        if lost := next((x for x in program.symbols if x not in self.symbols), None):
+            raise LoadError(f"library {self.sha256[:12]} has no kernel {lost}")
         try:
-            for x in program.launches:
+            for x in program.every_launch:
                 for name in x.arguments:
                     int(launch[name])
                 for size in (*x.grid, x.shared):
@@ -163,15 +218,14 @@ class LibraryKernel:
 
     def _with(self, pointers: Sequence[int], work: Callable[[Context, Queue], float | None]) -> float | None:
         context, module = self.library.open()
-        kernel = DeviceKernel(context, module, self.program, self.launch)
-        workspace = context.allocate(kernel.workspace) if kernel.workspace else 0
+        kernel, memory = DeviceKernel(context, module, self.program, self.launch), Memory(context)
         try:
-            result = work(context, kernel.bind(pointers, workspace))
+            workspace = memory.allocate(kernel.workspace)
+            result = work(context, kernel.bind(kernel.pack(pointers, memory.packed(kernel)[0]), workspace))
             context.synchronize()
             return result
         finally:
-            if workspace:
-                context.free(workspace)
+            memory.close()
 
 
 def checked_hash(data: bytes, sha256: str | None) -> str:

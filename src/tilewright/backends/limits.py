@@ -30,7 +30,7 @@ def refusal(program: LaunchProgram, target: Target, launch: Mapping[str, int] | 
     """
     limit = target.limit
     values = launch or {}
-    for x in program.launches:
+    for x in program.every_launch:
         threads = math.prod(x.block)
         if not x.block or not 1 <= len(x.block) <= 3 or min(x.block) < 1:
             return Refusal("threads", f"{x.symbol}: no block shape of 1 to 3 positive sizes: {list(x.block)}")

@@ -275,7 +275,7 @@ class Builder(Closing):
         began = time.perf_counter()
         unit = "\n".join([self._prelude, *(k.source for _, k in group)])
         try:
-            symbols = [s for _, k in group for s in dict.fromkeys(x.symbol for x in k.program.launches)]
+            symbols = [s for _, k in group for s in k.program.symbols]
             done = self.toolchain.compile(unit, symbols, self.deadline)
         except TilewrightError as e:
             kind = self._blame(e, time.perf_counter() - began)

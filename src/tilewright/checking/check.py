@@ -103,7 +103,7 @@ class Subject:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(x.symbol for x in self.program.launches))
+        return self.program.symbols
 
     @property
     def arguments(self) -> dict[str, int]:

@@ -147,6 +147,12 @@ def _program(value: Any, launch: Mapping[str, int], workload: Workload) -> Launc
         raise _Bad(".launches", "no kernel is launched")
     for n, x in enumerate(program.launches):
         _check_launch(x, f".launches[{n}]", launch, len(workload.inputs) + 1)
+    for n, pack in enumerate(program.prepack):
+        if not 0 <= pack.input < len(workload.inputs):
+            raise _Bad(f".prepack[{n}][0]", f"there is no input number {pack.input}")
+        if _number(pack.bytes, launch, f".prepack[{n}][1]") < 0:
+            raise _Bad(f".prepack[{n}][1]", "is negative")
+        _check_launch(pack.launch, f".prepack[{n}][2]", launch, len(workload.inputs) + 1)
     for name in ("workspace", "zero_fill"):
         if _number(getattr(program, name), launch, f".{name}") < 0:
             raise _Bad(f".{name}", "is negative")

@@ -128,7 +128,7 @@ def _of_subject(
 
 def _launched(subject: Subject, symbol: str) -> tuple[int, int, int]:
     """Blocks, threads a block, and bytes of dynamic shared memory of a kernel's launch."""
-    launch = next(x for x in subject.program.launches if x.symbol == symbol)
+    launch = next(x for x in subject.program.every_launch if x.symbol == symbol)
     values = subject.arguments
     return prod(evaluate(g, values) for g in launch.grid), prod(launch.block), evaluate(launch.shared, values)
 

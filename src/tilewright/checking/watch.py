@@ -55,7 +55,7 @@ class Watch:
         if self._checker is None or self._checker.workload != subject.workload:
             self._checker = Checker(subject.workload, sets=SETS[:1], first=True, references=self._references)
         checker = self._checker
-        launches = subject.program.launches
+        launches = subject.program.every_launch
         threads = max(math.prod(evaluate(e, subject.arguments) for e in x.grid) * math.prod(x.block) for x in launches)
         races = checker.watching(("thread",))
         races.orders = checker.orders[:1] if threads <= _WHOLE else checker.orders[:2]

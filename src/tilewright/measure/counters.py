@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.backends import get_backend
 from tilewright.backends.confine import scratch
 from tilewright.backends.driver import DeviceError
-from tilewright.backends.launches import DeviceKernel
+from tilewright.backends.launches import DeviceKernel, Memory
 from tilewright.core import LaunchProgram, Pairs, TilewrightError, Workload
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
@@ -115,14 +115,14 @@ def _run(context: Context, asked: dict[str, Any], code: bytes) -> None:
     arena = TimingArena(context, values, outputs, 1)
     module = context.load(code)
     kernel = DeviceKernel(context, module, LaunchProgram.from_json(asked["program"]), asked["launch"])
-    workspace = context.allocate(kernel.workspace) if kernel.workspace else 0
-    call = kernel.bind(arena.tensors(0), workspace)
+    memory = Memory(context)
+    tensors = kernel.pack(arena.tensors(0), memory.packed(kernel)[0])
+    call = kernel.bind(tensors, memory.allocate(kernel.workspace))
     for _ in range(CALLS):
         call()
     context.synchronize()
     module.close()
-    if workspace:
-        context.free(workspace)
+    memory.close()
     arena.close()
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.backends import get_backend
 from tilewright.backends.driver import DeviceError, OutOfMemory
-from tilewright.backends.launches import DeviceKernel, Queue, checked_hash
+from tilewright.backends.launches import DeviceKernel, Memory, Queue, checked_hash
 from tilewright.core import (
     Failure,
     FailureKind,
@@ -49,12 +49,15 @@ FEW_SAMPLES = 3
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate. ``calls``: its launches, one for each operand set; ``launched``: how many launches timing it
-    has taken so far, those that only warm up included."""
+    """A loaded candidate. ``calls``: its launches, one for each operand set; ``packed``: for each set, addresses of
+    rearranged inputs by their numbers, in ``memory`` of its own; ``launched``: how many launches timing it has taken so
+    far, those that only warm up included."""
 
     code: Module
     kernel: DeviceKernel
+    memory: Memory
     calls: list[Queue] = field(default_factory=list)
+    packed: list[dict[int, int]] = field(default_factory=list)
     estimate: float = 0.0
     launched: int = 0
     judged: str = ""  # where it was found right: device, or host
@@ -254,7 +257,7 @@ class GpuSession(TaskSession[GpuKernel]):
 
         code = load(item["path"], item["sha256"]) if copy else self._kept(item, load)
         kernel = DeviceKernel(self.context, code, LaunchProgram.from_json(item["program"]), item["launch"])
-        return GpuKernel(key=item["key"], code=code, kernel=kernel)
+        return GpuKernel(key=item["key"], code=code, kernel=kernel, memory=Memory(self.context))
 
     # ------------------------------------------------------------------ checking
 
@@ -360,7 +363,9 @@ class GpuSession(TaskSession[GpuKernel]):
         arena, place, workspace = self.arena, self.place, self.scratch[0]
 
         if not k.calls:  # before anything is queued: making them takes longer than launching
-            k.calls = [k.kernel.bind(arena.tensors(n, place), workspace) for n in range(arena.sets)]
+            k.packed = k.packed or k.memory.packed(k.kernel, arena.sets)
+            taken = [k.kernel.pack(arena.tensors(n, place), packed) for n, packed in enumerate(k.packed)]
+            k.calls = [k.kernel.bind(tensors, workspace) for tensors in taken]
         calls = k.calls
 
         def launch(n: int) -> None:
@@ -424,18 +429,23 @@ class _CheckedRun:
         self.session = s = session
         self.data = data
         assert s.verifier is not None
-        count, workspace = len(data.inputs), kernel.kernel.workspace
+        count, program = len(data.inputs), kernel.kernel
         sizes = [g.data.size for g in (*data.inputs, *data.outputs)]
+        own = {"its workspace": program.workspace}
+        own |= {f"its rearranged input number {n}": size for n, size in program.packed.items()}
         # Host and device addresses are equally aligned, so that a set's placement means the same there.
-        leads = [*(p % 256 for p in data.pointers), 0]
-        self.regions = s.checks.place([*sizes, workspace], leads, count)
-        self.inputs, self.outputs = self.regions[:count], self.regions[count:-1]
+        leads = [*(p % 256 for p in data.pointers), *(0 for _ in own)]
+        self.regions = s.checks.place([*sizes, *own.values()], leads, count)
+        self.names = [*(g.name for g in (*data.inputs, *data.outputs)), *own]
+        self.inputs, self.outputs = self.regions[:count], self.regions[count : len(sizes)]
         self.kept = self._place_inputs()
         for region, byte in zip(self.outputs, s.verifier.unwritten(data.recipe), strict=True):
             s.context.fill(region.address, byte, region.size)
-        scratch = self.regions[-1]
-        s.context.fill(scratch.address, 0xFF, workspace)
-        kernel.kernel.bind([r.address for r in self.regions[:-1]], scratch.address if workspace else 0)()
+        scratch, *packed = self.regions[len(sizes) :]
+        s.context.fill(scratch.address, 0xFF, scratch.size)
+        places = {n: r.address for n, r in zip(program.packed, packed, strict=True)}
+        tensors = program.pack([r.address for r in self.regions[: len(sizes)]], places)
+        program.bind(tensors, scratch.address if scratch.size else 0)()
         s.context.synchronize()
 
     def _place_inputs(self) -> bool:
@@ -474,8 +484,7 @@ class _CheckedRun:
 
     def _trespass(self) -> str:
         """The buffer around which bytes changed."""
-        names = [*(g.name for g in (*self.data.inputs, *self.data.outputs)), "its workspace"]
-        pairs, count = list(zip(names, self.regions, strict=True)), len(self.inputs)
+        pairs, count = list(zip(self.names, self.regions, strict=True)), len(self.inputs)
         for name, region in pairs[count:] + pairs[:count]:  # the output first: the likeliest by far
             if self.session.checks.trespassed(region):
                 return name

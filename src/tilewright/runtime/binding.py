@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tilewright.runtime.foreign import borrow
 from tilewright.runtime.missed import warn
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 Make = Callable[[Mapping[int, Array]], Callable[..., Any]]
 
 
@@ -31,7 +32,7 @@ class ConstantPlan:
     def __init__(self, checked: Checked, make: Make) -> None:
         self.__name__ = self.__qualname__ = checked.__name__
         self.__doc__ = checked.__doc__
-        self.constants = tuple(s.name for s in checked.inputs if s.constant)
+        self.constants = constants_of(checked.inputs)
         self._checked = checked
         self._make = make
         self._said = False
@@ -46,8 +47,7 @@ class ConstantPlan:
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         if not self._said:
             self._said = True
-            bound = ", ".join(f"{c}=..." for c in self.constants)
-            warn(f"{self.__name__} rearranges {' and '.join(self.constants)} in every call. Call bind({bound}) once")
+            warn(unbound(self.__name__, self.constants))
         return self._checked(*args, out=out, **keywords)
 
     def bind(self, **constants: Any) -> Callable[..., Any]:
@@ -57,13 +57,7 @@ class ConstantPlan:
         array that does not fit.
         """
         name = self._checked.__name__
-        missing = [c for c in self.constants if c not in constants]
-        strange = [c for c in constants if c not in self.constants]
-        if missing or strange:
-            raise UsageError(
-                f"{name}: bind needs {' and '.join(missing)}" if missing else f"{name}: {strange[0]} is not constant",
-                f"Call bind({', '.join(f'{c}=...' for c in self.constants)})",
-            )
+        require(name, self.constants, constants)
         held: dict[int, Array] = {}
         for number, spec in enumerate(self._checked.inputs):
             if not spec.constant:
@@ -79,12 +73,34 @@ class ConstantPlan:
         return self._make(held)
 
 
+def constants_of(inputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """The names of constant inputs."""
+    return tuple(s.name for s in inputs if s.constant)
+
+
+def unbound(name: str, constants: Sequence[str]) -> str:
+    """The warning of a call that gives constant inputs."""
+    return f"{name} rearranges {' and '.join(constants)} in every call. Call {_bind(constants)} once"
+
+
+def require(name: str, constants: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Raise ``UsageError`` where ``bind`` is given other names than the constant inputs'."""
+    missing, strange = [c for c in constants if c not in given], [c for c in given if c not in constants]
+    if missing or strange:
+        wrong = f"bind needs {' and '.join(missing)}" if missing else f"{strange[0]} is not constant"
+        raise UsageError(f"{name}: {wrong}", f"Call {_bind(constants)}")
+
+
+def _bind(constants: Sequence[str]) -> str:
+    return f"bind({', '.join(f'{c}=...' for c in constants)})"
+
+
 def rest(inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     """The inputs that each call gives."""
     return tuple(s for s in inputs if not s.constant)
 
 
-def merged(held: Mapping[int, Array], given: Sequence[Array]) -> list[Array]:
+def merged(held: Mapping[int, T], given: Sequence[T]) -> list[T]:
     """All inputs in call order, from those bound (by number) and those that a call gives."""
     waiting = iter(given)
     return [held[n] if n in held else next(waiting) for n in range(len(held) + len(given))]

@@ -180,12 +180,17 @@ class GpuRuntime:
         if key not in self._kernels:
             try:
                 values = {k: int(v) for k, v in entry.schedule.launch}
-                kernel = DeviceKernel(context, self._module(entry, device, context), entry.program, values)
+                module, program = self._module(entry, device, context), entry.program
+                whole = program.in_every_call(len(entry.inputs) + len(entry.outputs))
+                kernel = DeviceKernel(context, module, whole, values)
+                packed = kernel if whole is program else DeviceKernel(context, module, program, values)
             except TilewrightError as e:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
                 ) from e
-            self._kernels[key] = GpuKernel(entry, kernel, (device[0], device[1]))
+            place = device[0], device[1]
+            bound = None if packed is kernel else GpuKernel(entry, packed, place)
+            self._kernels[key] = GpuKernel(entry, kernel, place, bound)
         return self._kernels[key]
 
     def _module(self, entry: Entry, device: Key, context: Context) -> Module:

@@ -8,17 +8,19 @@ overlap.
 from __future__ import annotations
 
 import inspect
-import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arrays import LOOKS, Arrays, Face, GpuArray, arrays_of, backend_name, fits
-from tilewright.core import LaunchProgram, TensorSpec, TilewrightError
+from tilewright.backends.launches import Memory
+from tilewright.core import LaunchProgram, TensorSpec, UsageError
 from tilewright.forking import ForkLock
+from tilewright.runtime.binding import constants_of, merged, require, rest, unbound
 from tilewright.runtime.checked import each_out, returned, signature
 from tilewright.runtime.entry import Entry
+from tilewright.runtime.missed import warn
 from tilewright.runtime.stats import Tally
 
 if TYPE_CHECKING:
@@ -29,10 +31,16 @@ _KEPT = 256  # kinds of arrays that a plan has checked; then all are forgotten a
 
 
 class GpuKernel:
-    """A loaded kernel on a device: a backend's name, and what that opens. Safe from several threads."""
+    """A loaded kernel on a device: a backend's name, and what that opens. Safe from several threads.
 
-    def __init__(self, entry: Entry, kernel: DeviceKernel, device: tuple[str, Any]) -> None:
+    ``bound``: the same kernel for calls whose constant inputs are rearranged; this one where it rearranges none.
+    """
+
+    def __init__(
+        self, entry: Entry, kernel: DeviceKernel, device: tuple[str, Any], bound: GpuKernel | None = None
+    ) -> None:
         self.entry = entry
+        self.bound = bound or self
         self.backend, self.device = device
         self.arrays: Arrays = arrays_of(self.backend)
         self.workspace = kernel.workspace
@@ -51,6 +59,22 @@ class GpuKernel:
             call.queue(stream)
         finally:
             self._calls.append(call)
+
+    def hold(self, constants: Mapping[int, GpuArray], memory: Memory) -> dict[int, Any]:
+        """Constant inputs, by their numbers, as calls take them: rearranged, or copied, in ``memory``. Waits for the
+        device."""
+        kernel, stream = self._kernel, next(iter(constants.values())).stream
+        self.context.synchronize()  # another stream may still write them
+        tensors = [0] * (len(self.entry.inputs) + len(self.entry.outputs))
+        for n, a in constants.items():
+            tensors[n] = a.pointer
+        taken = kernel.pack(tensors, memory.packed(kernel)[0], stream)
+        for n, a in constants.items():
+            if n not in kernel.packed:
+                taken[n] = memory.allocate(a.nbytes)
+                self.context.copy(taken[n], a.pointer, a.nbytes, stream)
+        self.context.synchronize()  # any stream may read them
+        return {n: taken[n] for n in constants}
 
 
 # --------------------------------------------------------------------------- scratch memory
@@ -96,8 +120,7 @@ class Kept:
         self._kernel = kernel
         self._held: dict[Any, _Held] = {}
         self._lock = ForkLock()
-        self._own: list[int] = []
-        weakref.finalize(self, _free, kernel.context, self._own).atexit = False
+        self._own = Memory(kernel.context)
 
     @contextmanager
     def of(self, owner: Any, stream: Any) -> Iterator[int]:
@@ -115,17 +138,7 @@ class Kept:
         if kernel.arrays.lends_scratch(owner):
             made, address = kernel.arrays.make_scratch(owner, kernel.workspace)
             return _Held(address, made, ForkLock())
-        address = kernel.context.allocate(kernel.workspace)
-        self._own.append(address)
-        return _Held(address, None, ForkLock())
-
-
-def _free(context: Context, addresses: list[int]) -> None:
-    with suppress(TilewrightError):  # a device that failed took its memory with it
-        if addresses:
-            context.synchronize()
-        for address in addresses:
-            context.free(address)
+        return _Held(self._own.allocate(kernel.workspace), None, ForkLock())
 
 
 # --------------------------------------------------------------------------- plans
@@ -136,42 +149,71 @@ class GpuPlan:
 
     Takes dense, row-major arrays on the plan's device, of exactly its shapes and dtypes, queues the kernel on the
     current stream of the first one's owner, and returns the output, a tuple of several. Nothing waits. Without ``out``
-    the framework of the first array makes them.
+    the framework of the first array makes them. Where inputs are constant, :meth:`bind` takes them once.
 
     Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape,
     layout, device or overlap. Safe from several threads.
     """
 
-    def __init__(self, op: str, kernel: GpuKernel, scratch: Lent | Kept, tally: Tally) -> None:
+    def __init__(
+        self, op: str, kernel: GpuKernel, scratch: Lent | Kept, tally: Tally,
+        held: tuple[Memory, Mapping[int, Any]] | None = None,
+    ) -> None:  # fmt: skip
         self.__name__ = self.__qualname__ = op
         self.kernel = kernel
-        self.count = len(kernel.entry.inputs)
+        self._held = held  # constant inputs as the kernel takes them, and their memory
+        self.inputs = rest(kernel.entry.inputs) if held else kernel.entry.inputs
+        self.constants = () if held else constants_of(kernel.entry.inputs)
+        self.count = len(self.inputs)
         outputs = kernel.entry.outputs
         names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
         self._outputs = tuple(replace(s, name=n) for n, s in zip(names, outputs, strict=True))
         self._several = len(outputs) > 1
         self._align = kernel.entry.program.align
-        self._sizes = [_bytes(s) for s in (*kernel.entry.inputs, *self._outputs)]
+        self._sizes = [_bytes(s) for s in (*self.inputs, *self._outputs)]
         self._scratch = scratch if kernel.workspace else None
         self._tally = tally
         self._checked: dict[tuple[Any, ...], set[Any]] = {}  # kinds of inputs -> kinds of outputs
+        self._said = False
 
     @property
     def __signature__(self) -> inspect.Signature:
         p = inspect.Parameter
-        given = [p(s.name, p.POSITIONAL_ONLY) for s in self.kernel.entry.inputs]
+        given = [p(s.name, p.POSITIONAL_ONLY) for s in self.inputs]
         return inspect.Signature([*given, p("out", p.POSITIONAL_OR_KEYWORD, default=None)])
 
     def __repr__(self) -> str:
-        return f"<plan {signature(self.__name__, self.kernel.entry.inputs)} on {self.kernel.backend}>"
+        return f"<plan {signature(self.__name__, self.inputs)} on {self.kernel.backend}>"
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         if len(args) != self.count:
             if len(args) != self.count + 1 or out is not None:
-                call = signature(self.__name__, self.kernel.entry.inputs)
+                call = signature(self.__name__, self.inputs)
                 raise TypeError(f"{self.__name__} takes {self.count} arrays, got {len(args)}. Call {call}")
             *args, out = args  # type: ignore[assignment]
         return self.run(args, out, [LOOKS[type(a)](a) for a in args])
+
+    def bind(self, **constants: Any) -> GpuPlan:
+        """``(other inputs..., out=None)`` with every constant input given by name, as it is now: rearranged, or copied,
+        in memory that is freed with what is returned. Waits for the device.
+
+        Raises ``UsageError`` for a missing or unknown name, ``TypeError`` and ``ValueError`` for an array that does not
+        fit.
+        """
+        op, kernel = self.__name__, self.kernel.bound
+        if not self.constants:
+            raise UsageError(f"{op}: no input is constant", "Tune it with constant=NAME, and pass that to plan_gpu")
+        require(op, self.constants, constants)
+        if len(self.constants) == self.count:
+            raise UsageError(
+                f"{op}: every input is constant, so no array tells on which stream a call works",
+                "Tune it with fewer constant inputs",
+            )
+        given = {n: (s, constants[s.name]) for n, s in enumerate(self.inputs) if s.constant}
+        views = {n: self._view(a, s) for n, (s, a) in given.items()}
+        self._placed(list(views.values()))
+        memory = Memory(kernel.context)
+        return GpuPlan(op, kernel, Kept(kernel), self._tally, (memory, kernel.hold(views, memory)))
 
     def run(self, args: Sequence[Any], out: Any, faces: list[Face]) -> Any:
         """The call's output, made where it is ``None``. ``faces``: of ``args``, one for each input."""
@@ -220,7 +262,10 @@ class GpuPlan:
 
     def _first(self, args: Sequence[Any], out: Any) -> Any:
         """A call with arrays of another kind than before: checked in full, and remembered."""
-        views = [self._view(a, s) for a, s in zip(args, self.kernel.entry.inputs, strict=True)]
+        if self.constants and not self._said:
+            self._said = True
+            warn(unbound(self.__name__, self.constants))
+        views = [self._view(a, s) for a, s in zip(args, self.inputs, strict=True)]
         made = self._outs(args[0], out)
         results = [self._view(a, s, True) for a, s in zip(made, self._outputs, strict=True)]
         self._together([*views, *results])
@@ -234,6 +279,8 @@ class GpuPlan:
         return returned(made)
 
     def _queue(self, pointers: list[Any], owner: Any, stream: Any) -> None:
+        if self._held is not None:
+            pointers = merged(self._held[1], pointers)
         if self._scratch is None:
             self.kernel.queue(pointers, 0, stream)
         else:
@@ -249,14 +296,18 @@ class GpuPlan:
             raise TypeError(f"{name} is no array on a GPU. Move it to the device of the others")
         return _fitting(name, self.kernel.arrays.view(a), spec, self.kernel.entry.program, output)
 
-    def _together(self, views: Sequence[GpuArray]) -> None:
-        op, entry, device = self.__name__, self.kernel.entry, self.kernel.device
+    def _placed(self, views: Sequence[GpuArray]) -> None:
+        """Raises ``ValueError`` for arrays that are not on the plan's device."""
+        op, device = self.__name__, self.kernel.device
         devices = {v.device for v in views if v.device is not None}
         if len(devices) > 1:
             raise several(op, devices)
         if devices and devices != {device}:
             raise ValueError(f"{op}: arrays are on GPU {devices.pop()}, the plan on {device}. Make another plan")
-        specs = (*entry.inputs, *self._outputs)
+
+    def _together(self, views: Sequence[GpuArray]) -> None:
+        self._placed(views)
+        op, specs = self.__name__, (*self.inputs, *self._outputs)
         for n, (out, name) in enumerate(zip(views, [s.name for s in specs], strict=True)):
             for v, spec in zip(views[:n] if n >= self.count else (), specs, strict=False):
                 if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:

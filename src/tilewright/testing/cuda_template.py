@@ -123,7 +123,7 @@ def emulated(
 ) -> EmulatedKernel:
     """Kernels as one unit for the emulator: they share the compiler's start, the prelude and the linker's work."""
     sources = {k.symbol: k.source for k in kernels}
-    symbols = dict.fromkeys(x.symbol for k in kernels for x in k.program.launches)
+    symbols = dict.fromkeys(s for k in kernels for s in k.program.symbols)
     unit = prelude(target, emulated=True) + "".join(sources.values())
     return build(unit, list(symbols), sanitize=sanitize, profile=profile)
 
@@ -132,7 +132,7 @@ def check_launches(kernel: LoweredKernel, schedule: Schedule, limits: object) ->
     """Every launch of a kernel within a target's limits; tensors' alignment is what vectors need."""
     assert isinstance(limits, dict)
     values = {k: int(v) for k, v in schedule.launch}
-    for launch in kernel.program.launches:
+    for launch in kernel.program.every_launch:
         grid = [evaluate(e, values) for e in launch.grid]
         assert len(grid) == len(launch.block) == 3
         assert 1 <= grid[0] < 1 << 31

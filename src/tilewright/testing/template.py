@@ -138,9 +138,9 @@ class ScheduleContract(PairContract):
         kernel = template.lower(candidate)
         assert kernel == template.lower(candidate)
         assert kernel.symbol == candidate.symbol
-        names = {a for x in kernel.program.launches for a in x.arguments}
+        names = {a for x in kernel.program.every_launch for a in x.arguments}
         assert names <= {k for k, _ in candidate.schedule.launch}
-        assert all(x.symbol.startswith(candidate.symbol) for x in kernel.program.launches)
+        assert all(x.symbol.startswith(candidate.symbol) for x in kernel.program.every_launch)
 
     def test_nests_cover_every_point(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)

@@ -97,6 +97,8 @@ def _job(
     lazy: bool,
     timeout: float,
 ) -> str:
+    tensors = len(inputs) + len(outputs)
+    program = program.in_every_call(tensors)
     lines = [f"order {order[0]} {order[1]} {int(lazy)} {int(kernel.profile)}", f"seconds {timeout}"]
     for i, x in enumerate([*inputs, *outputs]):
         # What every caller has to grant: the element's own alignment, or what the program asks for.
@@ -112,7 +114,7 @@ def _job(
             raise UsageError(f"{zero} bytes to clear in a workspace of {size}")
         if size:
             lines.append(f"workspace {size} {zero}")
-        lines += [_launch_line(x, launch, len(inputs) + len(outputs), bool(size)) for x in program.launches]
+        lines += [_launch_line(x, launch, tensors, bool(size)) for x in program.launches]
     except KeyError as e:
         raise UsageError(f"the launch argument {e.args[0]!r} has no value") from None
     return "\n".join(lines) + "\n"
@@ -123,11 +125,7 @@ def _launch_line(x: Launch, launch: Mapping[str, int], tensors: int, workspace: 
     shape = [*grid, *[1] * (3 - len(grid)), *x.block, *[1] * (3 - len(x.block)), evaluate(x.shared, launch)]
     if min(shape) < 0 or max(shape) >= 1 << 32 or not x.grid or not x.block:
         raise UsageError(f"{x.symbol}: impossible grid, block or shared memory {shape}")
-    parameters: Sequence[tuple[str, Any]] = x.parameters or [
-        *(("tensor", i) for i in range(tensors)),
-        ("workspace", 0),
-        *(("int32", name) for name in x.arguments),
-    ]
+    parameters = x.listed(tensors)
     words = [x.symbol, *map(str, shape), str(len(parameters))]
     for kind, value in parameters:
         if kind == "tensor":

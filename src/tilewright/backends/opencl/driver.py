@@ -108,8 +108,13 @@ class OpenClContext:
             with self.guarded("filling memory"):
                 self._cl.enqueue_svm_memfill(self.queue(stream), self.at(address, size), np.uint8(byte), size)
 
-    def copy(self, to: int, source: int, size: int, stream: Any = None) -> None:
-        if size:
+    def copy(self, to: int, source: Any, size: int, stream: Any = None) -> None:
+        """Queue a copy; what is in a buffer, which has no address, comes over the host, and is waited for."""
+        if not isinstance(source, int):
+            held = np.empty(size, np.uint8)
+            self._move(held, source)
+            self.upload(to, held)
+        elif size:
             with self.guarded("copying memory"):
                 self._cl.enqueue_copy(self.queue(stream), self.at(to, size), self.at(source, size), is_blocking=False)
 

@@ -1,13 +1,16 @@
 """A partition on a GPU: the segments' launches in order, on addresses within the workspace.
 
-Segments at the beginning that only read inputs are one launch, where that can be.
+Segments at the beginning that only read inputs are one launch, where that can be. One that only reads constant inputs
+rearranges them, before the first call.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram
+from tilewright.core import Candidate, IntExpr, Launch, LaunchProgram, Prepack
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.partition.lower import part_kernel
@@ -29,39 +32,73 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     symbol, values = candidate.symbol, dict(candidate.schedule.values)
     main = main_member(members)
     kernels = [part_kernel(m, values, symbol if n == main else f"{symbol}_p{n}") for n, m in enumerate(members)]
-    if any(k.program.prepack for k in kernels):
-        raise IllegalSchedule("a segment rearranges constant inputs, which is not known on a GPU", "Use another cut")
-    scratch = [m.of(k.program.workspace) for k, m in zip(kernels, members, strict=True)]
-    offsets, fixed = intermediates(program, tuple(m.segment for m in members))
+    packing = _packing(program, members, kernels)
+    calls = [n for n in range(len(members)) if n not in packing]
+    scratch = [members[n].of(kernels[n].program.workspace) for n in calls]
+    offsets, fixed = intermediates(program, tuple(members[n].segment for n in calls))
     places: dict[str, tuple[str, IntExpr]] = {
         t.name: ("tensor", n) for n, t in enumerate((*program.inputs, *program.outputs))
     }
+    prepack = []
+    for n, number in packing.items():
+        m, tensor = members[n], program.tensors[members[n].segment.result]
+        given = [*(places[x] for x in m.segment.reads), ("workspace", 0)]
+        launch = _launch(kernels[n].program.launches[0], given, 0, m)
+        prepack.append(Prepack(number, tensor.size * ITEMSIZE[tensor.dtype], launch))
+    places |= {members[n].segment.result: ("tensor", number) for n, number in packing.items()}
     places |= {name: ("workspace", at) for name, at in offsets.items()}
     launches = []
-    for m, kernel in zip(members, kernels, strict=True):
+    for n in calls:
+        m = members[n]
         tensors = [places[x] for x in (*m.segment.reads, m.segment.result)]
-        launches.append([_launch(x, tensors, fixed, m) for x in kernel.program.launches])
-    sources = [k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels]
-    alone = _beginning(program, members, kernels)
+        launches.append([_launch(x, tensors, fixed, m) for x in kernels[n].program.launches])
+    texts = [k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels]
+    sources = [texts[n] for n in calls]
+    alone = _beginning(program, [members[n] for n in calls], [kernels[n] for n in calls])
     merged = together(sources[:alone], [x for (x,) in launches[:alone]]) if alone > 1 else None
     if merged is not None:
         sources[:alone], launches[:alone] = [merged[0]], [[merged[1]]]
     return LoweredKernel(
         symbol,
-        "".join(sources),
+        "".join([*(texts[n] for n in packing), *sources]),
         LaunchProgram(
             tuple(x for each in launches for x in each), workspace=["+", fixed, ["max", 0, *scratch]],
-            align=max(k.program.align for k in kernels),
+            align=max(k.program.align for k in kernels), prepack=tuple(prepack),
         ),
     )  # fmt: skip
 
 
-def _beginning(program: Program, members: tuple[Member, ...], kernels: list[LoweredKernel]) -> int:
+def _packing(program: Program, members: tuple[Member, ...], kernels: list[LoweredKernel]) -> dict[int, int]:
+    """Segments that only read constant inputs, each with the number of one that no other segment reads: calls find the
+    segment's result in that input's place."""
+    numbers = {t.name: n for n, t in enumerate(program.inputs)}
+    results = {t.name for t in program.outputs}
+    readers = Counter(x for m in members for x in set(m.segment.reads))
+    found: dict[int, int] = {}
+    for n, (m, k) in enumerate(zip(members, kernels, strict=True)):
+        if reads_constants(program, m) and m.segment.result not in results and _single(m, k):
+            own = next((x for x in m.segment.reads if readers[x] == 1), None)
+            if own is not None:
+                found[n] = numbers[own]
+    return found
+
+
+def reads_constants(program: Program, m: Member) -> bool:
+    """Whether a segment reads nothing but constant inputs."""
+    return {t.name for t in program.inputs if t.constant} >= set(m.segment.reads)
+
+
+def _single(m: Member, k: LoweredKernel) -> bool:
+    """Whether a segment is one launch without scratch memory."""
+    return len(k.program.launches) == 1 and m.of(k.program.workspace) == 0
+
+
+def _beginning(program: Program, members: list[Member], kernels: list[LoweredKernel]) -> int:
     """How many segments at the beginning read inputs of the program alone, in one launch without scratch memory: they
     may run at the same time."""
     inputs = {t.name for t in program.inputs}
     for n, (m, k) in enumerate(zip(members, kernels, strict=True)):
-        if len(k.program.launches) != 1 or m.of(k.program.workspace) != 0 or not inputs.issuperset(m.segment.reads):
+        if not _single(m, k) or not inputs.issuperset(m.segment.reads):
             return n
         if m.task.target.kind != "cuda":
             return 0
@@ -70,15 +107,12 @@ def _beginning(program: Program, members: tuple[Member, ...], kernels: list[Lowe
 
 def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, m: Member) -> Launch:
     """A segment's launch with the parameters listed: its pointers are the whole launch's, or lie in its workspace."""
-    given: tuple[tuple[str, Any], ...] = x.parameters or (
-        *(("tensor", n) for n in range(len(tensors))), ("workspace", 0), *(("int32", a) for a in x.arguments),
-    )  # fmt: skip
 
     def pointer(kind: str, value: Any) -> tuple[str, Any]:
         return tensors[value] if kind == "tensor" else (kind, ["+", workspace, m.of(value)])
 
     parameters: list[tuple[str, Any]] = []
-    for kind, value in given:
+    for kind, value in x.listed(len(tensors)):
         if kind in ("tensor", "workspace"):
             parameters.append(pointer(kind, value))
         elif kind == "tensor_map":

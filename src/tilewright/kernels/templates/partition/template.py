@@ -15,7 +15,7 @@ from tilewright.kernels.rewrite.relaid import relaid
 from tilewright.kernels.rewrite.side_by_side import side_by_side
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.static import RESOURCES
-from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
+from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member, reads_constants
 from tilewright.kernels.templates.partition.lower import cpu_kernel
 from tilewright.kernels.templates.partition.nests import nests
 from tilewright.kernels.templates.partition.segments import (
@@ -114,16 +114,20 @@ class CpuPartition(_Partition):
 
 
 class CudaPartition(_Partition):
-    """The same with a launch or more a segment."""
+    """The same with a launch or more a segment; what segments compute of constant inputs alone, once."""
 
     name = "cuda_partition"
-    base = 2
+    base = 3
     kinds: tuple[str, ...] = GPUS
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        """Resources of the segment with the most operations, the traffic of all, of the rest the mean."""
+        """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
+        that run once."""
+        members, program = self._members(task, schedule), self.program(task)
+        kept = [n for n, m in enumerate(members) if not reads_constants(program, m)]
         numbers = self._numbers(task, schedule)
-        main = numbers[main_member(self._members(task, schedule))][1]
+        main = numbers[main_member(members)][1]
+        numbers = [numbers[n] for n in kept]
         total = sum(n["global_bytes"] for _, n in numbers)
         return {**mean(numbers), **{k: main[k] for k in RESOURCES}, "global_bytes": total}
 
