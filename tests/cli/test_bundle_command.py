@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.farm.following import follow
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,39 @@ def test_rotation_and_revocation(cli: Any, bundle_db: Path) -> None:
     assert cli("bundle", "sign", "u.twb", "--key", "new.pem", "--trust", "unsigned").code == 0
     assert cli("bundle", "verify", "u.twb").code == 0
     assert Path("u.twb").read_bytes() == Path("rotated.twb").read_bytes()
+
+
+def test_following_a_farm(cli: Any, bundle_db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    key = cli("bundle", "key", "new", "author.pem", "--json").json["key"]
+    cli("bundle", "build", "--db", bundle_db, "-o", "k.twb", "--key", "author.pem")
+    cli("bundle", "key", "trust", "author.pem.pub")
+    assert cli("farm", "init", "farm").code == 0
+
+    assert cli("bundle", "key", "follow", "nothing", "--certs", "farm/reader").code == 1
+    refused = cli("bundle", "key", "follow", "farm/ca/revoked.pem")
+    assert refused.code == 2
+    assert refused.err.strip().endswith("Pass --certs DIR: a folder with its ca.pem")
+    assert cli("bundle", "key", "list", "--json").json["follows"] == []
+    said = cli("bundle", "key", "follow", "farm/ca/revoked.pem", "--certs", "farm/reader").out
+    assert "revoked certificates (0), until " in said
+    (follows,) = cli("bundle", "key", "list", "--json").json["follows"]
+    assert follows == {"place": str(tmp_path / "farm/ca/revoked.pem"), "certs": str(tmp_path / "farm/reader")}
+    assert cli("bundle", "verify", "k.twb").code == 0
+
+    done = cli("farm", "revoke", "--bundle-key", "author.pem.pub", "--days", "90", "--dir", "farm")
+    assert done.out.startswith(f"revoked author ed25519-{key[8:-1].replace('+', '-').replace('/', '_')}, serial ")
+    assert "of revoked certificates (1), until " in done.out
+    again = cli("bundle", "key", "follow", "farm/ca/revoked.pem", "--certs", "farm/reader", "--json").json
+    assert len(again["list"]["serials"]) == 1
+    follow.cache_clear()  # a process of its own would have asked
+    refused = cli("bundle", "verify", "k.twb")
+    assert refused.code == 1
+    assert (
+        f"is signed by a revoked key, author. Ask its author, or build it anew; list {again['list']['number']} of "
+        in (refused.err)
+    )
+    assert refused.err.count("\n") == 1
 
 
 def test_what_is_refused(cli: Any, bundle_db: Path) -> None:

@@ -29,7 +29,7 @@ from tilewright.files import replace_files
 
 DAY = 86400
 FILES = {"ca.pem", "cert.pem", "key.pem"}
-AUTHORITY_FILES = {"ca.pem", "ca.key", "issued.json", "users.json"}
+AUTHORITY_FILES = {"ca.pem", "ca.key", "issued.json", "users.json", "revoked.pem"}
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from runtime_kernels import Maker, random, sqdist, wait
 from tilewright.bundles.build import build, sign_again
 from tilewright.core import DatabaseError, Extent, Target, TilewrightError, UsageError
 from tilewright.database import Database
+from tilewright.farm.pki.certificates import create_authority, revoke
 from tilewright.runtime import Library
 from tilewright.runtime.bundle import trusted
 from tilewright.runtime.bundle.layout import HEADER, SIGNED, unpack_header
@@ -250,6 +251,106 @@ def test_a_key_that_is_revoked_stops_a_bundle_that_is_open(bundle: Path, trust_f
         library.matmul(A, B)
     trust_file.write_text(f"{public(KEY)} kernels team\n")
     check_all(library)
+
+
+def followed(tmp_path: Path, trust_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A farm's certificates, whose list of revoked certificates the user's file follows."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    farm = tmp_path / "farm"
+    create_authority(farm)
+    trust_file.write_text(f"{public(KEY)} kernels team\n")
+    trusted.add_list(str(farm / "ca" / "revoked.pem"), str(farm / "reader"))
+    return farm
+
+
+def a_minute_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    steady = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: steady() + 61.0)
+
+
+def test_a_key_that_a_farm_revokes_stops_its_bundles_wherever_they_are_opened(
+    bundle: Path, tmp_path: Path, trust_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    farm = followed(tmp_path, trust_file, monkeypatch)
+    opened = [Library(bundle, watch=False) for _ in range(2)]
+    held = opened[0].plan("matmul", m=4, n=4, k=4)
+    check_all(opened[0])
+    revoke(farm, bundle_key=KEY.public_key().public_bytes_raw())
+    a_minute_later(monkeypatch)
+    said = (
+        r"is signed by a revoked key, kernels team\. Ask its author, or build it anew; list \d+ of \S+ revokes the key$"
+    )
+    for trust in (False, True, "unsigned", public(KEY)):
+        with pytest.raises(DatabaseError, match=said):
+            Library(bundle, trust=trust)
+    for _ in range(2):
+        with pytest.raises(DatabaseError, match=said):
+            opened[1].matmul(A, B)
+    np.testing.assert_allclose(held(A, B), WANT, rtol=1e-4, atol=1e-5)
+    sign_again(bundle, tmp_path / "again.twb", OTHER)
+    check_all(Library(tmp_path / "again.twb", trust=public(OTHER)))
+
+
+def test_a_bundle_is_opened_by_the_list_that_is_known_where_its_place_is_gone(
+    bundle: Path, tmp_path: Path, trust_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    farm = followed(tmp_path, trust_file, monkeypatch)
+    library = Library(bundle, watch=False)
+    (farm / "ca" / "revoked.pem").unlink()
+    a_minute_later(monkeypatch)
+    check_all(library)
+    check_all(Library(bundle))
+    wall = time.time
+    monkeypatch.setattr(time, "time", lambda: wall() + 366 * 86400)
+    for stale in (lambda: Library(bundle), lambda: library.plan("matmul", m=3, n=5, k=7)):
+        with pytest.raises(DatabaseError, match=r"not known whether its key is revoked, since the list .* ended on"):
+            stale()
+
+
+def test_a_farm_that_is_followed_and_cannot_be_heard_stops_bundles_until_it_is(
+    bundle: Path, tmp_path: Path, trust_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    farm = followed(tmp_path, trust_file, monkeypatch)
+    (farm / "ca" / "revoked.pem").rename(tmp_path / "away")
+    with pytest.raises(DatabaseError, match=r"not known .* since the farm has no list .*No such file"):
+        Library(bundle)
+    (tmp_path / "away").rename(farm / "ca" / "revoked.pem")
+    a_minute_later(monkeypatch)
+    library = Library(bundle)
+    with trust_file.open("a") as file:
+        file.write(f"follow place {tmp_path / 'nothing'}\n")
+    with pytest.raises(DatabaseError, match=r"is not opened: .* since \S+nothing has no ca\.pem"):
+        library.plan("matmul", m=3, n=5, k=7)
+    trust_file.write_text(f"{public(KEY)} kernels team\nfollow place\n")
+    with pytest.raises(UsageError, match=r"line 2, is no key. Write .* or `follow PLACE FOLDER`"):
+        Library(bundle)
+    for place, certs in (("a b", "c"), ("a", "c  d"), ("a#", "c"), ("a", "c\nd")):
+        with pytest.raises(UsageError, match="cannot stand in"):
+            trusted.add_list(place, certs)
+    trust_file.write_text("# ours\n")
+    for _ in range(2):
+        trusted.add_list("tls://example.org:1", "/etc/a farm")
+    assert trust_file.read_text() == "# ours\nfollow tls://example.org:1 /etc/a farm\n"
+    assert read_keys().follows == (("tls://example.org:1", "/etc/a farm"),)
+
+
+def test_following_a_farm_needs_its_packages_and_says_so(
+    bundle: Path, tmp_path: Path, trust_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed(tmp_path, trust_file, monkeypatch)
+    program = f"""
+import sys
+sys.modules["cryptography"] = None
+import tilewright
+try:
+    tilewright.Library({str(bundle)!r})
+except tilewright.DatabaseError as e:
+    assert str(e).endswith("since the farm's certificates need cryptography. pip install 'tilewright[farm]'"), e
+else:
+    sys.exit(3)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_unsigned_bundle(filled_database: Path, tmp_path: Path) -> None:

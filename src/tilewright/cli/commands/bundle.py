@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.cli.commands.farm.options import certs_option
 from tilewright.cli.options import db_option, json_option, open_database
 from tilewright.cli.output import Ticker, console, emit_json, report, seconds, table
 from tilewright.core import UsageError
@@ -299,7 +300,9 @@ def list_(as_json: bool) -> None:
         for public, name in some.items()
     ]
     lines = [f"{r['state']} {r['key']} {r['name']}" for r in rows] or [f"{keys.where} trusts no key"]
-    report(as_json, {"file": keys.where, "keys": rows}, *lines)
+    follows = [{"place": place, "certs": certs} for place, certs in keys.follows]
+    lines += [f"follows {f['place']} ({f['certs']})" for f in follows]
+    report(as_json, {"file": keys.where, "keys": rows, "follows": follows}, *lines)
 
 
 @key.command("trust")
@@ -321,13 +324,43 @@ def trust_(key: str, name: str, as_json: bool) -> None:
 @click.option("--name", default="", help="What it is called in messages. [default: the file's]")
 @json_option
 def revoke(key: str, name: str, as_json: bool) -> None:
-    """Refuse the bundles that a key signed, for good.
+    """Refuse the bundles that a key signed, for good, on this machine. For all machines that follow a farm:
+    tilewright farm revoke --bundle-key KEY.
 
     \b
     Examples:
       tilewright bundle key revoke author.pem.pub
     """
     _change(key, name, True, as_json)
+
+
+@key.command("follow")
+@click.argument("place", metavar="ADDRESS|URL|FILE")
+@certs_option
+@json_option
+def follow(place: str, certs: Path | None, as_json: bool) -> None:
+    """Have a farm's list of revoked certificates count for bundles, wherever they are opened as this user.
+
+    The list comes from the farm's server (tls://HOST:PORT), from a URL, or from a file: DIR/ca/revoked.pem, which every
+    `tilewright farm revoke` writes. --certs names a folder with the ca.pem of the farm's authority.
+
+    \b
+    Examples:
+      tilewright bundle key follow tls://farm.example.org:8786 --certs certs/reader
+      tilewright bundle key follow https://example.org/revoked.pem --certs certs/reader
+      tilewright bundle key follow /mnt/keys/revoked.pem --certs certs/reader
+    """
+    from tilewright.farm.following import Followed
+    from tilewright.runtime.bundle.trusted import add_list
+
+    if certs is None:
+        raise UsageError("it is not said which authority signs the list", "Pass --certs DIR: a folder with its ca.pem")
+    home = certs.expanduser().absolute()
+    where = place if "://" in place else str(Path(place).expanduser().absolute())
+    newest = Followed(where, home).ask()
+    file = add_list(where, str(home))
+    data = {"place": where, "certs": str(home), "file": str(file), "list": newest.to_json()}
+    report(as_json, data, f"{file} follows {where}: {newest}")
 
 
 def _change(given: str, name: str, revoked: bool, as_json: bool) -> None:

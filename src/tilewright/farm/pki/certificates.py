@@ -3,7 +3,8 @@
 ``DIR/ca`` holds the authority (``ca.pem``, ``ca.key``) and what it has issued and revoked (``issued.json``). It is
 needed for these commands alone and belongs on no machine of the farm. Every other folder is one certificate's:
 ``ca.pem``, ``cert.pem`` and ``key.pem``, to be copied to the machine that uses it. A server's folder has
-``users.json`` too: the certificates that it lets in, and the signed list of revoked certificates.
+``users.json`` too: the certificates that it lets in, and the signed list of revoked certificates, which
+``DIR/ca/revoked.pem`` has alone, for readers of bundles.
 
 Importing this raises ``FarmError`` where ``cryptography`` is missing.
 """
@@ -27,10 +28,12 @@ from tilewright.farm.pki.identity import (
     ROLES,
     USERS,
     Peer,
+    author,
     check_name,
     identity,
     list_json,
     read_issued,
+    read_list,
 )
 from tilewright.farm.pki.private_files import explained, require_private
 from tilewright.farm.pki.revocations import WARNING_DAYS, RevocationList, Revocations
@@ -38,9 +41,10 @@ from tilewright.files import locked, replace_files
 
 LEAF_DAYS = 365
 AUTHORITY_DAYS = 3650
-LIST_DAYS = 365  # for which a list of revoked certificates counts
+LIST_DAYS = 365  # for which the first list of revoked certificates counts; the next ones as long as the last
 
 CA, CERT, KEY = "ca.pem", "cert.pem", "key.pem"
+LIST = "revoked.pem"
 _AUTHORITY_KEY, _ISSUED = "ca.key", "issued.json"
 _USER = ("user", "role", "name", "serial", "not_after")  # what a server has to know of each
 _SKEW = DAY  # certificates are valid from a day back, for machines whose clocks are behind
@@ -125,12 +129,15 @@ def issue(
     return folder / name
 
 
-def revoke(folder: Path, name_or_serial: str | None = None) -> Revocation:
-    """Revoke every certificate of a name, or the one of a serial number (hexadecimal); without either nothing more.
+def revoke(
+    folder: Path, name_or_serial: str | None = None, *, bundle_key: bytes | None = None, days: int | None = None
+) -> Revocation:
+    """Revoke every certificate of a name, or the one of a serial number (hexadecimal), and ``bundle_key``, the 32
+    bytes of a public key that signs bundles; without any of them nothing more.
 
-    Signs the list of revoked certificates anew, and rewrites ``users.json`` in the authority's folder and the servers'
-    folders that are still here. What was revoked earlier keeps its time. Raises ``UsageError`` if there is no such
-    certificate, ``FarmError``.
+    Signs the list of revoked certificates anew, to count for ``days`` (default: as many as the last), and rewrites
+    ``users.json`` in the authority's folder and the servers' folders that are still here. What was revoked earlier
+    keeps its time. Raises ``UsageError`` if there is no such certificate, ``FarmError``.
     """
     when = float(int(time.time()))
     with _open_authority(folder) as authority:
@@ -142,20 +149,32 @@ def revoke(folder: Path, name_or_serial: str | None = None) -> Revocation:
                 raise UsageError(
                     f"no certificate has the name or serial number {name_or_serial!r}", "See `tilewright farm certs`"
                 )
+        if bundle_key is not None:
+            key = author(bundle_key, when, authority.signer[0].not_valid_after_utc.timestamp())
+            users.add(key.user)
+            if all(i.user != key.user for i in authority.issued):
+                authority.issued = [*authority.issued, key]
         # By user: what 0.1 issued to one name is one user to the server, which can't tell its certificates apart.
         authority.issued = [
             replace(i, revoked=when) if i.user in users and i.revoked is None else i for i in authority.issued
         ]
-        authority.save(anew=True)
+        authority.save(anew=True, days=days)
         return Revocation([i for i in authority.issued if i.user in users], server_folders(folder))
 
 
 def revocation_list(folder: Path) -> RevocationList | None:
-    """The newest list of revoked certificates that an authority has signed; ``None`` where it has signed none."""
-    found = Revocations(folder / AUTHORITY / CA)
-    with contextlib.suppress(FarmError):  # a list that has ended, or a users.json without one
-        found.take_file(folder / AUTHORITY / USERS)
-    return found.newest
+    """The newest list of revoked certificates that an authority has signed; ``None`` where it has signed none, or
+    that has ended."""
+    found = _last_list(folder)
+    return found if found is not None and found.until >= time.time() else None
+
+
+def _last_list(folder: Path) -> RevocationList | None:
+    """The last list that an authority signed, whatever its time."""
+    with contextlib.suppress(FarmError, ValueError):  # a users.json that is damaged, or without one
+        pem = read_list(folder / AUTHORITY / USERS)
+        return Revocations(folder / AUTHORITY / CA).read(x509.revocation_list_der(pem.encode()))
+    return None
 
 
 def listing(folder: Path) -> list[Peer]:
@@ -206,28 +225,32 @@ class _Authority:
             raise FarmError(f"{path} is no key of an authority", "Restore it from a backup") from None
         self.signer, self.issued = (x509.read_certificate(self.home / CA), key), read_issued(self.home / _ISSUED)
 
-    def save(self, *, anew: bool = False) -> bytes:
+    def save(self, *, anew: bool = False, days: int | None = None) -> bytes:
         """Write down what was issued, and for every server who is let in and who is revoked: ``users.json``, which is
-        returned. ``anew``: the list of revoked certificates is signed again even if it says the same as before."""
+        returned. ``anew``: the list of revoked certificates is signed again even if it says the same as before, to
+        count for ``days``."""
         # Where a certificate of 0.1 is revoked, none of its user's is listed: they look the same.
         gone = {i.user for i in self.issued if i.revoked is not None}
         rows = [i.to_json() for i in self.issued if i.user not in gone and i.role in ROLES]
-        users = list_json("users", [{k: row[k] for k in _USER} for row in rows], revoked=self._revoked(anew))
-        replace_files(self.home, {_ISSUED: list_json("issued", [i.to_json() for i in self.issued]), USERS: users})
+        pem = self._revoked(anew, days)
+        users = list_json("users", [{k: row[k] for k in _USER} for row in rows], revoked=pem.decode())
+        issued = list_json("issued", [i.to_json() for i in self.issued])
+        replace_files(self.home, {_ISSUED: issued, LIST: pem, USERS: users})
         for home in server_folders(self.folder):
             replace_files(home, {USERS: users})
         return users
 
-    def _revoked(self, anew: bool) -> str:
+    def _revoked(self, anew: bool, days: int | None) -> bytes:
         """The signed list of what is revoked: today's if it says the same, else a new one of a greater number."""
         gone = {i.serial: i.revoked for i in self.issued if i.revoked is not None}
-        before, now = revocation_list(self.folder), int(time.time())
+        before, now = _last_list(self.folder), int(time.time())
         if not anew and before and before.serials == gone.keys() and 0 <= now - before.made < DAY:
-            return x509.revocation_list_pem(before.der).decode()
+            return x509.revocation_list_pem(before.der)
         # The clock too, so that an authority that is restored from a backup goes on above what it had signed.
         number = max(now, before.number + 1 if before else 0)
-        end = min(now + LIST_DAYS * DAY, int(self.signer[0].not_valid_after_utc.timestamp()))
-        return x509.make_revocation_list(gone, number, now, max(end, now + 1), self.signer).decode()
+        lasts = days * DAY if days else int(before.until - before.made) if before else LIST_DAYS * DAY
+        end = min(now + lasts, int(self.signer[0].not_valid_after_utc.timestamp()))
+        return x509.make_revocation_list(gone, number, now, max(end, now + 1), self.signer)
 
     def add(self, name: str, role: str, days: int, hosts: Sequence[str], now: int) -> None:
         """Issue a certificate into its folder. It is listed before it is there, so that none escapes revocation."""

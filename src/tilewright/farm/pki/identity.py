@@ -5,6 +5,8 @@ Times are seconds since the epoch.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 import re
@@ -20,6 +22,7 @@ from tilewright.farm.pki.private_files import explained
 
 ROLES = ("server", "administrator", "client", "runner", "builder", "reader")
 RETIRED = "scheduler"  # the role that 0.1 had instead of the server's
+AUTHOR = "author"  # whose key signs bundles. No certificate has this role; a key that is revoked is listed under it
 ISSUE_SERVER = "Issue a server's: `tilewright farm issue server --role server --host HOST --dir DIR`"
 AUTHORITY = "ca"  # the authority's folder, name and role
 USERS = "users.json"
@@ -29,7 +32,7 @@ _COPY = "Copy DIR/ca/users.json there again"
 
 _SCHEME = "tilewright"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_URI = re.compile(rf"{_SCHEME}:({'|'.join((*ROLES, RETIRED))}):({_NAME.pattern})(:[0-9a-f]{{1,40}})?")
+_URI = re.compile(rf"{_SCHEME}:({'|'.join((*ROLES, RETIRED, AUTHOR))}):({_NAME.pattern})(:[0-9a-f]{{1,40}})?")
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,19 @@ def identity(role: str, name: str, serial: int | None = None) -> str:
     return f"{_SCHEME}:{role}:{name}" + ("" if serial is None else f":{serial:x}")
 
 
+def key_serial(public: bytes) -> int:
+    """What stands for a key that signs bundles (32 bytes, Ed25519) among the serial numbers of certificates: as many
+    bits (159) of its hash."""
+    return int.from_bytes(hashlib.sha256(b"tilewright bundle key\0" + public).digest()[:20]) >> 1
+
+
+def author(public: bytes, revoked: float, until: float) -> Peer:
+    """A key that signs bundles, revoked, as an authority lists it until its own end: under a name that is the key."""
+    name = "ed25519-" + base64.urlsafe_b64encode(public).decode().rstrip("=")
+    serial = key_serial(public)
+    return Peer(identity(AUTHOR, name, serial), AUTHOR, name, serial, until, revoked, revoked=revoked)
+
+
 def parse_identity(uris: Iterable[str]) -> tuple[str, str, str]:
     """Ours of a certificate's URIs, and its role and name. Raises ``Refused`` unless there is one, and well formed."""
     ours = [u for u in uris if u.startswith(f"{_SCHEME}:")]
@@ -109,7 +125,7 @@ def read_list(path: Path) -> str:
 
 def read_issued(path: Path) -> list[Peer]:
     """What an authority has issued. Raises ``FarmError``."""
-    return _read_peers(path, "issued", (*ROLES, RETIRED), "Restore it from a backup")
+    return _read_peers(path, "issued", (*ROLES, RETIRED, AUTHOR), "Restore it from a backup")
 
 
 def _read_file(path: Path, hint: str) -> Mapping[str, Any]:

@@ -11,8 +11,10 @@ import contextlib
 import hashlib
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tilewright.farm.errors import FarmError, Refused, Stale
 from tilewright.farm.pki.identity import CLOCKS, DAY, Peer, minute, read_list
@@ -21,6 +23,7 @@ from tilewright.files import locked, replace_files
 WARNING_DAYS = 30  # how long before its end a certificate, or the list, is worth a warning
 FRESH = 60.0  # seconds for which a list counts after a keeper has said that it is the newest
 SIGN_ANEW = "Sign a list: `tilewright farm revoke --dir DIR`, and copy its users.json to every server"
+_ASKED_AGAIN = "It is asked again within a minute"
 _COPY = "Copy DIR/ca/users.json to every server again"
 
 
@@ -33,6 +36,14 @@ class RevocationList:
     until: float
     serials: frozenset[int]
     der: bytes
+
+    def __str__(self) -> str:
+        day = time.strftime("%Y-%m-%d", time.gmtime(self.until))
+        return f"list {self.number} of revoked certificates ({len(self.serials)}), until {day}"
+
+    def to_json(self) -> dict[str, Any]:
+        serials = sorted(f"{serial:x}" for serial in self.serials)
+        return {"number": self.number, "made": self.made, "until": self.until, "serials": serials}
 
     def days_left(self, now: float | None = None) -> int:
         """Whole days until it ends. ``now``: this machine's clock unless given."""
@@ -58,13 +69,11 @@ class Revocations:
     def remember(self, folder: Path) -> None:
         """Take up the list that an earlier process left in ``folder``, and leave the newest there from now on.
 
-        So a server that is restored from an old copy cannot bring back whom a newer list had revoked. What cannot be
-        read or written there costs this memory alone.
+        So a server that is restored from an old copy cannot bring back whom a newer list had revoked, for any process
+        with this folder. What cannot be read or written there costs this memory alone.
         """
         self._memory = folder / f"revoked-{self._farm}.crl"
-        found = self._remembered()
-        if found is not None:
-            self.newest = found
+        self._recall()
 
     def take(self, der: bytes) -> bool:
         """Take up a list, from wherever it came; whether it is newer than what was known.
@@ -73,15 +82,22 @@ class Revocations:
         """
         known = self.newest
         if known is not None and der == known.der:
+            self._check_end(known)
             return False
-        found = self._read(der)
-        if known is not None and found.number <= self.number:
-            raise Stale(
-                f"list {found.number} of revoked certificates ({minute(found.made)}) was refused: list {known.number} "
-                f"({minute(known.made)}) is known here", _COPY,
-            )  # fmt: skip
-        self.newest = found
-        self._keep(found)
+        found = self.read(der)
+        if found.made - CLOCKS > time.time():
+            raise Refused(f"the list of revoked certificates is of {minute(found.made)}", "Set the machines' clocks")
+        self._check_end(found)
+        with self._alone():
+            self._recall()
+            known = self.newest
+            if known is not None and found.number <= known.number and der != known.der:
+                raise Stale(
+                    f"list {found.number} of revoked certificates ({minute(found.made)}) was refused: list "
+                    f"{known.number} ({minute(known.made)}) is known here", _COPY,
+                )  # fmt: skip
+            self.newest = found
+            self._keep(found)
         return True
 
     def take_file(self, path: Path) -> bool:
@@ -96,6 +112,18 @@ class Revocations:
         except ValueError:
             raise FarmError(f"{path} is damaged", _COPY) from None
         return self.take(der)
+
+    def read(self, der: bytes) -> RevocationList:
+        """What a list says, whatever its time. Raises ``Refused`` for one that this authority has not signed."""
+        from tilewright.farm.pki import x509
+
+        try:
+            signed = x509.load_revocation_list(der)
+            if not x509.list_signed_by(signed, self._authority):
+                raise ValueError("another signature")
+            return RevocationList(*x509.describe_list(signed), der)
+        except ValueError:
+            raise Refused("what came is no list of revoked certificates of this farm's authority", _COPY) from None
 
     def confirm(self, when: float) -> None:
         """A keeper has said that no list is newer. ``when``: the steady clock before it was asked."""
@@ -112,20 +140,28 @@ class Revocations:
         newest = self.newest
         return newest is not None and time.monotonic() - self._confirmed <= FRESH and time.time() <= newest.until
 
+    def lists(self, serial: int) -> bool:
+        """Whether a serial number is on the newest list that is known, however old that is."""
+        return self.newest is not None and serial in self.newest.serials
+
+    def require_list(self) -> RevocationList:
+        """The newest list. Raises ``Stale`` where none is known that has not ended."""
+        if self.newest is None:
+            why = f": {self.trouble}" if self.trouble else ""
+            raise Stale(f"the farm has no list of revoked certificates{why}", _ASKED_AGAIN if why else SIGN_ANEW)
+        self._check_end(self.newest)
+        return self.newest
+
     def require_listed_nowhere(self, peer: Peer) -> None:
         """Raises ``Refused`` where the peer's certificate is on the newest list that is known, however old that is."""
-        if self.newest is not None and peer.serial in self.newest.serials:
+        if self.lists(peer.serial):
             again = f"Issue another: `tilewright farm issue {peer.name} --renew`"
             raise Refused(f"the certificate of {peer} (serial {peer.serial:x}) is revoked", again)
 
     def check(self, peer: Peer) -> None:
         """Raises ``Refused`` where the peer's certificate is revoked, ``Stale`` where it is not known whether it is."""
         self.require_listed_nowhere(peer)
-        newest = self.newest
-        if newest is None:
-            why = f": {self.trouble}" if self.trouble else ""
-            raise Stale(f"the farm has no list of revoked certificates{why}", SIGN_ANEW)
-        self._check_end(newest)
+        self.require_list()
         if not self.fresh:
             why = f" ({self.trouble})" if self.trouble else ""
             raise Stale(
@@ -133,37 +169,27 @@ class Revocations:
                 "Start the farm's server, which has a keeper",
             )
 
-    def _read(self, der: bytes) -> RevocationList:
-        from tilewright.farm.pki import x509
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Alone with the memory, where one can be."""
+        with contextlib.ExitStack() as held:
+            if self._memory is not None:
+                with contextlib.suppress(OSError):
+                    self._memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    held.enter_context(locked(self._memory.parent))
+            yield
 
-        try:
-            signed = x509.load_revocation_list(der)
-            if not x509.list_signed_by(signed, self._authority):
-                raise ValueError("another signature")
-            found = RevocationList(*x509.describe_list(signed), der)
-        except ValueError:
-            raise Refused("what came is no list of revoked certificates of this farm's authority", _COPY) from None
-        if found.made - CLOCKS > time.time():
-            raise Refused(f"the list of revoked certificates is of {minute(found.made)}", "Set the machines' clocks")
-        self._check_end(found)
-        return found
-
-    def _remembered(self) -> RevocationList | None:
+    def _recall(self) -> None:
+        """Know what any process has left in the memory. A list that has ended still says which ones are older."""
         with contextlib.suppress(OSError, FarmError):
-            return self._read(self._memory.read_bytes()) if self._memory else None
-        return None
+            found = self.read(self._memory.read_bytes()) if self._memory else None
+            if found is not None and found.number > self.number:
+                self.newest = found
 
     def _keep(self, found: RevocationList) -> None:
-        """Leave a list for later processes, unless another has left a newer one."""
-        if self._memory is None:
-            return
-        with contextlib.suppress(OSError, FarmError):
-            folder = self._memory.parent
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with locked(folder):
-                before = self._remembered()
-                if before is None or before.number < found.number:
-                    replace_files(folder, {self._memory.name: found.der})
+        if self._memory is not None:
+            with contextlib.suppress(OSError):
+                replace_files(self._memory.parent, {self._memory.name: found.der})
 
     def _check_end(self, found: RevocationList) -> None:
         if found.until < time.time():

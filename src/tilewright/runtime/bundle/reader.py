@@ -8,16 +8,15 @@ import stat
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.columns import workload_of
-from tilewright.core import DatabaseError, Workload
+from tilewright.core import DatabaseError, TilewrightError, Workload
 from tilewright.kernels.expression.expr import DTYPES
 from tilewright.runtime.bundle.ed25519 import verify
 from tilewright.runtime.bundle.layout import (
     HEADER,
     MALFORMED,
-    Header,
     Index,
     Row,
     damaged,
@@ -28,6 +27,9 @@ from tilewright.runtime.bundle.trusted import UNSIGNED, Trust, given_keys, read_
 from tilewright.runtime.entry import Entry, entry_of
 from tilewright.runtime.trust import require_own
 from tilewright.serialization import require_types
+
+if TYPE_CHECKING:
+    from tilewright.farm.following import Followed
 
 _COLUMNS: Mapping[str, Any] = {
     "own": int, "created": float, "peak_fraction": float | None, "strategy": str | None, "versions": str | None,
@@ -46,7 +48,9 @@ class Bundle:
     """
 
     def __init__(self, path: Path, trust: Trust = False) -> None:
-        self.path = path
+        self.path, self._trust = path, trust
+        self.signer = ""
+        self.lists: list[Followed] = []  # of farms, by which its key may be revoked
         where = str(path)
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -54,13 +58,52 @@ class Bundle:
             if not stat.S_ISREG(status.st_mode):
                 raise DatabaseError(f"{where} is no regular file", "Name another file")
             self.header = unpack_header(os.pread(self._fd, HEADER, 0), status.st_size, where)
-            self.signer = authenticate(self.header, path, trust)
+            self.authenticate()
             index = os.pread(self._fd, self.header.index, HEADER)
         except OSError as e:
             raise DatabaseError(f"{where} cannot be read: {e.strerror}", "Check its path and mode") from None
         if sha256(index).digest() != self.header.index_sha256:
             raise damaged(where, "its index does not hash to what its header says")
         self.index = Index(index, where, self.header.size)
+
+    def authenticate(self) -> None:
+        """Look who signed it, by name or key, and whether that counts now. Raises ``DatabaseError``, ``UsageError``."""
+        public, path, trust = self.header.public, self.path, self._trust
+        keys = read_keys()
+        anyone = trust is True or trust == UNSIGNED
+        trusted = keys.trusted if isinstance(trust, bool) or anyone else given_keys(trust)
+        if not public:
+            if not anyone:
+                raise DatabaseError(
+                    f"the bundle {path} is not signed, and holds code that would run as you",
+                    f'Have it signed (tilewright bundle sign), or pass trust="{UNSIGNED}" if you know its author',
+                )
+            _require_own(path, trust)
+            return
+        key = write_key(public)
+        name = keys.revoked.get(public) or keys.trusted.get(public) or key
+        if public in keys.revoked:
+            raise _revoked(path, name, keys.where)
+        if not anyone and public not in trusted:
+            raise DatabaseError(
+                f"the bundle {path} is signed by {key}, which is not trusted",
+                "If that is its author's key: tilewright bundle key trust KEY"
+                if trust is False
+                else "Pass its author's key",
+            )
+        if not verify(public, self.header.message, self.header.signature):
+            raise damaged(str(path), f"its signature is not that of {trusted.get(public) or key}")
+        try:
+            self.lists = keys.lists()
+            where = next(filter(None, (followed.revokes(public) for followed in self.lists)), "")
+        except TilewrightError as e:
+            said = f"the bundle {path} is not opened: it is not known whether its key is revoked, since {e.message}"
+            raise DatabaseError(said, e.hint) from None
+        if where:
+            raise _revoked(path, name, where)
+        if public not in trusted:
+            _require_own(path, trust)
+        self.signer = trusted.get(public) or key
 
     def entry(self, number: int) -> tuple[Entry, Row]:
         """A row of the index: what the runtime reads of it, and the whole. Raises ``DatabaseError``."""
@@ -122,37 +165,8 @@ class Bundle:
             os.close(self._fd)
 
 
-def authenticate(header: Header, path: Path, trust: Trust) -> str:
-    """Who signed a bundle, by name or key; empty where nobody did. Raises ``DatabaseError``, ``UsageError``."""
-    keys = read_keys()
-    anyone = trust is True or trust == UNSIGNED
-    trusted = keys.trusted if isinstance(trust, bool) or anyone else given_keys(trust)
-    if not header.public:
-        if not anyone:
-            raise DatabaseError(
-                f"the bundle {path} is not signed, and holds code that would run as you",
-                f'Have it signed (tilewright bundle sign), or pass trust="{UNSIGNED}" if you know its author',
-            )
-        _require_own(path, trust)
-        return ""
-    key = write_key(header.public)
-    if header.public in keys.revoked:
-        name = keys.revoked[header.public]
-        raise DatabaseError(
-            f"the bundle {path} is signed by a revoked key, {name or key}", f"{_MEND}; {keys.where} revokes the key"
-        )
-    if not anyone and header.public not in trusted:
-        raise DatabaseError(
-            f"the bundle {path} is signed by {key}, which is not trusted",
-            "If that is its author's key: tilewright bundle key trust KEY"
-            if trust is False
-            else "Pass its author's key",
-        )
-    if not verify(header.public, header.message, header.signature):
-        raise damaged(str(path), f"its signature is not that of {trusted.get(header.public) or key}")
-    if header.public not in trusted:
-        _require_own(path, trust)
-    return trusted.get(header.public) or key
+def _revoked(path: Path, name: str, where: str) -> DatabaseError:
+    return DatabaseError(f"the bundle {path} is signed by a revoked key, {name}", f"{_MEND}; {where} revokes the key")
 
 
 def _require_own(path: Path, trust: Trust) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tilewright.core import DatabaseError, TilewrightError, Workload
 from tilewright.forking import ForkLock
 from tilewright.runtime.bundle.layout import key_of, params_key, shapes_key
-from tilewright.runtime.bundle.reader import Bundle, authenticate
+from tilewright.runtime.bundle.reader import Bundle
 from tilewright.runtime.bundle.trusted import Trust, trust_file
 from tilewright.runtime.entry import Entry, Shapes
 from tilewright.runtime.pins import read_pins
@@ -23,8 +23,8 @@ class BundleStore:
     """One bundle. A look-up reads the rows that it needs, so it does not matter how many others there are.
 
     A file that takes the bundle's place is checked as the first one was; where it is refused the old one goes on,
-    and the logger ``tilewright.runtime`` says so. Once its key is revoked, or trusted no more, look-ups raise. Raises
-    as :class:`Bundle` does.
+    and the logger ``tilewright.runtime`` says so. Once its key is revoked, by the user's file or by a farm's list that
+    the file follows, or is trusted no more, look-ups raise. Raises as :class:`Bundle` does.
     """
 
     writable = False
@@ -34,7 +34,8 @@ class BundleStore:
         # What gives its items once only is read again for a file that takes this one's place.
         self._trust: Trust = tuple(trust) if isinstance(trust, Iterable) and not isinstance(trust, str) else trust
         self._lock = ForkLock()
-        self._stamp, self._keys = self.stamp(), _stamp(trust_file())
+        self._keys: tuple[object, ...]
+        self._stamp, self._keys = self.stamp(), (_stamp(trust_file()), ())
         self._bundle = Bundle(path, self._trust)
         self._rows: dict[int, Entry] = {}
         self._pins = None if pinned is None else read_pins(pinned)
@@ -114,12 +115,12 @@ class BundleStore:
 
     def _now(self) -> Bundle:
         """The bundle, or the one that has taken its place. Raises ``DatabaseError`` where its key counts no more."""
-        stamp, keys = self.stamp(), _stamp(trust_file())
+        stamp, keys = self.stamp(), (_stamp(trust_file()), tuple(x.stamp() for x in self._bundle.lists))
         if (stamp, keys) == (self._stamp, self._keys):
             return self._bundle
         with self._lock:
             if keys != self._keys:
-                authenticate(self._bundle.header, self.path, self._trust)
+                self._bundle.authenticate()
                 self._keys = keys
             if stamp != self._stamp:
                 self._stamp = stamp

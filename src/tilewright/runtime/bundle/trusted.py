@@ -1,24 +1,29 @@
 """Whose bundles are opened: public keys that a user trusts, and those that were revoked.
 
-The file has a line for each key, ``ed25519:... name``, with ``revoked`` in front of one that counts no more.
+The file has a line for each key, ``ed25519:... name``, with ``revoked`` in front of one that counts no more, and a line
+``follow PLACE FOLDER`` for each farm whose list of revoked certificates counts here too.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from tilewright.core import DatabaseError, UsageError
 from tilewright.files import locked, replace_file
 from tilewright.paths import config_root
 from tilewright.runtime.bundle.ed25519 import is_public_key
 from tilewright.runtime.trust import require_own
+
+if TYPE_CHECKING:
+    from tilewright.farm.following import Followed
 
 Trust = Union[bool, str, Iterable[str]]
 """What ``Library(trust=...)`` takes: see there."""
@@ -29,11 +34,21 @@ _PREFIX = "ed25519:"
 
 @dataclass(frozen=True)
 class Keys:
-    """Public keys with their names: ``trusted``, and ``revoked``, which are never trusted."""
+    """Public keys with their names: ``trusted``, and ``revoked``, which are never trusted. ``follows``: the places of
+    farms' lists of revoked certificates, and for each a folder with that farm's certificates."""
 
     trusted: Mapping[bytes, str]
     revoked: Mapping[bytes, str]
     where: str
+    follows: tuple[tuple[str, str], ...] = ()
+
+    def lists(self) -> list[Followed]:
+        """The farms' lists. Raises ``FarmError``."""
+        if not self.follows:
+            return []  # whoever follows none needs none of the farm's packages
+        from tilewright.farm.following import follow
+
+        return [follow(*farm) for farm in self.follows]
 
 
 def write_key(public: bytes) -> str:
@@ -70,6 +85,7 @@ def read_keys(path: Path | None = None) -> Keys:
     path = Path(os.path.realpath(path or trust_file()))
     trusted: dict[bytes, str] = {}
     revoked: dict[bytes, str] = {}
+    follows: dict[tuple[str, str], None] = {}
     try:
         text = path.read_text(encoding="utf-8")
         require_own(path, "the file of trusted keys", "it says whose code runs as you")
@@ -82,15 +98,19 @@ def read_keys(path: Path | None = None) -> Keys:
         words = line.partition("#")[0].split()
         if not words:
             continue
+        if words[0] == "follow" and len(words) > 2:
+            follows[words[1], " ".join(words[2:])] = None
+            continue
         gone = words[0] == "revoked"
         try:
             public = parse_key(words[gone] if len(words) > gone else "")
         except UsageError:
             raise UsageError(
-                f"{path}, line {number}, is no key", "Write `ed25519:... name`, or `revoked ed25519:... name`"
+                f"{path}, line {number}, is no key",
+                "Write `ed25519:... name`, `revoked ed25519:... name` or `follow PLACE FOLDER`",
             ) from None
         (revoked if gone else trusted)[public] = " ".join(words[gone + 1 :])
-    return Keys({k: n for k, n in trusted.items() if k not in revoked}, revoked, str(path))
+    return Keys({k: n for k, n in trusted.items() if k not in revoked}, revoked, str(path), tuple(follows))
 
 
 def change_keys(public: bytes, name: str, *, revoke: bool, path: Path | None = None) -> Path:
@@ -100,25 +120,51 @@ def change_keys(public: bytes, name: str, *, revoke: bool, path: Path | None = N
     """
     path = path or trust_file()
     name = re.sub(r"[\s#]+", " ", name).strip()
+    with _changing(path) as (keys, lines):
+        if not revoke and public in keys.revoked:
+            raise UsageError(
+                f"{write_key(public)} was revoked", f"Make another key; or remove its line from {keys.where} by hand"
+            )
+        if public not in (keys.revoked if revoke else keys.trusted):
+            words = ["revoked" if revoke else "", write_key(public), name or keys.trusted.get(public, "")]
+            lines[:] = [x for x in lines if not revoke or write_key(public) not in x.split()]
+            lines.append(" ".join(filter(None, words)))
+    return path
+
+
+def add_list(place: str, certs: str, path: Path | None = None) -> Path:
+    """Write into the user's file that a farm's list of revoked certificates counts: see :class:`Keys`.
+
+    Raises ``UsageError`` for what the file cannot hold, and ``DatabaseError``.
+    """
+    path = path or trust_file()
+    for text, blanks in ((place, r"[\s#]"), (certs, r"[\n\r#]|^\s|\s{2}|\s$")):
+        if re.search(blanks, text):
+            raise UsageError(f"{text!r} cannot stand in {path}", "Use a path without blanks and #")
+    with _changing(path) as (keys, lines):
+        if (place, certs) not in keys.follows:
+            lines.append(f"follow {place} {certs}")
+    return path
+
+
+@contextlib.contextmanager
+def _changing(path: Path) -> Iterator[tuple[Keys, list[str]]]:
+    """What the user's file says, and its lines, which are written when the caller has changed them.
+
+    Raises ``DatabaseError``, ``UsageError``.
+    """
     folder = Path(os.path.realpath(path)).parent
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(folder):  # what is written follows from what is read
             keys = read_keys(path)
-            if not revoke and public in keys.revoked:
-                raise UsageError(
-                    f"{write_key(public)} was revoked",
-                    f"Make another key; or remove its line from {keys.where} by hand",
-                )
-            if public in (keys.revoked if revoke else keys.trusted):
-                return path
-            words = ["revoked" if revoke else "", write_key(public), name or keys.trusted.get(public, "")]
-            before = path.read_text(encoding="utf-8") if path.exists() else ""
-            kept = [x for x in before.splitlines() if not revoke or write_key(public) not in x.split()]
-            replace_file(path, ("\n".join([*kept, " ".join(filter(None, words))]) + "\n").encode())
+            before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            lines = list(before)
+            yield keys, lines
+            if lines != before:
+                replace_file(path, ("\n".join(lines) + "\n").encode())
     except OSError as e:
         raise DatabaseError(f"cannot write {path}: {e.strerror}", "Check its folder and mode") from e
-    return path
 
 
 def given_keys(trust: Trust) -> dict[bytes, str]:

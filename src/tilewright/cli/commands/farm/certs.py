@@ -15,7 +15,6 @@ from tilewright.farm.pki.identity import AUTHORITY, ROLES
 
 if TYPE_CHECKING:
     from tilewright.farm.pki.identity import Peer
-    from tilewright.farm.pki.revocations import RevocationList
 
 _USE = {
     "server": "the machine that runs `tilewright farm server`",
@@ -130,34 +129,43 @@ def issue(
 
 @click.command("revoke")
 @click.argument("name", metavar="[NAME|SERIAL]", required=False)
+@click.option("--bundle-key", "key", metavar="KEY|FILE", help="A key that signs bundles: revoke it.")
+@click.option(
+    "--days", type=click.IntRange(1, 3650), help="How long the list counts. [default: as the last, 365 at first]"
+)
 @_dir_option
 @json_option
-def revoke(name: str | None, folder: Path, as_json: bool) -> None:
+def revoke(name: str | None, key: str | None, days: int | None, folder: Path, as_json: bool) -> None:
     """Revoke every certificate of a name, or the one with a serial number, and sign the list of those revoked.
 
     It holds once the new users.json is on the server's machine: a running server takes it up by itself, and every
-    machine of the farm has the list a moment later. The list counts for 365 days; without a name, nothing more is
-    revoked and the list is signed again.
+    machine of the farm has the list a moment later, readers of bundles who follow the farm within a minute
+    (tilewright bundle key follow). DIR/ca/revoked.pem is the list alone, for those who get it from a URL or a file.
+    Without a name or a key nothing more is revoked, and the list is signed again.
 
     \b
     Examples:
       tilewright farm revoke gpu-7 --dir farm
       tilewright farm revoke 3f9a01c277d04b6e --dir farm
-      tilewright farm revoke --dir farm
+      tilewright farm revoke --bundle-key author.pem.pub --dir farm
+      tilewright farm revoke --days 90 --dir farm
     """
+    from tilewright.bundles.keys import public_key
     from tilewright.farm.pki.certificates import revocation_list
     from tilewright.farm.pki.certificates import revoke as revoke_certificates
+    from tilewright.runtime.bundle.trusted import parse_key
 
-    done = revoke_certificates(folder, name)
+    bundle_key = None if key is None else parse_key(public_key(key)[0])
+    done = revoke_certificates(folder, name, bundle_key=bundle_key, days=days)
     signed = revocation_list(folder)
     if as_json:
         rows = [_row(c) for c in done.certificates]
-        emit_json({"revoked": rows, "users": _texts(_users(folder)), "list": _list_row(signed)})
+        emit_json({"revoked": rows, "users": _texts(_users(folder)), "list": signed.to_json() if signed else None})
         return
     for c in done.certificates:
         _say(f"revoked {c.role} {safe_text(c.name)}, serial {c.serial:x}")
     if signed is not None:
-        _say(f"signed list {signed.number} of revoked certificates ({len(signed.serials)}), until {_day(signed.until)}")
+        _say(f"signed {signed}")
     _say_users("Until then the farm goes by the list of before:", _users(folder))
 
 
@@ -201,7 +209,7 @@ def certs(folder: Path, as_json: bool) -> None:
                 "folder": str(folder),
                 "certificates": [_row(c, now) for c in found],
                 "expiring": [_row(c, now) for c in ending],
-                "list": _list_row(signed),
+                "list": signed.to_json() if signed else None,
             }
         )
         return
@@ -217,14 +225,6 @@ def certs(folder: Path, as_json: bool) -> None:
 
 def _row(certificate: Peer, now: float | None = None) -> dict[str, Any]:
     return {**certificate.to_json(), "days_left": certificate.days_left(now)}
-
-
-def _list_row(signed: RevocationList | None) -> dict[str, Any] | None:
-    """What a list of revoked certificates says of itself."""
-    if signed is None:
-        return None
-    serials = sorted(f"{serial:x}" for serial in signed.serials)
-    return {"number": signed.number, "made": signed.made, "until": signed.until, "serials": serials}
 
 
 def _users(folder: Path) -> list[Path]:

@@ -1,0 +1,142 @@
+"""Which keys that sign bundles are revoked, as readers of bundles follow a farm's list of revoked certificates.
+
+It is the list that the farm's peers have (:mod:`~tilewright.farm.pki.revocations`), checked by the same code and kept
+in the same folder. A reader gets it from its place: a keeper, a web server, or a file. That need not answer at every
+moment, as a keeper must for the peers: without it the newest list that is known counts until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+import time
+from pathlib import Path
+
+from tilewright.errors import TilewrightError, UsageError
+from tilewright.farm.errors import FarmError, Refused
+from tilewright.farm.pki.identity import AUTHORITY, ROLES, key_serial
+from tilewright.farm.pki.private_files import explained
+from tilewright.farm.pki.revocations import FRESH, RevocationList, Revocations
+from tilewright.forking import ForkLock
+from tilewright.paths import cache_root
+
+ANSWER_SECONDS = 15.0  # in which a place has answered
+_LONGEST = 8 << 20  # bytes of a list
+_CA = "ca.pem"
+_READERS = ("reader", "client", "administrator", "runner", "builder")  # whose certificate is shown to a server
+
+_log = logging.getLogger("tilewright.runtime")
+
+
+class Followed:
+    """A farm's list, from ``place``: ``tls://HOST:PORT`` of its server, an ``http`` or ``https`` URL, or a file's path.
+
+    ``certs``: a folder with the authority's certificate, and for a server one of the reader's own, as farm commands
+    take it. Safe to share among threads. Raises ``FarmError`` where there is no such certificate.
+    """
+
+    def __init__(self, place: str, certs: Path) -> None:
+        self.place, self._certs = place, certs
+        homes = (certs, certs / AUTHORITY, *(certs / r for r in ROLES))
+        with explained(certs):
+            found = next((h / _CA for h in homes if (h / _CA).exists()), None)
+        if found is None:
+            raise FarmError(f"{certs} has no {_CA}", "Name a folder with the certificate of the farm's authority")
+        self.revocations = Revocations(found)
+        self.revocations.remember(cache_root() / "farm")
+        self._lock = ForkLock()
+        self._asked = float("-inf")  # the steady clock when the place was last asked
+        self._asking: threading.Thread | None = None
+
+    def revokes(self, public: bytes) -> str:
+        """Which list revokes a key (32 bytes), in words; empty where it does not. Raises ``Stale`` without a list."""
+        self._look()
+        if self.revocations.lists(key_serial(public)):
+            return f"list {self.revocations.number} of {self.place}"
+        self.revocations.require_list()
+        return ""
+
+    def stamp(self) -> tuple[object, ...]:
+        """What tells one answer of :meth:`revokes` from another."""
+        self._look()
+        newest = self.revocations.newest
+        return (self.revocations.number, newest is not None and newest.until < time.time())
+
+    def ask(self) -> RevocationList:
+        """Get the list from its place now. Raises ``FarmError``."""
+        scheme = self.place.partition("://")[0] if "://" in self.place else ""
+        if scheme == "tls":
+            asyncio.run(self._ask_keeper())
+        elif scheme in ("", "http", "https"):
+            self.revocations.take(_der(self._read(scheme)))
+        else:
+            raise UsageError(f"{self.place} is no place of a list", "Use tls://HOST:PORT, an https URL or a file")
+        return self.revocations.require_list()
+
+    def _look(self) -> None:
+        """Have the place asked in time: beside the caller as a rule, who waits where it was not asked for a minute."""
+        if time.monotonic() - self._asked < FRESH / 2:
+            return
+        with self._lock:
+            age = time.monotonic() - self._asked
+            if age < FRESH / 2:
+                return
+            if self._asking is None or not self._asking.is_alive():
+                self._asking = threading.Thread(target=self._ask_beside, name="tilewright-revoked", daemon=True)
+                self._asking.start()
+            if age > FRESH:
+                self._asking.join(ANSWER_SECONDS)
+            self._asked = time.monotonic()
+
+    def _ask_beside(self) -> None:
+        before = self.revocations.trouble
+        try:
+            self.ask()
+            self.revocations.trouble = ""
+        except (TilewrightError, OSError) as e:
+            trouble = e.message if isinstance(e, TilewrightError) else f"{self.place}: {e}"
+            if trouble != before and self.revocations.number:
+                _log.warning("list %d of revoked certificates counts on: %s", self.revocations.number, trouble)
+            self.revocations.trouble = trouble
+
+    async def _ask_keeper(self) -> None:
+        from tilewright.farm.link import Endpoint
+
+        endpoint = Endpoint(self.place, self._certs, *_READERS, revocations=self.revocations)
+        await (await endpoint.connect()).close()
+
+    def _read(self, scheme: str) -> bytes:
+        if not scheme:
+            path = Path(self.place)
+            with explained(path), path.open("rb") as file:
+                data = file.read(_LONGEST + 1)
+        else:
+            from http.client import HTTPException
+            from urllib.request import urlopen
+
+            try:
+                with urlopen(self.place, timeout=ANSWER_SECONDS) as answer:
+                    data = answer.read(_LONGEST + 1)
+            except (OSError, ValueError, HTTPException) as e:
+                raise FarmError(f"{self.place} gives no list of revoked certificates: {e}", "Check it") from None
+        if len(data) > _LONGEST:
+            raise Refused(f"{self.place} has over {_LONGEST >> 20} MiB, and a list of revoked certificates has less")
+        return data
+
+
+@functools.cache
+def follow(place: str, certs: str) -> Followed:
+    """The one that all bundles of this process share. Raises as :class:`Followed` does."""
+    return Followed(place, Path(certs))
+
+
+def _der(data: bytes) -> bytes:
+    """A list of a file, as it travels in messages."""
+    from tilewright.farm.pki import x509
+
+    try:
+        return x509.revocation_list_der(data) if data.lstrip().startswith(b"-----") else data
+    except ValueError:
+        return b""  # which is no list
