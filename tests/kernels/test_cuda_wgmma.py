@@ -15,7 +15,7 @@ from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import EmulatedKernel, build, run
 from tilewright.core import Candidate, IllegalSchedule, Task, evaluate
-from tilewright.kernels import te
+from tilewright.kernels import nn, te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -321,6 +321,8 @@ SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
     "scaled": (
         {"BN": 192, "persistent": True},  # two scales of columns a tile
         {"BN": 64, "BM": 128, "GROUPS": 2, "CLUSTER": "1x2", "store_boxes": True},
+        {"BN": 128, "BM": 128, "persistent": True},  # one sum of 64 rows of two
+        {"BN": 32, "BM": 128, "persistent": True, "CLUSTER": "1x2"},  # two sums, one for each 64 rows
         {"BN": 64, "GROUPS": 2, "persistent": True, "ping_pong": True},
         {"BN": 32, "persistent": True, "tail": True, "SPLIT": 2},
     ),
@@ -330,17 +332,33 @@ SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
         {"BN": 192, "STAGES": 2},
         {"BN": 64, "GROUPS": 2, "persistent": True, "ping_pong": True},
     ),
+    "scaled_by_halves": (
+        {"BN": 32, "persistent": True},
+        {"BN": 64, "BM": 128},
+    ),
     "scaled_columns_deep": (
+        {"BN": 32, "BM": 128, "persistent": True, "STAGES": 3},
+        {"BN": 96, "BM": 128, "persistent": True, "STAGES": 3},
         {"BN": 32, "persistent": True, "tail": True, "SPLIT": 2},
         {"BN": 32, "split_k": True, "SPLIT": 2},
     ),
 }
 
 
+def scaled_by_halves() -> Program:
+    """Scales that are computed, of what lies in memory as 16-bit reals."""
+    x, y = te.input("x", (66, 272), "float8_e4m3fn"), te.input("y", (40, 272), "float8_e4m3fn")
+    of_x, of_y = te.input("of_x", (66, 3), "bfloat16"), te.input("of_y", (40, 3), "bfloat16")
+    return te.program(nn.scaled_mm(x, y, of_x, of_y, trans_b=True))[0]
+
+
 @pytest.mark.parametrize("name", SCALED)
 def test_sums_of_blocks_are_scaled(name: str) -> None:
-    deep = {"scaled_columns_deep": lambda: scaled(66, 136, 1104, by_column=True)}
-    computes([small(name, more, 3, {**WGMMA, **deep}) for more in SCALED[name]])
+    more = {
+        "scaled_columns_deep": lambda: scaled(66, 136, 1104, by_column=True),
+        "scaled_by_halves": scaled_by_halves,
+    }
+    computes([small(name, values, 3, {**WGMMA, **more}) for values in SCALED[name]])
 
 
 MISTAKES_IN_CLUSTERS = {
@@ -371,38 +389,53 @@ MISTAKES_IN_FOURS = {
 
 
 MISTAKES_IN_FOLDING = {
-    "the block's sum not waited for": ("tw::wgmma_wait<0>();\n                TW_UNROLL", "TW_UNROLL"),
-    "slot given back before": ("multiply(slot, 0, part[0]);\n", "multiply(slot, 0, part[0]);\n release(slot);\n"),
-    "the block before goes on": ("multiply(slot, 0, part[0])", "multiply(slot, t > 0, part[0])"),
-    "the first block's scales": ("+ h * 8 + lane / 4, t * 128)", "+ h * 8 + lane / 4, 0)"),
+    "the block's sum not waited for": ("tw::wgmma_wait<0>();\n                    tw::wgmma_hold", "tw::wgmma_hold"),
+    "slot given back before": ("multiply(now, 1, part[0]);\n", "multiply(now, 1, part[0]);\n release(now);\n"),
+    "slot given back twice": ("multiply(now, 1, part[0]);\n", "release(now);\nmultiply(now, 1, part[0]);\n"),
+    "the first rows again": ("multiply(now, 1, part[0])", "multiply(now, 0, part[0])"),
+    "the sum before goes on": ("wgmma_e4m3<0, 0>(part, oa, ob, 0)", "wgmma_e4m3<0, 0>(part, oa, ob, 1)"),
+    "the first block's scales": ("place_a(x2, m0 + lane, t * 128", "place_a(x2, m0 + lane, 0"),
+    "scales of the first rows": ("t * 128, u * 32), m0", "t * 128, 0), m0"),
+    "scales beyond the output": ("m0 + lane + u * 32 < 66 ? 4 : 0", "4"),
     "the other row's scales": ("of_rows[i][e / 2]", "of_rows[i][e % 2]"),
-    "scales of other columns": ("n0, t * 128, j * 64", "n0, t * 128, 64"),
+    "scales of other columns": ("n0 + lane * 128", "lane * 128"),
     "the last block alone": ("acc[i][4 * j + e] += part", "acc[i][4 * j + e] = part"),
 }
 MISTAKES_IN_TWO_SUMS = {
     "the other block's sum not waited for": ("tw::wgmma_wait<1>();", ""),
     "a block's sum not waited for": ("tw::wgmma_wait<0>();", ""),
-    "the other block's slot given back": ("release(held[1]);", "release(held[0]);"),
-    "one sum of both blocks": ("multiply(slot, 0, part[1])", "multiply(slot, 0, part[0])"),
-    "scales of the block before": ("lane / 4, (t + 1) * 128", "lane / 4, t * 128"),
+    "the other block's slot given back": ("release(then);", "release(now);"),
+    "one sum of both blocks": ("multiply(then, 0, part[1])", "multiply(then, 0, part[0])"),
+    "scales of the block before": ("(scales + then * ", "(scales + now * "),
     "the last blocks left out": ("t < last; t += 2", "t + 2 < last; t += 2"),
 }
-MISTAKES_IN_SCALES_OF_COLUMNS = {
-    "not waited for": ("(full + 8 * s, 2)", "(full + 8 * s, 1)"),
-    "of the first slot": ("(scales + held[1] * 32 + lane", "(scales + lane"),
+MISTAKES_IN_SUMS_OF_ROWS = {
+    "the block before": ("now = then;", ""),
+    "given back after the first rows": (
+        "multiply(then, 0, part[0]);\n",
+        "release(now);\nmultiply(then, 0, part[0]);\n",
+    ),
+    "the first rows again": ("multiply(now, 1, part[1])", "multiply(now, 0, part[1])"),
+}
+MISTAKES_IN_COPIED_SCALES = {
+    "not waited for": ("(full + 8 * s, 33)", "(full + 8 * s, 1)"),
+    "said before they have come": ("mbarrier_arrive_copied", "mbarrier_arrive"),
+    "of the first slot": ("(scales + then * 96 + 64 + lane", "(scales + 64 + lane"),
     "of other columns": ("+ lane % 4 * 2 + j * 8)", "+ lane % 4 * 2)"),
     "written over those that are read": (
-        "tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);\n                    TW_UNROLL", "TW_UNROLL",
+        "tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);\n                    const tw::u32 to = ring + 24576",
+        "const tw::u32 to = ring + 24576",
     ),
     "of the first block": ("n0 + lane, t * 128", "n0 + lane, 0"),
-    "slot given back before they are read": ("wgmma_wait<1>();\n", "wgmma_wait<1>();\n release(held[1]);\n"),
+    "slot given back before they are read": ("wgmma_wait<1>();\n", "wgmma_wait<1>();\n release(then);\n"),
 }  # fmt: skip
 MISTAKES = {
     "clusters": (MISTAKES_IN_CLUSTERS, "wide", CLUSTERED["wide"][0]),
     "clusters of four": (MISTAKES_IN_FOURS, "wide", CLUSTERED["wide"][0] | {"CLUSTER": "2x2"}),
-    "folding": (MISTAKES_IN_FOLDING, "scaled", SCALED["scaled"][0]),
+    "folding": (MISTAKES_IN_FOLDING, "scaled", {"BM": 128, "BN": 128, "persistent": True}),
     "two sums": (MISTAKES_IN_TWO_SUMS, "scaled", {"BN": 64, "persistent": True}),
-    "scales of columns": (MISTAKES_IN_SCALES_OF_COLUMNS, "scaled_columns", {"BN": 32, "persistent": True}),
+    "sums of rows": (MISTAKES_IN_SUMS_OF_ROWS, "scaled", {"BM": 128, "BN": 32, "persistent": True}),
+    "copied scales": (MISTAKES_IN_COPIED_SCALES, "scaled_columns", {"BN": 32, "persistent": True}),
 }
 
 

@@ -1,7 +1,8 @@
 """Kernel text with holes: C++ as it will be printed, and names where the schedule decides.
 
 ``$name`` or ``${name}`` stands for a text. A line that begins with ``$if name:`` is there where that hole is true, one
-with ``$unless name:`` where it is not. A line that is a hole and nothing else may stand for any number of lines.
+with ``$unless name:`` where it is not. A line that is a hole and nothing else may stand for any number of lines, which
+are indented as it is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from string import Template
 
 _CONDITION = re.compile(r"\$(if|unless) (\w+):")
-_ALONE = re.compile(r"\$(\w+)")
+_ALONE = re.compile(r"( *)\$(\w+)")
 
 
 def fill(text: str, holes: Mapping[str, object]) -> str:
@@ -27,8 +28,8 @@ def _lines(text: str, holes: Mapping[str, object]) -> Iterator[str]:
                 continue
             line = line[condition.end() :]
         alone = _ALONE.fullmatch(line)
-        value = holes[alone[1]] if alone is not None else None
-        if isinstance(value, (list, tuple)):
-            yield from map(str, value)
+        value = holes[alone[2]] if alone is not None else None
+        if alone is not None and isinstance(value, (list, tuple)):
+            yield from (f"{alone[1]}{x}" if x else "" for x in map(str, value))
         else:
             yield Template(line).substitute(holes)

@@ -6,6 +6,7 @@ Fragments of a warp and of a warp group are alike: of 8 rows and 8 columns a thr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
 
@@ -27,7 +28,7 @@ EIGHT = 8
 FOR_ROWS = """\
 float of_rows[$mi][2];
 TW_UNROLL
-for (int i = 0; i < $mi; i++) {
+for (int i = $first; i < $end; i++) {
     TW_UNROLL
     for (int h = 0; h < 2; h++) of_rows[i][h] = $row;
 }"""
@@ -37,14 +38,14 @@ TW_UNROLL
 for (int j = 0; j < $count; j++) of_columns[j] = $column;"""
 FOLD = """\
 TW_UNROLL
-for (int i = 0; i < $mi; i++) {
+for (int i = $first; i < $end; i++) {
     TW_UNROLL
     for (int j = 0; j < $eights; j++) {
-$if shared:        const tw::pack<float, 2> of_two = tw::load_shared<tw::pack<float, 2>>($shared + j * 8);
+$if pairs:        const tw::pack<float, 2> of_two = tw::load_shared<tw::pack<float, 2>>($pairs + j * 8);
         TW_UNROLL
         for (int e = 0; e < 4; e++) {
-            acc[i]$at += $part[i]$at * ($factor);
-$if again:            $part[i]$at = 0;
+            acc[i]$at += $part * ($factor);
+$if again:            $part = 0;
         }
     }
 }"""
@@ -54,8 +55,9 @@ $if again:            $part[i]$at = 0;
 class Fold:
     """Of a thread with ``mi`` fragments along m, 16 rows of its warp each, and ``columns`` along n.
 
-    ``edges``: the axes, of ``mn``, along which fragments may reach beyond the output. ``in_shared``: scales of single
-    columns are in shared memory, from which they are read two at a time.
+    ``edges``: the axes, of ``mn``, along which fragments may reach beyond the output. ``in_shared``: scales are copied
+    to shared memory, one for each row, and one for each of :attr:`runs` columns or for each column; those of single
+    columns are read as they are used, two at a time.
     """
 
     c: CudaContraction
@@ -68,36 +70,53 @@ class Fold:
     @cached_property
     def functions(self) -> tuple[Function, ...]:
         """``scale_a(inputs..., batch, m, k)`` and ``scale_b(inputs..., batch, n, k, further)``, of the column ``n +
-        further``, of sides that have scales."""
+        further``, of sides that have scales. If they are copied: ``place_a(inputs..., batch, m, k, further)`` and
+        ``place_b``, where they lie in memory."""
+        return tuple(self._function(side, e) for side, e in self._sides)
+
+    @property
+    def _sides(self) -> list[tuple[str, Expr]]:
         s = self.scales
-        return tuple(self._function(side, e) for side, e in (("a", s.a), ("b", s.b)) if e is not None)
+        return [(side, e) for side, e in (("a", s.a), ("b", s.b)) if e is not None]
+
+    @property
+    def copied(self) -> bool:
+        """Whether scales are copied to shared memory as they lie, not computed."""
+        return self.in_shared and all(e.op == "load" and e.dtype == "float32" for _, e in self._sides)
 
     def _function(self, side: str, e: Expr) -> Function:
-        c, along = self.c, "m" if side == "a" else "n"
-        place = "n + further" if side == "b" else "m"
-        step = self._step(e) if side == "b" else None
-        texts = axis_texts(c, "batch", "m", "n" if step is not None else f"({place})", "k")
+        c, along, place = self.c, "m" if side == "a" else "n", self.copied
+        further = place or side == "b"
+        at = f"{along} + further" if further else along
+        step = self._step(side, e) if further else None
+        own = along if step is not None else f"({at})"
+        texts = axis_texts(c, "batch", own if side == "a" else "m", own if side == "b" else "n", "k")
         p = printer(c.program, c.stage.ranges, texts, {}, (e,))
-        value = p.scalar(e)
-        if step is not None:
+        if place or step is not None:
             tensor = c.program.tensors[str(e.value)]
-            value = load_text(tensor.dtype, f"{read_place(p, tensor, e)} + further * {step}")
+            value = read_place(p, tensor, e) + (f" + further * {step}" if step is not None else "")
+            value = value if place else load_text(tensor.dtype, value)
+        else:
+            value = p.scalar(e)
         body = f"    return {value};\n"
-        if along in self.edges:
-            body = f"    if ({place} >= {text(expression(c.free(side).size))}) return 0;\n{body}"
+        if along in self.edges and not place:
+            body = f"    if ({at} >= {text(expression(c.free(side).size))}) return 0;\n{body}"
         taken = {**pointers(c.program), **{x: f"int {x}" for x in ("batch", along, "k", "further")}}
+        if place:
+            return Function(f"place_{side}", "const float *", taken, body)
         return Function(f"scale_{side}", "float", taken, body)
 
-    def _step(self, e: Expr) -> int | None:
-        """How far apart the scales of neighbouring columns lie, where a scale is one read: columns that are a constant
-        ``further`` need no address of their own."""
+    def _step(self, side: str, e: Expr) -> int | None:
+        """How far apart the scales of neighbouring rows or columns lie, where a scale is one read: those that are a
+        constant ``further`` need no address of their own."""
         c = self.c
         if e.op != "load":
             return None
         where = Linear()
         for index, step in zip(e.args, c.program.tensors[str(e.value)].strides, strict=True):
             where = where.plus(linearise(index), step)
-        return None if any(where.step(x) is None for x in c.n.axes) else c.n.stride(where)
+        group = c.free(side)
+        return None if any(where.step(x) is None for x in group.axes) else group.stride(where)
 
     @cached_property
     def run(self) -> int:
@@ -107,15 +126,20 @@ class Fold:
         return same if same % EIGHT == 0 else 1
 
     @property
-    def shared_columns(self) -> bool:
-        """Whether there are scales in shared memory, one for each column."""
+    def runs(self) -> int:
+        """Scales of columns: one for each run, or for each column; 0: there are none."""
+        return self.columns // self.run if self.scales.b is not None else 0
+
+    @property
+    def pairs(self) -> bool:
+        """Whether scales of single columns are read from shared memory as they are used."""
         return self.in_shared and self.scales.b is not None and self.run == 1
 
     @property
     def held(self) -> int:
-        """Scales that a thread holds."""
-        rows = 2 * self.mi if self.scales.a is not None else 0
-        return rows + (0 if self.scales.b is None else 4 if self.shared_columns else self._count)
+        """Scales that a thread holds: from shared memory, of one fragment along m at a time."""
+        rows = (2 if self.in_shared else 2 * self.mi) if self.scales.a is not None else 0
+        return rows + (0 if self.scales.b is None else 4 if self.pairs else self._count)
 
     @property
     def operations(self) -> int:
@@ -127,41 +151,57 @@ class Fold:
         return self.columns // 4 if self.run == 1 else self.columns // self.run
 
     def read(self, batch: str, row: str, column: str, k: str) -> list[str]:
-        """Statements that read the scales of the block of k at ``k``.
+        """Statements that read the scales of the block of k at ``k`` from memory.
 
         ``row``: text of the first row of fragment ``i``; ``column``: that of the first column.
         """
+        place = {"a": f"{row} + h * 8 + lane / 4", "b": column}
+        further = ""
+        if self.scales.b is not None:
+            further = "j / 2 * 8 + j % 2" if self.run == 1 else f"j * {self.run}"
+            place["b"] += " + lane % 4 * 2" if self.run == 1 else ""
+        return self._read({side: self.of(side, batch, place[side], k, further) for side, _ in self._sides}, 0, self.mi)
+
+    def fetch(self, at: str, row: str, rows: int, i: int) -> list[str]:
+        """Statements that read those of fragment ``i`` from shared memory, but for single columns.
+
+        ``at``: text of where those of a tile begin, its ``rows`` first; ``row``: text of the warp's first row in it.
+        """
+        texts = {
+            "a": f"tw::load_shared<float>({at} + {row} + h * 8 + lane / 4)",
+            "b": f"tw::load_shared<float>({at} + {rows} + j)",
+        }
+        return self._read({side: texts[side] for side, _ in self._sides if side == "a" or not self.pairs}, i, i + 1)
+
+    def _read(self, texts: Mapping[str, str], first: int, end: int) -> list[str]:
         found = []
-        for f in self.functions:
-            if f.name == "scale_b" and self.shared_columns:
-                continue
-            if f.name == "scale_a":
-                place = f.call(batch=batch, m=f"{row} + h * 8 + lane / 4", k=k)
-                found += fill(FOR_ROWS, {"mi": self.mi, "row": place}).split("\n")
-            else:
-                place = self.column(batch, column, k, f"j * {self.run}")
-                if self.run == 1:
-                    place = self.column(batch, f"{column} + lane % 4 * 2", k, "j / 2 * 8 + j % 2")
-                found += fill(FOR_RUNS, {"count": self._count, "column": place}).split("\n")
+        if "a" in texts:
+            found += fill(FOR_ROWS, {"mi": self.mi, "first": first, "end": end, "row": texts["a"]}).split("\n")
+        if "b" in texts:
+            found += fill(FOR_RUNS, {"count": self._count, "column": texts["b"]}).split("\n")
         return found
 
-    def column(self, batch: str, column: str, k: str, further: str) -> str:
-        """Text of the scale of a column, ``further`` ones behind ``column``."""
-        (f,) = (f for f in self.functions if f.name == "scale_b")
-        return f.call(batch=batch, n=column, k=k, further=further)
+    def of(self, side: str, batch: str, place: str, k: str, further: str) -> str:
+        """Text of the scale of a row, or of a column, ``further`` ones behind ``place``. If scales are copied: of where
+        it lies, of a row ``further`` ones behind too."""
+        (f,) = (f for f in self.functions if f.name.endswith(f"_{side}"))
+        return f.call(batch=batch, m=place, n=place, k=k, further=further)
 
-    def add(self, at: str, again: bool, part: str = "part", shared: str = "") -> list[str]:
-        """Statements that add ``part``, scaled, to ``acc``, elements of a fragment's eight columns being at ``at``.
+    def add(
+        self, at: str, again: bool, part: str = "", pairs: str = "", rows: tuple[int, int] | None = None
+    ) -> list[str]:
+        """Statements that add sums, scaled, to ``acc``, elements of a fragment's eight columns being at ``at``.
 
-        ``again``: products add to ``part``, which begins at zero. ``shared``: text of where the scales of a thread's
-        columns begin in shared memory, where they are there.
+        ``part``: text of a sum's element, ``part[i]`` at ``at`` if empty; ``again``: products add to it, which begins
+        at zero. ``pairs``: text of where the scales of a thread's columns begin in shared memory, if they are read from
+        there. ``rows``: the first fragment and the one behind the last, all if ``None``.
         """
         run = "2 * j + e % 2" if self.scales.b is None or self.run == 1 else f"j / {self.run // EIGHT}"
-        both = {"scale_a": "of_rows[i][e / 2]", "scale_b": "of_two.v[e % 2]" if shared else f"of_columns[{run}]"}
-        factor = " * ".join(both[f.name] for f in self.functions)
+        both = {"a": "of_rows[i][e / 2]", "b": "of_two.v[e % 2]" if pairs else f"of_columns[{run}]"}
+        first, end = rows or (0, self.mi)
         return fill(FOLD, {
-            "mi": self.mi, "eights": self.columns // EIGHT, "at": at, "factor": factor, "again": again,
-            "part": part, "shared": shared,
+            "first": first, "end": end, "eights": self.columns // EIGHT, "at": at, "again": again,
+            "part": part or f"part[i]{at}", "factor": " * ".join(both[side] for side, _ in self._sides), "pairs": pairs,
         }).split("\n")  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing, slot_sums, walkers
+from tilewright.kernels.templates.cuda_wgmma.geometry import output_boxes, sharing, slot_sums, walkers
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.cuda_wgmma.window import depth
@@ -115,7 +115,7 @@ def _twice(p: Product, v: Mapping[str, Any]) -> bool:
     """Whether threads hold the sums of two slots, one of which is scaled while the other is multiplied."""
     mi = v["BM"] // (ROWS * sharing(v["GROUPS"], v["ping_pong"]))
     folded = fold.fold(p.c, mi, v["BN"], "", in_shared=True)
-    return folded is not None and slot_sums(v["GROUPS"], mi * v["BN"] // 2, folded.held) > 1
+    return folded is not None and mi == 1 and slot_sums(folded, v["GROUPS"]) > 1
 
 
 def starved(p: Product, target: Target, bm: int, bn: int) -> bool:
@@ -150,7 +150,7 @@ def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpac
             continue
         splits = [(s, False) for s in has["SPLIT"] if s == 1 or tiles < sms]
         splits += [(s, True) for s in has["SPLIT"] if s > 1 and tiles > sms and not ping_pong]
-        boxes = True in has["store_boxes"] and output_box(p, bn) is not None
+        boxes = True in has["store_boxes"] and bool(output_boxes(p, bn))
         fours = starved(p, target, bm, bn)
         clusters = [c for c in has["CLUSTER"] if fours or CLUSTERS[c][0] * CLUSTERS[c][1] <= 2]
         busy = {c: at_once(target, c) for c in clusters if within.allows({**tile, "CLUSTER": c})}

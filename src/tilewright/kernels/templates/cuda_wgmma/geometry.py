@@ -35,14 +35,13 @@ GPC = 18
 """Multiprocessors of a whole graphics processing cluster of Hopper."""
 PLACES = 2
 """Boxes of results of a group in shared memory: one is filled while the other is stored."""
-
+WIDTHS = 2
+"""Widths of boxes among which the ring's size decides, where sums are scaled."""
 
 ROOM = 48
 """Registers beside accumulators that a thread which multiplies needs: observed."""
-
-
-FOLD_ROOM = 44
-"""The same where two sums of slots are held."""
+FOLD_ROOM = 38
+"""The same beside sums of slots, and the scales that are held."""
 
 
 def most_sums(groups: int) -> int:
@@ -50,14 +49,22 @@ def most_sums(groups: int) -> int:
     return most_registers(groups) - ROOM
 
 
-def slot_sums(groups: int, sums: int, held: int) -> int:
-    """Partial sums of one slot (``sums`` registers each) that a thread holds beside its accumulators: 2 or 1."""
-    return 2 if 3 * sums + held + FOLD_ROOM <= most_registers(groups) else 1
+def slot_sums(folded: Fold, groups: int) -> int:
+    """Sums of one slot, of 64 rows each, that a thread holds beside its accumulators: 2, 1, or 0 where none fits.
+
+    With two of them one is scaled while the next one is multiplied.
+    """
+    sums = folded.columns // 2
+    left = most_registers(groups) - FOLD_ROOM - folded.held - folded.mi * sums
+    return min(left // sums, 2 if folded.mi <= 2 else 1)
 
 
-def scale_bytes(folded: Fold | None) -> int:
-    """Bytes of scales of columns in a slot of the ring."""
-    return 4 * folded.columns if folded is not None and folded.shared_columns else 0
+def scale_bytes(folded: Fold | None, bm: int) -> int:
+    """Bytes of the scales of a tile's ``bm`` rows, and of its columns, in a slot of the ring."""
+    if folded is None:
+        return 0
+    rows = bm if folded.scales.a is not None else 0
+    return 4 * (rows + roundup(folded.runs, 2))
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,7 @@ class WgmmaTiling(Tiles):
     cluster: tuple[int, int]  # neighbouring tiles along m and n that a cluster of blocks computes
     tail: bool  # tiles of the last round are divided along k
     ping_pong: bool  # groups have tiles of their own, and take turns to multiply
+    most_shared: int  # bytes of shared memory that a block may have
 
     @property
     def sharing(self) -> int:
@@ -221,24 +229,22 @@ class WgmmaTiling(Tiles):
         return fold(self.p.c, self.mi, self.bn, self.edges, in_shared=True)
 
     @property
-    def summed(self) -> str:
-        """Name of what products add to."""
-        return "acc" if self.fold is None else "part"
-
-    @property
     def parts(self) -> int:
-        """Sums of single slots that are held: 2 where one is scaled while the next one's products are under way."""
-        held = self.fold.held if self.fold is not None else 0
-        return slot_sums(self.groups, self.mi * self.sums, held) if self.fold is not None else 0
+        """Sums of 64 rows of single slots that are held."""
+        return slot_sums(self.fold, self.groups) if self.fold is not None else 0
 
     @property
     def scale_bytes(self) -> int:
-        """Of the scales of columns in a slot."""
-        return scale_bytes(self.fold)
+        """Of the scales in a slot."""
+        return scale_bytes(self.fold, self.bm)
 
     def row(self, number: str) -> str:
         """Text of the first of the 64 rows of a group's products of that number."""
-        return f"m0 + {number} * 64" if self.ping_pong else f"m0 + (group * {self.mi} + {number}) * 64"
+        return f"m0 + {self.within(number)}"
+
+    def within(self, number: str) -> str:
+        """The same from the tile's first row on."""
+        return f"{number} * 64" if self.ping_pong else f"(group * {self.mi} + {number}) * 64"
 
     @property
     def stage_bytes(self) -> int:
@@ -246,25 +252,36 @@ class WgmmaTiling(Tiles):
 
     @cached_property
     def store(self) -> Box | None:
-        """Boxes by which results are stored; ``None``: straight from registers."""
-        return output_box(self.p, self.bn) if self.store_boxes else None
+        """Boxes by which results are stored, the widest that the ring leaves room for; ``None``: straight from
+        registers."""
+        if not self.store_boxes:
+            return None
+        boxes = output_boxes(self.p, self.bn)
+        return next((b for b in boxes if self._shared(b) <= self.most_shared), boxes[-1])
 
     @property
     def box_bytes(self) -> int:
         """Of the boxes of results of all groups."""
-        return self.groups * PLACES * self.store.bytes if self.store is not None else 0
+        return self._boxes(self.store)
+
+    def _boxes(self, box: Box | None) -> int:
+        return self.groups * PLACES * box.bytes if box is not None else 0
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block, with what aligning the ring takes."""
+        return self._shared(self.store)
+
+    def _shared(self, box: Box | None) -> int:
         turns = self.groups if self.ping_pong else 0
-        return shared_bytes(self.stages, self.stage_bytes + self.scale_bytes, self.box_bytes, turns)
+        return shared_bytes(self.stages, self.stage_bytes + self.scale_bytes, self._boxes(box), turns)
 
     @property
     def registers(self) -> int:
         """Estimated registers of a thread that multiplies."""
-        held = self.fold.held if self.fold is not None else 0
-        return min(255, (1 + self.parts) * self.mi * self.sums + held + (FOLD_ROOM if self.parts > 1 else ROOM))
+        if self.fold is None:
+            return min(255, self.mi * self.sums + ROOM)
+        return min(255, (self.mi + self.parts) * self.sums + self.fold.held + FOLD_ROOM)
 
 
 def _moved(mask: int, by: str) -> str:
@@ -322,16 +339,13 @@ class Box:
         return tensor_map(("tensor", tensor), self.item, self.sizes, self.strides, box, self.swizzle)
 
 
-def output_box(p: Product, bn: int) -> Box | None:
-    """Boxes of an output for tiles of ``bn`` columns; ``None`` where no tensor map describes it."""
+def output_boxes(p: Product, bn: int) -> tuple[Box, ...]:
+    """Boxes of an output for tiles of ``bn`` columns, the widest first; none where no tensor map describes them."""
     c, item = p.c, ITEMSIZE[p.c.output.dtype]
     where = Linear(0, c.out_strides)
     batch, m, n = c.batch.stride(where), c.m.stride(where), c.n.stride(where)
     if c.clips or n != 1 or not m or batch is None or any(step * item % CHUNK for step in (m, batch)) or c.n.size < 2:
-        return None
-    columns = next((x for x in (LINE // item, 64 // item, 32 // item, CHUNK // item) if bn % x == 0 and x >= 8), 0)
-    if not columns:
-        return None
-    if p.batch == 1:
-        return Box(columns, item, (p.n, p.m), (m * item,))
-    return Box(columns, item, (p.n, p.m, p.batch), (m * item, batch * item))
+        return ()
+    columns = [x for x in (LINE // item, 64 // item, 32 // item, CHUNK // item) if bn % x == 0 and x >= 8]
+    sizes, strides = ((p.n, p.m), (m * item,)) if p.batch == 1 else ((p.n, p.m, p.batch), (m * item, batch * item))
+    return tuple(Box(x, item, sizes, strides) for x in columns[: WIDTHS if p.c.scales is not None else 1])

@@ -6,12 +6,15 @@ to the slot that follows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda.warpgroups import BARRIER
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 
 HOLD = """\
 TW_UNROLL
-for (int i = 0; i < $mi; i++) tw::wgmma_hold($sums[i]);"""
+for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);"""
 
 TURN = "tw::mbarrier_arrive(may + $barrier * (group ^ 1));"
 """The other group may multiply."""
@@ -38,102 +41,113 @@ tw::wgmma_wait<0>();
 {HOLD}
 release(before);"""
 
-# The sum of each slot is scaled and added to those before. ONE: while another group multiplies. TWO: while the next
-# slot is multiplied into a sum of its own. Nothing is under way there when the loop begins anew: else assemblers (CUDA
-# 13.0) make all products wait for each other.
+# Products of 64 rows of a slot have a sum of their own, which is scaled and added to those before. ONE: while another
+# group multiplies. TWO: while the next 64 rows are multiplied into a second sum. Nothing is under way there when the
+# loop begins anew: else assemblers (CUDA 13.0) make all products wait for each other.
 ZERO = """\
 TW_UNROLL
 for (int i = 0; i < $mi; i++) {
     TW_UNROLL
     for (int j = 0; j < $each; j++) acc[i][j] = 0;
 }"""
-START = f"""\
-tw::mbarrier_wait(full + $barrier * slot, turn);
-{HOLD}
-multiply(slot, 0, $sums);
-held[$part] = slot;
-next();"""
-WAIT = f"""\
+START = """\
+$if begins:tw::mbarrier_wait(full + $barrier * slot, turn);
+$if begins:$slot = slot;
+$if begins:next();
+tw::wgmma_hold(part[$part]);
+multiply($slot, $i, part[$part]);"""
+WAIT = """\
 tw::wgmma_wait<$left>();
-{HOLD}
-$unless shared:release(held[$part]);"""
+tw::wgmma_hold(part[$part]);"""
 ADD = """\
-$fold
-$if shared:tw::sync_warp();  // all lanes have read the scales
-$if shared:release(held[$part]);"""
+{
+    $fetch
+    $wait
+$if early:    release($slot);
+    $fold
+$if late:    release($slot);
+}"""
 ONE = """\
 $zero
-int held[1];
+int now;
 for (int t = $first; t < $end; t++) {
-$scales
-$start
-$wait
-$add
+    $each_part
 }
 $if turns:if (lane == 0) $turn"""
 TWO = """\
 $zero
-int held[2];
-$start
-$wait
-const int last = $end - 1 - ($end - 1 - ($first)) % 2;  // or the one before it
+int now, then;
+$start_0
+$wait_0
+const int last = $last;
 TW_KEEP_LOOP
-for (int t = $first; t < last; t += 2) {
-    {
-$other_start
-$scales
-$add
-    }
-$again_start
-$other_scales
-$other_wait_1
-$other_add
-$again_wait
+for (int t = $first; t < last; t += $slots) {
+    $start_1
+    $add_0
+    $start_2
+    $wait_1
+    $add_1
+    $wait_2
+$if alike:    now = then;
 }
-{
-    const int t = last;
-    if (t + 1 < $end) {
-$other_start
-    }
-$scales
-$add
-}
-if (last + 1 < $end) {
-    const int t = last;
-$other_scales
-$other_wait_0
-$other_add
-}
+$if alike:$start_1
+$unless alike:if (last + 1 < $end) {
+$unless alike:    $start_1
+$unless alike:}
+$add_0
+$unless alike:if (last + 1 < $end) {
+    $end_1
+    $add_1
+$unless alike:}
 $if turns:if (lane == 0) $turn"""
 
 
 def loop(p: WgmmaTiling, barrier: int, first: str, end: str) -> list[str]:
     """Statements that sum a tile of the output, over steps of k from ``first`` up to ``end``."""
     holes: dict[str, object] = {
-        "mi": p.mi, "each": p.sums, "sums": p.summed, "barrier": barrier, "first": first, "end": end,
+        "mi": p.mi, "each": p.sums, "barrier": barrier, "first": first, "end": end,
         "turns": p.ping_pong, "alone": p.ping_pong and p.tiles_k == 1,
     }  # fmt: skip
     if p.fold is None:
         return fill(PLAIN, holes).split("\n")
-    holes |= {"zero": fill(ZERO, holes), "turn": TURN.replace("$barrier", str(barrier)), "shared": p.scale_bytes > 0}
-
-    def filled(text: str, depth: int, part: int = 0, left: int = 0) -> list[str]:
-        shared = f"scales + held[{part}] * {p.bn} + lane % 4 * 2" if p.scale_bytes else ""
-        add = fold.add("[4 * j + e]", again=False, part=f"part[{part}]", shared=shared)
-        found = fill(text, {**holes, "part": part, "left": left, "sums": f"part[{part}]", "fold": add})
-        return ["    " * depth + x for x in found.split("\n")]
-
-    def scales(depth: int, t: str = "t") -> list[str]:
-        return ["    " * depth + x for x in fold.read(batch, row, "n0", f"{t} * {p.bk}")]
-
-    fold, row, batch = p.fold, f"{p.row('i')} + warp * 16", "batch" if p.p.batch > 1 else "0"
+    holes |= {"zero": fill(ZERO, holes), "turn": TURN.replace("$barrier", str(barrier))}
     if p.parts == 1:
-        return fill(ONE, holes | {
-            "scales": scales(1), "start": filled(START, 1), "wait": filled(WAIT, 1), "add": filled(ADD, 1),
-        }).split("\n")  # fmt: skip
+        parts = []
+        for i in range(p.mi):
+            parts += _start(0, i, "now", i == 0) + _add(p, 0, i, "now", i == p.mi - 1, _wait(0, 0))
+        return fill(ONE, holes | {"each_part": parts}).split("\n")
+    # Of one slot, or of two: the sums after them are of what follows.
+    alike = p.mi == 2
+    i, slot, more = (1, "now", "then") if alike else (0, "then", "now")
     return fill(TWO, holes | {
-        "start": filled(START, 0), "wait": filled(WAIT, 0), "other_start": filled(START, 2, 1), "scales": scales(2),
-        "add": filled(ADD, 2), "again_start": filled(START, 1), "other_scales": scales(1, "(t + 1)"),
-        "other_wait_1": filled(WAIT, 1, 1, 1), "other_wait_0": filled(WAIT, 1, 1, 0), "other_add": filled(ADD, 1, 1),
-        "again_wait": filled(WAIT, 1),
+        "alike": alike, "slots": 1 if alike else 2,
+        "last": f"{end} - 1" if alike else f"{end} - 1 - ({end} - 1 - ({first})) % 2",
+        "start_0": _start(0, 0, "now", True), "wait_0": _wait(0, 0), "start_1": _start(1, i, slot, not alike),
+        "add_0": _add(p, 0, 0, "now", not alike), "start_2": _start(0, 0, more, True), "wait_1": _wait(1, 1),
+        "add_1": _add(p, 1, i, slot, True), "wait_2": _wait(0, 0), "end_1": _wait(1, 0),
+    }).split("\n")  # fmt: skip
+
+
+def _start(part: int, i: int, slot: str, begins: bool) -> list[str]:
+    """Statements that start a sum of the 64 rows of number ``i`` of the slot whose number the variable ``slot`` has;
+    ``begins``: they are the first of it, which is waited for."""
+    return fill(START, {"barrier": BARRIER, "part": part, "i": i, "slot": slot, "begins": begins}).split("\n")
+
+
+def _wait(part: int, left: int) -> list[str]:
+    """Statements that wait for a sum, ``left`` of those that were started after it being under way."""
+    return fill(WAIT, {"part": part, "left": left}).split("\n")
+
+
+def _add(p: WgmmaTiling, part: int, i: int, slot: str, ends: bool, wait: Sequence[str] = ()) -> list[str]:
+    """Statements that add a sum, for which ``wait`` waits; ``ends``: nothing else of its slot is left to multiply."""
+    fold = p.fold
+    assert fold is not None
+    rows = p.bm if fold.scales.a is not None else 0
+    at = f"scales + {slot} * {p.scale_bytes // 4}"
+    pairs = f"{at} + {rows} + lane % 4 * 2" if fold.pairs else ""
+    return fill(ADD, {
+        "fetch": fold.fetch(at, f"{p.within('i')} + warp * 16", rows, i), "wait": wait, "slot": slot,
+        "fold": fold.add("[4 * j + e]", again=False, part=f"part[{part}][4 * j + e]", pairs=pairs, rows=(i, i + 1)),
+        "early": ends and not fold.pairs, "late": ends and fold.pairs,
     }).split("\n")  # fmt: skip

@@ -88,7 +88,7 @@ $if turns:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier *
 $if alone:    tw::sync();
 $if paired:    tw::cluster_arrive();
 $if paired:    tw::cluster_wait();
-$if columns:    float *const scales = (float *)(smem + (ring - start + $scales_at));  // of the columns, of each slot
+$if scaled:    const float *const scales = (const float *)(smem + (ring - start + $scales_at));  // of each slot
     int slot = 0;
     tw::u32 turn = 0;  // parity of the ring's round
     const auto next = [&]() {
@@ -118,7 +118,7 @@ $if paired:                tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
 $if paired:                next();
 $if paired:            }
         }
-$columns
+$scales
     } else {
 $if more:        tw::more_registers<$more>();
         const int warp = tid / 32 % 4;
@@ -128,10 +128,12 @@ $if boxes:        int place = 0;
         const tw::u64 first_a = tw::wgmma_operand(ring$group_place, $across_a, $eight);
         const tw::u64 first_b = tw::wgmma_operand(ring + $bytes_a, $across_b, $eight);
         $acc acc[$mi][$sums];
-$if scaled:        $acc part[$parts][$mi][$sums];  // of slots
+$if scaled:        $acc part[$parts][$sums];  // of 64 rows of slots
         // The products of the tile in a slot. A descriptor counts in 16 bytes.
-        const auto multiply = [&](int s, int add$into) {
-            const tw::u64 oa = first_a + (tw::u64)(s * $stage_units), ob = first_b + (tw::u64)(s * $stage_units);
+$unless scaled:        const auto multiply = [&](int s, int add) {
+$if scaled:        const auto multiply = [&](int s, int i, $acc (&part)[$sums]) {
+            const tw::u64 oa = first_a + (tw::u64)(s * $stage_units$of_rows), \
+ob = first_b + (tw::u64)(s * $stage_units);
             tw::wgmma_fence();
 $products
             tw::wgmma_commit();
@@ -249,54 +251,75 @@ def _taps(p: WgmmaTiling) -> list[str]:
 
 
 def _products(p: WgmmaTiling) -> list[str]:
-    """Statements that start the products of one slot."""
+    """Statements that start the products of one slot; of 64 rows of it, number ``i``, where its sum is scaled."""
     kinds = ", ".join(str(int(s.rows_contiguous)) for s in p.sides)
     out = []
     for q in range(p.steps):
+        right = f"ob + {p.b.step(q) // 16}" if p.b.step(q) else "ob"
+        again = "add" if q == 0 else "1"
+        if p.fold is not None:
+            left = f"oa + {p.a.step(q) // 16}" if p.a.step(q) else "oa"
+            out.append(f"tw::{p.function}<{kinds}>(part, {left}, {right}, {int(q > 0)});")
+            continue
         for i in range(p.mi):
-            a, b = ((p.a.step(q) + p.a.block(i)) // 16, p.b.step(q) // 16)
-            left, right = f"oa + {a}" if a else "oa", f"ob + {b}" if b else "ob"
-            out.append(f"tw::{p.function}<{kinds}>({p.summed}[{i}], {left}, {right}, {'add' if q == 0 else '1'});")
+            a = (p.a.step(q) + p.a.block(i)) // 16
+            left = f"oa + {a}" if a else "oa"
+            out.append(f"tw::{p.function}<{kinds}>(acc[{i}], {left}, {right}, {again});")
     return out
 
 
-def _columns(p: WgmmaTiling, first: str, end: str) -> list[str]:
-    """Statements by which a second copying warp puts the scales of columns into the ring's slots."""
-    if not p.scale_bytes:
+def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
+    """Statements by which a second copying warp puts scales into the ring's slots."""
+    if p.fold is None:
         return []
-    assert p.fold is not None
-    batch = "batch" if p.p.batch > 1 else "0"
-    text = fill(COLUMNS, {
+    batch, run = "batch" if p.p.batch > 1 else "0", p.fold.run if p.fold.runs else 1
+    rows = p.bm if p.fold.scales.a is not None else 0
+    copies = []
+    for side, along, count, at, each, size in (
+        ("a", "m", rows, 0, 1, p.p.m), ("b", "n", p.fold.runs, rows, run, p.p.n),
+    ):  # fmt: skip
+        if count:
+            place, further = f"{along}0 + lane" + (f" * {each}" if each > 1 else ""), f"u * {32 * each}"
+            if side == "a" and not p.fold.copied:
+                place, further = f"{place} + {further}", ""
+            copies += fill(COPY, {
+                "count": ceildiv(count, 32), "rest": count % 32, "all": count, "at": 4 * at, "copied": p.fold.copied,
+                "scale": p.fold.of(side, batch, place, f"t * {p.bk}", further),
+                "valid": f", {place} + {further} < {size} ? 4 : 0" if along in p.edges else "",
+            }).split("\n")  # fmt: skip
+    text = fill(SCALES, {
         "warp": 4 * p.groups + 1, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
-        "count": ceildiv(p.bn, 32), "columns": p.bn, "ragged": p.bn % 32, "barrier": BARRIER,
-        "scale": p.fold.column(batch, "n0 + lane", f"t * {p.bk}", "u * 32"),
+        "barrier": BARRIER, "copies": _indent(copies, 3), "floats": p.scale_bytes // 4, "scale_bytes": p.scale_bytes,
+        "scales_at": _scales_at(p), "arrive": "arrive_copied" if p.fold.copied else "arrive",
     })  # fmt: skip
     return _indent(text.split("\n"), 2)
 
 
-# Each lane's scales are on their way while the slot is waited for.
-COLUMNS = """\
+def _scales_at(p: WgmmaTiling) -> int:
+    """Bytes from the ring's start to the scales of its slots."""
+    return p.stages * p.stage_bytes + p.box_bytes
+
+
+# Each lane says itself that its scales have come, which it does not wait for.
+SCALES = """\
 if (tid / 32 == $warp) {
 $walk
+        TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
-            float own[$count];
-            TW_UNROLL
-            for (int u = 0; u < $count; u++) {
-$if ragged:                own[u] = 0;
-$if ragged:                if (u * 32 + lane < $columns) own[u] = $scale;
-$unless ragged:                own[u] = $scale;
-            }
             tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
-            TW_UNROLL
-            for (int u = 0; u < $count; u++) {
-$if ragged:                if (u * 32 + lane < $columns)
-                tw::store_shared(scales + slot * $columns + u * 32 + lane, own[u]);
-            }
-            tw::sync_warp();
-            if (lane == 0) tw::mbarrier_arrive(full + $barrier * slot);
+            const tw::u32 to = ring + $scales_at + slot * $scale_bytes + lane * 4;
+$copies
+            tw::mbarrier_$arrive(full + $barrier * slot);
             next();
         }
 $if walks:    }
+}"""
+COPY = """\
+TW_UNROLL
+for (int u = 0; u < $count; u++) {
+$if rest:    if (u * 32 + lane < $all)
+$if copied:    tw::cp_async<4>(to + $at + u * 128, $scale$valid);
+$unless copied:    tw::store_shared(smem + (to - start + $at + u * 128), $scale);
 }"""
 
 
@@ -322,9 +345,9 @@ def _main(p: WgmmaTiling) -> str:
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
         "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes + p.stages * p.scale_bytes,
-        "bytes_of_full": BARRIER * p.stages, "filled": 2 if p.scale_bytes else 1, "scales_at": ring + p.box_bytes,
-        "columns": _columns(p, first, end), "parts": p.parts,
-        "into": f", {p.instruction.acc} (&part)[{p.mi}][{p.sums}]" if p.fold is not None else "",
+        "bytes_of_full": BARRIER * p.stages, "filled": 33 if p.fold is not None else 1, "scales_at": _scales_at(p),
+        "scales": _scales(p, first, end), "parts": p.parts,
+        "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
         "fewer": fewer, "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first,
         "end": end,
@@ -340,6 +363,6 @@ def _main(p: WgmmaTiling) -> str:
         "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "loop": _indent(loop(p, BARRIER, first, end), 3), "scaled": p.fold is not None,
-        **_told(p), "paired": p.together > 1, "several": p.peers > 1,
+        **_told(p), "paired": p.together > 1, "several": p.peers > 1 or p.fold is not None,
         "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

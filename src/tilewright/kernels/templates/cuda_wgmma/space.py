@@ -27,10 +27,11 @@ from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import (
     PLACES,
     most_sums,
-    output_box,
+    output_boxes,
     scale_bytes,
     shared_bytes,
     sharing,
+    slot_sums,
     walkers,
 )
 from tilewright.kernels.templates.cuda_wgmma.match import views
@@ -64,12 +65,12 @@ class View:
     p: Product
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    places: Mapping[int, int]  # bytes of a group's boxes of results, of tiles of so many columns; 0: there are none
+    places: Mapping[int, int]  # bytes of a group's boxes of results at least, by columns of a tile; 0: there are none
 
     @staticmethod
     def of(p: Product) -> View:
-        boxes = {n: output_box(p, n) for n in columns(p)}
-        return View(p, rows(p), columns(p), {n: PLACES * b.bytes if b is not None else 0 for n, b in boxes.items()})
+        boxes = {n: output_boxes(p, n) for n in columns(p)}
+        return View(p, rows(p), columns(p), {n: PLACES * b[-1].bytes if b else 0 for n, b in boxes.items()})
 
     def tiles(self, cluster: str, bm: int, bn: int) -> bool:
         """Whether all blocks of a cluster have a tile, and its parts are whole pieces of shared memory."""
@@ -125,13 +126,13 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool, ping_pong: bool
     ) -> bool:
         boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
-        stage = (BM + BN) * BK * item + scale_bytes(fold(seen[SWAP].p.c, 1, BN, "", in_shared=True))
+        stage = (BM + BN) * BK * item + scale_bytes(fold(seen[SWAP].p.c, 1, BN, "", in_shared=True), BM)
         return shared_bytes(STAGES, stage, boxes, GROUPS if ping_pong else 0) <= most
 
     def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
         mi = BM // (ROWS * sharing(GROUPS, ping_pong))
         folded = fold(seen[SWAP].p.c, mi, BN, "", in_shared=True)
-        return most_sums(GROUPS) >= p.sets * mi * BN // 2 + (folded.held if folded is not None else 0)
+        return mi * BN // 2 <= most_sums(GROUPS) if folded is None else slot_sums(folded, GROUPS) > 0
 
     def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool) -> bool:
         return not tail or (persistent and seen[SWAP].left(CLUSTER, BM, BN, limit(target, "sms")) > 0)
