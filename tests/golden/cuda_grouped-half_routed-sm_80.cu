@@ -16,12 +16,12 @@ TW_DEVICE void store(const float *x2, const float *x3, tw::bf16 *out, const floa
 }
 TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
     TW_SHARED(smem);
-    int *const before = (int *)smem;
-    int *const own = before + 32;
+    int *const own = (int *)smem;
+    int *const before = own + 32;
     const int batch = (int)blockIdx.x, tid = (int)threadIdx.x;
-    const int begin = tid * 2, end = begin + 2 < 34 ? begin + 2 : 34;
-    int less = 0, equal = 0;
-    for (int m = begin; m < end; m++) {
+    int less = 0;
+    int equal = 0;
+    for (int m = tid; m < 34; m += 32) {
         const int of = (int)(tw::min<long>(tw::max<long>((int)(tw::load_global<int>(x4 + ((int(unsigned((m)) / 2u)) * 2 + (int(unsigned((m)) % 2u))))), 0), 3));
         less += of < batch;
         equal += of == batch;
@@ -38,15 +38,17 @@ TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::
         tw::store_shared(own + tid, equal += more_equal);
         tw::sync();
     }
-    const int first = tw::load_shared<int>(before + 32 - 1), count = tw::load_shared<int>(own + 32 - 1);
-    const int tile = first / 16 + batch, next = (first + count) / 16 + batch + 1, used = (count + 16 - 1) / 16;
+    const int count = tw::load_shared<int>(own + 32 - 1), used = (count + 16 - 1) / 16;
+    const int first = tw::load_shared<int>(before + 32 - 1);
+    const int tile = first / 16 + batch, next = (first + count) / 16 + batch + 1;
     int *const order = (int *)(ws + 0LL) + tile * 16;
     int at = tid ? tw::load_shared<int>(own + tid - 1) : 0;
-    for (int m = begin; m < end; m++)
+    for (int m = tid; m < 34; m += 32)
         if ((int)(tw::min<long>(tw::max<long>((int)(tw::load_global<int>(x4 + ((int(unsigned((m)) / 2u)) * 2 + (int(unsigned((m)) % 2u))))), 0), 3)) == batch) tw::store_global(order + at++, m);
     for (int e = count + tid; e < used * 16; e += 32) tw::store_global(order + e, 34);
-    int *const batches = (int *)(ws + 384LL) + tile;
-    for (int t = tid; t < next - tile; t += 32) tw::store_global(batches + t, t < used ? batch : -1);
+    int *const batches = (int *)(ws + 384LL);
+    for (int t = tid; t < next - tile; t += 32)
+        tw::store_global(batches + tile + t, t < used ? batch : -1);
 }
 TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int GROUP) {
     TW_SHARED(smem);

@@ -1,4 +1,4 @@
-// cuda_grouped_wgmma version 9, cuda:sm_90a
+// cuda_grouped_wgmma version 10, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {
@@ -16,69 +16,55 @@ TW_DEVICE void store(const float *x2, const float *x3, tw::bf16 *out, const floa
 }
 TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
     TW_SHARED(smem);
-    int *const before = (int *)smem;
-    int *const own = before + 32;
+    int *const own = (int *)smem;
     const int batch = (int)blockIdx.x, tid = (int)threadIdx.x;
-    const int begin = tid * 2, end = begin + 2 < 34 ? begin + 2 : 34;
-    int less = 0, equal = 0;
-    for (int m = begin; m < end; m++) {
+    int *const counts = own + 32;
+    int *const sums = counts + 4;
+    for (int b = tid; b < 4 + 2; b += 32) tw::store_shared(counts + b, 0);
+    tw::sync();
+    int equal = 0;
+    for (int m = tid; m < 34; m += 32) {
         const int of = (int)(tw::min<long>(tw::max<long>((int)(tw::load_global<int>(x4 + ((int(unsigned((m)) / 2u)) * 2 + (int(unsigned((m)) % 2u))))), 0), 3));
-        less += of < batch;
+        tw::atomic_add(counts + of, 1);
         equal += of == batch;
     }
-    tw::store_shared(before + tid, less);
     tw::store_shared(own + tid, equal);
     tw::sync();
+    // Tiles of the batches before this one, and of all.
+    for (int b = tid; b < 4; b += 32) {
+        const int tiles = (tw::load_shared<int>(counts + b) + 64 - 1) / 64;
+        if (b < batch) tw::atomic_add(sums, tiles);
+        tw::atomic_add(sums + 1, tiles);
+    }
     // Sums over this thread and those before it.
     for (int step = 1; step < 32; step *= 2) {
-        const int more_less = tid >= step ? tw::load_shared<int>(before + tid - step) : 0;
         const int more_equal = tid >= step ? tw::load_shared<int>(own + tid - step) : 0;
         tw::sync();
-        tw::store_shared(before + tid, less += more_less);
         tw::store_shared(own + tid, equal += more_equal);
         tw::sync();
     }
-    const int first = tw::load_shared<int>(before + 32 - 1), count = tw::load_shared<int>(own + 32 - 1);
-    const int tile = first / 64 + batch, next = (first + count) / 64 + batch + 1, used = (count + 64 - 1) / 64;
+    const int count = tw::load_shared<int>(own + 32 - 1), used = (count + 64 - 1) / 64;
+    const int tile = tw::load_shared<int>(sums);
     int *const order = (int *)(ws + 0LL) + tile * 64;
     int at = tid ? tw::load_shared<int>(own + tid - 1) : 0;
-    for (int m = begin; m < end; m++)
+    for (int m = tid; m < 34; m += 32)
         if ((int)(tw::min<long>(tw::max<long>((int)(tw::load_global<int>(x4 + ((int(unsigned((m)) / 2u)) * 2 + (int(unsigned((m)) % 2u))))), 0), 3)) == batch) tw::store_global(order + at++, m);
     for (int e = count + tid; e < used * 64; e += 32) tw::store_global(order + e, 34);
-    int *const batches = (int *)(ws + 1024LL) + tile;
-    for (int t = tid; t < next - tile; t += 32) tw::store_global(batches + t, t < used ? batch : -1);
+    int *const batches = (int *)(ws + 1024LL);
+    for (int t = tid; t < used; t += 32) tw::store_global(batches + tile + t, batch);
+    if (batch == 0 && tid == 0) tw::store_global(batches + 4, tw::load_shared<int>(sums + 1));
 }
-TW_KERNEL(256, 1) void tw_golden_gather(const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
-    const long long e = (long long)blockIdx.x * 256 + threadIdx.x;
-    if (e >= 4352LL) return;
-    const int c = int(e % 17), place = int(e / 17);
-    const int *const batches = (const int *)(ws + 1024LL);
-    const int tile = place / 64;
-    const bool used = tw::load_global<int>(batches + tile) >= 0;
-    if (c == 0 && place % 64 == 0) {
-        int before = 0;
-        for (int t = 0; t < tile; t++) before += tw::load_global<int>(batches + t) >= 0;
-        int *const list = (int *)(ws + 1040LL);
-        tw::store_global(list + (used ? before : 3 - (tile - before)), used ? tile : -1);
-    }
-    if (!used) return;
-    const int row = tw::load_global<int>((const int *)(ws + 0LL) + place);
-    tw::pack<tw::u32, 4> v = {};
-    if (row < 34) {
-        v = tw::load_global<tw::pack<tw::u32, 4>>(x0 + ((c * 8) + (int(unsigned((row)) / 2u)) * 136));
-    }
-    tw::store_global(ws + 1152LL + e * 16, v);
-}
-TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int GROUP) {
+TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int GROUP) {
     TW_SHARED(smem);
     using namespace tw_golden_;
+    const int used = tw::load_global<int>((const int *)(ws + 1024LL) + 4);
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
     const tw::u32 start = tw::shared_address(smem), ring = (start + 1023) & ~1023u;
-    const tw::u32 full = ring + 229376, empty = full + 56;
+    const tw::u32 full = ring + 212992, empty = full + 48;
     if (tid == 0) {
-        for (int s = 0; s < 7; s++) {
-            tw::mbarrier_init(full + 8 * s, 1);
+        for (int s = 0; s < 6; s++) {
+            tw::mbarrier_init(full + 8 * s, 5);
             tw::mbarrier_init(empty + 8 * s, 4);
         }
         tw::mbarrier_fence();
@@ -87,34 +73,71 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
     int slot = 0;
     tw::u32 turn = 0;  // parity of the ring's round
     const auto next = [&]() {
-        slot = slot + 1 == 7 ? 0 : slot + 1;
+        slot = slot + 1 == 6 ? 0 : slot + 1;
         turn ^= slot == 0;
     };
     if (group == 1) {
-        if (tid == 128) {
-            tw::tma_prefetch(map_a);
-            tw::tma_prefetch(map_b);
-            for (int work = (int)blockIdx.x; work < 4; work += (int)gridDim.x) {
-                int tile = work;
-                const int tile_m = tile;
-                const int place = tw::load_global<int>((const int *)(ws + 1040LL) + tile_m);
-                if (place < 0) continue;
-                const int *order = (const int *)(ws + 0LL);
-                const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + place);
-                const int m0 = place * 64, n0 = 0;
-                for (int t = 0; t < 2; t++) {
-                    tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);
-                    const tw::u32 bar = full + 8 * slot, to = ring + slot * 32768;
-                    tw::mbarrier_expect(bar, 32768);
-                    tw::tma_load_2d(to, map_a, bar, t * 128, m0);
-                    tw::tma_load_2d(to + 8192, map_a, bar, t * 128 + 64, m0);
+        const int own = tid % 128;
+        if (own == 0) tw::tma_prefetch(map_b);
+        const tw::u32 at = own / 8 * 128 + ((own % 8 ^ own / 8 % 8) << 4);
+        int begun = 0, late = 0;  // slots that nobody was told of, and the first of them
+        const auto tell = [&]() {
+            tw::shared_fence();
+            tw::sync_warp();
+            if (lane == 0) tw::mbarrier_arrive(full + 8 * late);
+            late = late + 1 == 6 ? 0 : late + 1;
+        };
+        for (int work = (int)blockIdx.x; work < used; work += (int)gridDim.x) {
+            int tile = work;
+            const int tile_m = tile;
+            const int *order = (const int *)(ws + 0LL);
+            const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + tile_m);
+            const int m0 = tile_m * 64, n0 = 0;
+            int parts = 1;  // with rows
+            TW_UNROLL
+            for (int i = 1; i < 1; i++) parts += tw::load_global<int>(order + (m0 + i * 64)) < 34;
+            int from[4];
+            TW_UNROLL
+            for (int i = 0; i < 4; i++) {
+                int row = tw::load_global<int>(order + (m0 + i * 16 + own / 8));
+                row -= row == 34;
+                from[i] = (0) + (int(unsigned((row)) / 2u)) * 136 + own % 8 * 8;
+            }
+            for (int t = 0; t < 2; t++) {
+                tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);
+                const tw::u32 bar = full + 8 * slot, to = ring + slot * 32768;
+                if (own == 0) {
+                    tw::mbarrier_expect(bar, 16384);
                     tw::tma_load_3d(to + 16384, map_b, bar, n0, t * 128, batch);
-                    next();
+                }
+                TW_UNROLL
+                for (int d = 0; d < 2; d++) {
+                    const int k = t * 128 + d * 64;
+                    const int left = (136 - k - own % 8 * 8) * 2;
+                    const int valid = left < 0 ? 0 : left < 16 ? left : 16;
+                    TW_UNROLL
+                    for (int i = 0; i < 4; i++) {
+                        if (i * 16 < parts * 64)
+                            tw::cp_async<16>(to + at + d * 8192 + i * 2048, x0 + (from[i] + k), valid);
+                    }
+                }
+                tw::cp_commit();
+                next();
+                if (begun < 2) {
+                    begun++;
+                } else {
+                    tw::cp_wait<2>();
+                    tell();
                 }
             }
         }
+        tw::cp_wait<0>();
+        for (; begun > 0; begun--) tell();
     } else {
         const int warp = tid / 32 % 4;
+        const tw::u32 boxes_at = ring + 196608 + group * 16384;
+        unsigned char *const boxes = smem + (boxes_at - start);
+        int place = 0;
         const tw::u64 first_a = tw::wgmma_operand(ring + group * 8192, 0, 1024);
         const tw::u64 first_b = tw::wgmma_operand(ring + 16384, 16384, 1024);
         float acc[1][32];
@@ -135,14 +158,12 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
         const auto release = [&](int s) {
             if (lane == 0) tw::mbarrier_arrive(empty + 8 * s);
         };
-        for (int work = (int)blockIdx.x; work < 4; work += (int)gridDim.x) {
+        for (int work = (int)blockIdx.x; work < used; work += (int)gridDim.x) {
             int tile = work;
             const int tile_m = tile;
-            const int place = tw::load_global<int>((const int *)(ws + 1040LL) + tile_m);
-            if (place < 0) continue;
             const int *order = (const int *)(ws + 0LL);
-            const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + place);
-            const int m0 = place * 64, n0 = 0;
+            const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + tile_m);
+            const int m0 = tile_m * 64, n0 = 0;
             tw::mbarrier_wait(full + 8 * slot, turn);
             TW_UNROLL
             for (int i = 0; i < 1; i++) tw::wgmma_hold(acc[i]);
@@ -163,13 +184,37 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), con
             release(before);
             TW_UNROLL
             for (int i = 0; i < 1; i++) {
+                const int *const rows = order + (m0 + (group * 1 + i) * 64 + warp * 16);
+                int to[4];
                 TW_UNROLL
-                for (int j = 0; j < 8; j++) {
+                for (int q = 0; q < 4; q++) to[q] = tw::load_global<int>(rows + (q * 32 + lane) / 8);
+                TW_UNROLL
+                for (int s = 0; s < 1; s++) {
                     TW_UNROLL
-                    for (int h = 0; h < 2; h++) {
-                        const float v[2] = {acc[i][4 * j + 2 * h], acc[i][4 * j + 2 * h + 1]};
-                        store(x2, x3, out, v, batch, tw::load_global<int>(order + (m0 + (group * 1 + i) * 64 + warp * 16 + h * 8 + lane / 4)), n0 + j * 8 + lane % 4 * 2);
+                    for (int j = 0; j < 8; j++) {
+                        TW_UNROLL
+                        for (int h = 0; h < 2; h++) {
+                            const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * 8 + j) * 4 + 2 * h;
+                            const int m = tw::load_global<int>(order + (m0 + (group * 1 + i) * 64 + r));
+                            const int n = n0 + s * 64 + c;
+                            tw::pack<tw::bf16, 2> two = {};
+                            if (m < 34 && n < 24) {
+                                two.v[0] = finish(x2, x3, acc[i][e], batch, m, n);
+                                two.v[1] = finish(x2, x3, acc[i][e + 1], batch, m, n + 1);
+                            }
+                            const int at = r * 128 + c * 2;
+                            tw::store_shared(boxes + place * 8192 + (at ^ ((at >> 7 & 7) << 4)), two);
+                        }
                     }
+                    tw::sync_warp();
+                    const int n = n0 + s * 64 + lane % 8 * 8;
+                    TW_UNROLL
+                    for (int q = 0; q < 4; q++) {
+                        const int m = to[q], at = (warp * 16 + (q * 32 + lane) / 8) * 128 + lane % 8 * 16;
+                        const auto piece = tw::load_shared<tw::pack<tw::u32, 4>>(boxes + place * 8192 + (at ^ ((at >> 7 & 7) << 4)));
+                        if (m < 34 && n < 24) tw::store_global(out + ((m) * 24 + (n)), piece);
+                    }
+                    place ^= 1;
                 }
             }
         }

@@ -1,4 +1,4 @@
-"""Additions to global memory that several threads may do at once."""
+"""Additions to global or shared memory that several threads may do at once."""
 
 from __future__ import annotations
 
@@ -38,6 +38,18 @@ _FLOATS = """
     tw::atomic_add(out + t % 8, x0[t]);
 """
 
+# The same sums in shared memory.
+_SHARED = """
+    TW_SHARED(smem);
+    int t = threadIdx.x;
+    if (t < 8) tw::store_shared(smem + 4 * t, 0u);
+    tw::sync();
+    tw::atomic_add((tw::u32 *)smem + t % 4, x0[t]);
+    tw::atomic_add((int *)smem + 4 + t % 4, (int)x0[t] >> 3);
+    tw::sync();
+    if (t < 8) out[t] = tw::load_shared<tw::u32>(smem + 4 * t);
+"""
+
 # What comes back is the value before: in some order, the numbers 0 to 63.
 _BEFORE = """
     TW_SHARED(smem);
@@ -58,13 +70,14 @@ def _words(x: Array) -> Array:
 
 PRIMITIVE = Primitive(
     "atomic_add",
-    "addition to a float or 32-bit integer in global memory; gives the value before",
+    "addition to a float or 32-bit integer in global or shared memory; gives the value before",
     80,
     _PTX,
     _EMULATED,
     ("atomic_add",),
     (
         Conformance("words", _WORDS, lambda: (words(128, 70),), "uint32", 8, _words, threads=128),
+        Conformance("shared", _SHARED, lambda: (words(128, 72),), "uint32", 8, _words, threads=128, shared=32),
         Conformance(
             "floats", _FLOATS, lambda: (np.round(floats(128, 71, -999, 999)),), "float32", 8, threads=128,
             expected=lambda x: x.reshape(-1, 8).sum(axis=0, dtype=np.float32),

@@ -41,7 +41,11 @@ void check_global(const void *p, unsigned bytes, bool write, int line) {
         profile_access(p, bytes, write ? Access::global_store : Access::global_load, line, __builtin_return_address(0));
 }
 
+static long shared_offset(const void *p);
+
 void note_atomic(const void *p, unsigned bytes, int line) {
+    const long at = shared_offset(p);
+    if (at >= 0 && at < (long)self()->owner->memory.size) return check_shared(p, bytes, true, line);
     maybe_interrupt();
     check_in_range(p, bytes, true, line, "atomic operation");
     check_alignment((uintptr_t)p, bytes, line, "global");

@@ -1,9 +1,10 @@
 """Rows sorted by the batch that each of them chooses, so that every tile along M holds rows of one batch.
 
-A first launch, a block for each batch, sorts them (a stable counting sort) into tables in the workspace: ``order``, the
-rows of each tile, filled up with M, which is no row; and for each tile its batch, negative where it has no rows. The
-tiles of batch b begin at number ``first / BM + b``, where ``first`` is how many rows batches before it have: so a block
-needs to count those alone, and there are at most ``M / BM`` tiles and one more for each batch, however rows are dealt.
+A first launch, a block for each batch, sorts them (a counting sort) into tables in the workspace: ``order``, the
+rows of each tile, filled up with M, which is no row; and for each tile its batch, negative where it has no rows. There
+are at most ``M / BM`` tiles and one more for each batch, however rows are dealt. The tiles of batch b begin at number
+``first / BM + b``, where ``first`` is how many rows batches before it have: so a block needs to count those. Where
+tiles are to be ``dense``, all of those with rows, a block counts the rows of every batch; their number follows them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tilewright.kernels.templates.tiles import ceildiv
 MOST_THREADS = 1024
 EACH = 16
 """Rows that a thread counts, as long as more threads can be had."""
+MOST_DENSE = 4096
+"""Batches whose rows a block counts in shared memory."""
 
 
 def tiles(c: CudaContraction, bm: int) -> IntExpr:
@@ -61,11 +64,15 @@ def held_row(c: CudaContraction, to: str, m: str, spare: str | None) -> str:
 
 @dataclass(frozen=True)
 class Sorting:
-    """The tables for tiles of ``bm`` rows, ``at`` bytes into the workspace."""
+    """The tables for tiles of ``bm`` rows, ``at`` bytes into the workspace.
+
+    ``dense``: every tile has rows; of at most :data:`MOST_DENSE` batches.
+    """
 
     c: CudaContraction
     bm: int
     at: IntExpr
+    dense: bool = False
 
     @property
     def tiles(self) -> int:
@@ -83,8 +90,8 @@ class Sorting:
 
     @property
     def end(self) -> IntExpr:
-        """Bytes of workspace up to the end of both."""
-        return total(self.batches_at, self.tiles * 4)
+        """Bytes of workspace up to the end of both, and of the number of dense tiles."""
+        return total(self.batches_at, (self.tiles + self.dense) * 4)
 
     @property
     def threads(self) -> int:
@@ -99,10 +106,16 @@ class Sorting:
 
     def of_tile(self, tile: str) -> str:
         """Statements that declare ``order`` and a tile's ``batch``, negative where it has no rows."""
-        return (
-            f"    const int *order = (const int *)(ws + {wide(self.at)});\n"
-            f"    const int batch = tw::load_global<int>((const int *)(ws + {wide(self.batches_at)}) + {tile});\n"
-        )
+        order = f"    const int *order = (const int *)(ws + {wide(self.at)});\n"
+        return f"{order}    const int batch = {self._of_batches(tile)};\n"
+
+    @property
+    def used(self) -> str:
+        """Text of the number of dense tiles."""
+        return self._of_batches(str(self.tiles))
+
+    def _of_batches(self, place: str) -> str:
+        return f"tw::load_global<int>((const int *)(ws + {wide(self.batches_at)}) + {place})"
 
     def launch(self, symbol: str) -> Launch:
         grid, block = (self.c.batch.size, 1, 1), (self.threads, 1, 1)
@@ -110,16 +123,16 @@ class Sorting:
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: two counts of each thread."""
-        return 8 * self.threads
+        """Bytes of shared memory: two counts of each thread, or one, those of batches and two sums."""
+        return 4 * (self.threads + (self.c.batch.size + 2 if self.dense else self.threads))
 
     def kernel(self, symbol: str) -> str:
         """The kernel ``<symbol>_sort``."""
         c = self.c
         return fill(KERNEL, {
             "threads": self.threads, "symbol": symbol, "parameters": parameters(c.program, self.arguments),
-            "m": c.m.size, "each": ceildiv(c.m.size, self.threads), "chosen": batch_of(c, "m"), "bm": self.bm,
-            "order_at": wide(self.at), "batches_at": wide(self.batches_at),
+            "m": c.m.size, "chosen": batch_of(c, "m"), "bm": self.bm, "order_at": wide(self.at),
+            "batches_at": wide(self.batches_at), "dense": self.dense, "batches": c.batch.size, "tiles": self.tiles,
         })  # fmt: skip
 
     def nest(self) -> LoopNest:
@@ -130,12 +143,11 @@ class Sorting:
         reads = tuple(
             Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype) for x in c.chosen.loads()
         )
-        each = ceildiv(c.m.size, self.threads)
         loops = (
             Loop("z", c.batch.size, 1, "parallel", "l2"),
-            Loop("m", c.m.size, 32 * each, "serial", "l1"),
-            Loop("m", 32 * each, each, "vector", "register"),
-            Loop("m", each, 1, "serial", "register"),
+            Loop("m", c.m.size, self.threads, "serial", "l1"),
+            Loop("m", self.threads, 32, "serial", "l1"),
+            Loop("m", 32, 1, "vector", "register"),
         )
         return LoopNest(
             "sort", {"z": c.batch.size, "m": c.m.size}, loops,
@@ -148,40 +160,56 @@ def sorts(c: CudaContraction, bm: int, at: IntExpr) -> tuple[Sorting, ...]:
     return (Sorting(c, bm, at),) if c.is_sorted else ()
 
 
-# A thread looks at rows that follow each other, so that rows keep their order.
+# Threads look at rows that lie side by side, so a batch's rows are in the order of threads, then rounds.
 KERNEL = """\
 TW_KERNEL($threads, 1) void ${symbol}_sort($parameters) {
     TW_SHARED(smem);
-    int *const before = (int *)smem;
-    int *const own = before + $threads;
+    int *const own = (int *)smem;
+$unless dense:    int *const before = own + $threads;
     const int batch = (int)blockIdx.x, tid = (int)threadIdx.x;
-    const int begin = tid * $each, end = begin + $each < $m ? begin + $each : $m;
-    int less = 0, equal = 0;
-    for (int m = begin; m < end; m++) {
+$if dense:    int *const counts = own + $threads;
+$if dense:    int *const sums = counts + $batches;
+$if dense:    for (int b = tid; b < $batches + 2; b += $threads) tw::store_shared(counts + b, 0);
+$if dense:    tw::sync();
+$unless dense:    int less = 0;
+    int equal = 0;
+    for (int m = tid; m < $m; m += $threads) {
         const int of = $chosen;
-        less += of < batch;
+$if dense:        tw::atomic_add(counts + of, 1);
+$unless dense:        less += of < batch;
         equal += of == batch;
     }
-    tw::store_shared(before + tid, less);
+$unless dense:    tw::store_shared(before + tid, less);
     tw::store_shared(own + tid, equal);
     tw::sync();
+$if dense:    // Tiles of the batches before this one, and of all.
+$if dense:    for (int b = tid; b < $batches; b += $threads) {
+$if dense:        const int tiles = (tw::load_shared<int>(counts + b) + $bm - 1) / $bm;
+$if dense:        if (b < batch) tw::atomic_add(sums, tiles);
+$if dense:        tw::atomic_add(sums + 1, tiles);
+$if dense:    }
     // Sums over this thread and those before it.
     for (int step = 1; step < $threads; step *= 2) {
-        const int more_less = tid >= step ? tw::load_shared<int>(before + tid - step) : 0;
+$unless dense:        const int more_less = tid >= step ? tw::load_shared<int>(before + tid - step) : 0;
         const int more_equal = tid >= step ? tw::load_shared<int>(own + tid - step) : 0;
         tw::sync();
-        tw::store_shared(before + tid, less += more_less);
+$unless dense:        tw::store_shared(before + tid, less += more_less);
         tw::store_shared(own + tid, equal += more_equal);
         tw::sync();
     }
-    const int first = tw::load_shared<int>(before + $threads - 1), count = tw::load_shared<int>(own + $threads - 1);
-    const int tile = first / $bm + batch, next = (first + count) / $bm + batch + 1, used = (count + $bm - 1) / $bm;
+    const int count = tw::load_shared<int>(own + $threads - 1), used = (count + $bm - 1) / $bm;
+$if dense:    const int tile = tw::load_shared<int>(sums);
+$unless dense:    const int first = tw::load_shared<int>(before + $threads - 1);
+$unless dense:    const int tile = first / $bm + batch, next = (first + count) / $bm + batch + 1;
     int *const order = (int *)(ws + $order_at) + tile * $bm;
     int at = tid ? tw::load_shared<int>(own + tid - 1) : 0;
-    for (int m = begin; m < end; m++)
+    for (int m = tid; m < $m; m += $threads)
         if ($chosen == batch) tw::store_global(order + at++, m);
     for (int e = count + tid; e < used * $bm; e += $threads) tw::store_global(order + e, $m);
-    int *const batches = (int *)(ws + $batches_at) + tile;
-    for (int t = tid; t < next - tile; t += $threads) tw::store_global(batches + t, t < used ? batch : -1);
+    int *const batches = (int *)(ws + $batches_at);
+$if dense:    for (int t = tid; t < used; t += $threads) tw::store_global(batches + tile + t, batch);
+$if dense:    if (batch == 0 && tid == 0) tw::store_global(batches + $tiles, tw::load_shared<int>(sums + 1));
+$unless dense:    for (int t = tid; t < next - tile; t += $threads)
+$unless dense:        tw::store_global(batches + tile + t, t < used ? batch : -1);
 }
 """

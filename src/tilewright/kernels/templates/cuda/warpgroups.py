@@ -26,6 +26,10 @@ REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
 """Registers of a thread that copies and of one that multiplies, by groups that multiply; 0: as launched."""
 
 
+GATHERING = {1: (0, 0), 2: (40, 232), 3: (56, 152)}
+"""The same where the group that copies fetches rows one by one."""
+
+
 def available(target: Target) -> bool:
     """Whether a target has them."""
     return int(target.limit.get("cc", 0)) == HOPPER
@@ -36,9 +40,9 @@ def launched(groups: int, blocks: int = 1) -> int:
     return min(255, (64 << 10) // (THREADS * (groups + 1) * blocks) // 8 * 8)
 
 
-def most_registers(groups: int, blocks: int = 1) -> int:
+def most_registers(groups: int, blocks: int = 1, gathers: bool = False) -> int:
     """Registers that a thread which multiplies may have; those are handed over where a block is alone."""
-    return REGISTERS[groups][1] or launched(groups, blocks)
+    return (GATHERING if gathers else REGISTERS)[groups][1] or launched(groups, blocks)
 
 
 def peak(target: Target, name: str) -> float:

@@ -1,4 +1,4 @@
-"""Whether products by warp groups are worth bringing rows together first: the defaults' own estimates, compared."""
+"""Whether products by warp groups are worth their launches: the defaults' own estimates, compared."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def faster_by_warps(groups: Members, warps: Members, g: Grouped, target: Target)
     one, other = computing(groups, g, target), computing(warps, g, target)
     if one is None or other is None:
         return one is None
-    copied: float = 2 * one[1].a.packed_bytes / float(target.limit["bandwidth"])
     (p, values), (q, others) = (chosen_for(member, g, target) for member, _ in (one, other))
-    return by_warps(q, target, others) < by_groups(p, target, values) + LAUNCH + copied
+    copying = 0.0 if values["gather"] else LAUNCH + 2 * one[1].a.packed_bytes / float(target.limit["bandwidth"])
+    return by_warps(q, target, others) < by_groups(p, target, values) + copying

@@ -20,7 +20,7 @@ from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sorting import Sorting
 from tilewright.kernels.templates.cuda_grouped.match import all_rows, chosen, even
 from tilewright.kernels.templates.planned import PlannedTemplate
-from tilewright.search_space import SearchSpace
+from tilewright.search_space import Choice, Constraint, SearchSpace
 
 Recognise = Callable[[str], CudaContraction | None]
 
@@ -31,7 +31,8 @@ class Member:
 
     ``even``: the product that it computes of groups that have equally many rows. ``only``: the values of some of its
     knobs with which rows may choose their batch. ``before``: loops of launches between the sorting and the product, of
-    its plan. ``choose``: its default for groups of unequal size, where that is another one.
+    its plan. ``choose``: its default for groups of unequal size, where that is another one. ``more``: knobs and rules
+    beside its own, given what it finds.
     """
 
     template: PlannedTemplate[Any, Any]
@@ -40,6 +41,11 @@ class Member:
     only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     before: Callable[[Any], tuple[LoopNest, ...]] = lambda _: ()
     choose: Callable[[Any, Target, SearchSpace], Mapping[str, Value]] | None = None
+    more: Callable[[Any], tuple[tuple[Choice, ...], tuple[Constraint, ...]]] = lambda _: ((), ())
+
+    def found(self, g: Grouped) -> Any:
+        """The product of rows that choose their batch, ``None`` where it does not compute that."""
+        return self.find(all_rows(g).dumps(), lambda bits: chosen(g, bits))
 
 
 Members = tuple[Member, ...]
@@ -83,10 +89,8 @@ def typical(member: Member, g: Grouped, target: Target) -> Task:
 @lru_cache(maxsize=256)
 def computing(members: Members, g: Grouped, target: Target) -> tuple[Member, Any] | None:
     """The member that computes the product, and what that is to it."""
-    text = all_rows(g).dumps()
     for member in members:
-        matches = member.template.matches(typical(member, g, target))
-        found = member.find(text, lambda bits: chosen(g, bits)) if matches else None
+        found = member.found(g) if member.template.matches(typical(member, g, target)) else None
         if found is not None:
             return member, found
     return None
@@ -108,7 +112,8 @@ def _space(member: Member, g: Grouped, target: Target, template: str, version: i
     knobs = tuple(
         replace(k, values=tuple(v for v in k.values if v in member.only.get(k.name, k.values))) for k in found.knobs
     )
-    return SearchSpace(template, version, knobs, found.constraints)
+    more, rules = member.more(member.found(g))
+    return SearchSpace(template, version, (*knobs, *more), (*found.constraints, *rules))
 
 
 def default(members: Members, g: Grouped, target: Target, _: SearchSpace) -> Mapping[str, Value]:
@@ -131,6 +136,6 @@ def plan(members: Members, g: Grouped, target: Target, values: Mapping[str, Valu
     task, template, c = typical(member, g, target), member.template, chosen(g, all_rows(g).dumps())
     assert c is not None
     sorting = Sorting(c, int(values["BM"]), 0)
-    return GroupedPlan(
-        sorting, member, task, template.space(task).schedule(values), template.plan(found, target, values)
-    )
+    own = template.space(task)
+    schedule = own.schedule({k.name: values[k.name] for k in own.knobs})
+    return GroupedPlan(sorting, member, task, schedule, template.plan(found, target, values))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
-from tilewright.core import Target
+from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.kernels.families.grouped import Grouped, grouped
 from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.primitives.wgmma import COLUMNS, ROWS
 from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.cuda_grouped.estimate import faster_by_warps
 from tilewright.kernels.templates.cuda_grouped.match import gathered
@@ -21,14 +23,22 @@ from tilewright.kernels.templates.cuda_grouped.plan import (
     plan,
     space,
 )
-from tilewright.kernels.templates.cuda_mma.match import product
+from tilewright.kernels.templates.cuda_mma.match import Product, product
 from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 from tilewright.kernels.templates.cuda_simt.template import CUDA_SIMT
 from tilewright.kernels.templates.cuda_wgmma.default import default as by_estimate
-from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.gathering import AHEAD
+from tilewright.kernels.templates.cuda_wgmma.geometry import (
+    WgmmaTiling,
+    may_gather,
+    most_sums,
+    sharing,
+    stored_by_rows,
+)
 from tilewright.kernels.templates.cuda_wgmma.match import sorted_rows
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 
 def _gather(p: WgmmaTiling) -> tuple[LoopNest, ...]:
@@ -68,20 +78,43 @@ def template(
 
 WARPS = Member(CUDA_MMA, product)
 CUDA_GROUPED = template(
-    "cuda_grouped", 1, (WARPS, Member(CUDA_SIMT, lambda text, recognise: recognise(text))), GPUS
+    "cuda_grouped", 2, (WARPS, Member(CUDA_SIMT, lambda text, recognise: recognise(text))), GPUS
 )  # fmt: skip
 
-# Blocks walk over a list of tiles, those without rows last. Tiles of a cluster along m would have to be of one group;
-# groups that take turns count on all tiles; rows of a tile are no box of the output.
-ROWS_APART = {
-    "SWAP": (False,), "persistent": (True,), "ping_pong": (False,), "tail": (False,), "store_boxes": (False,),
-    "CLUSTER": ("1x1", "1x2", "1x4"),
-}  # fmt: skip
+# Blocks walk over the tiles that have rows. Tiles of a cluster along m would have to be of one group.
+ROWS_APART = {"SWAP": (False,), "persistent": (True,), "tail": (False,), "CLUSTER": ("1x1", "1x2", "1x4")}
+
+
+def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
+    """``gather``: rows are copied to the ring from where they lie, and not to memory first."""
+    direct, boxed = may_gather(p), {n for n in COLUMNS if stored_by_rows(p, n)}
+
+    def fits(BM: int, GROUPS: int, BN: int, ping_pong: bool, gather: bool) -> bool:
+        return not gather or BM // (ROWS * sharing(GROUPS, ping_pong)) * BN // 2 <= most_sums(GROUPS, gathers=True)
+
+    return (Choice("gather", (False, True) if direct else (False,)),), (
+        rule("rows that one block fetches are not shared", lambda gather, CLUSTER: not gather or CLUSTER == "1x1"),
+        rule("accumulators leave the group that fetches rows no registers", fits),
+        rule("the ring has no slots to fetch rows ahead", lambda gather, STAGES: not gather or STAGES > AHEAD + 1),
+        rule("rows of the output are no whole pieces", lambda store_boxes, BN: not store_boxes or BN in boxed),
+    )
+
+
+def _choose(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """The estimate's choice, of rows that are fetched where they lie if they can be."""
+    gather = {"gather": within.options["gather"][-1]}
+    rules = tuple(
+        replace(x, reads=tuple(n for n in x.reads if n not in gather), holds=lambda v, x=x: x.holds({**v, **gather}))
+        for x in within.constraints
+    )
+    rest = replace(within, knobs=tuple(k for k in within.knobs if k.name not in gather), constraints=rules)
+    return {**by_estimate(p, target, rest, ragged=True), **gather}
+
 
 WARP_GROUPS = Member(
-    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART, _gather,
-    partial(by_estimate, ragged=True),
+    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART, _gather, _choose,
+    _more,
 )  # fmt: skip
 CUDA_GROUPED_WGMMA = template(
-    "cuda_grouped_wgmma", 2, (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
+    "cuda_grouped_wgmma", 3, (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
 )

@@ -2,8 +2,7 @@
 
 The copy engine takes rows that follow each other. So where rows choose their batch (:mod:`..cuda.sorting`) a second
 launch copies them, tile by tile, into the workspace behind the sorting's tables; what is no row becomes zero, and tiles
-without rows are left alone, since nothing reads them. It also lists the tiles, those without rows last, so that blocks
-which walk over the list have equally many with rows.
+without rows are left alone, since nothing reads them.
 """
 
 from __future__ import annotations
@@ -30,40 +29,20 @@ ALIGN = 128
 
 @dataclass(frozen=True)
 class Gathered:
-    """Rows of A (``source``, as it lies in memory) for tiles of ``bm``: the sorting's tables ``at`` bytes into the
-    workspace, then the rows."""
+    """Rows of A (``source``, as it lies in memory) for the tiles of ``sorting``, behind its tables."""
 
     source: Source
-    bm: int
-    at: IntExpr
-
-    @property
-    def sorting(self) -> Sorting:
-        return Sorting(self.source.operand.c, self.bm, self.at)
+    sorting: Sorting
 
     @property
     def rows(self) -> int:
         """Rows of all tiles."""
-        return self.sorting.tiles * self.bm
-
-    @property
-    def used_at(self) -> IntExpr:
-        """Where the list begins: numbers of the tiles that have rows, and -1 for each that has none."""
-        return self.sorting.end
+        return self.sorting.tiles * self.sorting.bm
 
     @property
     def rows_at(self) -> IntExpr:
         """Where the rows begin."""
-        return roundup(total(self.used_at, self.sorting.tiles * 4), ALIGN)
-
-    def declare(self) -> str:
-        """Statements that declare the tile ``place`` that is listed at ``tile_m``, its ``batch`` and ``order``, and
-        leave a tile that has no rows."""
-        listed = f"(const int *)(ws + {wide(self.used_at)})"
-        return (
-            f"    const int place = tw::load_global<int>({listed} + tile_m);\n"
-            f"    if (place < 0) continue;\n{self.sorting.of_tile('place')}"
-        )
+        return roundup(self.sorting.end, ALIGN)
 
     @property
     def end(self) -> IntExpr:
@@ -98,9 +77,8 @@ class Gathered:
         return fill(KERNEL, {
             "threads": THREADS, "symbol": symbol,
             "parameters": parameters(s.operand.c.program, self.sorting.arguments),
-            "chunks": wide(self.rows * self._per_row), "per_row": self._per_row, "bm": self.bm,
-            "order_at": wide(self.at), "batches_at": wide(self.sorting.batches_at), "m": s.operand.c.m.size,
-            "used_at": wide(self.used_at), "last": self.sorting.tiles - 1,
+            "chunks": wide(self.rows * self._per_row), "per_row": self._per_row, "bm": self.sorting.bm,
+            "order_at": wide(self.sorting.at), "used": self.sorting.used, "m": s.operand.c.m.size,
             "whole": whole, "tensor": s.tensor, "offset": offset, "per_word": 4 // s.item, "step": step,
             "inside": f"if (k < {s.depth}) " if s.pitch != s.depth else "",
             "bits": s.bits(offset), "item_bits": 8 * s.item, "rows_at": wide(self.rows_at), "item": s.item,
@@ -128,16 +106,7 @@ TW_KERNEL($threads, 1) void ${symbol}_gather($parameters) {
     const long long e = (long long)blockIdx.x * $threads + threadIdx.x;
     if (e >= $chunks) return;
     const int c = int(e % $per_row), place = int(e / $per_row);
-    const int *const batches = (const int *)(ws + $batches_at);
-    const int tile = place / $bm;
-    const bool used = tw::load_global<int>(batches + tile) >= 0;
-    if (c == 0 && place % $bm == 0) {
-        int before = 0;
-        for (int t = 0; t < tile; t++) before += tw::load_global<int>(batches + t) >= 0;
-        int *const list = (int *)(ws + $used_at);
-        tw::store_global(list + (used ? before : $last - (tile - before)), used ? tile : -1);
-    }
-    if (!used) return;
+    if (place / $bm >= $used) return;
     const int row = tw::load_global<int>((const int *)(ws + $order_at) + place);
     tw::pack<tw::u32, 4> v = {};
     if (row < $m) {

@@ -12,7 +12,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.sizes import roundup
-from tilewright.kernels.templates.cuda.sorting import edges
+from tilewright.kernels.templates.cuda.sorting import Sorting, edges
 from tilewright.kernels.templates.cuda.warpgroups import (
     BARRIER,
     EIGHT,
@@ -44,9 +44,9 @@ FOLD_ROOM = 38
 """The same beside sums of slots, and the scales that are held."""
 
 
-def most_sums(groups: int) -> int:
+def most_sums(groups: int, gathers: bool = False) -> int:
     """Accumulators that a thread may hold."""
-    return most_registers(groups) - ROOM
+    return most_registers(groups, gathers=gathers) - ROOM
 
 
 def slot_sums(folded: Fold, groups: int) -> int:
@@ -114,6 +114,7 @@ class WgmmaTiling(Tiles):
     tail: bool  # tiles of the last round are divided along k
     ping_pong: bool  # groups have tiles of their own, and take turns to multiply
     most_shared: int  # bytes of shared memory that a block may have
+    gather: bool  # rows that choose their batch are copied to the ring from where they lie, not from a copy in order
 
     @property
     def sharing(self) -> int:
@@ -146,15 +147,24 @@ class WgmmaTiling(Tiles):
     def clusters(self) -> tuple[int, int]:
         """Clusters along m and n; where rows choose their batch the most along m that there may be."""
         m, n = self.cluster
-        along_m = self.gathered.sorting.tiles if self.gathered is not None else ceildiv(self.p.m, self.bm * m)
+        along_m = self.sorting.tiles if self.sorting is not None else ceildiv(self.p.m, self.bm * m)
         return along_m, ceildiv(self.p.n, self.bn * n)
 
     @cached_property
-    def gathered(self) -> Gathered | None:
-        """A's rows in the order of the batches that they choose, if they do; partial results lie in front of them."""
+    def sorting(self) -> Sorting | None:
+        """The tables of rows, where these choose their batch; partial results lie in front of them."""
         c = self.p.c
-        at = roundup(splitk.workspace(c, self.split_k), ALIGN)
-        return Gathered(replace(self.p.a, is_packed=False), self.bm, at) if c.is_sorted else None
+        return Sorting(c, self.bm, roundup(splitk.workspace(c, self.split_k), ALIGN), True) if c.is_sorted else None
+
+    @cached_property
+    def gathered(self) -> Gathered | None:
+        """The copy of A's rows in the order of the batches that they choose."""
+        return Gathered(in_place(self.p), self.sorting) if self.sorting is not None and not self.gather else None
+
+    @property
+    def parted(self) -> bool:
+        """Whether some groups that share a tile may have no rows of it."""
+        return self.sorting is not None and self.sharing > 1
 
     @property
     def whole(self) -> int:
@@ -251,18 +261,23 @@ class WgmmaTiling(Tiles):
         return self.a.bytes + self.b.bytes
 
     @cached_property
-    def store(self) -> Box | None:
-        """Boxes by which results are stored, the widest that the ring leaves room for; ``None``: straight from
-        registers."""
+    def box(self) -> Box | None:
+        """The part of a group's results that passes through shared memory, the widest that the ring leaves room for;
+        ``None``: they are stored from registers."""
         if not self.store_boxes:
             return None
         boxes = output_boxes(self.p, self.bn)
         return next((b for b in boxes if self._shared(b) <= self.most_shared), boxes[-1])
 
     @property
+    def store(self) -> Box | None:
+        """The same where the copy engine stores it: its rows follow each other."""
+        return self.box if self.sorting is None else None
+
+    @property
     def box_bytes(self) -> int:
         """Of the boxes of results of all groups."""
-        return self._boxes(self.store)
+        return self._boxes(self.box)
 
     def _boxes(self, box: Box | None) -> int:
         return self.groups * PLACES * box.bytes if box is not None else 0
@@ -270,7 +285,7 @@ class WgmmaTiling(Tiles):
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block, with what aligning the ring takes."""
-        return self._shared(self.store)
+        return self._shared(self.box)
 
     def _shared(self, box: Box | None) -> int:
         turns = self.groups if self.ping_pong else 0
@@ -282,6 +297,23 @@ class WgmmaTiling(Tiles):
         if self.fold is None:
             return min(255, self.mi * self.sums + ROOM)
         return min(255, (self.mi + self.parts) * self.sums + self.fold.held + FOLD_ROOM)
+
+
+def in_place(p: Product) -> Source:
+    """A's rows as they lie in memory."""
+    return replace(p.a, is_packed=False)
+
+
+def may_gather(p: Product) -> bool:
+    """Whether a block can copy A's rows from where they lie: in pieces of 16 bytes, unconditionally."""
+    s = in_place(p)
+    return s.contiguous == "k" and s.vector * s.item == CHUNK and s.plain.guard is None
+
+
+def stored_by_rows(p: Product, bn: int) -> bool:
+    """Whether tiles of ``bn`` columns are stored by rows of whole 16-byte pieces, several lanes a row."""
+    boxes = output_boxes(p, bn)
+    return bool(boxes) and boxes[0].row > CHUNK and p.n * boxes[0].item % CHUNK == 0
 
 
 def _moved(mask: int, by: str) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tilewright.core import Launch, LaunchProgram
+from tilewright.core import IntExpr, Launch, LaunchProgram
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.text import parameters
-from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, REGISTERS, WARPS
+from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, GATHERING, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.cuda_wgmma import tail
+from tilewright.kernels.templates.cuda_wgmma.gathering import copier
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, Side, WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.loop import loop
 from tilewright.kernels.templates.cuda_wgmma.match import batched
@@ -30,8 +31,10 @@ def arguments(p: WgmmaTiling) -> tuple[str, ...]:
 def source(p: WgmmaTiling) -> str:
     """Everything after the prelude."""
     parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n"]
+    if p.sorting is not None:
+        parts.append(p.sorting.kernel(p.symbol))
     if p.gathered is not None:
-        parts += [p.gathered.sorting.kernel(p.symbol), p.gathered.kernel(p.symbol)]
+        parts.append(p.gathered.kernel(p.symbol))
     parts.append(_main(p))
     if p.split_k:
         parts.append(splitk.kernel(p.p.c, p.symbol))
@@ -45,9 +48,12 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     inputs = p.p.c.program.inputs
     blocks = sizes.times(raster.blocks(*p.clusters, p.p.c.batches, p.split_k), p.together)
     names = [t.name for t in inputs]
-    g = p.gathered
+    g, sorting = p.gathered, p.sorting
+    map_a = g.map(p.a, p.a.readers.count) if g is not None else None
+    if sorting is None:
+        map_a = p.a.map_of(names.index(p.a.source.tensor))
     given = (
-        ("tensor_map", g.map(p.a, p.a.readers.count) if g is not None else p.a.map_of(names.index(p.a.source.tensor))),
+        *((("tensor_map", map_a),) if map_a is not None else ()),
         ("tensor_map", p.b.map_of(names.index(p.b.source.tensor))),
         *((("tensor_map", p.store.map(len(inputs))),) if p.store is not None else ()),
         *(("tensor", n) for n in range(len(inputs) + 1)),
@@ -59,18 +65,21 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
         p.symbol, arguments(p), grid=(grid, 1, 1), block=(p.threads, 1, 1),
         shared=p.shared, parameters=given,
     )  # fmt: skip
-    before = (g.sorting.launch(p.symbol), g.launch(p.symbol)) if g is not None else ()
+    before = (*((sorting.launch(p.symbol),) if sorting is not None else ()), *((g.launch(p.symbol),) if g else ()))
     more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
-    workspace = tail.workspace(p) if p.tail else g.end if g is not None else splitk.workspace(p.p.c, p.split_k)
+    workspace = tail.workspace(p) if p.tail else splitk.workspace(p.p.c, p.split_k)
+    if sorting is not None:
+        workspace = g.end if g is not None else sorting.end
     out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
     align = max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in inputs))
     return LaunchProgram((*before, main, *more), workspace=workspace, align=align, rounding=rounding(p.p))
 
 
 KERNEL = """\
-TW_KERNEL($threads, 1)$cluster void $symbol(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b)$map_out, $parameters) {
+TW_KERNEL($threads, 1)$cluster void $symbol($map_a$map_b$map_out, $parameters) {
     TW_SHARED(smem);
     using namespace ${symbol}_;
+$if sorted:    const int used = $used;
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
 $if paired:    const int rank = (int)tw::cluster_rank();
@@ -97,27 +106,7 @@ $if scaled:    const float *const scales = (const float *)(smem + (ring - start 
     };
     if (group == $groups) {
 $if fewer:        tw::fewer_registers<$fewer>();
-        if (tid == $first_copier) {
-            tw::tma_prefetch(map_a);
-            tw::tma_prefetch(map_b);
-$walk_copier
-$places
-$if paired:                TW_KEEP_LOOP  // few registers are left for copying
-                for (int t = $first; t < $end; t++) {
-                    tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
-                    const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
-                    tw::mbarrier_expect(bar, $stage_bytes);
-$taps
-$loads
-                    next();
-                }
-$if walks:            }
-$if paired:            // $still may still tell it of a slot.
-$if paired:            for (int s = 0; s < $stages; s++) {
-$if paired:                tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
-$if paired:                next();
-$if paired:            }
-        }
+$copier
 $scales
     } else {
 $if more:        tw::more_registers<$more>();
@@ -157,18 +146,55 @@ $if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the
 $walk_groups
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
+$if parted:            if (tw::shuffle(tw::load_global<int>(order + (m0 + group * $part)), 0) < $m) {
 $loop
 $store
+$if parted:            } else {
+$if parted:                for (int t = $first; t < $end; t++) {  // another group's rows
+$if parted:                    tw::mbarrier_wait(full + $barrier * slot, turn);
+$if parted:                    release(slot);
+$if parted:                    next();
+$if parted:                }
+$if parted:            }
 $if turns:            skip();
 $if walks:        }
-$if boxes:        if (tid % 128 == 0) tw::tma_wait<0>();
+$if by_engine:        if (tid % 128 == 0) tw::tma_wait<0>();
     }
 }
 """
 
+COPIER = """\
+if (tid == $first_copier) {
+    tw::tma_prefetch(map_a);
+    tw::tma_prefetch(map_b);
+$walk_copier
+$places
+$if paired:        TW_KEEP_LOOP  // few registers are left for copying
+        for (int t = $first; t < $end; t++) {
+            tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
+            const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
+            tw::mbarrier_expect(bar, $stage_bytes);
+$taps
+$loads
+            next();
+        }
+$if walks:    }
+$if paired:    // $still may still tell it of a slot.
+$if paired:    for (int s = 0; s < $stages; s++) {
+$if paired:        tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
+$if paired:        next();
+$if paired:    }
+}"""
+
 
 def _indent(lines: list[str], depth: int) -> list[str]:
     return [" " * 4 * depth + x if x else x for x in lines]
+
+
+def _walked(p: WgmmaTiling) -> tuple[IntExpr, IntExpr]:
+    """Clusters along m and n that are walked; where rows choose their batch the first table says how many have rows."""
+    rows, columns = p.clusters
+    return (rows if p.sorting is None else "used"), columns
 
 
 def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
@@ -179,7 +205,7 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
     tiles = (
         f"{p.whole} + {p.left} * SPLIT"
         if p.tail
-        else integers.text(raster.blocks(*p.clusters, p.p.c.batches, p.split_k))
+        else integers.text(raster.blocks(*_walked(p), p.p.c.batches, p.split_k))
     )
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.walkers else f"(int)blockIdx.x{by}" if by else ""
@@ -197,11 +223,11 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
 
 def _place_of(p: WgmmaTiling, number: str) -> list[str]:
     """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
-    g, (rows, columns), (m, n), (row, column) = p.gathered, p.clusters, p.cluster, p.place
-    reads = ("tile_m",) if g is not None else ()
-    walked = raster.raster(*p.clusters, p.p.c.batches, p.split_k, reads=reads, start=number)
-    walked += g.declare() if g is not None else ""
-    m0 = _place("tile_m", rows > 1, m, row, p.bm) if g is None else f"place * {p.bm}"
+    s, (rows, columns), (m, n), (row, column) = p.sorting, p.clusters, p.cluster, p.place
+    reads = ("tile_m",) if s is not None else ()
+    walked = raster.raster(*_walked(p), p.p.c.batches, p.split_k, reads=reads, start=number)
+    walked += s.of_tile("tile_m") if s is not None else ""
+    m0 = _place("tile_m", rows > 1, m, row, p.bm) if s is None else f"tile_m * {p.bm}"
     n0 = _place("tile_n", columns > 1 or rows == 1, n, column, p.bn)
     return [*_lines(walked), f"const int m0 = {m0}, n0 = {n0};"]
 
@@ -338,31 +364,42 @@ def _told(p: WgmmaTiling) -> dict[str, str]:
 
 
 def _main(p: WgmmaTiling) -> str:
-    fewer, more = REGISTERS[p.groups]
+    fewer, more = (GATHERING if p.gather else REGISTERS)[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
-    ring = p.stages * p.stage_bytes
-    loads = [line for s in p.sides for line in _loads(p, s)]
+    filled = 1 + WARPS if p.gather else 33 if p.fold is not None else 1
+    ring, inside = p.stages * p.stage_bytes, 4 if p.parted else 3
+    if p.gather:
+        copies = copier(p, _walk(p, 0), _loads(p, p.b), first, end)
+    else:
+        loads = [line for s in p.sides for line in _loads(p, s)]
+        copies = fill(COPIER, {
+            "first_copier": 128 * p.groups, "walk_copier": _walk(p, 1), "first": first, "end": end, "barrier": BARRIER,
+            "places": _indent(_places(p), 2 if p.walkers else 1), "taps": _indent(_taps(p), 3),
+            "stage_bytes": p.stage_bytes, "loads": _indent(loads, 3), "walks": p.walkers > 0, "stages": p.stages,
+            **_told(p), "paired": p.together > 1,
+        }).split("\n")  # fmt: skip
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
         "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes + p.stages * p.scale_bytes,
-        "bytes_of_full": BARRIER * p.stages, "filled": 33 if p.fold is not None else 1, "scales_at": _scales_at(p),
+        "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": _scales_at(p),
         "scales": _scales(p, first, end), "parts": p.parts,
         "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
-        "fewer": fewer, "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first,
-        "end": end,
-        "places": _indent(_places(p), 4 if p.walkers else 3), "taps": _indent(_taps(p), 5),
-        "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "loads": _indent(loads, 5),
-        "walks": p.walkers > 0, "boxes": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
-        "group_boxes": PLACES * p.store.bytes if p.store is not None else 0,
+        "fewer": fewer, "more": more, "copier": _indent(copies, 2), "first": first, "end": end,
+        "stage_units": p.stage_bytes // 16, "walks": p.walkers > 0, "boxes": p.box is not None,
+        "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
+        "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
+        "map_a": "" if p.gather else "TW_TENSOR_MAP(map_a), ", "map_b": "TW_TENSOR_MAP(map_b)",
+        "sorted": p.sorting is not None, "used": p.sorting.used if p.sorting is not None else "",
+        "parted": p.parted, "part": p.bm // p.sharing, "m": p.p.m,
         "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
         "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
-        "store": _indent(tail.stored(p, store(p)) if p.tail else store(p), 3),
+        "store": _indent(tail.stored(p, store(p)) if p.tail else store(p), inside),
         "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
-        "loop": _indent(loop(p, BARRIER, first, end), 3), "scaled": p.fold is not None,
+        "loop": _indent(loop(p, BARRIER, first, end), inside), "scaled": p.fold is not None,
         **_told(p), "paired": p.together > 1, "several": p.peers > 1 or p.fold is not None,
         "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

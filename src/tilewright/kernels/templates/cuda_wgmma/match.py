@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.operand import Operand
+from tilewright.kernels.templates.cuda.sorting import MOST_DENSE
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
@@ -37,7 +38,9 @@ def sorted_rows(p: Product | None) -> Product | None:
     Scales of blocks lie in no such order.
     """
     found = multiplied(p)
-    return None if found is None or found.c.scales is not None else replace(found, a=found.a.packed)
+    if found is None or found.c.scales is not None or found.c.batch.size > MOST_DENSE:
+        return None
+    return replace(found, a=found.a.packed)
 
 
 @lru_cache(maxsize=256)

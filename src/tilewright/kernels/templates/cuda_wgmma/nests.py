@@ -28,7 +28,7 @@ def nests(p: WgmmaTiling, group: int, split: int) -> tuple[LoopNest, ...]:
         Loop("n", p.bn, 1, "vector", "register"),
     ]
     staged = [Staged(x.tensor, inside, s.layout, "l1") for s in p.sides for x in reads(c, s.name)]
-    if (box := p.store) is not None:
+    if (box := p.box) is not None:
         rows = Layout((p.groups, PLACES, ROWS, box.columns), (PLACES * box.bytes, box.bytes, box.columns, 1))
         staged.append(Staged(c.output.name, outside, rows, "l1"))
     main = LoopNest(

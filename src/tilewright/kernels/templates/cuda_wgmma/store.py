@@ -7,10 +7,13 @@ sector; boxes of 64 rows that pass through shared memory are stored as a whole, 
 from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda import sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda.warpgroups import WARPS
 from tilewright.kernels.templates.cuda_mma.fold import defined
+from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 
 PAIR = 2
@@ -32,6 +35,43 @@ for (int i = 0; i < $mi; i++) {
             const $acc v[2] = {acc[i][4 * j + 2 * h], acc[i][4 * j + 2 * h + 1]};
             $call
         }
+    }
+}"""
+
+# The same of a warp's 16 rows, wherever these lie: a row is stored by neighbouring lanes.
+BY_ROWS = """\
+TW_UNROLL
+for (int i = 0; i < $mi; i++) {
+    const int *const rows = order + ($first + warp * 16);
+    int to[$rounds];
+    TW_UNROLL
+    for (int q = 0; q < $rounds; q++) to[q] = tw::load_global<int>(rows + (q * 32 + lane) / $lanes);
+    TW_UNROLL
+    for (int s = 0; s < $boxes; s++) {
+        TW_UNROLL
+        for (int j = 0; j < $eights; j++) {
+            TW_UNROLL
+            for (int h = 0; h < 2; h++) {
+                const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * $eights + j) * 4 + 2 * h;
+$places
+                tw::pack<$out, 2> two = {};
+                $if_inside{
+                    two.v[0] = $finish_0;
+                    two.v[1] = $finish_1;
+                }
+                const int at = r * $row + c * $item;
+                tw::store_shared(boxes + place * $box_bytes + $moved, two);
+            }
+        }
+        tw::sync_warp();
+        const int n = n0 + s * $columns + lane % $lanes * $each;
+        TW_UNROLL
+        for (int q = 0; q < $rounds; q++) {
+            const int m = to[q], at = (warp * 16 + (q * 32 + lane) / $lanes) * $row + lane % $lanes * 16;
+            const auto piece = tw::load_shared<tw::pack<tw::u32, 4>>(boxes + place * $box_bytes + $moved);
+            if ($exists) tw::store_global(out + ($offset), piece);
+        }
+        place ^= 1;
     }
 }"""
 
@@ -74,7 +114,7 @@ def store(p: WgmmaTiling) -> list[str]:
     """Statements that store a group's accumulators."""
     batch = "batch" if p.p.batch > 1 else "0"
     first = p.row("i")
-    if p.store is None:
+    if p.box is None:
         call = results(p)[1].call(
             v="v", batch=batch, m=sorting.row(p.p.c, f"{first} + warp * 16 + h * 8 + lane / 4"),
             n="n0 + j * 8 + lane % 4 * 2",
@@ -82,20 +122,23 @@ def store(p: WgmmaTiling) -> list[str]:
         return fill(DIRECT, {
             "mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";",
         }).split("\n")  # fmt: skip
-    e, box = Epilogue(p.p.c), p.store
+    e, box, by_rows = Epilogue(p.p.c), p.box, p.store is None
     # What follows the sum may read inputs at the element's place, which edges of the tiles lack.
     reads = [x for x in ("m", "n") if x in e.finished.taken]
     inside = [f"{x} < {size}" for x, size in (("m", p.p.m), ("n", p.p.n)) if x in p.edges and x in reads]
-    places = {"m": f"{first} + r", "n": f"n0 + s * {box.columns} + c"}
+    places = {"m": sorting.row(p.p.c, f"{first} + r"), "n": f"n0 + s * {box.columns} + c"}
     one, two = (
         e.finished.call(v=f"acc[i][e{more}]", batch=batch, m="m", n=f"n{more}") for more in ("", " + 1")
     )  # fmt: skip
     swizzle = box.swizzle // 16 - 1
-    return fill(BY_ENGINE, {
+    exists = ["m < " + str(p.p.m), *([f"n < {p.p.n}"] if "n" in p.edges else [])]
+    return fill(BY_ROWS if by_rows else BY_ENGINE, {
         "mi": p.mi, "boxes": p.bn // box.columns, "eights": box.columns // 8, "columns": box.columns, "out": e.out,
         "if_inside": f"if ({' && '.join(inside)}) " if inside else "", "finish_0": one, "finish_1": two,
         "row": box.row, "item": box.item, "box_bytes": box.bytes, "rank": box.rank,
         "places": [" " * 16 + f"const int {x} = {places[x]};" for x in reads],
         "moved": f"(at ^ ((at >> 7 & {swizzle}) << 4))" if box.swizzle else "at",
-        "batch": ", batch" if box.rank == 3 else "", "first": first,
+        "batch": ", batch" if box.rank == 3 else "", "first": first, "lanes": box.row // CHUNK,
+        "rounds": ROWS // WARPS * box.row // CHUNK // 32, "each": CHUNK // box.item, "exists": " && ".join(exists),
+        "offset": e.offset(batch, "m", "n"),
     }).split("\n")  # fmt: skip

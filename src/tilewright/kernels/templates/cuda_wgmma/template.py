@@ -29,6 +29,7 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
         stages=int(v["STAGES"]), walkers=walking,
         store_boxes=bool(v["store_boxes"]), split_k=bool(v["split_k"]), cluster=cluster,
         tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]), most_shared=limit(target, "shared_per_block"),
+        gather=bool(v.get("gather", False)),
     )  # fmt: skip
 
 

@@ -1,0 +1,89 @@
+"""C++ by which the group that copies fetches A's rows from wherever they lie, 16 bytes a thread and copy.
+
+The copy engine takes rows that follow each other; rows that choose their batch need not. So the threads copy them
+(``cp.async``) to where the engine would have put them, and tell of a slot when the copies of a few later ones have
+begun. B's tiles come by the engine. A part of a tile that has no rows is not copied, and its group does not read it.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.primitives.wgmma import THREADS
+from tilewright.kernels.templates.cuda.warpgroups import BARRIER, LINE
+from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling, in_place
+
+AHEAD = 2
+"""Slots whose copies may be under way while later ones begin; the ring has two more."""
+LANES = LINE // CHUNK
+"""Threads that copy a row's 128 bytes."""
+ROUND = THREADS // LANES
+"""Rows that the group copies at once."""
+
+COPIER = """\
+const int own = tid % $threads;
+if (own == 0) tw::tma_prefetch(map_b);
+const tw::u32 at = own / $lanes * $line + ((own % $lanes ^ own / $lanes % $lanes) << 4);
+int begun = 0, late = 0;  // slots that nobody was told of, and the first of them
+const auto tell = [&]() {
+    tw::shared_fence();
+    tw::sync_warp();
+    if (lane == 0) tw::mbarrier_arrive(full + $barrier * late);
+    late = late + 1 == $stages ? 0 : late + 1;
+};
+$walk
+    int parts = 1;  // with rows
+    TW_UNROLL
+    for (int i = 1; i < $parts; i++) parts += tw::load_global<int>(order + (m0 + i * $part)) < $m;
+    int from[$rounds];
+    TW_UNROLL
+    for (int i = 0; i < $rounds; i++) {
+        int row = tw::load_global<int>(order + (m0 + i * $round + own / $lanes));
+        row -= row == $m;
+        from[i] = $offset + own % $lanes * $each;
+    }
+    for (int t = $first; t < $end; t++) {
+        tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
+        const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
+        if (own == 0) {
+            tw::mbarrier_expect(bar, $bytes);
+$loads
+        }
+        TW_UNROLL
+        for (int d = 0; d < $lines; d++) {
+            const int k = t * $bk + d * $step;
+$if ragged:            const int left = ($depth - k - own % $lanes * $each) * $item;
+$if ragged:            const int valid = left < 0 ? 0 : left < 16 ? left : 16;
+            TW_UNROLL
+            for (int i = 0; i < $rounds; i++) {
+                if (i * $round < parts * $part)
+                    tw::cp_async<16>(to + at + d * $box + i * $bytes_of_round, $tensor + (from[i] + k)$valid);
+            }
+        }
+        tw::cp_commit();
+        next();
+        if (begun < $ahead) {
+            begun++;
+        } else {
+            tw::cp_wait<$ahead>();
+            tell();
+        }
+    }
+}
+tw::cp_wait<0>();
+for (; begun > 0; begun--) tell();"""
+
+
+def copier(p: WgmmaTiling, walk: list[str], loads: list[str], first: str, end: str) -> list[str]:
+    """Statements of the group that copies; ``loads``: those that fetch B's tile."""
+    source, ragged = in_place(p.p), p.p.k % p.bk != 0
+    rows = p.bm // p.sharing
+    return fill(COPIER, {
+        "threads": THREADS, "lanes": LANES, "line": LINE, "barrier": BARRIER, "stages": p.stages, "walk": walk,
+        "parts": p.sharing, "part": rows, "rounds": p.bm // ROUND, "round": ROUND, "m": p.p.m,
+        "offset": source.offset("0", "row", "0"), "each": CHUNK // source.item, "first": first, "end": end,
+        "stage_bytes": p.stage_bytes, "bytes": p.b.bytes, "loads": [" " * 12 + x for x in loads],
+        "lines": p.bk // p.a.line, "bk": p.bk, "step": p.a.line, "ragged": ragged, "depth": p.p.k,
+        "item": source.item, "box": p.bm * LINE, "bytes_of_round": ROUND * LINE, "tensor": source.tensor,
+        "valid": ", valid" if ragged else "", "ahead": AHEAD,
+    }).split("\n")  # fmt: skip
