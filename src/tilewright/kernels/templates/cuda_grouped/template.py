@@ -103,10 +103,12 @@ def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
 def _choose(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The estimate's choice, of rows that are fetched where they lie if they can be."""
     gather = {"gather": within.options["gather"][-1]}
-    rules = tuple(
-        replace(x, reads=tuple(n for n in x.reads if n not in gather), holds=lambda v, x=x: x.holds({**v, **gather}))
-        for x in within.constraints
-    )
+
+    def fixed(rule: Constraint) -> Constraint:
+        reads = tuple(n for n in rule.reads if n not in gather)
+        return replace(rule, reads=reads, holds=lambda v: rule.holds({**v, **gather}))
+
+    rules = tuple(map(fixed, within.constraints))
     rest = replace(within, knobs=tuple(k for k in within.knobs if k.name not in gather), constraints=rules)
     return {**by_estimate(p, target, rest, ragged=True), **gather}
 
