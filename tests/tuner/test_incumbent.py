@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,9 +22,11 @@ from tilewright.core import (
     Schedule,
     Target,
     Task,
+    TilewrightError,
     TrialRecord,
 )
 from tilewright.kernels.operators import get_operator
+from tilewright.tuner import session as sessions
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.session import AHEAD, LEARNED, Limits, Session
 from tilewright.tuner.tuning import _ahead
@@ -45,6 +48,8 @@ class NoisyMachine:
     Schedule ``n`` takes ``true(n)`` seconds; a paired ratio is off by some percent.
     """
 
+    batch = 4
+
     def __init__(self, true: Any, noise: float) -> None:
         self.true, self.noise = true, noise
         self.rng = np.random.default_rng(0)
@@ -59,8 +64,8 @@ class NoisyMachine:
             return done([Artifact("", "", LaunchProgram(()), TARGET, "", (), "") for _ in given[0]])
         return done(self._timed(*given[1:]))
 
-    def wait(self, builds: Future[list[Artifact]]) -> list[Artifact]:
-        return builds.result()
+    def waiting(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def add_trials(self, run: str, records: Sequence[TrialRecord]) -> None:
         pass
@@ -104,51 +109,101 @@ def test_a_faster_kernel_takes_the_place_of_a_slow_one() -> None:
     assert best.seconds == pytest.approx(1e-3 / 11, rel=0.2)
 
 
-class Watched(NoisyMachine):
-    """Counts the trials that are proposed and have no result, by the number of results."""
+class Slow(NoisyMachine):
+    """Builds one kernel at a time, only while it is waited for: the newest first, where ``last_first``.
 
-    def __init__(self) -> None:
+    ``most``: kernels that were to be built at once, by the number of results. ``lost``: a kernel that ends the builder.
+    """
+
+    batch = 1
+
+    def __init__(self, last_first: bool = False, lost: int | None = None) -> None:
         super().__init__(lambda n: 1.0, 0.0)
-        self.in_flight: dict[int, int] = {}
+        self.todo: list[Future[Any]] = []
+        self.last_first, self.lost = last_first, lost
+        self.results = 0
+        self.most: dict[int, int] = {}
 
-    def suggest(self, count: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
-        self.in_flight[len(history)] = len(pending) + count
-        return super().suggest(count, history, pending)
+    def submit(self, *given: Any) -> Future[Any]:
+        if len(given) > 1:
+            return super().submit(*given)
+        self.todo.append(Future())
+        self.most[self.results] = len(self.todo)
+        return self.todo[-1]
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        self.lost = None if self.lost is None else self.lost - 1
+        build = self.todo.pop(-1 if self.last_first else 0)
+        if self.lost == -1:
+            build.set_exception(TilewrightError("no disk space"))
+        else:
+            build.set_result([Artifact("", "", LaunchProgram(()), TARGET, "", (), "")])
+        yield
+
+    def add_trials(self, run: str, records: Sequence[TrialRecord]) -> None:
+        self.results += len(records)
+
+
+def in_session(machine: Any, trials: int, ahead: int = AHEAD) -> Session:
+    limits = Limits(trials, batch=4, ahead=ahead)
+    return Session(TASK, "r", machine, machine, machine, machine, limits, Observer())
 
 
 def test_every_compiler_of_a_large_host_has_a_kernel_to_build_once_the_first_results_are_there() -> None:
-    machine: Any = Watched()
+    machine = Slow()
     ahead = _ahead(lanes=15, batch=4)
-    Session(TASK, "r", machine, machine, machine, machine, Limits(80, batch=4, ahead=ahead), Observer()).search()
-    assert machine.in_flight[0] == 4 + 4 * (ahead // 2)
-    measured = 4
-    assert machine.in_flight[LEARNED] - measured >= 15
+    session = in_session(machine, 80, ahead)
+    session.search()
+    assert len(session.history) == 80
+    assert machine.most[0] == 4 * (1 + ahead // 2)
+    assert all(machine.most[n] >= 15 for n in range(LEARNED, 50) if n in machine.most)
     assert _ahead(lanes=1, batch=4) == _ahead(lanes=4, batch=4) == AHEAD
     assert _ahead(lanes=32, batch=16) == 3
 
 
-def test_compilers_get_more_while_the_first_batch_is_built() -> None:
-    """And what they get does not depend on how long that takes."""
+def test_kernels_are_measured_in_the_order_in_which_they_are_built() -> None:
+    session = in_session(Slow(last_first=True), 12)
+    session.search()
+    tiles = [int(r.schedule.values["tile"]) for r in session.history]
+    assert sorted(tiles) == list(range(12))
+    assert tiles[0] > 0  # the first that was proposed is built last
 
-    class Slow(Watched):
-        """Builds only when it is waited for."""
+
+def test_a_builder_that_ends_loses_no_trial_that_was_measured() -> None:
+    machine = Slow(lost=6)
+    session = in_session(machine, 40)
+    with pytest.raises(TilewrightError, match="no disk space"):
+        session.search()
+    assert len(session.history) == machine.results == 6
+
+
+def test_the_device_has_the_next_batch_before_the_last_one_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Busy(NoisyMachine):
+        """A device that ends a batch whenever the session waits. ``given``: batches that it has, at each new one."""
 
         def __init__(self) -> None:
-            super().__init__()
-            self.submitted = 0
-            self.when_waited: list[int] = []
+            super().__init__(lambda n: 1.0, 0.0)
+            self.todo: list[tuple[Future[Any], Any]] = []
+            self.given: list[int] = []
 
         def submit(self, *given: Any) -> Future[Any]:
-            self.submitted += len(given) == 1
-            return Future() if len(given) == 1 else super().submit(*given)
+            if len(given) == 1:
+                return super().submit(*given)
+            self.todo.append((Future(), given[1:]))
+            self.given.append(len(self.todo))
+            return self.todo[-1][0]
 
-        def wait(self, builds: Future[list[Artifact]]) -> list[Artifact]:
-            self.when_waited.append(self.submitted)
-            return [Artifact("", "", LaunchProgram(()), TARGET, "", (), "")] * 4
+        def wait(self, futures: Sequence[Future[Any]], return_when: str) -> None:
+            future, given = self.todo.pop(0)
+            assert future is futures[0]
+            future.set_result(self._timed(*given))
 
-    machine: Any = Slow()
-    quick: Any = Watched()
-    for m in (machine, quick):
-        Session(TASK, "r", m, m, m, m, Limits(40, batch=4, ahead=5), Observer()).search()
-    assert machine.when_waited[0] == 1 + 2
-    assert machine.in_flight == quick.in_flight
+    machine = Busy()
+    monkeypatch.setattr(sessions, "wait", machine.wait)
+    session = in_session(machine, 40)
+    session.search()
+    assert len(session.history) == 40
+    # The second batch is timed against a kernel of the first.
+    assert machine.given[:2] == [1, 1]
+    assert max(machine.given) == machine.given[-1] == sessions.QUEUED

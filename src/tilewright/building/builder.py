@@ -17,6 +17,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
@@ -166,8 +167,12 @@ class Builder(Closing):
 
     def wait(self, builds: Future[list[Built]]) -> list[Built]:
         """The result of ``submit``. Until it is there, spare cores build too."""
-        with self._building.wanted():
+        with self.waiting():
             return builds.result()
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Held by who waits for builds while nothing is measured: spare cores build too."""
+        return self._building.wanted()
 
     def fetch(self, artifact: Artifact) -> None:
         """Make sure that an artifact's code is at its path."""

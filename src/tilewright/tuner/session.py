@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.building.builder import Builder
 from tilewright.core import (
@@ -34,18 +34,19 @@ from tilewright.tuner.gain import MORE, converged, expected_gain
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.strategies.base import Strategy
 
-Built = tuple[Candidate, Artifact]
-
+Built = Artifact | Failure
 
 AHEAD = 2
-"""Batches that are being built while one is measured, at least: compilers never wait for a proposal."""
+"""Batches in flight besides the one that is measured, at least: compilers never wait for a proposal."""
+QUEUED = 2
+"""Batches given to the runner at once: the device does not wait while a batch is recorded and the next one proposed."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """When a run ends: trials in all (failures included), the time of a budget, or, with ``until_converged``,
     when further trials are expected to gain nothing. ``batch``: trials proposed at once; ``ahead``: batches that are
-    being built while one is measured."""
+    being built, or wait for the device, while one is measured."""
 
     trials: int
     budget: Budget | None = None
@@ -63,15 +64,20 @@ LEARNED = 16
 
 
 @dataclass
-class Batch:
-    """Proposals in flight."""
+class Building:
+    """Proposals that one compiler takes together."""
 
     proposals: list[Proposal]
-    builds: Future[list[Artifact | Failure]]
+    builds: Future[list[Built]]
 
-    @property
-    def schedules(self) -> list[Schedule]:
-        return [p.schedule for p in self.proposals]
+
+@dataclass
+class Measuring:
+    """Proposals that were built, and the outcomes of those that are measured."""
+
+    proposals: list[Proposal]
+    built: list[Built]
+    outcomes: Future[list[Outcome]]
 
 
 @dataclass
@@ -90,10 +96,11 @@ class Session:
     overlap: bool = True
     clock: Clock = field(default_factory=Clock)
     stop: threading.Event = field(default_factory=threading.Event)
-    incumbent: Built | None = None
+    incumbent: tuple[Candidate, Artifact] | None = None
     incumbent_seconds: float = math.inf
     ended: str = "trials"
-    _ahead: list[Batch] = field(default_factory=list)
+    _building: list[Building] = field(default_factory=list)
+    _measuring: list[Measuring] = field(default_factory=list)
     _done: int = field(init=False)
 
     def search(self, trials: int | None = None) -> bool:
@@ -102,70 +109,128 @@ class Session:
         Returns whether there may be more to try.
         """
         until = math.inf if trials is None else len(self.history) + trials
-        budget = self.limits.budget
-        while self._fill(1, []):
-            if len(self.history) >= until:
-                return True
-            if budget is not None and self.history and budget.left <= 0:
-                self.ended = "time"
-                break
-            began = 0.0 if budget is None else budget.now()
-            batch = self._ahead.pop(0)
-            # Of a budget that many tasks share nothing is spent on building what may never be measured.
-            going_on = self.overlap and (budget is None or len(self.history) + len(batch.proposals) < until)
-            ahead = self.limits.ahead if len(self.history) >= LEARNED else self.limits.ahead // 2
-            if going_on and not batch.builds.done():  # the device has to wait anyway
-                self._fill(ahead, batch.schedules)
-            with self.clock.on("waiting for builds"):
-                built = self.builder.wait(batch.builds)
-            measured = self._measure(batch, built)
-            if going_on:
-                self._fill(ahead, batch.schedules)
-            with self.clock.on("waiting for measurements"):
-                outcomes = measured.result()
-            self._record(batch, built, outcomes)
-            if budget is not None:
-                budget.took(self.run_id, len(built), budget.now() - began)
-        return False
+        try:
+            return self._search(until)
+        except Exception:
+            for m in self._measuring:  # what is measured stays, whatever ends the search
+                with suppress(Exception):
+                    self._record(m)
+            raise
 
-    def _fill(self, count: int, measured: Sequence[Schedule]) -> bool:
-        """Propose until ``count`` batches are being built, if that many are left; whether there is one."""
-        while len(self._ahead) < count:
-            batch = self._propose([*measured, *(s for b in self._ahead for s in b.schedules)])
-            if batch is None:
+    def _search(self, until: float) -> bool:
+        budget = self.limits.budget
+        began = 0.0 if budget is None else budget.now()
+        while len(self.history) < until or self._measuring:
+            if budget is not None and self.history and budget.left <= 0:
+                self.ended, until = "time", 0  # what is being measured is waited for
+                if not self._measuring:
+                    break
+            if self._measuring and self._measuring[0].outcomes.done():
+                done = self._measuring.pop(0)
+                self._record(done)
+                if budget is not None:
+                    now = budget.now()
+                    budget.took(self.run_id, len(done.built), now - began)
+                    began = now
+            elif self._measure(until) or (self._going_on(until) and self._propose()):
+                continue
+            elif self._measuring or self._building:
+                self._wait(until)
+            else:
+                return False
+        return until > 0 and (bool(self._building) or self._propose())
+
+    @property
+    def _in_flight(self) -> list[Schedule]:
+        proposals = [x.proposals for x in self._measuring] + [x.proposals for x in self._building]
+        return [p.schedule for some in proposals for p in some]
+
+    def _room(self, until: float) -> float:
+        """How many more trials the runner may be given now; 0 where it has enough to do."""
+        # The first kernel that is right becomes what the others are timed against.
+        if len(self._measuring) >= (QUEUED if self.incumbent is not None else 1):
+            return 0
+        return max(0, until - len(self.history) - sum(len(m.proposals) for m in self._measuring))
+
+    def _measure(self, until: float) -> bool:
+        """Have a batch of what is built measured, in whatever order it was built; whether there is something."""
+        room = min(self.limits.batch, self._room(until))
+        proposals: list[Proposal] = []
+        built: list[Built] = []
+        for b in [b for b in self._building if b.builds.done()]:
+            if room <= 0 or (proposals and len(proposals) + len(b.proposals) > room):
                 break
-            self._ahead.append(batch)
-        return bool(self._ahead)
+            self._building.remove(b)
+            proposals += b.proposals
+            built += b.builds.result()
+        if not proposals:
+            return False
+        items = [
+            (Candidate(self.task, p.schedule), b)
+            for p, b in zip(proposals, built, strict=True)
+            if isinstance(b, Artifact)
+        ]
+        self._measuring.append(Measuring(proposals, built, self.runner.submit(self.task, items, self.incumbent)))
+        return True
+
+    def _going_on(self, until: float) -> bool:
+        """Whether to propose more than what is in flight."""
+        flying = len(self._in_flight)
+        if not flying:
+            return True
+        # Of a budget that many tasks share nothing is spent on building what may never be measured.
+        measured = len(self.history) + sum(len(m.proposals) for m in self._measuring)
+        if not self.overlap or (self.limits.budget is not None and measured >= until):
+            return False
+        ahead = self.limits.ahead if len(self.history) >= LEARNED else self.limits.ahead // 2
+        return flying < (ahead + 1) * self.limits.batch
+
+    def _wait(self, until: float) -> None:
+        """Wait for the device, and for compilers where it may be given more."""
+        futures: list[Future[Any]] = [m.outcomes for m in self._measuring[:1]]
+        if self._room(until):
+            futures += [b.builds for b in self._building]
+        if self._measuring:
+            with self.clock.on("waiting for measurements"):
+                wait(futures, return_when=FIRST_COMPLETED)
+        else:
+            with self.clock.on("waiting for builds"), self.builder.waiting():
+                wait(futures, return_when=FIRST_COMPLETED)
 
     def settle(self) -> None:
         """Wait for what is being built ahead. What cannot be built is raised when it is measured."""
-        for batch in self._ahead:
+        for b in self._building:
             with suppress(Exception):
-                self.builder.wait(batch.builds)
+                self.builder.wait(b.builds)
 
     @property
     def best(self) -> TrialRecord | None:
         return fastest(self.history)
 
-    def _propose(self, pending: Sequence[Schedule]) -> Batch | None:
+    def _propose(self) -> bool:
+        """Start building a batch of proposals; whether there is one."""
+        pending = self._in_flight
         if self.stop.is_set():
             self.ended = "stopped"
-            return None
+            return False
         if self.limits.until_converged and converged(self.history):
             self.ended = "converged"
-            return None
+            return False
         wanted = self.limits.trials - len(self.history) - len(pending)
         left = min(wanted, self._fitting(len(pending)))
         if left <= 0:
             self.ended = "trials" if wanted <= 0 else "time"
-            return None
+            return False
         with self.clock.on("proposing"):
             proposals = self.strategy.suggest(left, self.history, pending)
         if not proposals:
             self.ended = "space"
-            return None
-        candidates = [Candidate(self.task, p.schedule) for p in proposals]
-        return Batch(proposals, self.builder.submit(candidates))
+            return False
+        step = len(proposals) if self.builder.batch > 1 else 1  # kernels that are compiled together are ready together
+        for start in range(0, len(proposals), step):
+            some = proposals[start : start + step]
+            self._building.append(Building(some, self.builder.submit([Candidate(self.task, p.schedule) for p in some])))
+        return True
 
     def _fitting(self, pending: int) -> int:
         """How many trials to propose for the time that is left. A run always gets its first ones."""
@@ -183,26 +248,20 @@ class Session:
         each = max(sum(_seconds(r) for r in timed) / len(timed), 1e-6)
         return max(0 if pending else 1, min(self.limits.batch, int(left / each) - pending))
 
-    def _measure(self, batch: Batch, built: Sequence[Artifact | Failure]) -> Future[list[Outcome]]:
-        items = [
-            (Candidate(self.task, p.schedule), b)
-            for p, b in zip(batch.proposals, built, strict=True)
-            if isinstance(b, Artifact)
-        ]
-        return self.runner.submit(self.task, items, self.incumbent)
-
-    def _record(self, batch: Batch, built: Sequence[Artifact | Failure], measured: Sequence[Outcome]) -> None:
-        outcomes = iter(measured)
+    def _record(self, done: Measuring) -> None:
+        """Store the trials that were measured. Raises what kept them from being measured."""
+        with self.clock.on("waiting for measurements"):
+            outcomes = iter(done.outcomes.result())
         now = time.time()
         records: list[TrialRecord] = []
-        for p, b in zip(batch.proposals, built, strict=True):
+        for p, b in zip(done.proposals, done.built, strict=True):
             outcome = b if isinstance(b, Failure) else next(outcomes)
             seconds = 0.0 if isinstance(b, Failure) or b.cached else b.build_seconds
             records.append(TrialRecord(len(self.history) + len(records), p, outcome, seconds, now))
         with self.clock.on("database"):
             self.database.add_trials(self.run_id, records)
         best = self.best
-        for r, b in zip(records, built, strict=True):
+        for r, b in zip(records, done.built, strict=True):
             self.history.append(r)
             if r.seconds is not None and (best is None or best.seconds is None or r.seconds < best.seconds):
                 best = r

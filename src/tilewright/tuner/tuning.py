@@ -279,7 +279,7 @@ def _batch(trials: int, runners: int) -> int:
 
 
 def _ahead(lanes: int, batch: int) -> int:
-    """Batches being built while one is measured: what ``lanes`` compilers take at once, and one to follow."""
+    """Batches in flight besides the one that is measured: what ``lanes`` compilers take at once, and one to follow."""
     return max(AHEAD, -(-lanes // batch) + 1)
 
 
