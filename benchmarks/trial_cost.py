@@ -22,6 +22,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends import backend_of
@@ -95,11 +96,29 @@ class Idle:
         self.launches = 0
         context.launch = self._launch
         context.fill = context.copy = lambda *_: None
+        context.capture = self._captured
         context.event = lambda: Mark(self)
         context.elapsed = lambda start, stop: (stop.at - start.at) * seconds
 
     def _launch(self, *_: Any) -> None:
         self.launches += 1
+
+    def _captured(self, work: Callable[[], None]) -> Replayed:
+        before = self.launches
+        work()
+        held, self.launches = self.launches - before, before
+        return Replayed(self, held)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A graph of such a device."""
+
+    device: Idle
+    launches: int
+
+    def launch(self) -> None:
+        self.device.launches += self.launches
 
 
 def measured(size: int, device: str, trials: int) -> dict[str, Any]:
@@ -135,6 +154,8 @@ def measured(size: int, device: str, trials: int) -> dict[str, Any]:
         (session, ("_clocks",), "clocks and health"),
         (session.guard, ("begin", "end"), "clocks and health"),
         (session, ("_time",), "timing"),
+        (session, ("_bind", "_capture"), "operands and graphs"),
+        (session.context, ("synchronize",), "the device"),
     ):
         for name in names:
             if owner is not None:

@@ -12,6 +12,7 @@ import pytest
 from cuda_kernels import SAXPY, SHARED, nvrtc
 
 from tilewright.backends import Backend
+from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda.backend import CudaBackend
 from tilewright.backends.cuda.driver import get_driver
 from tilewright.backends.cuda.targets import gpus_or_none
@@ -114,6 +115,37 @@ class CudaContract(BackendContract):
             with pytest.raises(LaunchError):
                 library.kernel(LaunchProgram((launch,)), {"n": 4, "a": 1}).run(pointers)
         library.kernel(self.program(), {"n": 4, "a": 1}).run(pointers)
+
+    def test_driver_captures_what_is_queued(self, here: Target, shared_cache: Path) -> None:
+        context = self.context()
+        built = CudaBackend(self.driver).build([SAXPY], here, shared_cache)
+        saxpy = context.load(Path(built.path).read_bytes()).function(SYMBOL)
+        addresses = [self.upload(np.ones(8, np.float32))[1] for _ in range(3)]
+        out = addresses[-1]
+        arguments = Arguments([*(("pointer", a) for a in addresses), ("pointer", 0), ("int32", 8), ("int32", 2)])
+        saxpy.launch((1, 1, 1), (256, 1, 1), 0, arguments)
+
+        def work() -> None:
+            context.fill(addresses[0], 0, 32)
+            for factor in (3, 5):
+                arguments.values[-1] = factor
+                saxpy.launch((1, 1, 1), (256, 1, 1), 0, arguments)
+
+        graph = context.capture(work)
+        if graph is None:
+            pytest.skip(f"{self.driver} captures nothing")
+        got = np.empty(8, np.float32)
+        context.download(out, got)
+        np.testing.assert_array_equal(got, 3.0)  # nothing of it is done yet
+        for _ in range(2):
+            context.fill(out, 0, 32)
+            graph.launch()
+            context.download(out, got)
+            np.testing.assert_array_equal(got, 1.0)
+        with pytest.raises(ZeroDivisionError):
+            context.capture(lambda: print(1 / 0))
+        graph.launch()
+        context.synchronize()
 
     def test_driver_copies_fills_and_times(self, here: Target) -> None:
         context = self.context()

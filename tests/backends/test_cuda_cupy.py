@@ -19,7 +19,8 @@ RUNTIME = {
     "getDeviceCount": 0, "setDevice": 1, "free": 1, "malloc": 1, "memGetInfo": 0, "getDeviceProperties": 1,
     "deviceGetAttribute": 2, "deviceGetPCIBusId": 1, "runtimeGetVersion": 0, "driverGetVersion": 0, "memcpy": 4,
     "memcpyAsync": 5, "memsetAsync": 4, "streamSynchronize": 1, "deviceSynchronize": 0, "eventCreate": 0,
-    "eventDestroy": 1, "eventRecord": 2, "eventElapsedTime": 2,
+    "eventDestroy": 1, "eventRecord": 2, "eventElapsedTime": 2, "streamBeginCapture": 2, "streamEndCapture": 1,
+    "graphInstantiate": 1, "graphLaunch": 2, "graphDestroy": 1, "graphExecDestroy": 1,
 }  # fmt: skip
 DRIVER = {
     "ctxGetCurrent": 0, "ctxSetCurrent": 1, "moduleLoadData": 1, "moduleUnload": 1, "moduleGetFunction": 2,

@@ -88,6 +88,35 @@ def test_launches(context: Context, module: Module) -> None:
         module.function("scale")
 
 
+def test_captured_work_is_done_when_its_graph_is_launched_with_the_arguments_of_its_capture(
+    context: Context, module: Module
+) -> None:
+    outs = [place(context) for _ in range(2)]
+    scale = module.function("scale")
+    arguments = Arguments([("pointer", 0), ("pointer", 0), ("pointer", 0), ("int32", 3)])
+
+    def work() -> None:
+        for out in outs:
+            context.fill(out, 0, 4 * SIZE)
+            context.copy(out, source, 4 * SIZE)
+            arguments.values[1] = out
+            scale.launch(*SHAPE, arguments)
+
+    source = place(context)
+    context.upload(source, numbers())
+    for out in outs:
+        context.upload(out, np.ones(SIZE, np.float32))
+    graph = context.capture(work)
+    assert graph is not None
+    arguments.values[1] = 0
+    got = np.empty(SIZE, np.float32)
+    for wanted in (np.ones(SIZE, np.float32), numbers() * 3, numbers() * 3):
+        for out in outs:
+            context.download(out, got)
+            np.testing.assert_array_equal(got, wanted)
+        graph.launch()
+
+
 def test_orders(code: bytes) -> None:
     for order, copies in (("lifo", "eager"), ("random:7", "lazy")):
         context = EmulatorDriver(order, copies).open(0)

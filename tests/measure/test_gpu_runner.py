@@ -14,11 +14,12 @@ from harness.caches import with_runtime
 from tilewright.backends import get_backend
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
+from tilewright.backends.driver import DeviceError
 from tilewright.backends.launches import DeviceKernel
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task, UsageError
 from tilewright.kernels.operators import get_operator
-from tilewright.measure import gpu_session
+from tilewright.measure import check_kernels, gpu_session, gpu_timing
 from tilewright.measure.gpu_session import GpuSession
 from tilewright.measure.runner import Item, LocalRunner, _item
 from tilewright.testing.runner import RunnerContract
@@ -242,6 +243,100 @@ def test_the_anchor_is_timed_again_from_time_to_time(
     assert before < first[0] / 1e5
     assert after > first[0] / 1e4  # found out within three candidates
     assert session.incumbent.own < 1e4 * first[0]
+
+
+class Timeless:
+    """Has a session's device say that every launch takes ``seconds``. ``graphs``: what each graph holds, the address of
+    its output for every launch; ``alone``: launches outside of graphs."""
+
+    def __init__(self, session: GpuSession, seconds: float) -> None:
+        self.graphs: list[list[int]] = []
+        self.alone = self.launches = 0
+        self._into: list[int] | None = None
+        session.context.launch = self._launch  # type: ignore[attr-defined]
+        session.context.capture = self._capture  # type: ignore[method-assign]
+        session.context.event = lambda: Mark(self)  # type: ignore[method-assign]
+        session.context.elapsed = lambda a, b: (b.at - a.at) * seconds  # type: ignore[method-assign]
+
+    def _launch(self, module: Any, symbol: str, shape: Any, arguments: Any) -> None:
+        if self._into is not None:
+            self._into.append(arguments.values[2])
+        elif symbol not in check_kernels.SYMBOLS:
+            self.alone += 1
+            self.launches += 1
+
+    def _capture(self, work: Callable[[], None]) -> Any:
+        held = self._into = []
+        work()
+        self._into = None
+        self.graphs.append(held)
+        return Replayed(self, len(held))
+
+
+class Replayed:
+    def __init__(self, device: Timeless, launches: int) -> None:
+        self.device, self.launches = device, launches
+
+    def launch(self) -> None:
+        self.device.launches += self.launches
+
+
+class Mark:
+    def __init__(self, device: Timeless) -> None:
+        self.device, self.at = device, 0
+
+    def record(self) -> None:
+        self.at = self.device.launches
+
+
+def timed_on(
+    seconds: float, gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Timeless, Measurement]:
+    monkeypatch.setattr(gpu_session.GpuSession, "_check", lambda *_: None)
+    session, told = session_here()
+    session.rotate_bytes = 1 << 12
+    device = Timeless(session, seconds)
+    items = [[0, {**_item(make("good")), "pairs": 15}]]
+    session.handle({"do": "measure", "program": gpu_task.workload.program, "items": items, "incumbent": None})
+    (found,) = [Measurement.from_json(m["outcome"]) for m in told if "outcome" in m]
+    assert session.arena is not None
+    assert session.arena.sets > 2
+    for graph in device.graphs:
+        places = list(dict.fromkeys(graph))
+        assert len(places) == session.arena.sets
+        assert graph == places * (len(graph) // len(places))  # each as far from its last use as it can be
+    return device, found
+
+
+def test_a_short_kernel_is_timed_by_a_graph_that_takes_all_operands_in_turn(
+    gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, found = timed_on(3e-6, gpu_task, make, monkeypatch)
+    assert found.seconds == pytest.approx(3e-6)
+    assert len(device.graphs) == 1
+    assert device.alone <= 2 * gpu_timing.HOST_TRIES  # to see that it is short
+    facts = dict(found.environment)
+    assert (facts["launches"], facts["captured"]) == (device.launches, len(device.graphs[0]))
+
+
+def test_a_short_kernel_is_launched_by_itself_where_the_driver_refuses_to_capture(
+    gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise DeviceError("operation not permitted when stream is capturing", False)
+
+    monkeypatch.setattr(Timeless, "_capture", refused)
+    device, found = timed_on(3e-6, gpu_task, make, monkeypatch)
+    assert found.seconds == pytest.approx(3e-6)
+    assert device.alone > 3 * gpu_timing.SAMPLES
+    assert dict(found.environment)["captured"] == 0
+
+
+def test_a_long_kernel_is_launched_by_itself(gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, found = timed_on(1e-3, gpu_task, make, monkeypatch)
+    assert found.seconds == pytest.approx(1e-3)
+    assert not device.graphs
+    assert found.samples == gpu_session.SURE  # they agree
 
 
 def test_a_kernel_that_never_ends_is_killed(gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,27 @@ def test_kernels_of_many_launches_leave_room_in_the_queue() -> None:
     assert t.plan(1e-6, launches=1000).calls == 1
 
 
+@pytest.mark.parametrize("sets", [1, 7, 25, 256])
+def test_graphs_of_short_kernels_take_whole_turns_of_the_operands(sets: int) -> None:
+    for seconds in (1e-6, 2e-6, 7e-6, 30e-6):
+        calls = t.captured(seconds, sets)
+        if calls:
+            assert calls % sets == 0
+            assert calls <= t.MOST_CAPTURED
+            assert t.SAMPLE <= calls * seconds <= t.LONGEST_REPLAY
+            p = t.replays(seconds, calls)
+            assert (p.calls, p.queued) == (calls, 2)
+            assert 3 <= p.samples <= t.SAMPLES
+            assert p.samples * calls * seconds >= min(1, p.samples / 3) * 3 * t.SAMPLE
+    assert t.captured(2e-6, sets)
+
+
+def test_kernels_are_launched_one_by_one_where_a_graph_saves_nothing() -> None:
+    assert t.captured(200e-6, 1) == 0  # one call is a sample
+    assert t.captured(100e-6, 25) == 0  # a turn of the operands takes longer than all samples
+    assert t.captured(2e-6, 25, launches=100) == 0
+
+
 def test_samples_keep_to_the_budget_but_are_never_fewer_than_three() -> None:
     assert t.plan(1e-3).samples == 15
     assert t.plan(5e-3).samples == 6

@@ -105,6 +105,14 @@ class Module(Protocol):
         ...
 
 
+class Graph(Protocol):
+    """Work that was captured, with the arguments that it had then. Its memory goes with this object."""
+
+    def launch(self) -> None:
+        """Queue all of it on the current stream, as one thing. Raises ``DeviceError``."""
+        ...
+
+
 class Context(Protocol):
     """One device in this process. Safe from several threads.
 
@@ -145,6 +153,11 @@ class Context(Protocol):
 
     def load(self, code: bytes) -> Module:
         """Load what the backend's toolchain made. Raises ``LoadError``."""
+        ...
+
+    def capture(self, work: Callable[[], None]) -> Graph | None:
+        """What ``work`` queues on the current stream, which is not done now. Its kernels have been launched before.
+        ``None``, and ``work`` is not called, where the driver captures nothing."""
         ...
 
     def event(self) -> Event: ...

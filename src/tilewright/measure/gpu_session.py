@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.backends import get_backend
-from tilewright.backends.driver import DeviceError, OutOfMemory
+from tilewright.backends.driver import DeviceError, LaunchError, OutOfMemory
 from tilewright.backends.launches import DeviceKernel, Memory, Queue, checked_hash
 from tilewright.core import (
     Failure,
@@ -33,12 +33,27 @@ from tilewright.measure import timing
 from tilewright.measure.check_kernels import check_code
 from tilewright.measure.device_checks import DeviceChecks, as_bytes
 from tilewright.measure.gpu_buffers import CheckArena, KeptArrays, TimingArena
-from tilewright.measure.gpu_timing import ANCHOR_EVERY, SAMPLES, WARM_UP, Plan, Stopwatch, middle, plan, rotation
+from tilewright.measure.gpu_timing import (
+    ANCHOR_EVERY,
+    MOST_WARM,
+    SAMPLES,
+    STEADY,
+    SURE,
+    WARM_UP,
+    Launch,
+    Plan,
+    Stopwatch,
+    captured,
+    middle,
+    plan,
+    replays,
+    rotation,
+)
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.verify import ALL_SETS
 
 if TYPE_CHECKING:
-    from tilewright.backends.driver import Context, Guard, Module
+    from tilewright.backends.driver import Context, Graph, Guard, Module
     from tilewright.verifying.verify import InputSet
 
 ROOM = 0.4  # share of the device's memory for operand sets
@@ -49,15 +64,18 @@ FEW_SAMPLES = 3
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate. ``calls``: its launches, one for each operand set; ``packed``: for each set, addresses of
-    rearranged inputs by their numbers, in ``memory`` of its own; ``launched``: how many launches timing it has taken so
-    far, those that only warm up included."""
+    """A loaded candidate. ``calls``: its launches, by the operand sets that it was called on so far; ``packed``: for
+    each set, addresses of rearranged inputs by their numbers, in ``memory`` of its own. ``captured``: how many calls
+    are timed as one ``graph``; 0 where they are launched one by one. ``launched``: how many launches timing it has
+    taken so far, those that only warm up included."""
 
     code: Module
     kernel: DeviceKernel
     memory: Memory
-    calls: list[Queue] = field(default_factory=list)
+    calls: dict[int, Queue] = field(default_factory=dict)
     packed: list[dict[int, int]] = field(default_factory=list)
+    graph: Graph | None = None
+    captured: int = 0
     estimate: float = 0.0
     launched: int = 0
     judged: str = ""  # where it was found right: device, or host
@@ -69,7 +87,14 @@ class GpuKernel(Loaded):
 
     def plan(self, samples: int = SAMPLES) -> Plan:
         """How to sample it, by its estimate and by what a call queues."""
+        if self.captured:
+            return replays(self.estimate, self.captured, samples)
         return plan(self.estimate, samples, self.launches)
+
+    def unbind(self) -> None:
+        """Forget calls on operands and a workspace that it is not to be timed on any more."""
+        self.calls.clear()
+        self.graph = None
 
 
 class GpuSession(TaskSession[GpuKernel]):
@@ -89,7 +114,8 @@ class GpuSession(TaskSession[GpuKernel]):
         self.kept = KeptArrays(self.context, int(KEPT * float(self.limits.get("memory_bytes", 0))))
         code = check_code(backend, self.context)
         self.device = None if code is None else DeviceChecks(self.context, code, self.kept)
-        self.place = 0
+        self.place = self.turn = 0
+        self.captures = True  # until the driver does not
         self.arena: TimingArena | None = None
         self.scratch: tuple[int, int] = (0, 0)  # address and size of the workspace for timing
         super().__init__(settings, tell)
@@ -184,6 +210,9 @@ class GpuSession(TaskSession[GpuKernel]):
                 for k in turns:
                     self._ready(k)
                     self._estimate(k)
+                if not all(k.captured for k in turns):  # an event costs the one way more than the other
+                    for k in turns:
+                        k.captured = 0
                 plans = [k.plan() for k in turns]
 
                 def session(n: int) -> list[tuple[float, float, float]]:
@@ -191,8 +220,10 @@ class GpuSession(TaskSession[GpuKernel]):
                     self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
                     self.place += 1
                     for k in turns:
-                        k.calls.clear()
+                        k.unbind()
                         self._warm(k)
+                    for k in turns:
+                        self._bind(k, sum(n * p.calls for p in plans))
                     first, middle, last = self.watch.interleaved([self._launcher(k) for k in turns], plans, n)
                     return list(zip(middle, first, last, strict=True))
 
@@ -225,13 +256,16 @@ class GpuSession(TaskSession[GpuKernel]):
         incumbent = self.incumbent
         dropped = incumbent is not None and kernel.estimate > DROP * incumbent.own
         if not dropped:
-            times = self.watch.samples(self._launcher(kernel), kernel.plan(pairs))
+            times = self._samples(kernel, kernel.plan(min(pairs, SURE)))
+            if timing.spread(times) > STEADY and len(times) < pairs:
+                times += self._samples(kernel, kernel.plan(pairs - len(times)))
         own = middle(times)
         ratio = own / incumbent.own if incumbent is not None else None
         seconds = own if incumbent is None or ratio is None else incumbent.seconds * ratio
         self.since_anchor += 1
         seen: dict[str, Value] = {f"{k}_before": v for k, v in before.items()}
         seen |= {f"{k}_after": v for k, v in self._clocks().items()}
+        seen |= {"launches": kernel.launched, "captured": kernel.captured, "checked_on": kernel.judged}
         return Measurement(
             seconds,
             timing.spread(times),
@@ -239,7 +273,7 @@ class GpuSession(TaskSession[GpuKernel]):
             ratio,
             dropped,
             self._state,
-            environment=self._facts({**seen, "launches": kernel.launched, "checked_on": kernel.judged}),
+            environment=self._facts(seen),
         )
 
     def _clocks(self) -> dict[str, float]:
@@ -329,7 +363,7 @@ class GpuSession(TaskSession[GpuKernel]):
                 self.scratch = (0, 0)
             self.scratch = (self.context.allocate(need), need)
             if self.incumbent is not None:
-                self.incumbent.calls.clear()
+                self.incumbent.unbind()
 
     def _prepare_arena(self) -> None:
         """The operand sets, for which no kernel is to blame: drawing large ones takes seconds."""
@@ -358,37 +392,86 @@ class GpuSession(TaskSession[GpuKernel]):
                     raise
                 sets = max(1, sets // 2)
 
-    def _launcher(self, k: GpuKernel) -> Callable[[int], None]:
+    def _call(self, k: GpuKernel, at: int) -> Queue:
+        """The launches of a call on an operand set."""
         assert self.arena is not None
-        arena, place, workspace = self.arena, self.place, self.scratch[0]
+        made = k.calls.get(at)
+        if made is None:
+            made = k.calls[at] = k.kernel.bind(self._tensors(k, at), self.scratch[0])
+        return made
 
-        if not k.calls:  # before anything is queued: making them takes longer than launching
-            k.packed = k.packed or k.memory.packed(k.kernel, arena.sets)
-            taken = [k.kernel.pack(arena.tensors(n, place), packed) for n, packed in enumerate(k.packed)]
-            k.calls = [k.kernel.bind(tensors, workspace) for tensors in taken]
-        calls = k.calls
+    def _tensors(self, k: GpuKernel, at: int) -> list[Any]:
+        """Those of an operand set, constant inputs rearranged as the kernel reads them."""
+        assert self.arena is not None
+        k.packed = k.packed or k.memory.packed(k.kernel, self.arena.sets)
+        return k.kernel.pack(self.arena.tensors(at, self.place), k.packed[at])
 
-        def launch(n: int) -> None:
-            k.launched += k.launches
-            calls[n % arena.sets]()
+    def _bind(self, k: GpuKernel, calls: int) -> None:
+        """Make the launches of the next calls, before any is queued: making them takes longer than launching."""
+        assert self.arena is not None
+        if not k.captured:
+            for n in range(self.turn, self.turn + min(calls, self.arena.sets)):
+                self._call(k, n % self.arena.sets)
+
+    def _capture(self, k: GpuKernel) -> None:
+        """Capture the calls that are timed as one, where the driver can."""
+        assert self.arena is not None
+        workspace, taken = self.scratch[0], [self._tensors(k, n) for n in range(min(k.captured, self.arena.sets))]
+        call = k.kernel.prepare(len(taken[0]))
+
+        def work() -> None:
+            for n in range(k.captured):
+                call.point(taken[n % len(taken)], workspace)
+                call.queue()
+
+        try:
+            k.graph = self.context.capture(work) if self.captures else None
+        except (LaunchError, DeviceError) as e:
+            if isinstance(e, DeviceError) and e.sticky:
+                raise
+            # It was launched before: the driver refuses to capture it.
+        if k.graph is None:
+            k.captured, self.captures = 0, False
+
+    def _launcher(self, k: GpuKernel) -> Launch:
+        assert self.arena is not None
+        sets, graph = self.arena.sets, k.graph
+
+        def launch(count: int) -> None:
+            k.launched += k.launches * count
+            if graph is not None:
+                graph.launch()
+                return
+            for _ in range(count):
+                self._call(k, self.turn % sets)()
+                self.turn += 1
 
         return launch
 
+    def _samples(self, k: GpuKernel, wanted: Plan) -> list[float]:
+        self._bind(k, wanted.samples * wanted.calls)
+        return self.watch.samples(self._launcher(k), wanted)
+
     def _estimate(self, k: GpuKernel) -> list[float]:
         """About how long a call takes, and the samples that say so: not the first, which also loads code."""
-        launch = self._launcher(k)
-        times = self.watch.samples(launch, Plan(2, 1))[1:]
+        times = self._samples(k, Plan(2, 1, k.launches + 1))[1:]
         k.estimate = min(times)
         if k.estimate < WARM_UP:
+            assert self.arena is not None
+            k.captured = captured(k.estimate, self.arena.sets, k.launches)
             self._warm(k)
-            times = self.watch.samples(launch, k.plan(FEW_SAMPLES))
+            times = self._samples(k, k.plan(FEW_SAMPLES))
             k.estimate = min(times)
         return times
 
     def _warm(self, k: GpuKernel) -> None:
-        launch = self._launcher(k)
-        for n in range(min(64, int(WARM_UP / max(k.estimate, 1e-7)))):
-            launch(n)
+        calls = min(MOST_WARM, int(WARM_UP / max(k.estimate, 1e-7)))
+        if k.captured and k.graph is None:
+            self._capture(k)
+        self._bind(k, calls)
+        launch, each = self._launcher(k), max(1, k.captured or calls)
+        for _ in range(0, calls, each):
+            launch(each)
         self.context.synchronize()
 
     def _time_incumbent(self, item: Mapping[str, Any]) -> GpuKernel | None:
@@ -396,7 +479,7 @@ class GpuSession(TaskSession[GpuKernel]):
             k = self._load(item)
             self._ready(k)
             self._estimate(k)
-            k.own = middle(self.watch.samples(self._launcher(k), k.plan()))
+            k.own = middle(self._samples(k, k.plan()))
         except DeviceError as e:
             self._end(e)
         except (TilewrightError, OSError):
@@ -410,7 +493,7 @@ class GpuSession(TaskSession[GpuKernel]):
         if k is None or self.since_anchor < ANCHOR_EVERY:
             return
         self._warm(k)
-        k.own = middle(self.watch.samples(self._launcher(k), k.plan()))
+        k.own = middle(self._samples(k, k.plan()))
         self.since_anchor = 0
 
     def _end(self, error: TilewrightError) -> NoReturn:

@@ -2,7 +2,8 @@
 
 Launches are queued behind a blocker that keeps the device busy meanwhile, so that what the events
 enclose is the device's time and not the host's. Every launch takes the next set of operands, so that
-none is found in the L2 cache.
+none is found in the L2 cache. Short kernels are captured into a graph, which queues all calls of a sample at once:
+launching them one by one takes the host far longer than they take the device.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ SAMPLE = 150e-6  # seconds that a sample lasts at least: an event adds about a m
 MOST_LAUNCHES = 640  # queued behind one blocker: a device's queue holds about a thousand
 BUDGET = 0.03  # seconds of device time a trial
 SAMPLES = 15
+SURE = 5  # samples that are enough where they agree
+STEADY = 0.004  # relative interquartile range of samples that agree
 WARM_UP = 2e-3  # seconds for which a kernel runs before it counts: clocks, instruction cache
+MOST_WARM = 64  # calls for that
 ANCHOR_EVERY = 20  # candidates after which the incumbent is timed again
 L2_FACTOR = 3  # operand sets are this many times the L2 cache in all
 MOST_SETS = 256
@@ -33,18 +37,20 @@ MARGIN = 1.5  # of the blocker over the time that queueing took before
 HOST_TRIES = 3
 
 
+MOST_CAPTURED = 640  # launches in a graph
+LONGEST_REPLAY = 1.5e-3  # seconds of a graph
+
+Launch = Callable[[int], None]
+"""Queues so many calls of a kernel, each on the operand set after the last call's, whichever kernel's that was."""
+
+
 @dataclass(frozen=True)
 class Plan:
-    """How many samples to take, how many calls in each, and how many launches a call queues."""
+    """How many samples to take, how many calls in each, and what a sample queues: its launches and an event."""
 
     samples: int
     calls: int
-    launches: int = 1
-
-    @property
-    def queued(self) -> int:
-        """What one sample queues: its launches and an event."""
-        return self.calls * self.launches + 1
+    queued: int = 2
 
 
 def plan(seconds: float, samples: int = SAMPLES, launches: int = 1, budget: float = BUDGET) -> Plan:
@@ -54,7 +60,22 @@ def plan(seconds: float, samples: int = SAMPLES, launches: int = 1, budget: floa
     most = max(1, (MOST_LAUNCHES // 2 - 1) // launches)
     calls = min(most, math.ceil(SAMPLE / max(seconds, 1e-7)))
     many = int(budget / max(seconds * calls, 1e-9))
-    return Plan(max(min(FEWEST, samples), min(samples, many)), calls, launches)
+    return Plan(max(min(FEWEST, samples), min(samples, many)), calls, calls * launches + 1)
+
+
+def captured(seconds: float, sets: int, launches: int = 1) -> int:
+    """Calls in a graph of a kernel whose calls take about ``seconds``: whole turns of the operand sets, so that graphs
+    that follow each other find none in the cache, for a sample at least. 0 where launches one by one do as well."""
+    alone = plan(seconds, launches=launches)
+    calls = sets * math.ceil(SAMPLE / max(seconds, 1e-7) / sets)
+    worth = alone.calls > 1 and 2 * calls <= alone.calls * alone.samples and calls * seconds <= LONGEST_REPLAY
+    return calls if worth and calls * launches <= MOST_CAPTURED else 0
+
+
+def replays(seconds: float, calls: int, samples: int = SAMPLES) -> Plan:
+    """Samples that are graphs of so many calls. Longer ones are fewer: their calls count, three samples at least."""
+    enough = math.ceil(samples * SAMPLE / max(seconds * calls, 1e-9))
+    return Plan(max(min(FEWEST, samples), min(samples, enough)), calls)
 
 
 def rotation(set_bytes: int, l2_bytes: int, room: int, rotate: bool = True) -> int:
@@ -66,20 +87,18 @@ def rotation(set_bytes: int, l2_bytes: int, room: int, rotate: bool = True) -> i
 
 
 class Stopwatch:
-    """Times queued work on one device. ``launch(n)`` of a kernel queues its ``n``-th call."""
+    """Times queued work on one device."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self._events: list[Event] = []
         self._cost = FIRST_COST
 
-    def samples(self, launch: Callable[[int], None], wanted: Plan) -> list[float]:
-        """Seconds a call, one figure a sample. The calls' numbers go on from sample to sample."""
+    def samples(self, launch: Launch, wanted: Plan) -> list[float]:
+        """Seconds a call, one figure a sample."""
         return self.interleaved([launch], [wanted], wanted.samples)[0]
 
-    def interleaved(
-        self, launches: Sequence[Callable[[int], None]], plans: Sequence[Plan], rounds: int
-    ) -> list[list[float]]:
+    def interleaved(self, launches: Sequence[Launch], plans: Sequence[Plan], rounds: int) -> list[list[float]]:
         """Seconds a call of each kernel in each round. Kernels take turns; every other round runs
         backwards. Raises ``DeviceError``."""
         per_round = sum(p.queued for p in plans)
@@ -91,9 +110,7 @@ class Stopwatch:
                 out[kernel].append(seconds)
         return out
 
-    def _queued(
-        self, launches: Sequence[Callable[[int], None]], plans: Sequence[Plan], rounds: range
-    ) -> list[tuple[int, float]]:
+    def _queued(self, launches: Sequence[Launch], plans: Sequence[Plan], rounds: range) -> list[tuple[int, float]]:
         """One synchronisation's worth; taken again where the host did not keep ahead of the device."""
         total = len(rounds) * sum(p.queued for p in plans)
         counts = [p.calls for p in plans]
@@ -114,14 +131,13 @@ class Stopwatch:
             for n, kernel in enumerate(marks)
         ]
 
-    def _queue(self, launches: Sequence[Callable[[int], None]], counts: Sequence[int], rounds: range) -> list[int]:
+    def _queue(self, launches: Sequence[Launch], counts: Sequence[int], rounds: range) -> list[int]:
         order: list[int] = []
         self._events[0].record()
         for r in rounds:
             turn = range(len(launches))
             for kernel in turn if r % 2 == 0 else reversed(turn):
-                for n in range(counts[kernel]):
-                    launches[kernel](r * counts[kernel] + n)
+                launches[kernel](counts[kernel])
                 order.append(kernel)
                 self._events[len(order)].record()
         return order

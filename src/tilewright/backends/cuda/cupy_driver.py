@@ -5,7 +5,9 @@ CuPy 13 or later, for CUDA 12 or 13. Memory is CUDA's own, not CuPy's pool: what
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arguments import Arguments
@@ -169,6 +171,22 @@ class CupyContext(CudaContext):
     def _load(self, code: bytes) -> CupyModule:
         return CupyModule(self, int(self._d.moduleLoadData(code)))
 
+    def capture(self, work: Callable[[], None]) -> CupyGraph:
+        r = self._r
+        with self.current("capturing launches"), self._cupy.cuda.Stream(non_blocking=True) as stream:
+            r.streamBeginCapture(stream.ptr, r.streamCaptureModeRelaxed)  # other threads may do what they like
+            try:
+                work()
+            except BaseException:
+                with contextlib.suppress(RuntimeError):
+                    r.graphDestroy(r.streamEndCapture(stream.ptr))
+                raise
+            graph = r.streamEndCapture(stream.ptr)
+            try:
+                return CupyGraph(self, int(r.graphInstantiate(graph)))
+            finally:
+                r.graphDestroy(graph)
+
     # ------------------------------------------------------------------ time
 
     def event(self) -> CupyEvent:
@@ -215,6 +233,20 @@ class CupyFunction(CudaFunction):
         c._d.launchKernel(self._handle, *grid, *block, shared, c.stream(stream), arguments.pointers(), 0)
 
 
+class CupyGraph:
+    """A CUDA graph that can be launched; destroyed with this object."""
+
+    def __init__(self, context: CupyContext, handle: int) -> None:
+        self._context = context
+        self._handle = handle
+        # Not at exit: the driver may be gone by then.
+        weakref.finalize(self, _destroy, context._r, "graphExecDestroy", handle).atexit = False
+
+    def launch(self) -> None:
+        with self._context.current("launching a graph"):
+            self._context._r.graphLaunch(self._handle, self._context.stream(None))
+
+
 class CupyEvent:
     """A CUDA event; destroyed with this object."""
 
@@ -222,15 +254,15 @@ class CupyEvent:
         self._context = context
         self.handle = handle
         # Not at exit: the driver may be gone by then.
-        weakref.finalize(self, _destroy, context._r, handle).atexit = False
+        weakref.finalize(self, _destroy, context._r, "eventDestroy", handle).atexit = False
 
     def record(self) -> None:
         with self._context.current("recording an event"):
             self._context._r.eventRecord(self.handle, self._context.stream(None))
 
 
-def _destroy(runtime: Any, handle: int) -> None:
+def _destroy(runtime: Any, how: str, handle: int) -> None:
     try:
-        runtime.eventDestroy(handle)
+        getattr(runtime, how)(handle)
     except runtime.CUDARuntimeError:
-        return  # the device failed: its events went with it
+        return  # the device failed: its events and graphs went with it

@@ -7,7 +7,7 @@ queue up behind it, and the facts of a device are the same.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import Any, cast
@@ -21,6 +21,7 @@ from tilewright.backends.driver import (
     Context,
     Driver,
     Function,
+    Graph,
     LoadError,
     Module,
     NoDriver,
@@ -175,6 +176,9 @@ class CudaContext(ABC):
             if self._blocker is None:
                 self._blocker = self.load(_blocker_for(self.model, self.limits)).function(BLOCKER)
         self._blocker.launch((1, 1, 1), (1, 1, 1), 0, arguments)
+
+    def capture(self, work: Callable[[], None]) -> Graph | None:
+        return None
 
     def clocks(self) -> Mapping[str, float]:
         return nvml.clocks(self.bus_id)

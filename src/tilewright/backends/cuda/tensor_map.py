@@ -31,28 +31,27 @@ def _function(symbol: str) -> Any:
     raise LaunchError("the driver makes no tensor maps", "Update it to CUDA 12 or later, or use another template")
 
 
-def _boxes(shape: BoxShape) -> tuple[str, tuple[Any, ...]]:
-    """The function for a shape, and its arguments that say what a copy takes."""
+@lru_cache(maxsize=256)
+def _described(shape: BoxShape) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
+    """The function for a shape, and its arguments before the address and after it."""
     rank, walk = len(shape.sizes), shape.walk
+    before = (_TYPES[shape.item], ctypes.c_uint32(rank))
+    after = ((ctypes.c_uint64 * rank)(*shape.sizes), (ctypes.c_uint64 * max(1, rank - 1))(*shape.strides))
+    end = (_PLAIN, _SWIZZLES[shape.swizzle], _SECTORS_256, _ZEROS)
     if walk is None:
         steps = (ctypes.c_uint32 * rank)(*[1] * rank)
-        return "cuTensorMapEncodeTiled", ((ctypes.c_uint32 * rank)(*shape.box), steps)
+        return "cuTensorMapEncodeTiled", before, (*after, (ctypes.c_uint32 * rank)(*shape.box), steps, *end)
     corners = ((ctypes.c_int * (rank - 2))(*x) for x in (walk.lower, walk.upper))  # along W first, as sizes are
     steps = (ctypes.c_uint32 * rank)(1, *walk.steps, 1)
-    return "cuTensorMapEncodeIm2col", (*corners, *map(ctypes.c_uint32, shape.box), steps)
+    return "cuTensorMapEncodeIm2col", before, (*after, *corners, *map(ctypes.c_uint32, shape.box), steps, *end)
 
 
 def encode(shape: BoxShape, address: int) -> bytes:
     """The 128 bytes for a tensor at an address of the current context. Raises ``LaunchError`` for what is refused."""
     whole = ctypes.create_string_buffer(TENSOR_MAP_BYTES + _ALIGN)
     start = -(-ctypes.addressof(whole) // _ALIGN) * _ALIGN
-    rank = len(shape.sizes)
-    symbol, boxes = _boxes(shape)
-    code = _function(symbol)(
-        ctypes.c_void_p(start), _TYPES[shape.item], ctypes.c_uint32(rank), ctypes.c_void_p(address),
-        (ctypes.c_uint64 * rank)(*shape.sizes), (ctypes.c_uint64 * max(1, rank - 1))(*shape.strides), *boxes, _PLAIN,
-        _SWIZZLES[shape.swizzle], _SECTORS_256, _ZEROS,
-    )  # fmt: skip
+    symbol, before, after = _described(shape)
+    code = _function(symbol)(ctypes.c_void_p(start), *before, ctypes.c_void_p(address), *after)
     if code:
         raise LaunchError(
             f"the driver refuses a tensor map (code {code}): sizes {shape.sizes}, strides {shape.strides}, "

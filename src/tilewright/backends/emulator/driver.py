@@ -14,7 +14,7 @@ import os
 import struct
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -75,6 +75,7 @@ class EmulatorContext:
         self._allocations: dict[int, tuple[int, int, int]] = {}  # address -> size, mapping, its size
         self._lock = ForkLock()
         self._failure: DeviceError | None = None
+        self._captured: list[Callable[[], None]] | None = None  # while work is captured
 
     def check(self) -> None:
         """Raise what spoilt this context, as every call on a GPU would."""
@@ -143,12 +144,12 @@ class EmulatorContext:
             ctypes.memmove(out.ctypes.data, address, out.nbytes)
 
     def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
-        if size:
+        if size and not self._capture(lambda: self.fill(address, byte, size)):
             self._within(address, size)
             ctypes.memset(address, byte, size)
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        if size:
+        if size and not self._capture(lambda: self.copy(to, source, size)):
             self._within(to, size)
             self._within(source, size)
             ctypes.memmove(to, source, size)
@@ -161,6 +162,23 @@ class EmulatorContext:
     def load(self, code: bytes) -> EmulatorModule:
         self.check()
         return EmulatorModule(self, code)
+
+    def capture(self, work: Callable[[], None]) -> EmulatorGraph:
+        self.check()
+        steps: list[Callable[[], None]] = []
+        self._captured = steps
+        try:
+            work()
+        finally:
+            self._captured = None
+        return EmulatorGraph(steps)
+
+    def _capture(self, step: Callable[[], None]) -> bool:
+        """Whether work is captured: then the step is left for later."""
+        if self._captured is None:
+            return False
+        self._captured.append(step)
+        return True
 
     def event(self) -> EmulatorEvent:
         return EmulatorEvent()
@@ -189,6 +207,9 @@ class EmulatorContext:
     def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], arguments: Arguments) -> None:
         """Run a kernel to its end. Raises ``LaunchError`` and ``DeviceError``."""
         self.check()
+        now = Arguments(arguments.parameters) if self._captured is not None else arguments  # it may change its own
+        if self._capture(lambda: self.launch(module, symbol, shape, now)):
+            return
         if min(shape) < 0 or max(shape) >= 1 << 32:
             raise LaunchError(f"{symbol}: impossible grid, block or shared memory {tuple(shape)}")
         for i, kind in enumerate(arguments.kinds):
@@ -214,6 +235,17 @@ class EmulatorContext:
             raise LaunchError(f"{symbol}: {text}")
         if code:
             self.fail(f"{symbol}: {text}")
+
+
+class EmulatorGraph:
+    """Steps that were captured."""
+
+    def __init__(self, steps: Sequence[Callable[[], None]]) -> None:
+        self._steps = steps
+
+    def launch(self) -> None:
+        for step in self._steps:
+            step()
 
 
 class EmulatorEvent:

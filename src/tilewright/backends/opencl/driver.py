@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -129,6 +129,9 @@ class OpenClContext:
                 f"the driver refuses the code: {' '.join(str(e).split())[:200]}", "Build it again"
             ) from None
         return OpenClModule(self, program)
+
+    def capture(self, work: Callable[[], None]) -> None:
+        return None
 
     def event(self) -> OpenClEvent:
         return OpenClEvent(self)
