@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.cost_model import CostModelError
-from tilewright.cost_model.pairs import Pairs, margin
+from tilewright.cost_model.pairs import Pairs
 from tilewright.cost_model.transfer import Run, TransferModel, shipped
 from tilewright.testing.cost_model import chance_of_order
 
@@ -55,7 +55,7 @@ def test_scores_are_those_of_xgboosts_package() -> None:
         assert model is not None
         matrix = rng.normal(scale=10.0, size=(300, len(model.names))).astype(np.float32)
         matrix[rng.random(matrix.shape) < 0.1] = np.nan
-        wanted = margin(model.booster, matrix)
+        wanted = model.booster.inplace_predict(matrix, predict_type="margin")
         for given in (matrix, np.asfortranarray(matrix)):
             assert (model.scores(model.names, given) == wanted).all()
 

@@ -16,7 +16,7 @@ from tilewright.cost_model.features import FeatureExtractor
 from tilewright.cost_model.pairs import log_speeds
 from tilewright.cost_model.random import RandomCostModel
 from tilewright.cost_model.transfer import LEAST, usable
-from tilewright.cost_model.xgb import XGBoostCostModel
+from tilewright.cost_model.xgb import REFIT, SHARE, XGBoostCostModel, fitted
 from tilewright.search_space import Choice, SearchSpace
 from tilewright.testing.cost_model import chance_of_order, example_features, example_task
 from tilewright.testing.strategy import record, seconds_of, small_space
@@ -160,3 +160,11 @@ def test_names_lead_to_factories() -> None:
         assert scores.shape == (4,)
     with pytest.raises(UsageError, match=r"unknown cost model 'oracle'.*xgboost, roofline, random"):
         get_cost_model("oracle")
+
+
+def test_the_model_is_fitted_less_often_as_trials_add_up() -> None:
+    known = [fitted(n) for n in range(301)]
+    assert known[:9] == [0, 0, 0, 0, 4, 4, 4, 4, 8]
+    assert known == sorted(known)
+    assert all(n - k < max(REFIT, n // SHARE) for n, k in enumerate(known))
+    assert len(set(known)) <= 32

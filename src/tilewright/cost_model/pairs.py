@@ -106,12 +106,12 @@ def train(
         parts = [p.gradient(s) for (_, p), s in zip(runs, np.split(scores, edges), strict=True)]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
-    return xgb.train({**params, "seed": seed}, data, rounds, obj=objective, xgb_model=start)
-
-
-def margin(booster: Any, matrix: Matrix) -> Floats:
-    """The booster's scores."""
-    return np.asarray(booster.inplace_predict(matrix, predict_type="margin"), np.float64)
+    if start is not None:
+        return xgb.train({**params, "seed": seed}, data, rounds, obj=objective, xgb_model=start)
+    booster = xgb.Booster({**params, "seed": seed}, [data])
+    for n in range(rounds):  # as xgb.train does, without its callbacks
+        booster.update(data, n, objective)
+    return booster
 
 
 def calibrate(scores: Floats, speeds: Floats) -> tuple[float, float]:

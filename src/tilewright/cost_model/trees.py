@@ -11,6 +11,7 @@ import weakref
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.ctypeslib import as_array
@@ -40,6 +41,8 @@ def xgboost_folder() -> Path:
 class Trees:
     """A model of these bytes (``ubj``). Raises ``ValueError`` where they are none."""
 
+    _booster: Any = None  # whose handle it is, unless it is its own
+
     def __init__(self, data: bytes) -> None:
         self._handle = ctypes.c_void_p()
         library = _library()
@@ -48,6 +51,13 @@ class Trees:
         for name, value in _SETTINGS.items():
             _check(library.XGBoosterSetParam(self._handle, name.encode(), value.encode()))
         _check(library.XGBoosterLoadModelFromBuffer(self._handle, data, ctypes.c_uint64(len(data))))
+
+    @classmethod
+    def of(cls, booster: Any) -> Trees:
+        """Those that the Python package trained, whose own way to judge by them takes longer."""
+        trees = cls.__new__(cls)
+        trees._booster, trees._handle = booster, booster.handle  # the handle is the package's, which frees it
+        return trees
 
     def scores(self, matrix: Matrix) -> Scores:
         """The sum of the trees for each row."""

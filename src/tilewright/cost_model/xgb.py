@@ -16,15 +16,16 @@ from tilewright.core import Schedule, Task, TrialRecord
 from tilewright.cost_model.base import CostModel, Scores
 from tilewright.cost_model.features import FeatureExtractor, Matrix
 from tilewright.cost_model.gpu_prior import analytic_prior
-from tilewright.cost_model.pairs import TEMPERATURE, Floats, Pairs, calibrate, margin, train
+from tilewright.cost_model.pairs import TEMPERATURE, Floats, Pairs, calibrate, train
 from tilewright.cost_model.transfer import Run, TransferModel, learned, shipped, usable
-from tilewright.cost_model.trees import xgboost_folder
+from tilewright.cost_model.trees import Trees, xgboost_folder
 
 ROUNDS = 40
 MOST_OTHER = 96
 """Trials of another task's run that are learned from: their features must be computed first."""
-REFIT, RARELY = 4, 64
-"""Trials that must arrive before the model is fitted again; as many more with each of so many: each weighs less."""
+REFIT, SHARE = 4, 8
+"""Trials that must arrive before the model is fitted again; or one in so many of those it knows, where these are more:
+each weighs less, and fitting takes longer."""
 TRUST = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 """What the base's scores may be multiplied by."""
 LEANING = 6.0
@@ -63,8 +64,8 @@ class XGBoostCostModel:
         self._stale = False
         self._fitted: tuple[int, str] | None = None
         self._trust, self._scale, self._timed = 1.0, (TEMPERATURE, 0.0), False
-        self._own: object = None
-        self._quick: object = None
+        self._own: Trees | None = None
+        self._quick: Trees | None = None
 
     # ------------------------------------------------------------------ learning
 
@@ -97,8 +98,7 @@ class XGBoostCostModel:
             self._transfer = TransferModel.trained(self._others, self.seed, self._given)
             self._stale = False
             self._rebase()
-        step = REFIT * (1 + len(self._records) // RARELY)
-        count = len(self._records) // step * step
+        count = fitted(len(self._records))
         mark = (count, self._records[count - 1].schedule.key if count else "")
         if mark == self._fitted:
             return
@@ -114,8 +114,9 @@ class XGBoostCostModel:
                 r.base = self._base(r.schedules)
         bases = [r.base for r in runs if r.base is not None]
         self._trust = _trust([(r.pairs, b) for r, b in zip(runs, bases, strict=True)])
-        self._own = train([(r.matrix, r.pairs) for r in runs], ROUNDS, self.seed, [self._trust * b for b in bases])
-        self._quick = train([(r.knobs, r.pairs) for r in runs], ROUNDS, self.seed)
+        own = train([(r.matrix, r.pairs) for r in runs], ROUNDS, self.seed, [self._trust * b for b in bases])
+        quick = train([(r.knobs, r.pairs) for r in runs], ROUNDS, self.seed)
+        self._own, self._quick = Trees.of(own), Trees.of(quick)
         if timed:
             self._scale, self._timed = calibrate(self._raw(timed[0]), timed[1].speeds), True
 
@@ -137,7 +138,7 @@ class XGBoostCostModel:
         self._refresh()
         if self._quick is None or not schedules:
             return np.zeros(len(schedules))
-        return margin(self._quick, self.features.knobs(schedules))
+        return self._quick.scores(self.features.knobs(schedules))
 
     def _base(self, schedules: Sequence[Schedule]) -> Floats:
         if self._transfer is None:
@@ -146,7 +147,15 @@ class XGBoostCostModel:
 
     def _raw(self, schedules: Sequence[Schedule]) -> Floats:
         base = self._trust * self._base(schedules)
-        return base if self._own is None else base + margin(self._own, self.features.matrix(schedules))
+        return base if self._own is None else base + self._own.scores(self.features.matrix(schedules))
+
+
+def fitted(trials: int) -> int:
+    """Of so many trials those that the model knows."""
+    count = 0
+    while (more := count + max(REFIT, count // SHARE)) <= trials:
+        count = more
+    return count
 
 
 class _Learned:

@@ -53,6 +53,8 @@ STRUCTURES = 3
 """At least one in this many proposals brings a structure that the run has not seen."""
 
 Draw = Callable[[random.Random], Schedule]
+Judge = Callable[[Sequence[Schedule]], Sequence[float] | Scores]
+"""Scores of schedules, higher is better."""
 
 
 class EvolutionaryStrategy(SpaceStrategy):
@@ -69,20 +71,21 @@ class EvolutionaryStrategy(SpaceStrategy):
         left = n - len(first)
         if not left:
             return out
+        screen = None if self.model is None else _Once(self.model.screen)
         blind = min(left, int(EPSILON * n + rng.random()))
         old = [s for s in seen if s not in first]
         draw = self._draw(history)
         if len(history) < WARM_UP:
             pool = dict.fromkeys(fresh(self.space, rng, WARM_UP_POOL, seen, draw), "sample")
         else:
-            pool = self._breed(rng, history, seen, max(n, FEWEST), draw)
-            likely = diverse(self._screened(pool, rng), SHORTLIST * left, old, (), SHORTLIST * PER_STRUCTURE)
+            pool = self._breed(rng, history, seen, max(n, FEWEST), draw, screen)
+            likely = diverse(_best_first(pool, screen, rng), SHORTLIST * left, old, (), SHORTLIST * PER_STRUCTURE)
             pool = {s: pool[s] for s, _ in likely}
         # Those with neglected values may bring no new structure, so the others make up for them.
         picked = diverse(self._ranked(pool, rng), left - blind, old, first, extra=blind)
         out += [self._proposal(s, score, pool[s]) for s, score in picked]
         seen.update(s for s, _ in picked)
-        return out + self._proposals(self._neglected(rng, n - len(out), seen, draw), "random", rng)
+        return out + self._proposals(self._neglected(rng, n - len(out), seen, draw, screen), "random", rng)
 
     def _draw(self, history: Sequence[TrialRecord]) -> Draw:
         """Draws random schedules: of a template as likely as it may be the best, from what its trials were worth
@@ -101,10 +104,12 @@ class EvolutionaryStrategy(SpaceStrategy):
 
         return draw
 
-    def _neglected(self, rng: random.Random, n: int, seen: set[Schedule], draw: Draw) -> list[Schedule]:
+    def _neglected(
+        self, rng: random.Random, n: int, seen: set[Schedule], draw: Draw, screen: Judge | None
+    ) -> list[Schedule]:
         """``n`` schedules with knob values that random search would have tried more often than this search did."""
         drawn = fresh(self.space, rng, max(n, NEGLECTED_POOL), seen, draw) if n else []
-        likely = [s for s, _ in self._screened(drawn, rng)]
+        likely = [s for s, _ in _best_first(drawn, screen, rng)]
         out: list[Schedule] = []
         while len(out) < min(n, len(drawn)):
             owed = _owed(drawn, [*seen, *out])
@@ -113,9 +118,10 @@ class EvolutionaryStrategy(SpaceStrategy):
         return out
 
     def _breed(
-        self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int, draw: Draw
-    ) -> dict[Schedule, str]:
-        """New candidates for ``n`` proposals, each with how it came about."""
+        self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int, draw: Draw,
+        screen: Judge | None,
+    ) -> dict[Schedule, str]:  # fmt: skip
+        """New candidates for ``n`` proposals, each with how it came about; ``screen``: the cost model's cheap look."""
         elite = [] if _stalled(history) else self._fastest(history)
         pool = dict.fromkeys(fresh(self.space, rng, IMMIGRANTS * n, seen, draw), "sample")
         parents = elite or list(pool)
@@ -128,7 +134,7 @@ class EvolutionaryStrategy(SpaceStrategy):
                     child, origin = self.space.mutate(rng, a), "mutation"
                 if child not in seen:
                     pool.setdefault(child, origin)
-            favourites = self._screened(pool, rng)[:PARENTS] if generation + 1 < GENERATIONS else []
+            favourites = _best_first(pool, screen, rng)[:PARENTS] if generation + 1 < GENERATIONS else []
             if favourites and favourites[0][1] != favourites[-1][1]:
                 # Alternate: what was measured to be fast, and what is believed to be.
                 pairs = zip_longest(elite, [s for s, _ in favourites])
@@ -155,10 +161,6 @@ class EvolutionaryStrategy(SpaceStrategy):
     def _ranked(self, pool: Iterable[Schedule], rng: random.Random) -> Ranked:
         """By the cost model's best judgement."""
         return _best_first(pool, self.model.predict if self.model is not None else None, rng)
-
-    def _screened(self, pool: Iterable[Schedule], rng: random.Random) -> Ranked:
-        """By its cheap first look."""
-        return _best_first(pool, self.model.screen if self.model is not None else None, rng)
 
     def _proposals(self, schedules: Sequence[Schedule], origin: str, rng: random.Random) -> list[Proposal]:
         score = dict(self._ranked(schedules, rng))
@@ -197,13 +199,25 @@ def _owed(drawn: Sequence[Schedule], tried: Sequence[Schedule]) -> dict[Schedule
     return {s: owed(s) for s in drawn}
 
 
+class _Once:
+    """Judges each schedule once: most of a generation's candidates were candidates before."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._known: dict[Schedule, float] = {}
+
+    def __call__(self, schedules: Sequence[Schedule]) -> list[float]:
+        new = [s for s in schedules if s not in self._known]
+        if new:
+            self._known.update(zip(new, map(float, self._judge(new)), strict=True))
+        return [self._known[s] for s in schedules]
+
+
 Structure = tuple[str, Pairs]
 Ranked = list[tuple[Schedule, float | None]]
 
 
-def _best_first(
-    pool: Iterable[Schedule], judge: Callable[[Sequence[Schedule]], Scores] | None, rng: random.Random
-) -> Ranked:
+def _best_first(pool: Iterable[Schedule], judge: Judge | None, rng: random.Random) -> Ranked:
     """Ties, and the absence of a judge, leave a random order."""
     schedules = list(pool)
     rng.shuffle(schedules)
