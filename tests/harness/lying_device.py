@@ -36,6 +36,8 @@ class LyingDevice:
     - noise: half a percent of each sample.
     """
 
+    batch = 16
+
     def __init__(self, true: Sequence[float], seed: int, bias: float = 0.015, placing: float = 0.015) -> None:
         self.true, self.bias, self.placing = true, bias, placing
         self.rng = random.Random(seed)
