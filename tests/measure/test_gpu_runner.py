@@ -214,7 +214,8 @@ def test_inputs_are_rearranged_once_for_each_operand_set(
     measure("packed")
     before = len(session.context.memory_table())
     assert session.arena is not None
-    assert packed == [4 * (20 * 10 + 1)] * (len(ALL_SETS) + session.arena.sets)  # checked, then timed
+    assert set(packed) == {4 * (20 * 10 + 1)}
+    assert len(ALL_SETS) < len(packed) <= len(ALL_SETS) + session.arena.sets  # checked, then timed on some sets
     measure("good")
     assert len(session.context.memory_table()) == before - 1  # the rearranged inputs of all sets
     assert [m["outcome"].get("failure") for m in told if "outcome" in m] == [None, None]

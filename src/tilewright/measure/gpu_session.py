@@ -64,8 +64,9 @@ FEW_SAMPLES = 3
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate. ``calls``: its launches, by the operand sets that it was called on so far; ``packed``: for
-    each set, addresses of rearranged inputs by their numbers, in ``memory`` of its own. ``captured``: how many calls
+    """A loaded candidate. ``calls``: its launches, by the operand sets that it was called on so far; ``packed``:
+    where each set's rearranged inputs are kept, in ``memory`` of its own; ``taken``: what calls take of the sets whose
+    inputs are rearranged. ``captured``: how many calls
     are timed as one ``graph``; 0 where they are launched one by one. ``launched``: how many launches timing it has
     taken so far, those that only warm up included."""
 
@@ -74,6 +75,7 @@ class GpuKernel(Loaded):
     memory: Memory
     calls: dict[int, Queue] = field(default_factory=dict)
     packed: list[dict[int, int]] = field(default_factory=list)
+    taken: dict[int, list[Any]] = field(default_factory=dict)
     graph: Graph | None = None
     captured: int = 0
     estimate: float = 0.0
@@ -94,6 +96,7 @@ class GpuKernel(Loaded):
     def unbind(self) -> None:
         """Forget calls on operands and a workspace that it is not to be timed on any more."""
         self.calls.clear()
+        self.taken.clear()
         self.graph = None
 
 
@@ -404,7 +407,9 @@ class GpuSession(TaskSession[GpuKernel]):
         """Those of an operand set, constant inputs rearranged as the kernel reads them."""
         assert self.arena is not None
         k.packed = k.packed or k.memory.packed(k.kernel, self.arena.sets)
-        return k.kernel.pack(self.arena.tensors(at, self.place), k.packed[at])
+        if at not in k.taken:
+            k.taken[at] = k.kernel.pack(self.arena.tensors(at, self.place), k.packed[at])
+        return k.taken[at]
 
     def _bind(self, k: GpuKernel, calls: int) -> None:
         """Make the launches of the next calls, before any is queued: making them takes longer than launching."""
