@@ -1,4 +1,4 @@
-// cuda_attention version 12, cuda:sm_80
+// cuda_attention version 13, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -19,7 +19,8 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     using namespace tw_golden_;
     const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
     (void)ws; (void)lane; (void)warp;
-    const unsigned tile = unsigned((int)blockIdx.x), inside = tile % 1u;
+    const unsigned tile = blockIdx.x;
+    const unsigned inside = tile % 1u;
     const int block = int(tile / 1u * 1u + inside % 1u);
     const int i0 = int(0u - inside / 1u) * 16;
     (void)block; (void)i0;

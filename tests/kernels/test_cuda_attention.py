@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -325,13 +326,14 @@ def test_the_longest_blocks_come_first(monkeypatch: pytest.MonkeyPatch, room: in
     inputs = random_arrays(program)
     assert run(emulated([lowered], SM80), lowered.program, launch_values(candidate), inputs, got).ok
     check(program, inputs, got, evaluate(program, inputs))
-    names = r"const (?:unsigned|int) (inside|block|i0) = (?:int)?(.*?);"
+    names = r"const (?:unsigned|int) (tile|inside|block|i0) = (?:int)?(.*?);"
     said = dict(re.findall(names, re.sub(r"(\d)u\b", r"\1", lowered.source).replace("/", "//")))
     found = []
     for n in range(6 * 5):
-        known = {"blockIdx": SimpleNamespace(x=n)}
-        inside = eval(said["inside"], known)
-        found.append(tuple(eval(said[name], known | {"inside": inside}) for name in ("block", "i0")))
+        known: dict[str, Any] = {"blockIdx": SimpleNamespace(x=n)}
+        for name in ("tile", "inside", "block", "i0"):
+            known[name] = eval(said[name], known)
+        found.append((known["block"], known["i0"]))
     heads = [range(at, at + together) for at in range(0, 6, together)]
     assert found == [(head, i0) for some in heads for i0 in (64, 48, 32, 16, 0) for head in some]
 

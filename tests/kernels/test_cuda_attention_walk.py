@@ -131,8 +131,8 @@ def test_a_walk_has_a_block_for_each_multiprocessor_and_a_tail_a_second_launch()
     }
     assert grids["neither"] == [(10, 1, 1)]
     assert grids["walk"] == [(SMS, 1, 1)]
-    assert grids["tail"] == [(9 + 2, 1, 1), (128 * 8 // 256, 1, 1)]
-    assert grids["both"] == [(SMS, 1, 1), (128 * 8 // 256, 1, 1)]
+    assert grids["tail"] == [(9 + 2, 1, 1), (128 * 8 // (4 * 256), 1, 1)]
+    assert grids["both"] == [(SMS, 1, 1), (128 * 8 // (4 * 256), 1, 1)]
     assert TEMPLATE.lower(made(program, {"tail": 2})).program.workspace == 2 * 128 * (8 + 2) * 4
 
 

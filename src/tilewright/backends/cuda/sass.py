@@ -270,7 +270,7 @@ class Code:
             inner = [x for x in spans if x != span and start <= x[0] and x[1] <= end]
             most = max((work(*x) for x in inner), default=(0, 0))
             mine = work(start, end)
-            return mine[0] - most[0], mine[1] - most[1], start - end
+            return mine[0] - most[0], 0 if mine[0] else mine[1] - most[1], start - end
 
         if work(*whole)[0] and not any(work(*x)[0] for x in spans):
             return whole  # the loop over products is unrolled

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from tilewright.core import Launch
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda.text import STORAGE, parameters
 from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import finish, heads, indented, position, tile
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
+MANY = 4
+"""Elements of a thread where there are many, which then are neighbours in a row."""
 
 
 def workspace(p: AttentionTiling) -> int:
@@ -45,9 +47,11 @@ def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
     if not p.divided:
         return ""
     rows, width = p.merged_rows, p.a.width
+    each, together = _each(p), min(_each(p), p.output_vector)
     text = fill(MERGED, {
         "parts": p.each, "rows": rows, "results": rows * width, "bases": p.each * rows * width, "weight": weight,
-        "sums": p.each * rows, "at": position(p, "i", "e"), "value": finish(p).call(o="o / sum", e="e"),
+        "sums": p.each * rows, "each": each, "together": together, "out": STORAGE[p.a.output.dtype],
+        "at": position(p, "i", "e + n"), "value": finish(p).call(o="o[n + c] / sum", e="e + n + c"),
     })  # fmt: skip
     places = [f"const int e = int(unsigned(at) % {width}u), row = int(unsigned(at) / {width}u);"]
     if p.tail > 1:
@@ -63,7 +67,8 @@ def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
     body = indented([*places, "(void)i; (void)e; (void)block;", *heads(p, lines), *lines])
     return fill(MERGE, {
         "threads": THREADS, "symbol": symbol, "parameters": parameters(p.a.program),
-        "spare": rows * width % THREADS, "results": rows * width, "body": body,
+        "of_each": f" * {each}" if each > 1 else "", "spare": rows * width % (THREADS * each),
+        "results": rows * width, "body": body,
     })  # fmt: skip
 
 
@@ -71,7 +76,7 @@ def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
 MERGE = """\
 TW_KERNEL($threads, 1) void ${symbol}_merge($parameters) {
     using namespace ${symbol}_;
-    const int at = (int)(blockIdx.x * $threads + threadIdx.x);
+    const int at = (int)(blockIdx.x * $threads + threadIdx.x)$of_each;
 $if spare:    if (at >= $results) return;
 $body
 }
@@ -79,7 +84,7 @@ $body
 
 MERGED = """\
 const float *const results = (const float *)ws + at, *const bases = (const float *)ws + $bases + row;
-float top = tw::load_global<float>(bases), sum = 0.0f, o = 0.0f;
+float top = tw::load_global<float>(bases), sum = 0.0f, o[$each] = {};
 TW_UNROLL
 for (int s = 1; s < $parts; s++) top = tw::max_number(top, tw::load_global<float>(bases + s * $rows));
 TW_UNROLL
@@ -87,14 +92,28 @@ for (int s = 0; s < $parts; s++)
 {
     const float base = tw::load_global<float>(bases + s * $rows), weight = $weight;
     sum = tw::fma(weight, tw::load_global<float>(bases + $sums + s * $rows), sum);
-    o = tw::fma(weight, tw::load_global<float>(results + s * $results), o);
+    const tw::pack<float, $each> part = tw::load_global<tw::pack<float, $each>>(results + s * $results);
+    TW_UNROLL
+    for (int n = 0; n < $each; n++) o[n] = tw::fma(weight, part.v[n], o[n]);
 }
-tw::store_global(out + ($at), $value);"""
+TW_UNROLL
+for (int n = 0; n < $each; n += $together)
+{
+    tw::pack<$out, $together> result;
+    TW_UNROLL
+    for (int c = 0; c < $together; c++) result.v[c] = $value;
+    tw::store_global(out + ($at), result);
+}"""
+
+
+def _each(p: AttentionTiling) -> int:
+    """Neighbours in a row that a thread merges."""
+    return MANY if p.tail > 1 and p.a.width % MANY == 0 else 1
 
 
 def launch(p: AttentionTiling, symbol: str) -> tuple[Launch, ...]:
     """The second launch, where there is one."""
     if not p.divided:
         return ()
-    blocks = ceildiv(p.merged_rows * p.a.width, THREADS)
+    blocks = ceildiv(p.merged_rows * p.a.width, THREADS * _each(p))
     return (Launch(f"{symbol}_merge", grid=(blocks, 1, 1), block=(THREADS, 1, 1)),)

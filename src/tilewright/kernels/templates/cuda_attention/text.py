@@ -66,7 +66,7 @@ def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str
     return LINE + "\n".join([f"namespace {symbol}_ {{", *functions, "}", *lines]) + "\n"
 
 
-def place(p: AttentionTiling, body: list[str], work: str = "(int)blockIdx.x") -> list[str]:
+def place(p: AttentionTiling, body: list[str], work: str = "blockIdx.x") -> list[str]:
     """Statements that declare which heads, queries and keys a block, or a step of its walk, has; for ``body``.
 
     ``work``: text of its number.
@@ -75,7 +75,7 @@ def place(p: AttentionTiling, body: list[str], work: str = "(int)blockIdx.x") ->
     if p.tail > 1:
         whole = p.query_tiles - p.left
         lines += [
-            f"const int work = {work}, part = work < {whole} ? 0 : (work - {whole}) / {p.left};",
+            f"const int work = (int){work}, part = work < {whole} ? 0 : (work - {whole}) / {p.left};",
             f"const int start = work < {whole} ? 0 : part * {p.key_blocks} / {p.tail};",
             f"const int end = work < {whole} ? {p.key_blocks} : (part + 1) * {p.key_blocks} / {p.tail};",
             *tile(p, f"(work < {whole} ? work : {whole} + (work - {whole}) % {p.left})"),
@@ -92,9 +92,10 @@ def place(p: AttentionTiling, body: list[str], work: str = "(int)blockIdx.x") ->
 def tile(p: AttentionTiling, number: str) -> list[str]:
     """Statements that declare the ``block`` of heads and first query of a tile of queries."""
     together = _together(p)
+    # With a causal mask the last queries have the most keys: they start first.
     return [
-        # With a causal mask the last queries have the most keys: they start first.
-        f"const unsigned tile = unsigned({number}), inside = tile % {together * p.query_blocks}u;",
+        f"const unsigned tile = {number};",
+        f"const unsigned inside = tile % {together * p.query_blocks}u;",
         f"const int block = int(tile / {together * p.query_blocks}u * {together}u + inside % {together}u);",
         f"const int i0 = int({p.query_blocks - 1}u - inside / {together}u) * {p.block_q};",
         "(void)block; (void)i0;",
