@@ -75,16 +75,16 @@ def made(program: Program, more: Mapping[str, Value]) -> Candidate:
 
 
 @cache
-def built() -> tuple[dict[str, Candidate], EmulatedKernel]:
+def built(sanitize: tuple[str, ...] = ()) -> tuple[dict[str, Candidate], EmulatedKernel]:
     """All of these, compiled together."""
     every = {f"{name} {use}": made(PROGRAMS[name](), more) for name in PROGRAMS for use, more in USES.items()}
     every |= {name: made(program(), more) for name, (program, more) in OTHERS.items()}
-    return every, emulated([TEMPLATE.lower(c) for c in every.values()], target("sm_90a"))
+    return every, emulated([TEMPLATE.lower(c) for c in every.values()], target("sm_90a"), sanitize)
 
 
-def results(name: str, inputs: list[Array]) -> list[Array]:
+def results(name: str, inputs: list[Array], sanitize: tuple[str, ...] = ()) -> list[Array]:
     """What a kernel computes in each order."""
-    candidates, kernel = built()
+    candidates, kernel = built(sanitize)
     if kernel.unchecked:
         pytest.skip(kernel.unchecked)
     candidate, found = candidates[name], []
@@ -93,18 +93,34 @@ def results(name: str, inputs: list[Array]) -> list[Array]:
         got = empty_output(out.shape, out.dtype)
         lowered = TEMPLATE.lower(candidate)
         report = run(kernel, lowered.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+        if report.unchecked:
+            pytest.skip(report.unchecked)
         assert report.ok, report.bugs
         found.append(got)
     return found
 
 
-@pytest.mark.parametrize("name", [*(f"{name} {use}" for name in PROGRAMS for use in USES), *OTHERS])
-def test_schedules_of_groups_compute_the_reference(name: str) -> None:
+NAMES = [*(f"{name} {use}" for name in PROGRAMS for use in USES), *OTHERS]
+
+
+def computes(name: str, sanitize: tuple[str, ...] = ()) -> None:
     program = PROGRAMS[name.split(maxsplit=1)[0]]() if name not in OTHERS else OTHERS[name][0]()
     inputs = random_arrays(program, 1)
     right = evaluate(program, inputs)
-    for got in results(name, inputs):
+    for got in results(name, inputs, sanitize):
         check(program, inputs, got, right)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schedules_of_groups_compute_the_reference(name: str) -> None:
+    computes(name)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str) -> None:
+    computes(name, sanitize)
 
 
 def test_polynomials_keep_what_is_no_number_and_what_weighs_nothing() -> None:
