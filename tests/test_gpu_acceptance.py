@@ -254,8 +254,12 @@ def test_the_deadline_ends_it_and_the_next_run_goes_on(
 def test_a_shape_is_tuned_for_some_seconds(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
     done = rent(tmp_path, "--prepared", str(prepared), "--only", "tune/matmul", "--each", "0.1", env=alone)
     assert done.returncode == 3, done.stdout + done.stderr  # there is nothing to compare with
-    [found] = [r for r in read_rows(tmp_path) if r["state"] == "found"]
+    rows = read_rows(tmp_path)
+    [found] = [r for r in rows if r["state"] == "found"]
     assert found["trials"] >= 3
+    [trials] = [r["templates"] for r in rows if r["id"].endswith("/trials")]
+    assert 3 <= sum(len(t["timed"]) for t in trials.values()) <= found["trials"]
+    assert all(len(x) == len(t["knobs"]) + 1 and x[-1] > 0 for t in trials.values() for x in t["timed"])
     assert found["ended"] == "stopped"
     assert (tmp_path / "scratch" / "tuned.db").exists()
 

@@ -24,17 +24,21 @@ BESIDE = 10.0
 
 
 class Watch(Observer):
-    """Sets ``stop`` some seconds after the first trial, and at ``end`` (of ``time.monotonic``) at the latest."""
+    """Sets ``stop`` some seconds after the first trial, and at ``end`` (of ``time.monotonic``) at the latest; keeps
+    what was timed."""
 
     def __init__(self, seconds: float, end: float) -> None:
         self.stop = threading.Event()
         self.first: float | None = None
         self.last = 0.0
+        self.timed: list[tuple[Schedule, float]] = []
         self._seconds, self._end = seconds, end
 
     def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
         self.last = time.monotonic()
         self.first = self.first or self.last
+        if record.seconds is not None:
+            self.timed.append((record.schedule, record.seconds))
         if self.last >= min(self.first + self._seconds, self._end):
             self.stop.set()
 
@@ -81,6 +85,7 @@ def _search(
         "trials_a_second": result.trials / (searched if searched > 1.0 else result.seconds),
         "time": dict(result.time), "shape": shape.workload.label,
     }  # fmt: skip
+    _tell_trials(tell, shape.workload.label, watch.timed)
     if result.best is None:
         tell.row(name, "failed", message=f"{result.trials} trials, none right", **facts)
         return None
@@ -90,3 +95,17 @@ def _search(
     said = f"{best.template} {row['us']:.1f} us, {result.trials} trials, {facts['trials_a_second']:.1f} a second"
     tell.row(name, "found", summary=said, **row)
     return row
+
+
+def _tell_trials(tell: Teller, label: str, timed: Sequence[tuple[Schedule, float]]) -> None:
+    """A row of all timed schedules, from which the shipped cost model learns (``benchmarks/search/gpu_rows.py``): by
+    template its version, the names of its knobs, and for each schedule their values and microseconds."""
+    templates: dict[str, dict[str, Any]] = {}
+    for schedule, seconds in timed:
+        one = templates.setdefault(
+            schedule.template, {"version": schedule.version, "knobs": list(schedule.values), "timed": []}
+        )  # fmt: skip
+        one["timed"].append([*(schedule.values[k] for k in one["knobs"]), round(1e6 * seconds, 3)])
+    tell.row(
+        f"tune/{label}/trials", "note", message=f"{len(timed)} timed schedules", shape=label, templates=templates
+    )  # fmt: skip
