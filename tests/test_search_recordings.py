@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -12,11 +14,16 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from tilewright.core import IllegalSchedule
+from tilewright.backends.cuda.archs import target
+from tilewright.core import IllegalSchedule, Schedule, Task, Value
 from tilewright.cost_model import FeatureExtractor
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import default_schedule
+from tilewright.tuner.prepare import neighbours
 
 SEARCH = Path(__file__).parents[1] / "benchmarks" / "search"
 sys.path.insert(0, str(SEARCH))
+import gpu_rows  # noqa: E402
 import pretrain  # noqa: E402
 import recordings  # noqa: E402
 
@@ -34,6 +41,7 @@ def script(name: str) -> ModuleType:
 
 replay = script("replay")
 model = script("model")
+gpu_model = script("gpu_model")
 with patch.dict(sys.modules, {"replay": replay}):
     ablation = script("ablation")
 
@@ -100,6 +108,63 @@ def test_corrected_p_values_are_holms() -> None:
     assert replay.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
     assert replay.worse_than([1.0, 1.0], [1.0, 1.0]) == 1.0
     assert replay.worse_than([2.0] * 8, [1.0] * 8) < 0.05 < replay.worse_than([1.0] * 8, [2.0] * 8)
+
+
+def rows_of(task: Task, schedules: list[Schedule], **more: object) -> list[str]:
+    """Rows as an acceptance run writes them, one schedule slower than the one before it."""
+    label, device = task.workload.label, "NVIDIA H200"
+    return [
+        json.dumps({"id": f"light/{label}/{n}", "us": 10.0 + n, "schedule": s.to_json(), "device": device, **more})
+        for n, s in enumerate(schedules)
+    ]
+
+
+def changed(schedule: Schedule, **values: Value) -> Schedule:
+    """A schedule as an older version may have written it."""
+    knobs = {**schedule.values, **values}
+    return replace(schedule, version=1, structure=tuple(knobs.items()), launch=())
+
+
+def test_rows_of_gpus_are_schedules_of_today_or_counted(tmp_path: Path) -> None:
+    task = Task(get_operator("matmul").workload(m=512, n=512, k=512, dtype="bfloat16"), target("sm_90a"))
+    few = Task(get_operator("softmax").workload(shape=(64, 512)), target("sm_90a"))
+    default, *others = [default_schedule(task), *neighbours(task, 4)]
+    lines = rows_of(task, [changed(default), *others, default])
+    lines += rows_of(task, [changed(default, WARMTH=3), changed(default, BM=7)])  # a knob, and a value, of another day
+    lines += rows_of(few, [default_schedule(few)])
+    lines += ['{"id": "light/x/done", "state": "done"}', *rows_of(task, [default], device="a GPU of tomorrow")]
+    folder = tmp_path / "gpu_x"
+    folder.mkdir()
+    trials = {
+        "version": 1,
+        "knobs": [*default.values],
+        "timed": [[*s.values.values(), 5.0] for s in (default, *others)],
+    }
+    row = {"id": f"tune/{task.workload.label}/trials", "device": "NVIDIA H200", "templates": {default.template: trials}}
+    lines.append(json.dumps({**row, "shape": task.workload.label}))
+    (folder / "rows.jsonl").write_text("\n".join(lines))
+    [timed, tuned], left = gpu_rows.load([folder])
+    assert list(tuned.seconds.items()) == [(s, pytest.approx(5e-6)) for s in (default, *others)]
+    assert timed.task == task
+    assert list(timed.seconds) == [default, *others]
+    assert timed.seconds[default] == pytest.approx(10e-6)  # the least of its rows
+    assert [r.seconds for r in timed.records] == pytest.approx([1e-6 * (10 + n) for n in range(5)])
+    assert dict(left) == {"IllegalSchedule": 2, "few schedules of a shape": 1, "TilewrightError": 1}
+
+
+def test_a_judge_of_gpu_schedules_is_right_wrong_or_without_an_opinion() -> None:
+    speeds = -np.log([1.0, 1.02, 1.5, 2.0])
+    right = gpu_model.judged(speeds, speeds)
+    assert right == {"correlation": pytest.approx(1.0), "clear": 1.0, "top2": 1.0, "top1": 1.0}
+    wrong = gpu_model.judged(-speeds, speeds)
+    assert wrong == {
+        "correlation": pytest.approx(-1.0),
+        "clear": 0.0,
+        "top2": pytest.approx(1.5),
+        "top1": pytest.approx(2.0),
+    }
+    assert gpu_model.judged(np.zeros(4), speeds)["correlation"] == 0.0
+    assert list(gpu_model.ranks(np.array([5.0, 1.0, 5.0]))) == [2.5, 1.0, 2.5]
 
 
 def line(recording: str, best: dict[str, list[float]]) -> dict[str, object]:

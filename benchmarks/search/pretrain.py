@@ -1,17 +1,22 @@
-"""Train the cost model that is shipped, from the committed recordings.
+"""Train the cost models that are shipped: for CPUs from the committed recordings, for GPUs from the committed rows.
 
-    python benchmarks/search/pretrain.py    (a minute; writes src/tilewright/cost_model/pretrained/cpu.model)
+    python benchmarks/search/pretrain.py          (two minutes; writes src/tilewright/cost_model/pretrained/*.model)
+    python benchmarks/search/pretrain.py cuda     (the one for GPUs)
 
-The same recordings give the same bytes. What such a model foresees of tasks that it never saw: `model.py`.
+The same recordings and rows give the same bytes. What such a model foresees of tasks that it never saw: `model.py`,
+`gpu_model.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import gpu_rows
 import recordings
+from gpu_rows import Timed
 from recordings import Recording
 
 from tilewright.core import Proposal, TrialRecord
@@ -56,16 +61,31 @@ def _trained(names: tuple[str, ...]) -> TransferModel:
     return TransferModel.trained([run_of(n) for n in names])
 
 
+def gpu_runs() -> list[tuple[Timed, Run]]:
+    """What each run on a GPU teaches."""
+    timed, left = gpu_rows.load()
+    print(f"cuda: {sum(len(t.seconds) for t in timed)} schedules in {len(timed)} runs; left out: {dict(left) or 0}")
+    made = ((t, learned(FeatureExtractor(t.task), t.records)) for t in timed)
+    return [(t, run) for t, run in made if run is not None]
+
+
+RUNS: dict[str, Callable[[], Sequence[Run]]] = {
+    "cpu": lambda: [run_of(n) for n in every()],
+    "cuda": lambda: [run for _, run in gpu_runs()],
+}
+"""What the model of each kind of target is trained on."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
+    parser.add_argument("kind", nargs="*", choices=[[], *RUNS], help="kinds of targets (all)")
+    args = parser.parse_args()
     OUT.mkdir(exist_ok=True)
-    kinds = {n: r.task.target.kind for n, r in every().items()}
-    for kind in sorted(set(kinds.values())):
-        model = TransferModel.trained([run_of(n) for n in kinds if kinds[n] == kind])
-        data = model.save()
+    for kind in args.kind or RUNS:
+        runs = RUNS[kind]()
+        data = TransferModel.trained(runs).save()
         (OUT / f"{kind}.model").write_bytes(data)
-        print(f"{kind}: {list(kinds.values()).count(kind)} recordings, {len(data)} bytes")
+        print(f"{kind}: {len(runs)} runs, {len(data)} bytes")
 
 
 if __name__ == "__main__":

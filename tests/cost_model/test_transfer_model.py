@@ -51,7 +51,7 @@ def test_bytes_and_back() -> None:
 
 def test_scores_are_those_of_xgboosts_package() -> None:
     rng = np.random.default_rng(4)
-    for model in (TransferModel.trained([run(1)]), shipped("cpu")):
+    for model in (TransferModel.trained([run(1)]), shipped("cpu"), shipped("cuda")):
         assert model is not None
         matrix = rng.normal(scale=10.0, size=(300, len(model.names))).astype(np.float32)
         matrix[rng.random(matrix.shape) < 0.1] = np.nan

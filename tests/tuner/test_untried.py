@@ -52,12 +52,13 @@ def test_the_choice_is_the_best_score_and_may_be_an_initial_one() -> None:
     assert isinstance(found, Schedule)
 
 
-def test_a_model_is_shipped_for_processors() -> None:
+def test_a_model_is_shipped_for_processors_and_for_cuda() -> None:
     assert shipped("cpu") is not None
-    assert shipped("cuda") is None
+    assert shipped("cuda") is not None
+    assert shipped("opencl") is None
 
 
-def test_what_is_foreseen_is_legal_and_the_default_where_nothing_is_known() -> None:
+def test_what_is_foreseen_is_legal_and_the_default_on_a_gpu() -> None:
     workload = get_operator("matmul").workload(**SIZES)
     here = Task(workload, parse_target("cpu:avx2", allow_foreign=True))
     task_space(here).check(foreseen(here))

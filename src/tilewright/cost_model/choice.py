@@ -26,8 +26,9 @@ def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: in
 
 
 def foreseen(task: Task) -> Schedule:
-    """What the shipped model believes to be fastest for a task; the default schedule where none is shipped."""
+    """What the shipped model believes to be fastest for a task; the default schedule where none is shipped, and on
+    GPUs, where no model has foreseen better ones (docs/strategies.md)."""
     default = default_schedule(task)
-    if shipped(task.target.kind) is None:
+    if task.target.limits or shipped(task.target.kind) is None:
         return default
     return choice(XGBoostCostModel(task), task_space(task), (default,), 0)

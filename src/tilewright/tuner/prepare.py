@@ -37,14 +37,15 @@ from tilewright.core import (
     Value,
     Workload,
 )
-from tilewright.cost_model import COST_MODELS, get_cost_model
+from tilewright.cost_model import get_cost_model
 from tilewright.cost_model.features import LEAST, static_of
+from tilewright.cost_model.transfer import shipped
 from tilewright.files import SHARED, replace_file
 from tilewright.kernels.templates import default_schedule, get_template, templates_for
 from tilewright.tuner.clock import Clock
 
-PRIORS = ("gpu", "roofline")
-"""Cost models that rank before anything is measured, best first."""
+TRAINED, ANALYTIC = "xgboost", "gpu"
+"""Cost models that rank before anything is measured: where one is shipped for the kind of target, and where none is."""
 
 Say = Callable[[str, int, int], None]
 """Called as work goes on: the stage, how many of its steps are done, of how many."""
@@ -236,7 +237,7 @@ def _ranked(task: Task, pool: int, near: float, seed: int, result: Prepared) -> 
     schedules = list(distinct.values())
     result.pool = len(sampled[: max(pool, 1)])
     result.gate = {"before": refused}
-    result.prior = next(n for n in PRIORS if n in COST_MODELS)
+    result.prior = ANALYTIC if shipped(task.target.kind) is None else TRAINED
     if not schedules:
         return []
     scores = get_cost_model(result.prior)(task, seed=seed).predict(schedules)
