@@ -257,7 +257,12 @@ def test_a_product_of_one_part_is_left_alone() -> None:
     shifted = te.compute(
         (8, 8), lambda i, j: te.sum((2, 9), lambda p, r: te.select(p == 0, a[i, r], -a[i, r]) * te.round_tf32(b[r, j]))
     )
-    assert side_by_side(te.program(shifted)[0]) is None
+    doubled = te.compute((8,), lambda i: te.sum(9, lambda r: 2.0 * a[i, r]))
+    squares = te.compute(
+        (8,), lambda i: te.sum(9, lambda r: te.round_tf32(te.cast(r, "float32")) * te.round_tf32(a[i, r]))
+    )
+    for tensor in (shifted, doubled, squares):
+        assert side_by_side(te.program(tensor)[0]) is None
 
 
 def test_parts_are_turned_in_tiles_where_k_is_not_contiguous() -> None:

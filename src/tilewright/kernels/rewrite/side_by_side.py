@@ -7,6 +7,7 @@ their own write these, so whatever multiplies TF32 operands multiplies them.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from functools import lru_cache
 
@@ -32,8 +33,8 @@ def side_by_side(program: Program) -> tuple[Program, int] | None:
         return None
     sides = factors(stage.body[0])
     inputs = {t.name for t in program.inputs}
-    rows = [_rows(x, stage) for x in sides if {str(y.value) for y in x.loads()} <= inputs]
-    if len(rows) != 2 or len(sides) != 2 or None in rows or not any(x.op == "select" for x in sides):
+    rows = [_rows(x, stage, inputs) for x in sides]
+    if len(sides) != 2 or None in rows or not any(x.op == "select" for x in sides):
         return None
     deep = (*stage.reduce[:-1], -(-stage.reduce[-1] // ALIGNED) * ALIGNED)
     copies, reads = list[Stage](), list[Expr]()
@@ -51,19 +52,21 @@ def side_by_side(program: Program) -> tuple[Program, int] | None:
     return replace(made, stages=(*copies, product, *after)), len(copies)
 
 
-def _rows(side: Expr, stage: Stage) -> tuple[str, ...] | None:
+def _rows(side: Expr, stage: Stage, inputs: Container[str]) -> tuple[str, ...] | None:
     """The output axes by which an operand is read; ``None`` where it is no TF32 value, for every step of the sum, of
-    one element of a tensor that is read in place."""
+    one element of an input that is read in place."""
+    if not _converted(side):
+        return None
     read, *others = side.loads()
     names = [str(e.value) for e in read.args]
     plain = len({*names}) == len(names) and all(e.op == "axis" for e in read.args)
     whole = stage.reduce_axes[-1] in names and side.axes() == {*names, *stage.reduce_axes}
-    if not plain or not whole or not _converted(side) or not all(same(read, x) for x in others):
+    if read.value not in inputs or not plain or not whole or not all(same(read, x) for x in others):
         return None
     return tuple(name for name in names if name not in stage.reduce_axes)
 
 
 def _converted(e: Expr) -> bool:
-    """Whether a value is of TF32, whatever conditions on axes choose."""
+    """Whether a value is one of TF32 that is read, whatever conditions on axes choose."""
     chosen = e.op == "select" and not e.args[0].loads() and all(map(_converted, e.args[1:]))
-    return chosen or e.op in TF32
+    return chosen or (e.op in TF32 and bool(e.loads()))
