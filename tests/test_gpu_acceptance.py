@@ -364,6 +364,15 @@ def test_the_shapes_are_sound() -> None:
     assert {s.op for s in shapes.SMALL} <= {s.op for s in shapes.LIGHT}
 
 
+def test_libraries_in_another_layout_are_told_from_those_in_ours() -> None:
+    first, last = (
+        next(s.workload for s in shapes.LIGHT if f"layout={layout}" in s.label) for layout in ("NCHW", "NHWC")
+    )
+    names = ("cudnn contiguous", "cudnn channels last")
+    assert [rivals.as_they_lie(first, x) for x in names] == [True, False]
+    assert [rivals.as_they_lie(last, x) for x in names] == [True, True]
+
+
 def test_causal_attention_needs_half_of_the_operations() -> None:
     causal = next(s.workload for s in shapes.LIGHT if "is_causal" in s.label)
     sizes = dict(causal.params)

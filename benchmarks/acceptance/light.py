@@ -141,10 +141,9 @@ def _timed(world: World, tell: Teller, operands: Operands, items: Sequence[Item]
     timed = [x for x in items if _name(x) in times]
     if timed:
         best = min(timed, key=lambda x: times[_name(x)])
-        rival = _strongest(world, tell, operands)
-        if rival is not None:
-            default = next((x for x in timed if x[0].schedule == default_schedule(operands.task)), best)
-            sides = {"default": default, "best": best} if best is not default else {"default": default}
+        default = next((x for x in timed if x[0].schedule == default_schedule(operands.task)), best)
+        sides = {"default": default, "best": best} if best is not default else {"default": default}
+        for rival in _strongest(world, tell, operands):
             in_turns_with(world, tell, operands, sides, rival)
 
 
@@ -228,10 +227,11 @@ def _in_a_child(world: World, tell: Teller, task: Task, items: Sequence[Item]) -
                 )  # fmt: skip
 
 
-def _strongest(world: World, tell: Teller, operands: Operands, part: str = "light") -> tuple[str, Call] | None:
-    """The fastest of the libraries that compute the shape, by a few samples of each; what one refuses is a row."""
-    label, best = operands.workload.label, math.inf
-    calls, fastest = rivals.libraries(operands), None
+def _strongest(world: World, tell: Teller, operands: Operands, part: str = "light") -> list[tuple[str, Call]]:
+    """The fastest of the libraries that compute the shape, by a few samples of each, and where that one has operands in
+    another layout, the fastest that reads them as they lie; what one refuses is a row."""
+    label, times = operands.workload.label, dict[str, float]()
+    calls = rivals.libraries(operands)
     if not calls:
         tell.row(f"{part}/{label}/libraries", "note", message="PyTorch has no call for it", shape=label)
     for rival, call in calls.items():
@@ -243,11 +243,11 @@ def _strongest(world: World, tell: Teller, operands: Operands, part: str = "ligh
                 tell.row(name, "refused", message=f"{rival}: {line_of(e)}"[:300], **facts)
                 world.context.synchronize()
                 continue
-            us = 1e6 * statistics.median(samples)
+            us = times[rival] = 1e6 * statistics.median(samples)
             tell.row(name, "measured", summary=f"{us:.1f} us", their_us=us, **facts)
-            if us < best:
-                best, fastest = us, (rival, call)
-    return fastest
+    in_place = [rival for rival in times if rivals.as_they_lie(operands.workload, rival)]
+    fastest = [min(names, key=times.__getitem__) for names in (list(times), in_place) if names]
+    return [(rival, calls[rival]) for rival in dict.fromkeys(fastest)]
 
 
 def in_turns_with(
@@ -278,10 +278,8 @@ def in_turns_with(
 def beside_libraries(world: World, tell: Teller, task: Task, item: Item, choice: str, part: str) -> None:
     """One kernel in turns with the strongest library."""
     with operands_of(world, task) as operands:
-        rival = _strongest(world, tell, operands, part)
-        if rival is not None:
+        for rival in _strongest(world, tell, operands, part):
             in_turns_with(world, tell, operands, {choice: item}, rival, part)
-            del rival
 
 
 def beside_triton(world: World, tell: Teller, shape: Shape, wanted: Wanted, rows: Sequence[Row]) -> None:

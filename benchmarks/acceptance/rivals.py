@@ -19,6 +19,12 @@ def has_rival(workload: Workload) -> bool:
     return (workload.op in OWN or compared(workload)) and not params.get("page") and not params.get("lengths")
 
 
+def as_they_lie(workload: Workload, name: str) -> bool:
+    """Whether a library of :func:`libraries` reads the operands in our layout, not one of its own choice."""
+    last = str(dict(workload.params).get("layout", "")).endswith("C")
+    return last or not name.endswith(" channels last")
+
+
 def libraries(x: Operands) -> dict[str, Call]:
     """PyTorch's libraries by name, each way in which a user would call them; none where it has no such call."""
     torch, workload = x.torch, x.workload

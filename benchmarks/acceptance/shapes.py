@@ -111,6 +111,7 @@ attention b=2 h=16 lq=2048 lk=2048 d=128 dtype=bfloat16
 attention b=2 h=16 lq=4096 lk=4096 d=128 is_causal=true dtype=bfloat16
 softmax shape=8192,4096
 matmul m=4096 n=4096 k=4096 trans_b=true precision=tf32_truncated
+conv2d n=16 ci=256 h=14 w=14 co=256 kh=3 kw=3 padding=1 layout=NCHW dtype=bfloat16 constant=weight
 conv2d n=16 ci=256 h=14 w=14 co=256 kh=3 kw=3 padding=1 layout=NCHW dtype=bfloat16
 attention b=1 h=16 lq=1024 lk=1024 d=64
 conv2d n=16 ci=128 h=28 w=28 co=128 kh=3 kw=3 padding=1 groups=128 layout=NHWC dtype=bfloat16
@@ -126,6 +127,7 @@ SMALL = _shapes("""
 matmul m=64 n=48 k=40 dtype=bfloat16
 conv2d n=1 ci=16 h=8 w=8 co=16 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
 attention b=1 h=2 lq=48 lk=48 d=32 is_causal=true dtype=bfloat16
+conv2d n=1 ci=16 h=8 w=8 co=16 kh=3 kw=3 padding=1 dtype=bfloat16 constant=weight
 softmax shape=12,40
 scaled_mm m=24 n=256 k=256 trans_b=true
 dequant_matmul m=8 n=24 k=32 group_size=16 trans_b=true dtype=bfloat16
