@@ -76,6 +76,7 @@ class Pairs:
         weight /= weight.sum(axis=1).mean()
         self.wanted = wanted.astype(np.float32)
         self.weight = weight.astype(np.float32)
+        self._wins = (self.weight * self.wanted).sum(axis=1)
 
     def loss(self, scores: Floats) -> float:
         """The mean of the weighted cross entropy of all pairs."""
@@ -84,10 +85,12 @@ class Pairs:
 
     def gradient(self, scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """First and second derivative of the pair loss by each score."""
-        chance = 1.0 / (1.0 + np.exp(np.clip(scores[None, :] - scores[:, None], -30.0, 30.0)))
-        first = (self.weight * (chance - self.wanted)).sum(axis=1)
-        second = (self.weight * chance * (1.0 - chance)).sum(axis=1) + 1e-6
-        return first, second
+        # The sigmoid of a difference, without a power for each pair.
+        power = np.exp(np.maximum(scores - scores.max(), -60.0))
+        chance = power[:, None] / (power[:, None] + power[None, :])
+        pull = self.weight * chance
+        total = pull.sum(axis=1)
+        return total - self._wins, total - np.einsum("ij,ij->i", pull, chance) + 1e-6
 
 
 def train(
