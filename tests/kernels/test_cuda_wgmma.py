@@ -421,7 +421,8 @@ MISTAKES_IN_COPIED_SCALES = {
     "not waited for": ("(full + 8 * s, 33)", "(full + 8 * s, 1)"),
     "said before they have come": ("mbarrier_arrive_copied", "mbarrier_arrive"),
     "of the first slot": ("(scales + then * 96 + 64 + lane", "(scales + 64 + lane"),
-    "of other columns": ("+ lane % 4 * 2 + j * 8)", "+ lane % 4 * 2)"),
+    "of other columns": ("+ lane % 4 * 4 + j / 2 * 16)", "+ lane % 4 * 4)"),
+    "of the pair beside": ("of_four.v[j % 2 * 2 + e % 2]", "of_four.v[e % 2]"),
     "written over those that are read": (
         "tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);\n                    const tw::u32 to = ring + 24576",
         "const tw::u32 to = ring + 24576",

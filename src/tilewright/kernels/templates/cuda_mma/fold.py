@@ -41,7 +41,7 @@ TW_UNROLL
 for (int i = $first; i < $end; i++) {
     TW_UNROLL
     for (int j = 0; j < $eights; j++) {
-$if pairs:        const tw::pack<float, 2> of_two = tw::load_shared<tw::pack<float, 2>>($pairs + j * 8);
+$if pairs:        const tw::pack<float, 4> of_four = tw::load_shared<tw::pack<float, 4>>($pairs + j / 2 * 16);
         TW_UNROLL
         for (int e = 0; e < 4; e++) {
             acc[i]$at += $part * ($factor);
@@ -57,7 +57,7 @@ class Fold:
 
     ``edges``: the axes, of ``mn``, along which fragments may reach beyond the output. ``in_shared``: scales are copied
     to shared memory, one for each row, and one for each of :attr:`runs` columns or for each column; those of single
-    columns are read as they are used, two at a time.
+    columns are read as they are used, four at a time (:meth:`place`).
     """
 
     c: CudaContraction
@@ -135,6 +135,12 @@ class Fold:
         """Whether scales of single columns are read from shared memory as they are used."""
         return self.in_shared and self.scales.b is not None and self.run == 1
 
+    def place(self, column: str) -> str:
+        """Text of where the scale of a column lies in shared memory: a thread's of 16 columns, two pairs, side by side."""
+        if not self.pairs:
+            return column
+        return f"({column} / 16 * 16 + {column} % 8 / 2 * 4 + {column} / 8 % 2 * 2 + {column} % 2)"
+
     @property
     def held(self) -> int:
         """Scales that a thread holds: from shared memory, of one fragment along m at a time."""
@@ -197,7 +203,7 @@ class Fold:
         there. ``rows``: the first fragment and the one behind the last, all if ``None``.
         """
         run = "2 * j + e % 2" if self.scales.b is None or self.run == 1 else f"j / {self.run // EIGHT}"
-        both = {"a": "of_rows[i][e / 2]", "b": "of_two.v[e % 2]" if pairs else f"of_columns[{run}]"}
+        both = {"a": "of_rows[i][e / 2]", "b": "of_four.v[j % 2 * 2 + e % 2]" if pairs else f"of_columns[{run}]"}
         first, end = rows or (0, self.mi)
         return fill(FOLD, {
             "first": first, "end": end, "eights": self.columns // EIGHT, "at": at, "again": again,

@@ -64,7 +64,8 @@ def scale_bytes(folded: Fold | None, bm: int) -> int:
     if folded is None:
         return 0
     rows = bm if folded.scales.a is not None else 0
-    return 4 * (rows + folded.runs + folded.runs % 2)
+    each = 16 if folded.pairs else 2
+    return 4 * (rows + -(-folded.runs // each) * each)
 
 
 @dataclass(frozen=True)

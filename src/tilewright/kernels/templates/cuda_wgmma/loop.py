@@ -145,7 +145,7 @@ def _add(p: WgmmaTiling, part: int, i: int, slot: str, ends: bool, wait: Sequenc
     assert fold is not None
     rows = p.bm if fold.scales.a is not None else 0
     at = f"scales + {slot} * {p.scale_bytes // 4}"
-    pairs = f"{at} + {rows} + lane % 4 * 2" if fold.pairs else ""
+    pairs = f"{at} + {rows} + lane % 4 * 4" if fold.pairs else ""
     return fill(ADD, {
         "fetch": fold.fetch(at, f"{p.within('i')} + warp * 16", rows, i), "wait": wait, "slot": slot,
         "fold": fold.add("[4 * j + e]", again=False, part=f"part[{part}][4 * j + e]", pairs=pairs, rows=(i, i + 1)),

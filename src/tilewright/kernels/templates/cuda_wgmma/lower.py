@@ -169,7 +169,7 @@ if (tid == $first_copier) {
     tw::tma_prefetch(map_b);
 $walk_copier
 $places
-$if paired:        TW_KEEP_LOOP  // few registers are left for copying
+$if kept:        TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
             tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
             const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
@@ -310,12 +310,13 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
                 place, further = f"{place} + {further}", ""
             copies += fill(COPY, {
                 "count": ceildiv(count, 32), "rest": count % 32, "all": count, "at": 4 * at, "copied": p.fold.copied,
+                "own": p.fold.place("lane") if side == "b" else "lane",
                 "scale": p.fold.of(side, batch, place, f"t * {p.bk}", further),
                 "valid": f", {place} + {further} < {size} ? 4 : 0" if along in p.edges else "",
             }).split("\n")  # fmt: skip
     text = fill(SCALES, {
         "warp": 4 * p.groups + 1, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
-        "barrier": BARRIER, "copies": _indent(copies, 3), "floats": p.scale_bytes // 4, "scale_bytes": p.scale_bytes,
+        "barrier": BARRIER, "copies": _indent(copies, 3), "scale_bytes": p.scale_bytes,
         "scales_at": _scales_at(p), "arrive": "arrive_copied" if p.fold.copied else "arrive",
     })  # fmt: skip
     return _indent(text.split("\n"), 2)
@@ -333,7 +334,7 @@ $walk
         TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
             tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
-            const tw::u32 to = ring + $scales_at + slot * $scale_bytes + lane * 4;
+            const tw::u32 to = ring + $scales_at + slot * $scale_bytes;
 $copies
             tw::mbarrier_$arrive(full + $barrier * slot);
             next();
@@ -344,8 +345,8 @@ COPY = """\
 TW_UNROLL
 for (int u = 0; u < $count; u++) {
 $if rest:    if (u * 32 + lane < $all)
-$if copied:    tw::cp_async<4>(to + $at + u * 128, $scale$valid);
-$unless copied:    tw::store_shared(smem + (to - start + $at + u * 128), $scale);
+$if copied:    tw::cp_async<4>(to + $at + u * 128 + $own * 4, $scale$valid);
+$unless copied:    tw::store_shared(smem + (to - start + $at + u * 128 + $own * 4), $scale);
 }"""
 
 
@@ -376,7 +377,7 @@ def _main(p: WgmmaTiling) -> str:
             "first_copier": 128 * p.groups, "walk_copier": _walk(p, 1), "first": first, "end": end, "barrier": BARRIER,
             "places": _indent(_places(p), 2 if p.walkers else 1), "taps": _indent(_taps(p), 3),
             "stage_bytes": p.stage_bytes, "loads": _indent(loads, 3), "walks": p.walkers > 0, "stages": p.stages,
-            **_told(p), "paired": p.together > 1,
+            **_told(p), "paired": p.together > 1, "kept": p.together > 1 or p.fold is not None,
         }).split("\n")  # fmt: skip
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
