@@ -136,7 +136,7 @@ class Fold:
         return self.in_shared and self.scales.b is not None and self.run == 1
 
     def place(self, column: str) -> str:
-        """Text of where the scale of a column lies in shared memory: a thread's of 16 columns, two pairs, side by side."""
+        """Text of where the scale of a column lies in shared memory: a thread's four of 16 columns are neighbours."""
         if not self.pairs:
             return column
         return f"({column} / 16 * 16 + {column} % 8 / 2 * 4 + {column} / 8 % 2 * 2 + {column} % 2)"
