@@ -58,7 +58,8 @@ class Launch:
     to every tensor, one to the workspace, then its arguments as 32-bit integers; ``parameters`` gives
     another list: pairs of a kind and a value, ``("tensor", number)``, ``("workspace", byte offset)``,
     ``("int32", expression)``, ``("int64", expression)``, ``("float32", number)``,
-    ``("float64", number)`` or ``("tensor_map", what)``, of :func:`tensor_map`.
+    ``("float64", number)`` or ``("tensor_map", what)``, of :func:`tensor_map`. ``early``: it may begin before the
+    launch in front of it has ended, and waits for that itself (``tw::grid_wait``); devices may know no such launch.
     """
 
     symbol: str
@@ -67,6 +68,7 @@ class Launch:
     block: tuple[int, ...] = ()
     shared: IntExpr = 0
     parameters: tuple[tuple[str, Any], ...] = ()
+    early: bool = False
 
     def listed(self, tensors: int) -> tuple[tuple[str, Any], ...]:
         """The parameters of a GPU's launch on so many tensors, inputs and outputs."""
@@ -97,6 +99,8 @@ class Launch:
         shape: dict[str, Any] = {"grid": list(self.grid), "block": list(self.block), "shared": self.shared}
         if self.parameters:
             shape["parameters"] = [list(p) for p in self.parameters]
+        if self.early:
+            shape["early"] = True
         return [*plain, shape]
 
     @staticmethod
@@ -104,7 +108,7 @@ class Launch:
         shape = data[2] if len(data) > 2 else {}
         return Launch(
             data[0], tuple(data[1]), tuple(shape.get("grid", ())), tuple(shape.get("block", ())),
-            shape.get("shared", 0), tuple((k, v) for k, v in shape.get("parameters", ())),
+            shape.get("shared", 0), tuple((k, v) for k, v in shape.get("parameters", ())), shape.get("early", False),
         )  # fmt: skip
 
 

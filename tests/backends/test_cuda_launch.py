@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tilewright.backends.arguments import Arguments
+from tilewright.backends.cuda import early
 from tilewright.backends.cuda.cupy_driver import CupyContext, CupyDriver, CupyFunction
 from tilewright.backends.cuda.driver import CudaFunction
 from tilewright.backends.cuda.pycuda_driver import PycudaContext, PycudaDriver, PycudaFunction
@@ -133,3 +134,29 @@ def test_streams() -> None:
     with pytest.raises(UsageError, match="another library's stream"):
         pycudas(cuda).launch(*SHAPE, 0, Arguments(ARGUMENTS), 7)
     assert cuda.context == THEIRS
+
+
+def test_an_early_launch_tells_the_driver_so_where_the_device_has_such() -> None:
+    """The driver's library gets CUDA's own structures; devices before Hopper are launched on as ever."""
+    cuda, told = Cuda(), []
+    function = cupys(cuda)
+    context: Any = function._context
+
+    def launch(config: Any, handle: int, parameters: int, extra: None) -> int:
+        c = config._obj
+        [attribute] = c.attributes[: c.count]
+        told.append((tuple(c.grid), tuple(c.block), c.shared, c.stream, attribute.id, attribute.value, handle))
+        return 0 if len(told) == 1 else 719
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(early, "_launcher", lambda: launch)
+        context.overlaps = False
+        function.launch(*SHAPE, 0, Arguments(ARGUMENTS), 7, True)
+        assert (len(cuda.launches), told) == (1, [])
+        context.overlaps = True
+        function.launch(*SHAPE, 1000, Arguments(ARGUMENTS), 7, True)
+        with pytest.raises(DeviceError, match="launching tw_x"):
+            function.launch(*SHAPE, 1000, Arguments(ARGUMENTS), 7, True)
+    assert told[0] == (*SHAPE, 1000, 7, 6, 1, 5)
+    assert len(cuda.launches) == 1
+    assert (ctypes.sizeof(early._Attribute), ctypes.sizeof(early._Config)) == (72, 56)

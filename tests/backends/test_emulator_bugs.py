@@ -13,6 +13,7 @@ from emulated import compiled, line_of, numbers, perform, program, reversed_bloc
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator import KINDS, Bug, EmulatedKernel, Report, run
 from tilewright.backends.emulator.report import parse_sanitizers
+from tilewright.core import LaunchProgram
 
 ORDERS = ("fifo", "lifo", "random:1")
 
@@ -166,6 +167,28 @@ def test_a_wait_too_few_shows_when_copies_are_lazy(plain: EmulatedKernel) -> Non
         report, output = perform(plain, "late", order, "eager")
         assert report.ok
         np.testing.assert_array_equal(output, reversed_blocks(numbers()))
+
+
+def test_an_early_launch_waits_for_the_ones_before_it(folder: Path) -> None:
+    """Inputs may be read before; what a launch before may still write, results among it, must be waited for."""
+    first = "tw::grid_launch(); tw::store_global((float *)ws + i, x0[i]);"
+    waits = "tw::grid_wait(); tw::store_global(out + i, tw::load_written<float>((float *)ws + i));"
+    reads = "const float v = tw::load_global<float>((float *)ws + i); tw::grid_wait(); tw::store_global(out + i, v);"
+    writes = "tw::store_global(out + i, tw::load_global<float>(x0 + i)); tw::grid_wait();"
+    kernel = compiled({"first": first, "waits": waits, "reads": reads, "writes": writes}, folder)
+    before = program("first").launches[0]
+    for name, ends in (("waits", ""), ("reads", "read of 4 bytes"), ("writes", "write of 4 bytes")):
+        for is_early in (True, False):
+            behind = replace(program(name).launches[0], early=is_early)
+            output = np.empty(256, np.float32)
+            both = LaunchProgram((before, behind), workspace=1024)
+            report = run(kernel, both, {"n": 256}, [numbers()], output)
+            assert report.ok == (not is_early or not ends), (name, report.bugs)
+            if report.ok:
+                np.testing.assert_array_equal(output, numbers())
+            else:
+                assert ends in report.bugs[0].message
+                assert "before grid_wait" in report.bugs[0].message
 
 
 def test_writes_next_to_a_buffer(folder: Path) -> None:

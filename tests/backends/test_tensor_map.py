@@ -60,7 +60,7 @@ def test_the_drivers_functions_are_given_it(
     what: dict[str, Any], symbol: str, given: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = _Driver()
-    monkeypatch.setattr(cuda, "_function", driver.of)
+    monkeypatch.setattr(cuda, "library_function", driver.of)
     assert len(cuda.encode(box_shape(what, {"n": 3}), 4096)) == 128
     assert (driver.symbol, driver.plain()) == (symbol, given)
     driver.code = 1

@@ -1,4 +1,4 @@
-// cuda_grouped_wgmma version 10, cuda:sm_90a
+// cuda_grouped_wgmma version 11, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {
@@ -16,6 +16,7 @@ TW_DEVICE void store(const float *x2, const float *x3, tw::bf16 *out, const floa
 }
 TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
     TW_SHARED(smem);
+    tw::grid_launch();
     int *const own = (int *)smem;
     const int batch = (int)blockIdx.x, tid = (int)threadIdx.x;
     int *const counts = own + 32;
@@ -57,7 +58,8 @@ TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::
 TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int GROUP) {
     TW_SHARED(smem);
     using namespace tw_golden_;
-    const int used = tw::load_global<int>((const int *)(ws + 1024LL) + 4);
+    tw::grid_wait();
+    const int used = tw::load_written<int>((const int *)(ws + 1024LL) + 4);
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
     const tw::u32 start = tw::shared_address(smem), ring = (start + 1023) & ~1023u;
@@ -91,15 +93,15 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restric
             int tile = work;
             const int tile_m = tile;
             const int *order = (const int *)(ws + 0LL);
-            const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + tile_m);
+            const int batch = tw::load_written<int>((const int *)(ws + 1024LL) + tile_m);
             const int m0 = tile_m * 64, n0 = 0;
             int parts = 1;  // with rows
             TW_UNROLL
-            for (int i = 1; i < 1; i++) parts += tw::load_global<int>(order + (m0 + i * 64)) < 34;
+            for (int i = 1; i < 1; i++) parts += tw::load_written<int>(order + (m0 + i * 64)) < 34;
             int from[4];
             TW_UNROLL
             for (int i = 0; i < 4; i++) {
-                int row = tw::load_global<int>(order + (m0 + i * 16 + own / 8));
+                int row = tw::load_written<int>(order + (m0 + i * 16 + own / 8));
                 row -= row == 34;
                 from[i] = (0) + (int(unsigned((row)) / 2u)) * 136 + own % 8 * 8;
             }
@@ -162,7 +164,7 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restric
             int tile = work;
             const int tile_m = tile;
             const int *order = (const int *)(ws + 0LL);
-            const int batch = tw::load_global<int>((const int *)(ws + 1024LL) + tile_m);
+            const int batch = tw::load_written<int>((const int *)(ws + 1024LL) + tile_m);
             const int m0 = tile_m * 64, n0 = 0;
             tw::mbarrier_wait(full + 8 * slot, turn);
             TW_UNROLL
@@ -187,7 +189,7 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restric
                 const int *const rows = order + (m0 + (group * 1 + i) * 64 + warp * 16);
                 int to[4];
                 TW_UNROLL
-                for (int q = 0; q < 4; q++) to[q] = tw::load_global<int>(rows + (q * 32 + lane) / 8);
+                for (int q = 0; q < 4; q++) to[q] = tw::load_written<int>(rows + (q * 32 + lane) / 8);
                 TW_UNROLL
                 for (int s = 0; s < 1; s++) {
                     TW_UNROLL
@@ -195,7 +197,7 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restric
                         TW_UNROLL
                         for (int h = 0; h < 2; h++) {
                             const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * 8 + j) * 4 + 2 * h;
-                            const int m = tw::load_global<int>(order + (m0 + (group * 1 + i) * 64 + r));
+                            const int m = tw::load_written<int>(order + (m0 + (group * 1 + i) * 64 + r));
                             const int n = n0 + s * 64 + c;
                             tw::pack<tw::bf16, 2> two = {};
                             if (m < 34 && n < 24) {

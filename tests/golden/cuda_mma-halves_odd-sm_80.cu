@@ -1,4 +1,4 @@
-// cuda_mma version 5, cuda:sm_80
+// cuda_mma version 6, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(float v) {

@@ -333,7 +333,7 @@ def test_streams_have_scratch_memory_of_their_own(
     launch = EmulatorFunction.launch
 
     def told(self: EmulatorFunction, *given: Any) -> None:
-        streams.append(given[-1])
+        streams.append(given[-2])
         launch(self, *given)
 
     monkeypatch.setattr(EmulatorFunction, "launch", told)

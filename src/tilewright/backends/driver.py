@@ -88,8 +88,11 @@ class Event(Protocol):
 class Function(Protocol):
     """A kernel of a loaded module."""
 
-    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None) -> None:
-        """Queue one launch. Raises ``LaunchError`` or ``DeviceError``."""
+    def launch(
+        self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False
+    ) -> None:
+        """Queue one launch, which may begin ``early`` where the device can have that. Raises ``LaunchError`` or
+        ``DeviceError``."""
         ...
 
 
@@ -226,6 +229,7 @@ class Prepared:
     scratch: tuple[tuple[int, int], ...]
     maps: Mapping[int, BoxShape]
     encode: Callable[[BoxShape, int], bytes]
+    early: bool = False
     encoded: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # for the addresses of the call before
 
     def point(self, tensors: Sequence[Any], workspace: int) -> None:
@@ -274,7 +278,7 @@ def prepare(
     places = tuple((i, number) for i, (kind, number) in enumerate(listed) if kind == "tensor")
     if any(not 0 <= number < tensors for _, number in places):
         raise LaunchError(f"{launch.symbol} takes more tensors than the {tensors} given")
-    return Prepared(grid, block, int(shared), arguments, places, scratch, maps, encode)
+    return Prepared(grid, block, int(shared), arguments, places, scratch, maps, encode, launch.early)
 
 
 def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapping[str, int]) -> Resolved:

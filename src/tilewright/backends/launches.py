@@ -108,7 +108,7 @@ class Call:
     def __init__(self, kernel: DeviceKernel, tensors: int) -> None:
         self._made = [prepare(x, tensors, kernel.values, kernel.context.tensor_map) for x in kernel.program.launches]
         self._steps = [
-            (f.launch, x.grid, x.block, x.shared, x.arguments)
+            (f.launch, x.grid, x.block, x.shared, x.arguments, x.early)
             for f, x in zip(kernel.functions, self._made, strict=True)
         ]
         self._zero, self._fill = kernel.zero_fill, kernel.context.fill
@@ -124,8 +124,8 @@ class Call:
         """Queue every launch. Raises ``LaunchError`` and ``DeviceError``."""
         if self._zero:
             self._fill(self._workspace, 0, self._zero, stream)
-        for launch, grid, block, shared, arguments in self._steps:
-            launch(grid, block, shared, arguments, stream)
+        for launch, grid, block, shared, arguments, early in self._steps:
+            launch(grid, block, shared, arguments, stream, early)
 
 
 class DeviceLibrary:

@@ -14,6 +14,7 @@ from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import status
 from tilewright.backends.cuda.archs import limits_of
 from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunction, import_problem, release
+from tilewright.backends.cuda.early import HOPPER, launch_early
 from tilewright.backends.driver import NoDriver, NotInstalled, Size, contiguous
 from tilewright.forking import steady
 from tilewright.installed import installed_version
@@ -116,6 +117,7 @@ class CupyContext(CudaContext):
             self.bus_id = str(self._r.deviceGetPCIBusId(index))
             name = properties["name"]
             self.model = name.decode() if isinstance(name, bytes) else str(name)
+            self.overlaps = int(dict(self.limits)["cc"]) >= HOPPER
             self.facts = self._facts(release(int(self._r.runtimeGetVersion())), int(self._r.driverGetVersion()))
 
     def enter(self) -> int:
@@ -228,8 +230,15 @@ class CupyFunction(CudaFunction):
     def _allow(self, shared: int) -> None:
         self._context._d.funcSetAttribute(self._handle, _DYNAMIC_SHARED, shared)
 
-    def _launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None) -> None:
+    def _launch(
+        self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None, early: bool
+    ) -> None:
         c = self._context
+        if early and c.overlaps:
+            code = launch_early(self._handle, grid, block, shared, c.stream(stream), arguments.pointers())
+            if code:
+                raise status.error_of(code, f"cuLaunchKernelEx gives {code}", self._doing)
+            return
         c._d.launchKernel(self._handle, *grid, *block, shared, c.stream(stream), arguments.pointers(), 0)
 
 

@@ -193,7 +193,9 @@ class CudaFunction(ABC):
         self._doing = f"launching {symbol}"
         self._shared = 0
 
-    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None) -> None:
+    def launch(
+        self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None, early: bool = False
+    ) -> None:
         # The path that serving and timing take: context managers would cost as much as the launch itself.
         context = self._context
         try:
@@ -202,7 +204,7 @@ class CudaFunction(ABC):
                 if shared > self._shared:  # beyond 48 KB a kernel must ask; it never hurts
                     self._allow(shared)
                     self._shared = shared
-                self._launch(grid, block, shared, arguments, stream)
+                self._launch(grid, block, shared, arguments, stream, early)
             finally:
                 context.leave(before)
         except context.errors as e:
@@ -213,7 +215,9 @@ class CudaFunction(ABC):
         """Have it take so many bytes of dynamic shared memory."""
 
     @abstractmethod
-    def _launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None) -> None: ...
+    def _launch(
+        self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None, early: bool
+    ) -> None: ...
 
 
 def release(version: int) -> str:

@@ -174,7 +174,9 @@ class PycudaFunction(CudaFunction):
     def _allow(self, shared: int) -> None:
         self._handle.set_attribute(self._context._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
 
-    def _launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None) -> None:
+    def _launch(
+        self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None, early: bool
+    ) -> None:
         _default(stream)
         self._handle._launch_kernel(grid, block, arguments.packed(), shared, None)
 

@@ -21,14 +21,14 @@ _ALIGN = 64
 
 
 @lru_cache(maxsize=2)
-def _function(symbol: str) -> Any:
+def library_function(symbol: str) -> Any:
     """A function of the driver's. Raises ``LaunchError`` where it has none of that name."""
     for name in _LIBRARIES:
         try:
             return getattr(ctypes.CDLL(name), symbol)
         except (OSError, AttributeError):
             continue
-    raise LaunchError("the driver makes no tensor maps", "Update it to CUDA 12 or later, or use another template")
+    raise LaunchError(f"the driver has no {symbol}", "Update it to CUDA 12 or later, or use another template")
 
 
 @lru_cache(maxsize=256)
@@ -51,7 +51,7 @@ def encode(shape: BoxShape, address: int) -> bytes:
     whole = ctypes.create_string_buffer(TENSOR_MAP_BYTES + _ALIGN)
     start = -(-ctypes.addressof(whole) // _ALIGN) * _ALIGN
     symbol, before, after = _described(shape)
-    code = _function(symbol)(ctypes.c_void_p(start), *before, ctypes.c_void_p(address), *after)
+    code = library_function(symbol)(ctypes.c_void_p(start), *before, ctypes.c_void_p(address), *after)
     if code:
         raise LaunchError(
             f"the driver refuses a tensor map (code {code}): sizes {shape.sizes}, strides {shape.strides}, "

@@ -227,7 +227,7 @@ class EmulatorContext:
             flat = [n for pair in table for n in pair]
             module.library.tw_emu_memory((ctypes.c_ulonglong * max(1, len(flat)))(*flat), len(table))
             code = module.library.tw_emu_launch(
-                symbol.encode(), (ctypes.c_uint * 7)(*shape), arguments.pointers(), len(arguments.kinds), order, seed,
+                symbol.encode(), (ctypes.c_uint * 8)(*shape), arguments.pointers(), len(arguments.kinds), order, seed,
                 lazy, error, len(error),
             )  # fmt: skip
         text = error.value.decode(errors="replace")
@@ -291,10 +291,12 @@ class EmulatorFunction:
     def __init__(self, context: EmulatorContext, module: EmulatorModule, symbol: str) -> None:
         self._context, self._module, self.symbol = context, module, symbol
 
-    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None) -> None:
+    def launch(
+        self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None, early: bool = False
+    ) -> None:
         if self._module.closed:
             raise LaunchError(f"{self.symbol}: its module is closed")
-        self._context.launch(self._module, self.symbol, (*grid, *block, shared), arguments)
+        self._context.launch(self._module, self.symbol, (*grid, *block, shared, int(early)), arguments)
 
 
 # --------------------------------------------------------------------------- the system

@@ -126,7 +126,7 @@ def _launch_line(x: Launch, launch: Mapping[str, int], tensors: int, workspace: 
     if min(shape) < 0 or max(shape) >= 1 << 32 or not x.grid or not x.block:
         raise UsageError(f"{x.symbol}: impossible grid, block or shared memory {shape}")
     parameters = x.listed(tensors)
-    words = [x.symbol, *map(str, shape), str(len(parameters))]
+    words = [x.symbol, *map(str, shape), str(int(x.early)), str(len(parameters))]
     for kind, value in parameters:
         if kind == "tensor":
             number: Any = int(value)

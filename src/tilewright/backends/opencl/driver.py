@@ -208,7 +208,9 @@ class OpenClFunction:
         self._set: Any = None
         self._lock = ForkLock()
 
-    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None) -> None:
+    def launch(
+        self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False
+    ) -> None:
         cl, context, parameters = self._context._cl, self._context, arguments.parameters
         whole = tuple(g * b for g, b in zip(grid, block, strict=True))
         try:

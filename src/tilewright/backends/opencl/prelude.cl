@@ -7,11 +7,14 @@
 #define __builtin_nanf(text) as_float(0x7fc00000u)
 #define __builtin_inf() ((double)as_float(0x7f800000u))
 #define __builtin_nan(text) ((double)as_float(0x7fc00000u))
+#define tw_grid_wait()
+#define tw_grid_launch()
 typedef uint tw_u32;
 typedef struct { ushort bits; } tw_f16;
 typedef struct { ushort bits; } tw_bf16;
 #define TW_ACCESS(T, name) \
     static inline T tw_load_global_##name(__global const void *p) { return *(__global const T *)p; } \
+    static inline T tw_load_written_##name(__global const void *p) { return *(__global const T *)p; } \
     static inline T tw_load_shared_##name(__local const void *p) { return *(__local const T *)p; } \
     static inline void TW_OVER tw_store_global(__global void *p, T v) { *(__global T *)p = v; } \
     static inline void TW_OVER tw_store_shared(__local void *p, T v) { *(__local T *)p = v; }

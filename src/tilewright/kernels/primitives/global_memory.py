@@ -1,4 +1,8 @@
-"""Loads and stores of global memory, 1 to 16 bytes a thread."""
+"""Loads and stores of global memory, 1 to 16 bytes a thread.
+
+``load_global`` takes the read-only path; ``load_written`` reads what a launch before this one wrote, which may have
+gone on while this one began: no compiler moves it across ``grid_wait``.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,19 @@ template <class P> TW_DEVICE P load_global(const void *p) {
     }
     return u.value;
 }
+template <class P> TW_DEVICE P load_written(const void *p) {
+    wide_<P> u;
+    u64 g = __cvta_generic_to_global(p);
+    if constexpr (sizeof(P) == 4) asm volatile("ld.global.u32 %0, [%1];" : "=r"(u.w) : "l"(g) : "memory");
+    else if constexpr (sizeof(P) == 8)
+        asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(u.d.x), "=r"(u.d.y) : "l"(g) : "memory");
+    else {
+        static_assert(sizeof(P) == 16, "4, 8 or 16 bytes");
+        asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(u.q.x), "=r"(u.q.y), "=r"(u.q.z), "=r"(u.q.w) : "l"(g) : "memory");
+    }
+    return u.value;
+}
 template <class P> TW_DEVICE void store_global(void *p, P v) {
     wide_<P> u;
     u.value = v;
@@ -46,6 +63,10 @@ template <class P> TW_DEVICE P load_global(const void *p, int line = __builtin_L
     P v;
     __builtin_memcpy(&v, p, sizeof(P));
     return v;
+}
+template <class P> TW_DEVICE P load_written(const void *p, int line = __builtin_LINE()) {
+    static_assert(sizeof(P) == 4 || sizeof(P) == 8 || sizeof(P) == 16, "4, 8 or 16 bytes");
+    return load_global<P>(p, line);
 }
 template <class P> TW_DEVICE void store_global(void *p, P v, int line = __builtin_LINE()) {
     static_assert(sizeof(P) <= 16 && (sizeof(P) & (sizeof(P) - 1)) == 0, "1, 2, 4, 8 or 16 bytes");
@@ -78,6 +99,23 @@ _PACKS = """
 """
 
 
+# What the block itself wrote before, in 4, 8 and 16 bytes.
+_WRITTEN = """
+    int t = threadIdx.x;
+    for (int i = t; i < 224; i += 32) tw::store_global(out + 224 + i, x0[i]);
+    tw::sync();
+    tw::store_global(out + t, tw::load_written<float>(out + 224 + 31 - t));
+    tw::store_global(out + 32 + 2 * t, tw::load_written<double>(out + 256 + 2 * (31 - t)));
+    tw::store_global(out + 96 + 4 * t, tw::load_written<tw::pack<float, 4>>(out + 320 + 4 * (31 - t)));
+"""
+
+
+def _written(x: Array) -> Array:
+    pieces = ((0, 1), (32, 2), (96, 4))
+    turned = [x[at : at + 32 * n].reshape(32, n)[::-1].reshape(-1) for at, n in pieces]
+    return np.concatenate([*turned, x])
+
+
 def sizes(x: Array) -> Array:
     raw, parts, at = x.view(np.uint8), [], 0
     for size in (1, 2, 4, 8, 16):
@@ -97,9 +135,10 @@ PRIMITIVE = Primitive(
     80,
     _PTX,
     _EMULATED,
-    ("load_global", "store_global"),
+    ("load_global", "load_written", "store_global"),
     (
         Conformance("sizes", _SIZES, lambda: (words(248, 3),), "uint32", 248, sizes),
+        Conformance("written", _WRITTEN, lambda: (words(224, 82),), "uint32", 448, _written),
         Conformance("packs", _PACKS, lambda: (words(128, 4),), "uint32", 256, packs),
     ),
 )

@@ -15,6 +15,12 @@ void check_in_range(const void *p, unsigned bytes, bool write, int line, const c
                 describe_global(p, where, sizeof where);
                 fault("out_of_bounds_global", line, "%s of %u bytes at %s, an input", verb, bytes, where);
             }
+            if (r.writable && !self()->waited) {
+                char where[96];
+                describe_global(p, where, sizeof where);
+                fault("undefined", line, "%s of %u bytes at %s before grid_wait: the launch before may still write them",
+                      verb, bytes, where);
+            }
             return;
         }
         last++;

@@ -132,6 +132,9 @@ void lanes_collective(const char *name, unsigned mask, int line, void *mine, voi
 // __activemask: lanes of the warp that have come to this line when all of its lanes wait for something.
 unsigned converged_lanes(int line);
 
+// griddepcontrol.wait: in a launch that may begin early, before which a thread touches nothing that may be written.
+void grid_wait(int line);
+
 // __threadfence: what came before it is visible to whoever fences after it.
 void memory_fence(int line);
 

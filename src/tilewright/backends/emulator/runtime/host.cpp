@@ -89,9 +89,11 @@ static void perform(FILE *job) {
     Index grid, block;
     size_t shared;
     int count;
-    if (fscanf(job, "%255s %u %u %u %u %u %u %zu %d", symbol, &grid.x, &grid.y, &grid.z, &block.x, &block.y, &block.z,
-               &shared, &count) != 9 || count > MOST)
+    int early;
+    if (fscanf(job, "%255s %u %u %u %u %u %u %zu %d %d", symbol, &grid.x, &grid.y, &grid.z, &block.x, &block.y,
+               &block.z, &shared, &early, &count) != 10 || count > MOST)
         bad_job("launch");
+    options.early = early != 0;
     static uint64_t values[MOST];
     static TensorMap maps[MOST];
     static void *parameters[MOST];

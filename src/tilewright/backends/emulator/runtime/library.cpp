@@ -47,6 +47,7 @@ TW_EXPORT int tw_emu_launch(const char *symbol, const unsigned *shape, void **pa
     options.order = order == 1 ? Order::lifo : order == 2 ? Order::random : Order::fifo;
     options.seed = seed;
     options.lazy = lazy != 0;
+    options.early = shape[7] != 0;
     if (run_launch(*entry, grid, block, shape[6], parameters)) return 0;
     if (strcmp(bug.kind, "launch") == 0) {
         snprintf(error, capacity, "%s in line %d", bug.message, bug.line);

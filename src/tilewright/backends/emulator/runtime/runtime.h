@@ -117,6 +117,7 @@ struct Options {
     Order order = Order::fifo;
     uint64_t seed = 1;
     bool lazy = true, profile = false;
+    bool early = false;  // this launch may begin before the one in front of it has ended
 };
 extern Options options;
 extern bool blocks_share_fibers;  // in this launch: there are more blocks than fibers for them
@@ -149,6 +150,7 @@ struct Fiber : Thread {
     Vec<PendingStore> stores;
     unsigned groups;    // committed
     unsigned awaited;   // shared address of the barrier that it waits for
+    bool waited;        // for the launches before this one
     bool wrote;         // shared memory, since its last fence for the copy engine
     bool may_return;    // and has not come to its kernel's end
     unsigned gathered;  // its mask, when it has gathered

@@ -275,6 +275,8 @@ void maybe_interrupt() {
     suspend();
 }
 
+void grid_wait(int) { self()->waited = true; }
+
 void memory_fence(int) {
     static unsigned char order;
     sanitizer_release(&order);
@@ -345,6 +347,7 @@ static void start_block(Block *b, Index index) {
         f->groups = 0;
         f->awaited = 0;
         f->wrote = f->in_cluster = f->may_return = false;
+        f->waited = !options.early;
         f->stores.size = f->box_groups = 0;
         sanitizer_start_fiber(f);
         start_context(f, run_fiber);

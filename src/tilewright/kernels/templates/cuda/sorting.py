@@ -45,7 +45,7 @@ def scattered(c: CudaContraction, side: str) -> bool:
 
 def row(c: CudaContraction, m: str) -> str:
     """Text of a row of M, given its place in sorted order; M or more where there is none."""
-    return f"tw::load_global<int>(order + ({m}))" if c.is_sorted else m
+    return f"tw::load_written<int>(order + ({m}))" if c.is_sorted else m
 
 
 def batch_of(c: CudaContraction, m: str) -> str:
@@ -101,8 +101,9 @@ class Sorting:
         return threads
 
     def declare(self) -> str:
-        """Statements that declare ``order`` and the ``batch`` of ``tile_m``, and leave a tile that has no rows."""
-        return f"{self.of_tile('tile_m')}    if (batch < 0) return;\n"
+        """Statements that wait for the tables, declare ``order`` and the ``batch`` of ``tile_m``, and leave a tile that
+        has no rows."""
+        return f"    tw::grid_wait();\n{self.of_tile('tile_m')}    if (batch < 0) return;\n"
 
     def of_tile(self, tile: str) -> str:
         """Statements that declare ``order`` and a tile's ``batch``, negative where it has no rows."""
@@ -115,7 +116,7 @@ class Sorting:
         return self._of_batches(str(self.tiles))
 
     def _of_batches(self, place: str) -> str:
-        return f"tw::load_global<int>((const int *)(ws + {wide(self.batches_at)}) + {place})"
+        return f"tw::load_written<int>((const int *)(ws + {wide(self.batches_at)}) + {place})"
 
     def launch(self, symbol: str) -> Launch:
         grid, block = (self.c.batch.size, 1, 1), (self.threads, 1, 1)
@@ -164,6 +165,7 @@ def sorts(c: CudaContraction, bm: int, at: IntExpr) -> tuple[Sorting, ...]:
 KERNEL = """\
 TW_KERNEL($threads, 1) void ${symbol}_sort($parameters) {
     TW_SHARED(smem);
+    tw::grid_launch();
     int *const own = (int *)smem;
 $unless dense:    int *const before = own + $threads;
     const int batch = (int)blockIdx.x, tid = (int)threadIdx.x;

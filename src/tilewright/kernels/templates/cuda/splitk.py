@@ -155,16 +155,17 @@ def kernel(c: CudaContraction, symbol: str) -> str:
 COMBINE = """\
 TW_KERNEL($threads, 1) void ${symbol}_combine($parameters) {
     using namespace ${symbol}_;
+    tw::grid_wait();
     const int e = (int)(blockIdx.x * $threads + threadIdx.x)$by;
 $if spare:    if (e >= $outputs) return;
 $places
     const $acc *from = (const $acc *)ws + e;
     $acc v[$w];
-    tw::pack<$acc, $w> part = tw::load_global<tw::pack<$acc, $w>>(from);
+    tw::pack<$acc, $w> part = tw::load_written<tw::pack<$acc, $w>>(from);
     TW_UNROLL
     for (int i = 0; i < $w; i++) v[i] = part.v[i];
     for (int s = 1; s < SPLIT; s++) {
-        part = tw::load_global<tw::pack<$acc, $w>>(from + s * $apart);
+        part = tw::load_written<tw::pack<$acc, $w>>(from + s * $apart);
         TW_UNROLL
         for (int i = 0; i < $w; i++) v[i] = $combined;
     }
@@ -178,4 +179,5 @@ $store
 def launch(c: CudaContraction, symbol: str) -> Launch:
     """The second launch."""
     count = pieces_of(c.outputs, THREADS * width(c))
-    return Launch(f"{symbol}_combine", ("SPLIT", *arguments(c.program)), grid=(count, 1, 1), block=(THREADS, 1, 1))
+    names = ("SPLIT", *arguments(c.program))
+    return Launch(f"{symbol}_combine", names, grid=(count, 1, 1), block=(THREADS, 1, 1), early=True)

@@ -76,6 +76,7 @@ def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
 MERGE = """\
 TW_KERNEL($threads, 1) void ${symbol}_merge($parameters) {
     using namespace ${symbol}_;
+    tw::grid_wait();
     const int at = (int)(blockIdx.x * $threads + threadIdx.x)$of_each;
 $if spare:    if (at >= $results) return;
 $body
@@ -84,15 +85,15 @@ $body
 
 MERGED = """\
 const float *const results = (const float *)ws + at, *const bases = (const float *)ws + $bases + row;
-float top = tw::load_global<float>(bases), sum = 0.0f, o[$each] = {};
+float top = tw::load_written<float>(bases), sum = 0.0f, o[$each] = {};
 TW_UNROLL
-for (int s = 1; s < $parts; s++) top = tw::max_number(top, tw::load_global<float>(bases + s * $rows));
+for (int s = 1; s < $parts; s++) top = tw::max_number(top, tw::load_written<float>(bases + s * $rows));
 TW_UNROLL
 for (int s = 0; s < $parts; s++)
 {
-    const float base = tw::load_global<float>(bases + s * $rows), weight = $weight;
-    sum = tw::fma(weight, tw::load_global<float>(bases + $sums + s * $rows), sum);
-    const tw::pack<float, $each> part = tw::load_global<tw::pack<float, $each>>(results + s * $results);
+    const float base = tw::load_written<float>(bases + s * $rows), weight = $weight;
+    sum = tw::fma(weight, tw::load_written<float>(bases + $sums + s * $rows), sum);
+    const tw::pack<float, $each> part = tw::load_written<tw::pack<float, $each>>(results + s * $results);
     TW_UNROLL
     for (int n = 0; n < $each; n++) o[n] = tw::fma(weight, part.v[n], o[n]);
 }
@@ -116,4 +117,4 @@ def launch(p: AttentionTiling, symbol: str) -> tuple[Launch, ...]:
     if not p.divided:
         return ()
     blocks = ceildiv(p.merged_rows * p.a.width, THREADS * _each(p))
-    return (Launch(f"{symbol}_merge", grid=(blocks, 1, 1), block=(THREADS, 1, 1)),)
+    return (Launch(f"{symbol}_merge", grid=(blocks, 1, 1), block=(THREADS, 1, 1), early=True),)

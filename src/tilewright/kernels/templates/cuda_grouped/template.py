@@ -102,14 +102,14 @@ def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
 
 def _choose(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The estimate's choice, of rows that are fetched where they lie if they can be."""
-    gather = {"gather": within.options["gather"][-1]}
+    gather: dict[str, Value] = {"gather": within.options["gather"][-1]}
 
-    def fixed(rule: Constraint) -> Constraint:
-        reads = tuple(n for n in rule.reads if n not in gather)
-        return replace(rule, reads=reads, holds=lambda v: rule.holds({**v, **gather}))
+    def known(x: Constraint) -> Constraint:
+        reads = tuple(n for n in x.reads if n not in gather)
+        return replace(x, reads=reads, holds=lambda values: x.holds({**values, **gather}))
 
-    rules = tuple(map(fixed, within.constraints))
-    rest = replace(within, knobs=tuple(k for k in within.knobs if k.name not in gather), constraints=rules)
+    knobs = tuple(k for k in within.knobs if k.name not in gather)
+    rest = replace(within, knobs=knobs, constraints=tuple(map(known, within.constraints)))
     return {**by_estimate(p, target, rest, ragged=True), **gather}
 
 

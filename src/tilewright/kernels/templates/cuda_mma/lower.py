@@ -42,11 +42,12 @@ def source(p: MmaTiling) -> str:
 def launch_program(p: MmaTiling) -> LaunchProgram:
     """Sorting and packing, the product, and the merge of partial results."""
     grid = (raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.p.c.batches), p.split_k), 1, 1)
+    sort, packs = sorts(p), pack.packed(p)
     main = Launch(
-        p.symbol, (*arguments(p), *sizes.arguments(p.p.c.program)), grid=grid, block=(p.threads, 1, 1), shared=p.shared
-    )
-    sort = sorts(p)
-    launches = [*(s.launch(p.symbol) for s in sort), *(pack.launch(p, s) for s in pack.packed(p))]
+        p.symbol, (*arguments(p), *sizes.arguments(p.p.c.program)), grid=grid, block=(p.threads, 1, 1),
+        shared=p.shared, early=bool(sort) and not packs,
+    )  # fmt: skip
+    launches = [*(s.launch(p.symbol) for s in sort), *(pack.launch(p, s) for s in packs)]
     launches.append(main)
     if p.split_k:
         launches.append(splitk.launch(p.p.c, p.symbol))
@@ -65,6 +66,7 @@ KERNEL = """\
 TW_KERNEL($threads, $min_blocks) void $symbol($parameters) {
     TW_SHARED(smem);
     using namespace ${symbol}_;
+$if split:    tw::grid_launch();
 $raster
     const int m0 = $m0, n0 = $n0;
 $if one_warp:    const int tid = (int)threadIdx.x, lane = tid;

@@ -66,7 +66,7 @@ def _kernel(p: MmaTiling, symbol: str) -> LoweredKernel:
 CUDA_MMA = PlannedTemplate(
     name="cuda_mma",
     family="contraction",
-    version=5,
+    version=6,
     kinds=("cuda",),
     refusal="is no product that Tensor Cores multiply",
     find=match,

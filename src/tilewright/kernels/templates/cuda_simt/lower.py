@@ -39,14 +39,15 @@ def launch_program(p: SimtTiling, symbol: str) -> LaunchProgram:
     """How the kernel is called: one launch, and others before or after it where rows are sorted or K is split."""
     arguments = ("GROUP", "SPLIT") if p.split else ("GROUP",)
     grid = raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.c.batches), p.split)
+    sort = _sorts(p)
     main = Launch(
         symbol,
         (*arguments, *sizes.arguments(p.c.program)),
         grid=(grid, 1, 1),
         block=(p.threads, 1, 1),
         shared=p.shared_bytes,
+        early=bool(sort),
     )
-    sort = _sorts(p)
     launches = (*(s.launch(symbol) for s in sort), main, *((splitk.launch(p.c, symbol),) if p.split else ()))
     return LaunchProgram(launches, workspace=sort[0].end if sort else splitk.workspace(p.c, p.split), align=p.align)
 

@@ -66,7 +66,8 @@ class Gathered:
 
     def launch(self, symbol: str) -> Launch:
         blocks = ceildiv(self.rows * self._per_row, THREADS)
-        return Launch(f"{symbol}_gather", self.sorting.arguments, grid=(blocks, 1, 1), block=(THREADS, 1, 1))
+        grid, block = (blocks, 1, 1), (THREADS, 1, 1)
+        return Launch(f"{symbol}_gather", self.sorting.arguments, grid=grid, block=block, early=True)
 
     def kernel(self, symbol: str) -> str:
         """The kernel ``<symbol>_gather``: a thread copies 16 bytes of a row."""
@@ -103,11 +104,12 @@ class Gathered:
 
 KERNEL = """\
 TW_KERNEL($threads, 1) void ${symbol}_gather($parameters) {
+    tw::grid_wait();
     const long long e = (long long)blockIdx.x * $threads + threadIdx.x;
     if (e >= $chunks) return;
     const int c = int(e % $per_row), place = int(e / $per_row);
     if (place / $bm >= $used) return;
-    const int row = tw::load_global<int>((const int *)(ws + $order_at) + place);
+    const int row = tw::load_written<int>((const int *)(ws + $order_at) + place);
     tw::pack<tw::u32, 4> v = {};
     if (row < $m) {
 $if whole:        v = tw::load_global<tw::pack<tw::u32, 4>>($tensor + ($offset));

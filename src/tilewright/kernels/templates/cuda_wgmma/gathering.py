@@ -34,11 +34,11 @@ const auto tell = [&]() {
 $walk
     int parts = 1;  // with rows
     TW_UNROLL
-    for (int i = 1; i < $parts; i++) parts += tw::load_global<int>(order + (m0 + i * $part)) < $m;
+    for (int i = 1; i < $parts; i++) parts += tw::load_written<int>(order + (m0 + i * $part)) < $m;
     int from[$rounds];
     TW_UNROLL
     for (int i = 0; i < $rounds; i++) {
-        int row = tw::load_global<int>(order + (m0 + i * $round + own / $lanes));
+        int row = tw::load_written<int>(order + (m0 + i * $round + own / $lanes));
         row -= row == $m;
         from[i] = $offset + own % $lanes * $each;
     }

@@ -63,7 +63,7 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     grid = ["min", blocks, p.walkers * p.together] if p.walkers else blocks
     main = Launch(
         p.symbol, arguments(p), grid=(grid, 1, 1), block=(p.threads, 1, 1),
-        shared=p.shared, parameters=given,
+        shared=p.shared, parameters=given, early=sorting is not None,
     )  # fmt: skip
     before = (*((sorting.launch(p.symbol),) if sorting is not None else ()), *((g.launch(p.symbol),) if g else ()))
     more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
@@ -79,7 +79,9 @@ KERNEL = """\
 TW_KERNEL($threads, 1)$cluster void $symbol($map_a$map_b$map_out, $parameters) {
     TW_SHARED(smem);
     using namespace ${symbol}_;
+$if sorted:    tw::grid_wait();
 $if sorted:    const int used = $used;
+$if merged:    tw::grid_launch();
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
 $if paired:    const int rank = (int)tw::cluster_rank();
@@ -146,7 +148,7 @@ $if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the
 $walk_groups
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
-$if parted:            if (tw::shuffle(tw::load_global<int>(order + (m0 + group * $part)), 0) < $m) {
+$if parted:            if (tw::shuffle(tw::load_written<int>(order + (m0 + group * $part)), 0) < $m) {
 $loop
 $store
 $if parted:            } else {
@@ -391,8 +393,9 @@ def _main(p: WgmmaTiling) -> str:
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
         "map_a": "" if p.gather else "TW_TENSOR_MAP(map_a), ", "map_b": "TW_TENSOR_MAP(map_b)",
-        "sorted": p.sorting is not None, "used": p.sorting.used if p.sorting is not None else "",
-        "parted": p.parted, "part": p.bm // p.sharing, "m": p.p.m,
+        "merged": p.split_k or p.tail, "sorted": p.sorting is not None,
+        "used": p.sorting.used if p.sorting is not None else "", "parted": p.parted,
+        "part": p.bm // p.sharing, "m": p.p.m,
         "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
         "across_a": p.a.across, "across_b": p.b.across,

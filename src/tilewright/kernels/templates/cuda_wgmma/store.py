@@ -45,7 +45,7 @@ for (int i = 0; i < $mi; i++) {
     const int *const rows = order + ($first + warp * 16);
     int to[$rounds];
     TW_UNROLL
-    for (int q = 0; q < $rounds; q++) to[q] = tw::load_global<int>(rows + (q * 32 + lane) / $lanes);
+    for (int q = 0; q < $rounds; q++) to[q] = tw::load_written<int>(rows + (q * 32 + lane) / $lanes);
     TW_UNROLL
     for (int s = 0; s < $boxes; s++) {
         TW_UNROLL

@@ -50,15 +50,19 @@ $store
 MERGE = """\
 TW_KERNEL($threads, 1) void ${symbol}_merge($parameters) {
     using namespace ${symbol}_;
+    tw::grid_wait();
     const int at = (int)(blockIdx.x * $threads + threadIdx.x) * 2;
     const int element = at % $size, number = at / $size;
 $if paired:    const int rank = number % $together;
     const int tail = number$of_tiles;
 $place
     const $acc *from = (const $acc *)ws + (tail * SPLIT$of_cluster) * $size + element;
-    $acc v[2] = {from[0], from[1]};
+    $acc v[2];
+    tw::pack<$acc, 2> part = tw::load_written<tw::pack<$acc, 2>>(from);
+    TW_UNROLL
+    for (int i = 0; i < 2; i++) v[i] = part.v[i];
     for (int s = 1; s < SPLIT; s++) {
-        const tw::pack<$acc, 2> part = tw::load_global<tw::pack<$acc, 2>>(from + s * $apart);
+        part = tw::load_written<tw::pack<$acc, 2>>(from + s * $apart);
         TW_UNROLL
         for (int i = 0; i < 2; i++) v[i] = $combined;
     }
@@ -102,7 +106,8 @@ def kernel(p: WgmmaTiling, place: list[str]) -> str:
 def launch(p: WgmmaTiling) -> Launch:
     """The second launch: a thread has a pair of sums, and the last block none to spare."""
     pairs = p.left * p.together * p.bm * p.bn // PAIR
-    return Launch(f"{p.symbol}_merge", ARGUMENTS, grid=(ceildiv(pairs, THREADS), 1, 1), block=(THREADS, 1, 1))
+    grid = (ceildiv(pairs, THREADS), 1, 1)
+    return Launch(f"{p.symbol}_merge", ARGUMENTS, grid=grid, block=(THREADS, 1, 1), early=True)
 
 
 def workspace(p: WgmmaTiling) -> IntExpr:
