@@ -1,4 +1,4 @@
-// cuda_grouped version 11, cuda:sm_80
+// cuda_grouped version 12, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {
@@ -16,6 +16,7 @@ TW_DEVICE void store(const float *x2, const float *x3, tw::bf16 *out, const floa
 }
 TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
     TW_SHARED(smem);
+    tw::grid_launch();
     int *const own = (int *)smem;
     int *const before = own + 32;
     const int batch = (int)blockIdx.x, tid = (int)threadIdx.x;
@@ -58,8 +59,9 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     const int rows = 6 - first < GROUP ? 6 - first : GROUP;
     const int inside = tile - first * 2;
     const int tile_m = first + inside % rows, tile_n = inside / rows;
+    tw::grid_wait();
     const int *order = (const int *)(ws + 0LL);
-    const int batch = tw::load_global<int>((const int *)(ws + 384LL) + tile_m);
+    const int batch = tw::load_written<int>((const int *)(ws + 384LL) + tile_m);
     if (batch < 0) return;
     const int m0 = tile_m * 16, n0 = tile_n * 16;
     const int tid = (int)threadIdx.x, lane = tid;
@@ -67,7 +69,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     int row_a[2];
     TW_UNROLL
     for (int i = 0; i < 2; i++) {
-        row_a[i] = tw::load_global<int>(order + (m0 + tid / 4 + i * 8)); row_a[i] -= row_a[i] == 34;
+        row_a[i] = tw::load_written<int>(order + (m0 + tid / 4 + i * 8)); row_a[i] -= row_a[i] == 34;
     }
     const int r_a = tid / 4, k_a = (tid % 4) * 8;
     const tw::u32 to_a = sa + ((((r_a)*32+k_a)^(((((r_a)*32+k_a)>>6)&3)<<3))) * 2;
@@ -156,7 +158,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 TW_UNROLL
                 for (int g = 0; g < 4; g++) v[q + g] = four.v[g];
             }
-            store(x2, x3, out, v, batch, tw::load_global<int>(order + (m0 + i * 16 + r)), n0 + c);
+            store(x2, x3, out, v, batch, tw::load_written<int>(order + (m0 + i * 16 + r)), n0 + c);
         }
     }
 }
