@@ -159,6 +159,20 @@ def test_constant_weights_are_copied_once() -> None:
         assert traffic[0] < traffic[1]
 
 
+@pytest.mark.parametrize("sizes", [(16, 256, 14, 256), (2, 320, 128, 320), (32, 128, 28, 128)])
+def test_bound_weights_leave_half_of_the_peak(sizes: tuple[int, int, int, int]) -> None:
+    """Of the matrix units, by the bounds of a call's launches: memory for the image's copy, the product's own."""
+    n, ci, side, co = sizes
+    more = {"kh": 3, "kw": 3, "padding": 1, "dtype": "bfloat16", "constant": "weight"}
+    workload = get_operator("conv2d").workload(n=n, ci=ci, h=side, w=side, co=co, **more)
+    task = Task(workload, cuda_target("sm_90a"))
+    found = measured(task, default_schedule(task))
+    [product] = [c.bound for c in found if c.bound is not None]
+    limit = task.target.limit
+    copied = 2 * 2 * n * ci * side * side / float(limit["bandwidth"]) * float(limit["clock_hz"])
+    assert product.share * product.cycles / (product.cycles + copied) >= 0.5
+
+
 TURNED: dict[str, Callable[[], Program]] = {
     "tf32": lambda: Program.loads(
         get_operator("matmul").workload(m=72, n=40, k=68, precision="tf32_truncated", trans_a=True).program
@@ -245,6 +259,31 @@ def test_products_of_tf32_parts_are_those_of_tensor_cores(name: str, variant: st
     report = run(
         emulated([kernel], task.target), kernel.program, launch_values(Candidate(task, schedule)), inputs, got
     )  # fmt: skip
+    assert report.ok, report.bugs
+    check(program, inputs, got)
+
+
+@pytest.mark.parametrize(
+    ("op", "params"),
+    [
+        ("matmul", {"m": 24, "n": 40, "k": 68, "precision": "tf32_truncated"}),
+        ("matmul", {"m": 16, "n": 48, "k": 80, "dtype": "int8"}),
+        ("scaled_mm", {"m": 24, "n": 144, "k": 272}),
+    ],
+)
+def test_constant_operands_are_turned_however_seldom_they_are_read(op: str, params: dict[str, object]) -> None:
+    target = cuda_target("sm_90a")
+    assert not CUDA_RELAID.matches(Task(get_operator(op).workload(**params), target))
+    task = Task(get_operator(op).workload(**params, constant="b"), target)
+    schedule = default_schedule(task)
+    assert schedule.template == "cuda_relaid"
+    assert str(schedule.values["cut"]).endswith("cuda_wgmma")
+    kernel = CUDA_RELAID.lower(Candidate(task, schedule))
+    assert [(x.input, len(kernel.program.launches)) for x in kernel.program.prepack] == [(1, 1)]
+    program = Program.loads(task.workload.program)
+    inputs, got = random_arrays(program, 1), empty_output(program.output.shape, program.output.dtype)
+    launch = launch_values(Candidate(task, schedule))
+    report = run(emulated([kernel], target), kernel.program, launch, inputs, got)
     assert report.ok, report.bugs
     check(program, inputs, got)
 

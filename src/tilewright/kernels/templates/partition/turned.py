@@ -21,7 +21,8 @@ LEAST_FLOPS = 1 << 34
 def turned(text: str, target: Target) -> tuple[Program, int] | None:
     """The program with copies of the operands of its product that lie along other axes than k, and how many there are.
 
-    ``None`` where there is no such operand, or warp groups take it as it is, or a copy would cost more than it saves.
+    ``None`` where there is no such operand, or warp groups take it as it is, or a copy would cost more than it saves:
+    that of a constant operand, which is made once, costs nothing.
     """
     if not available(target):
         return None
@@ -30,13 +31,15 @@ def turned(text: str, target: Target) -> tuple[Program, int] | None:
     from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS
 
     p, program = match(text), inlined(Program.loads(text))
-    if p is None or p.instruction.dtype not in FUNCTIONS or 2 * p.batch * p.m * p.n * p.k < LEAST_FLOPS:
+    if p is None or p.instruction.dtype not in FUNCTIONS:
         return None
     inputs, copies = {t.name for t in program.inputs}, 0
+    large = 2 * p.batch * p.m * p.n * p.k >= LEAST_FLOPS
     for s, readers in ((p.b, p.m), (p.a, p.n)):
-        if s.contiguous == "k" or s.item == 2 or s.strides is None or readers < LEAST_READERS:
-            continue
         tensor = program.tensors[s.tensor]
+        pays = tensor.constant or (large and readers >= LEAST_READERS)
+        if s.contiguous == "k" or s.item == 2 or s.strides is None or not pays:
+            continue
         places = [d for d, step in enumerate(tensor.strides) if step == s.strides[2] and tensor.shape[d] > 1]
         if s.tensor not in inputs or len(places) != 1:
             return None
