@@ -1,4 +1,4 @@
-// cuda_grouped version 12, cuda:sm_80
+// cuda_grouped version 13, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {

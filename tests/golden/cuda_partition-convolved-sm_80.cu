@@ -1,4 +1,4 @@
-// cuda_partition version 64, cuda:sm_80
+// cuda_partition version 66, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE float finish(float v) {
@@ -74,11 +74,10 @@ TW_DEVICE void step(const float (&a)[1][1], const float (&b)[1][1], float (&acc)
         TW_UNROLL
         for (int i = 0; i < 1; i++)
             TW_UNROLL
-            for (int t = 0; t < 1; t++) {
-                const int n = i % 2 == 0 ? t : 0 - t;
-                const int r = n / 1, j = n % 1;
-                acc[q][i][r][j] = (acc[q][i][r][j] + (a[q][i] * b[r][j]));
-            }
+            for (int r = 0; r < 1; r++)
+                TW_UNROLL
+                for (int j = 0; j < 1; j++)
+                    acc[q][i][r][j] = (acc[q][i][r][j] + (a[q][i] * b[r][j]));
 }
 TW_DEVICE void compute(const float *sa, const float *sb, float (&acc)[1][1][1][1], int ty, int tx) {
     float a0[1][1], a1[1][1];

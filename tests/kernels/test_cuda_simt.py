@@ -314,4 +314,4 @@ def test_the_default_of_a_large_product_issues_little_but_multiply_adds(dtype: s
     assert cost.bound is not None
     by_issue = cost.bound.share * cost.bound.cycles / cost.bound.busy["issue"]
     assert by_issue >= 0.9
-    assert cost.bound.share >= (0.9 if dtype == "float32" and not changes else 0.85)
+    assert cost.bound.share >= 0.85  # with operands in the same bank of registers

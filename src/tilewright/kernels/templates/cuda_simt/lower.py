@@ -23,7 +23,6 @@ from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     VALUE,
-    VALUE_BYTES,
     declared,
     from_storage,
     mentioned,
@@ -241,8 +240,7 @@ def _side_holes(p: SimtTiling, s: SideTile) -> dict[str, object]:
 # One step of K, held in fragments, is added to the accumulators; then a tile of K, of which ``left`` steps are inside.
 # Tiles are filled up with zeros beyond K: where these change nothing, steps are not counted. Two sets of fragments
 # have names, not an index: an array indexed in an unrolled loop may end up in memory. The loops and the condition are
-# in this form on purpose: with a simpler one the compiler unrolls further than the schedule's registers allow. Rows of
-# 32-bit accumulators run to and fro, so that a multiply-add finds an operand of the last one in the operand cache.
+# in this form on purpose: with a simpler one the compiler unrolls further than the schedule's registers allow.
 COMPUTE = """\
 TW_DEVICE void step(const $ta (&a)$fa, const $tb (&b)$fb, $acc (&acc)$shape) {
     TW_UNROLL
@@ -250,11 +248,10 @@ TW_DEVICE void step(const $ta (&a)$fa, const $tb (&b)$fb, $acc (&acc)$shape) {
         TW_UNROLL
         for (int i = 0; i < $vm; i++)
             TW_UNROLL
-            for (int t = 0; t < $tn; t++) {
-                const int n = $n;
-                const int r = n / $vn, j = n % $vn;
-                acc[q][i][r][j] = $updated;
-            }
+            for (int r = 0; r < $rs; r++)
+                TW_UNROLL
+                for (int j = 0; j < $vn; j++)
+                    acc[q][i][r][j] = $updated;
 }
 TW_DEVICE void compute(const $ta *sa, const $tb *sb, $acc (&acc)$shape, int ty, int tx$takes_left) {
 $if two:    $ta a0$fa, a1$fa;
@@ -384,10 +381,9 @@ def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
     return {
         "ta": a.operand.ctype, "tb": b.operand.ctype, "acc": VALUE[c.acc],
         "fa": fa, "fb": fb, "shape": fa + fb,
-        "qs": p.tm // vm, "vm": vm, "rs": p.tn // vn, "tn": p.tn, "vn": vn, "far_n": p.threads_n * vn,
+        "qs": p.tm // vm, "vm": vm, "rs": p.tn // vn, "vn": vn, "far_n": p.threads_n * vn,
         "ra": f"[{a.each}][{a.unit}]", "rb": f"[{b.each}][{b.unit}]", "stage_a": a.elements, "stage_b": b.elements,
         "updated": updated, "identity": identity(c),
-        "n": f"i % 2 == 0 ? t : {p.tn - 1} - t" if VALUE_BYTES[c.acc] == 4 else "t",
         "two": p.fragments == 2, "fragments": p.fragments, "bk": p.depth, "unroll": p.unroll,
         # A loop that a schedule wants as a loop: unrolled, it takes registers by dozens.
         "unrolled": "TW_UNROLL" if p.unroll == p.depth else "TW_KEEP_LOOP",

@@ -14,7 +14,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CUDA_SIMT = PlannedTemplate(
     name="cuda_simt",
     family="contraction",
-    version=4,
+    version=5,
     kinds=GPUS,
     refusal="is no contraction",
     find=match,
