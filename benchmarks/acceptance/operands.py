@@ -47,11 +47,6 @@ def size_of(workload: Workload) -> int:
     return sum(math.prod(s.shape) * ITEMSIZE[s.dtype] for s in (*workload.inputs, *workload.outputs))
 
 
-def as_tf32(workload: Workload) -> bool:
-    """Whether operands are rounded to TF32, so that libraries may do so too; 3xTF32 is compared with float32."""
-    return workload.precision == "tf32" and dict(workload.params).get("precision") != "tf32x3"
-
-
 @dataclass(frozen=True)
 class Checked:
     """Operands, what PyTorch finds in float64, and whether our result must equal that to the bit."""
@@ -67,7 +62,8 @@ class Operands:
     def __init__(self, world: World, task: Task) -> None:
         import torch
 
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = as_tf32(task.workload)
+        as_tf32 = task.workload.precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = as_tf32
         torch.backends.cudnn.benchmark = False  # for float64; libraries choose by it
         if world.emulated:
             torch.set_num_threads(1)
@@ -163,7 +159,7 @@ class Operands:
 
     @property
     def _tolerance(self) -> float:
-        return TF32 if as_tf32(self.workload) else TOLERANCE.get(self.workload.output.dtype, 0.0)
+        return TF32 if self.workload.precision == "tf32" else TOLERANCE.get(self.workload.output.dtype, 0.0)
 
     @cached_property
     def _cases(self) -> list[Checked]:

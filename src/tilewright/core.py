@@ -39,9 +39,9 @@ from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepa
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
 __all__ = [
-    "ABI_VERSION", "EXACT", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Extent", "Failure",
-    "FailureKind", "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError", "Outcome",
-    "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
+    "ABI_VERSION", "EXACT", "IMPLICIT", "PARTS", "Artifact", "Candidate", "DatabaseError", "Device", "Extent",
+    "Failure", "FailureKind", "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError",
+    "Outcome", "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
     "TrialRecord", "UsageError", "Value", "Walk", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
     "outcome_from_json", "tensor_map",
 ]  # fmt: skip
@@ -51,6 +51,8 @@ IMPLICIT = ("dtype", "constant")
 
 EXACT = "exact"
 """Precision of workloads whose sums are the program's own, in any order: no other way of computing them will do."""
+PARTS = "tf32x3"
+"""Precision of workloads that multiply float32 as parts of TF32, whose sums are to be as exact as float32's."""
 
 
 class FailureKind(enum.StrEnum):
@@ -104,7 +106,7 @@ class Workload(Json, sparse=("more",)):
     """One computation with fixed sizes, dtypes and attributes.
 
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
-    dtypes included) and ``precision`` (``ieee``, ``tf32`` or :data:`EXACT`); never the operator's name,
+    dtypes included) and ``precision`` (``ieee``, ``tf32``, :data:`PARTS` or :data:`EXACT`); never the operator's name,
     so that an edited user file is another workload. ``params`` holds every parameter, defaults filled
     in; ``defaults`` the parameters that have a default, so that a look-up may leave them out. Sizes may be
     ranges, ``1..4096``: ``ranges``; ``flops`` then are those of the greatest. ``output`` is the first of the

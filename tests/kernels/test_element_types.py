@@ -121,7 +121,7 @@ def test_the_reference_rounds_operands(precision: str, rule: Callable[[Any], Any
 def test_each_term_of_tf32x3_is_within_2_to_the_minus_21() -> None:
     w = get_operator("matmul").workload(m=1, n=1, k=1, precision="tf32x3")
     program = Program.loads(w.program)
-    assert w.flops == 6
+    assert (w.flops, w.precision) == (6, "tf32x3")
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(300):

@@ -17,7 +17,7 @@ from tilewright.backends.driver import Context, Guard
 from tilewright.backends.launches import DeviceLibrary, checked_hash
 from tilewright.backends.limits import Refusal, refusal
 from tilewright.backends.locks import DeviceLock, Lockable
-from tilewright.core import Device, LaunchProgram, Target, Task, UsageError
+from tilewright.core import PARTS, Device, LaunchProgram, Target, Task, UsageError
 
 MATRIX_PEAKS = {
     "float16": "fp16_tensor_flops", "bfloat16": "fp16_tensor_flops", "int8": "int8_tensor_ops",
@@ -87,7 +87,7 @@ class DeviceBackend(Backend):
         limit = task.target.limit
         dtype = task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
         name = MATRIX_PEAKS.get(dtype, "fp32_flops")
-        if dtype == "float32" and task.workload.precision == "tf32":
+        if dtype == "float32" and task.workload.precision in ("tf32", PARTS):
             name = "tf32_tensor_flops"
         flops, bandwidth = limit.get(name), limit.get("bandwidth")
         return Peaks(float(flops) if flops else None, float(bandwidth) if bandwidth else None)

@@ -26,6 +26,7 @@ from typing import Any, overload
 from tilewright.core import (
     EXACT,
     IMPLICIT,
+    PARTS,
     OperatorError,
     TensorSpec,
     TilewrightError,
@@ -179,7 +180,7 @@ class Operator:
             inputs=tuple(TensorSpec(label, t.shape, t.dtype, t.constant) for t, label in inputs),
             output=output,
             flops=program.flops,
-            precision="tf32" if '_tf32"' in text else EXACT if params.get("precision") == EXACT else "ieee",
+            precision=_precision(str(params.get("precision")), text),
             more=tuple(more),
         )
 
@@ -197,6 +198,11 @@ class Operator:
         if self.takes_dtype and "dtype" not in inspect.signature(self.define).bind_partial(*args, **kwargs).arguments:
             kwargs["dtype"] = te.default_dtype()
         return self.define(*args, **kwargs)
+
+
+def _precision(asked: str, program: str) -> str:
+    """A workload's precision, of what was asked for and the program's text."""
+    return asked if asked in (EXACT, PARTS) else "tf32" if '_tf32"' in program else "ieee"
 
 
 # --------------------------------------------------------------------------- the decorator

@@ -38,7 +38,8 @@ class PlannedTemplate(Generic[F, P]):
     ``ranges``: whether it takes the sizes that each call chooses, in the program that it found: one that is the length
     of first axes; with ``any_sizes`` several, wherever they stand. ``usable``: whether there is a schedule on a target.
     ``exact``: whether its sums are the program's own; where they are not, tasks whose
-    precision is :data:`~tilewright.core.EXACT` are refused.
+    precision is :data:`~tilewright.core.EXACT` are refused. ``refine``: what a program is where a workload has that
+    precision.
     """
 
     name: str
@@ -58,6 +59,7 @@ class PlannedTemplate(Generic[F, P]):
     any_sizes: bool = False
     usable: Callable[[F, Target], bool] = lambda *_: True
     exact: Callable[[F], bool] = lambda _: True
+    refine: Callable[[F, str], F] = lambda found, _: found
     last: Callable[[F, Target], bool] = lambda *_: False
 
     def matches(self, task: Task) -> bool:
@@ -78,11 +80,12 @@ class PlannedTemplate(Generic[F, P]):
     def space(self, task: Task) -> SearchSpace:
         """Every legal schedule; of a range that of its greatest size."""
         self._task(task)
-        return _space(self, program_at(task.workload.program), task.target, self.version)
+        return self._space(task, program_at(task.workload.program))
 
     def default(self, task: Task) -> Schedule:
         self._task(task)
-        return _default(self, program_at(task.workload.program), task.target, self.version)
+        precision = task.workload.precision
+        return _default(self, program_at(task.workload.program), precision, task.target, self.version)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         return self.describe(self._plan(task, schedule), schedule.values)
@@ -101,12 +104,15 @@ class PlannedTemplate(Generic[F, P]):
             told = dict(schedule.launch)
             program = program_at(program, {n: int(told.pop(e.argument, e.high)) for n, e in chosen.items()})
             schedule = replace(schedule, launch=tuple(told.items()))
-        _space(self, program, task.target, self.version).check(schedule)
+        self._space(task, program).check(schedule)
         try:
             return self.plan(found, task.target, schedule.values)
         except KeyError as e:
             # Sizes of 1 have fewer axes, and fewer knobs.
             raise IllegalSchedule(f"a schedule of another size lacks {e}", "Use another schedule") from e
+
+    def _space(self, task: Task, program: str) -> SearchSpace:
+        return _space(self, program, task.workload.precision, task.target, self.version)
 
     def _precise(self, found: F, task: Task) -> bool:
         return task.workload.precision != EXACT or self.exact(found)
@@ -116,7 +122,7 @@ class PlannedTemplate(Generic[F, P]):
         found = self.found(task.workload.program)
         if not self._precise(found, task):
             raise IllegalSchedule("the program is to be summed as it says, exactly", "Use another template")
-        return found
+        return self.refine(found, task.workload.precision)
 
     def found(self, program: str) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
@@ -147,11 +153,17 @@ def _left_open(sizes: Mapping[str, Extent]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _space(template: PlannedTemplate[Any, Any], program: str, target: Target, version: int) -> SearchSpace:
-    return template.span(template.found(program), target, template.name, version)
+def _space(
+    template: PlannedTemplate[Any, Any], program: str, precision: str, target: Target, version: int
+) -> SearchSpace:
+    found = template.refine(template.found(program), precision)
+    return template.span(found, target, template.name, version)
 
 
 @lru_cache(maxsize=256)
-def _default(template: PlannedTemplate[Any, Any], program: str, target: Target, version: int) -> Schedule:
-    within = _space(template, program, target, version)
-    return within.schedule(template.choose(template.found(program), target, within))
+def _default(
+    template: PlannedTemplate[Any, Any], program: str, precision: str, target: Target, version: int
+) -> Schedule:
+    within = _space(template, program, precision, target, version)
+    found = template.refine(template.found(program), precision)
+    return within.schedule(template.choose(found, target, within))

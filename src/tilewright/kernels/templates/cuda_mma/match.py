@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import FLOAT8, SIXTEEN, TF32, Expr, load
+from tilewright.core import PARTS
+from tilewright.kernels.expression.expr import FLOAT8, SIXTEEN, TF32, Expr, const, load
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.primitives.float8 import ROUNDING
 from tilewright.kernels.templates.cuda.match import CudaContraction, folded
 from tilewright.kernels.templates.cuda.match import match as contraction
 from tilewright.kernels.templates.cuda.operand import Operand
+from tilewright.kernels.templates.cuda.scales import BlockScales
 from tilewright.kernels.templates.cuda_mma.instruction import INSTRUCTIONS, Instruction
 from tilewright.kernels.templates.cuda_mma.source import Source
 
@@ -103,6 +105,16 @@ def _tiled(p: Product) -> Product | None:
 def eight_bit(p: Product) -> bool:
     """Whether 8-bit reals are multiplied, whose sums matrix units round further than float32."""
     return p.instruction.dtype in FLOAT8
+
+
+@lru_cache(maxsize=256)
+def summed(p: Product, precision: str) -> Product:
+    """A product as a precision asks for it: matrix units cut their sums off, so those of parts of TF32 are of single
+    tiles of k, which ordinary units add up (blocks whose scale is 1)."""
+    if precision != PARTS or p.instruction.dtype != "float32" or p.c.scales is not None:
+        return p
+    c = replace(p.c, scales=BlockScales(0, None, const(1.0, "float32")))
+    return replace(p, c=c, a=replace(p.a, operand=Operand(c, "a")), b=replace(p.b, operand=Operand(c, "b")))
 
 
 def rounding(p: Product) -> float:

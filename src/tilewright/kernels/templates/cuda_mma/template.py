@@ -14,7 +14,7 @@ from tilewright.kernels.templates.cuda_mma import space as spaces
 from tilewright.kernels.templates.cuda_mma.default import default
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, copy_bytes
 from tilewright.kernels.templates.cuda_mma.lower import launch_program, source
-from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, match
+from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, match, summed
 from tilewright.kernels.templates.cuda_mma.nests import nests
 from tilewright.kernels.templates.planned import PlannedTemplate
 
@@ -75,6 +75,7 @@ CUDA_MMA = PlannedTemplate(
     ranges=lambda p: takes_range(p.c),
     span=spaces.space,
     choose=default,
+    refine=summed,
     plan=_plan,
     describe=lambda p, v: nests(p, int(v["GROUP"]), int(v["SPLIT"])),
     measures=_static,

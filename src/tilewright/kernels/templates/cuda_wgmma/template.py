@@ -10,7 +10,7 @@ from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import limit, static
 from tilewright.kernels.templates.cuda.warpgroups import available
-from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit
+from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, summed
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma.default import default
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling, walkers
@@ -64,6 +64,7 @@ CUDA_WGMMA = PlannedTemplate(
     usable=lambda _, target: available(target),
     span=spaces.space,
     choose=default,
+    refine=summed,
     plan=_plan,
     describe=lambda p, v: nests(p, int(v["GROUP"]), 1 if p.tail else int(v["SPLIT"])),
     measures=_static,
