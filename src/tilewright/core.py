@@ -41,9 +41,9 @@ from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 __all__ = [
     "ABI_VERSION", "EXACT", "IMPLICIT", "PARTS", "Artifact", "Candidate", "DatabaseError", "Device", "Extent",
     "Failure", "FailureKind", "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError",
-    "Outcome", "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
-    "TrialRecord", "UsageError", "Value", "Walk", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
-    "outcome_from_json", "tensor_map",
+    "Outcome", "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec",
+    "TilewrightError", "TrialRecord", "UsageError", "Value", "Walk", "Workload", "cached_property", "canonical_json",
+    "digest", "evaluate", "outcome_from_json", "tensor_map",
 ]  # fmt: skip
 
 IMPLICIT = ("dtype", "constant")
