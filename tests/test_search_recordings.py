@@ -129,7 +129,8 @@ def test_rows_of_gpus_are_schedules_of_today_or_counted(tmp_path: Path) -> None:
     task = Task(get_operator("matmul").workload(m=512, n=512, k=512, dtype="bfloat16"), target("sm_90a"))
     few = Task(get_operator("softmax").workload(shape=(64, 512)), target("sm_90a"))
     default, *others = [default_schedule(task), *neighbours(task, 4)]
-    lines = rows_of(task, [changed(default), *others, default])
+    before = {k: v for k, v in default.values.items() if k != "SWAP"}  # a knob that came later, and is False before it
+    lines = rows_of(task, [replace(default, version=1, structure=tuple(before.items()), launch=()), *others, default])
     lines += rows_of(task, [changed(default, WARMTH=3), changed(default, BM=7)])  # a knob, and a value, of another day
     lines += rows_of(few, [default_schedule(few)])
     lines += ['{"id": "light/x/done", "state": "done"}', *rows_of(task, [default], device="a GPU of tomorrow")]

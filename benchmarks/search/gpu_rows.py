@@ -2,7 +2,8 @@
 
 A row has a shape, a schedule and microseconds. Only rows of one file, part of the run (alone, or in tuning) and shape
 compare: they were measured in the same way.
-Schedules of older versions of a template count where all of their knobs are today's and their values still legal.
+Schedules of older versions of a template count where all of their knobs are today's and their values still legal; a
+knob that came later has its first value, which is what was before it.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _task(row: Mapping[str, Any]) -> Task:
 
 
 def current(task: Task, row: Mapping[str, Any]) -> Schedule:
-    """The row's schedule as today's. Raises ``IllegalSchedule`` where knobs or values are no longer the same.
+    """The row's schedule as today's. Raises ``IllegalSchedule`` where a knob or a value is no longer there.
 
     Rows of attention alone name neither template nor version.
     """
@@ -113,6 +114,6 @@ def current(task: Task, row: Mapping[str, Any]) -> Schedule:
     if not template.matches(task):
         raise IllegalSchedule(f"{name} does not take {task.workload.label}", "Measure it again")
     space = template.space(task)
-    if {k.name for k in space.knobs} != values.keys():
-        raise IllegalSchedule(f"{name} has other knobs now", "Measure it again")
-    return space.schedule(values)
+    if not values.keys() <= space.options.keys():
+        raise IllegalSchedule(f"{name} lacks a knob of it now", "Measure it again")
+    return space.schedule({knob: options[0] for knob, options in space.options.items()} | values)
