@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -17,9 +18,10 @@ import pytest
 from harness.farm import SimulatedFarm
 from tilewright.errors import UsageError
 from tilewright.farm import following
+from tilewright.farm.budgets import REVOKED, OverBudget
 from tilewright.farm.errors import FarmError, Refused, Stale
 from tilewright.farm.following import Followed
-from tilewright.farm.pki import x509
+from tilewright.farm.pki import certificates, x509
 from tilewright.farm.pki.certificates import create_authority, issue, listing, revocation_list, revoke
 from tilewright.farm.pki.identity import key_serial, read_users
 from tilewright.farm.pki.revocations import FRESH, Revocations
@@ -95,6 +97,25 @@ def test_a_list_lasts_as_long_as_it_is_told_and_the_next_as_long_as_that(farm: P
     assert found.until == found.made + 7 * DAY
 
 
+def test_what_has_ended_leaves_the_list_and_a_list_that_would_be_too_long_is_not_signed(
+    farm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue(farm, "brief", "runner", days=1)
+    serial = revoke(farm, "brief", bundle_key=KEY).certificates[0].serial
+    for days, there in ((2.9, True), (3.1, False)):  # clocks that differ by a day, and a day's grace
+        with later(days * DAY):
+            revoke(farm)
+            assert (serial in revocation_list(farm).serials) is there  # type: ignore[union-attr]
+            assert key_serial(KEY) in revocation_list(farm).serials  # type: ignore[union-attr]
+    monkeypatch.setattr(certificates, "REVOKED", replace(REVOKED, most=1))
+    before = (farm / "ca" / "issued.json").read_bytes()
+    with pytest.raises(OverBudget, match=r"3 revoked certificates .* over the limit of 1 \(REVOKED in"):
+        revoke(farm, bundle_key=OTHER)
+    assert (farm / "ca" / "issued.json").read_bytes() == before
+    with pytest.raises(OverBudget, match="MESSAGE in"):
+        Revocations(farm / "ca" / "ca.pem").take(bytes(9 << 20))
+
+
 def test_a_clock_that_was_set_back_signs_no_older_list(farm: Path) -> None:
     with later(20 * DAY):
         revoke(farm)
@@ -153,7 +174,7 @@ def test_a_list_comes_from_a_farms_server(farm: Path, tmp_path: Path) -> None:
 def test_a_list_comes_from_a_url(farm: Path, file: Path) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            data = {"/revoked.pem": file.read_bytes(), "/large": b"-" * (8 << 20) + b"--"}.get(self.path)
+            data = {"/revoked.pem": file.read_bytes(), "/large": b"0" * (8 << 20)}.get(self.path)
             self.send_response(200 if data else 404)
             self.end_headers()
             self.wfile.write(data or b"")
@@ -171,7 +192,7 @@ def test_a_list_comes_from_a_url(farm: Path, file: Path) -> None:
             assert reader.revokes(KEY)
             with pytest.raises(FarmError, match=r"/nothing gives no list of revoked certificates: .*404"):
                 Followed(f"{base}/nothing", farm / "reader").ask()
-            with pytest.raises(Refused, match="has over 8 MiB"):
+            with pytest.raises(Refused, match=r"over the limit of \S+ \(MESSAGE in"):
                 Followed(f"{base}/large", farm / "reader").ask()
         finally:
             server.shutdown()

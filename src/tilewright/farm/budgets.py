@@ -76,6 +76,9 @@ WAITING = Budget(
     "WAITING", 16 * MIB, "bytes of messages that wait for the keeper", "who has over 64 KiB there is refused"
 )
 CANCELLED = Budget("CANCELLED", 256, "jobs in a cancellation", _REFUSED)
+REVOKED = Budget(
+    "REVOKED", 50_000, "revoked certificates and keys of bundles that have not ended", "`farm revoke` refuses one more"
+)
 LINES = Budget("LINES", 1000, "lines an hour in a process' log about one peer", "left out, which the last line says")
 LINE = Budget("LINE", 500, "characters of a line in a log", "cut")
 

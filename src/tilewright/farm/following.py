@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 
 from tilewright.errors import TilewrightError, UsageError
-from tilewright.farm.errors import FarmError, Refused
+from tilewright.farm.budgets import MESSAGE
+from tilewright.farm.errors import FarmError
 from tilewright.farm.pki.identity import AUTHORITY, ROLES, key_serial
 from tilewright.farm.pki.private_files import explained
 from tilewright.farm.pki.revocations import FRESH, RevocationList, Revocations
@@ -23,7 +24,7 @@ from tilewright.forking import ForkLock
 from tilewright.paths import cache_root
 
 ANSWER_SECONDS = 15.0  # in which a place has answered
-_LONGEST = 8 << 20  # bytes of a list
+_LONGEST = 2 * MESSAGE.most  # bytes that are read of a list, which may be text
 _CA = "ca.pem"
 _READERS = ("reader", "client", "administrator", "runner", "builder")  # whose certificate is shown to a server
 
@@ -111,18 +112,16 @@ class Followed:
         if not scheme:
             path = Path(self.place)
             with explained(path), path.open("rb") as file:
-                data = file.read(_LONGEST + 1)
+                data = file.read(_LONGEST)
         else:
             from http.client import HTTPException
             from urllib.request import urlopen
 
             try:
                 with urlopen(self.place, timeout=ANSWER_SECONDS) as answer:
-                    data = answer.read(_LONGEST + 1)
+                    data = answer.read(_LONGEST)
             except (OSError, ValueError, HTTPException) as e:
                 raise FarmError(f"{self.place} gives no list of revoked certificates: {e}", "Check it") from None
-        if len(data) > _LONGEST:
-            raise Refused(f"{self.place} has over {_LONGEST >> 20} MiB, and a list of revoked certificates has less")
         return data
 
 

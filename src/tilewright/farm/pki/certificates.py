@@ -20,10 +20,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewright.errors import UsageError
+from tilewright.farm.budgets import REVOKED
 from tilewright.farm.errors import FarmError
 from tilewright.farm.pki import x509
 from tilewright.farm.pki.identity import (
     AUTHORITY,
+    CLOCKS,
     DAY,
     ROLES,
     USERS,
@@ -242,8 +244,10 @@ class _Authority:
 
     def _revoked(self, anew: bool, days: int | None) -> bytes:
         """The signed list of what is revoked: today's if it says the same, else a new one of a greater number."""
-        gone = {i.serial: i.revoked for i in self.issued if i.revoked is not None}
         before, now = _last_list(self.folder), int(time.time())
+        # What has ended counts nowhere, whatever the clocks there: so the list does not grow for ever.
+        gone = {i.serial: i.revoked for i in self.issued if i.revoked is not None and i.not_after + 2 * CLOCKS > now}
+        REVOKED.check(len(gone))
         if not anew and before and before.serials == gone.keys() and 0 <= now - before.made < DAY:
             return x509.revocation_list_pem(before.der)
         # The clock too, so that an authority that is restored from a backup goes on above what it had signed.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.farm.budgets import MESSAGE
 from tilewright.farm.errors import FarmError, Refused, Stale
 from tilewright.farm.pki.identity import CLOCKS, DAY, Peer, minute, read_list
 from tilewright.files import locked, replace_files
@@ -75,8 +76,9 @@ class Revocations:
         self._memory = folder / f"revoked-{self._farm}.crl"
         self._recall()
 
-    def take(self, der: bytes) -> bool:
-        """Take up a list, from wherever it came; whether it is newer than what was known.
+    def take(self, der: object) -> bool:
+        """Take up a list, from wherever it came; whether it is newer than what was known. ``der``: its bytes, or
+        whatever a peer sent in their place.
 
         Raises ``Refused`` for one that this authority has not signed, ``Stale`` for one that is older or has ended.
         """
@@ -113,11 +115,14 @@ class Revocations:
             raise FarmError(f"{path} is damaged", _COPY) from None
         return self.take(der)
 
-    def read(self, der: bytes) -> RevocationList:
+    def read(self, der: object) -> RevocationList:
         """What a list says, whatever its time. Raises ``Refused`` for one that this authority has not signed."""
         from tilewright.farm.pki import x509
 
         try:
+            if not isinstance(der, bytes):
+                raise ValueError("no bytes")
+            MESSAGE.check(len(der))  # in which it travels
             signed = x509.load_revocation_list(der)
             if not x509.list_signed_by(signed, self._authority):
                 raise ValueError("another signature")
