@@ -27,7 +27,7 @@ from tilewright.core import (
     UsageError,
 )
 from tilewright.kernels.operators import get_operator
-from tilewright.measure.runner import DeviceLost, Item, LocalRunner
+from tilewright.measure.runner import DeviceLost, Item, KernelLost, LocalRunner
 from tilewright.testing.imports import imported
 from tilewright.testing.runner import RunnerContract
 
@@ -217,7 +217,7 @@ def test_duel(shared: LocalRunner, task: Task, make: Make) -> None:
     lost = shared.compare(task, make("slow"), make("good"))
     assert lost.decided
     assert not lost.challenger_wins
-    with pytest.raises(DeviceLost, match="SIGSEGV"):
+    with pytest.raises(KernelLost, match="SIGSEGV"):
         shared.compare(task, make("segfault"), make("good"))
 
 

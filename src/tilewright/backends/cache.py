@@ -111,7 +111,9 @@ class ArtifactCache:
         return path
 
     def path(self, named: str) -> Path:
-        """Where data of this hash lies, or would lie."""
+        """Where data of this hash lies, or would lie. Raises ``ValueError`` for what is none."""
+        if not _HEX.fullmatch(named):
+            raise ValueError(f"{named[:80]!r} is no SHA-256")
         return self._blob(named)
 
     def stats(self) -> CacheStats:

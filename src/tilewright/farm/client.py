@@ -26,7 +26,7 @@ from tilewright.closing import Closing
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
-from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Stale
+from tilewright.farm.errors import NONSENSE, FarmError, LinkClosed, NotStored, Refused, Stale
 from tilewright.farm.link import IS_IT_THERE, SILENT, Endpoint, Link, end, waited, waits
 from tilewright.farm.log import Log
 
@@ -396,7 +396,7 @@ class Farm(Closing):
         except Stale as e:  # it is looked for again, as one that was missed
             self._tell_trouble(e)
             return
-        except (FarmError, KeyError, TypeError, ValueError) as e:
+        except (FarmError, *NONSENSE) as e:
             self.refused += 1
             self._log.about("workers", f"a result was refused: {e}")
             return

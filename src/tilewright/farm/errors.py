@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tilewright.errors import TilewrightError
 
+NONSENSE = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+"""What reading plain values of a peer raises where they are not what they should be."""
+
 
 class FarmError(TilewrightError):
     """A farm's certificates, settings or connections are not as they must be."""

@@ -19,7 +19,7 @@ from tilewright.core import (
     Task,
     TilewrightError,
 )
-from tilewright.farm.errors import FarmError
+from tilewright.farm.errors import NONSENSE, FarmError
 from tilewright.serialization import decode
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def understood(what: str, hint: str) -> Iterator[None]:
         yield
     except TilewrightError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+    except NONSENSE as e:
         raise FarmError(f"{what} ({type(e).__name__}: {e})"[:300], hint) from None
 
 

@@ -22,7 +22,7 @@ from tilewright.farm import subjects
 from tilewright.farm.budgets import AHEAD, CANCELLED, MESSAGE, PLACES, STORAGE, TEXT, OverBudget, cut
 from tilewright.farm.decoding import NoMessage
 from tilewright.farm.device import RunnerDevice
-from tilewright.farm.errors import FarmError, Refused, Taken
+from tilewright.farm.errors import NONSENSE, FarmError, Refused, Taken
 from tilewright.farm.inbox import Inbox, Rest, sender
 from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, names, waited, waits
 from tilewright.farm.log import Log
@@ -175,7 +175,7 @@ class Keeper:
         if revocations is None:
             raise FarmError("a farm without certificates revokes none", "Make some: tilewright farm init")
         if body.get("list"):
-            revocations.take(bytes(body["list"]))
+            revocations.take(body["list"])
             await self._hand_out()
         answer = {"mark": str(body["mark"])[:64], "number": revocations.number}
         if revocations.newest is not None and revocations.number > int(body["number"]):
@@ -217,7 +217,7 @@ class Keeper:
             if isinstance(value, Coroutine):
                 return self._replied(message, value)
             reply: dict[str, Any] = {"value": value}
-        except (TypeError, LookupError, ValueError, AttributeError) as e:  # a map, but not one of ours
+        except NONSENSE as e:  # a map, but not one of ours
             reply = self._refuse(message, Refused(f"a malformed message ({type(e).__name__})"))
         except (Refused, NoMessage) as e:
             reply = self._refuse(message, e)
@@ -489,6 +489,8 @@ def _places(role: str, body: Mapping[str, Any], before: Mapping[str, Any]) -> li
         TEXT.check(len(body[text].encode()))
     if not 1 <= body["lanes"] <= 256 or not 0.0 <= body["busy"] < math.inf:
         raise ValueError("lanes")
+    if min(body[n] for n in ("running", "queued", "done", "strikes")) < 0:
+        raise ValueError("counts")
     if all(before.get(k) == body[k] for k in ("name", "places", "offers", "device")):
         return list(places)
     shown, more = body["offers"], body["device"]

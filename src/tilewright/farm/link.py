@@ -291,7 +291,7 @@ class Link:
         if not isinstance(answer, dict) or answer.get("mark") != mark or type(answer.get("number")) is not int:
             raise Refused("a keeper's earlier answer came again: it does not say who is revoked now", IS_IT_THERE)
         if answer["number"] > revocations.number:
-            revocations.take(bytes(answer.get("list", b"")))
+            revocations.take(answer.get("list"))
         if answer["number"] != revocations.number:
             newest = revocations.newest
             if newest is not None and not told and len(newest.der) < _LONGEST_LIST:

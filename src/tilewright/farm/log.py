@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tilewright.database.text import visible_text
 from tilewright.farm.budgets import LINE, LINES
 
 _HOUR = 3600.0
@@ -30,7 +31,8 @@ class Log:
         self._peers: dict[str, _Said] = {}
 
     def __call__(self, line: str) -> None:
-        """A line that is about no peer."""
+        """A line that is about no peer. Whatever it holds, it is one line, and a terminal does nothing by it."""
+        line = visible_text(line[: LINE.most + 1])
         self._say(line if len(line) <= LINE.most else f"{line[: LINE.most - 3]}...")
 
     def about(self, peer: str, line: str, once: str = "") -> bool:

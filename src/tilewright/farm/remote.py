@@ -72,10 +72,11 @@ class FarmToolchain:
             if error is None:
                 with _sensible():
                     name = str(reply["sha256"])
+                    path = str(self.cache.path(name))
                     self.flags = tuple(str(f) for f in reply["flags"])
                     resources = {str(s): tuple(dict(pairs).items()) for s, pairs in reply["resources"].items()}
                 self._units[name] = (unit, tuple(symbols), deadline)
-                return Compiled(str(self.cache.path(name)), name, bool(reply["cached"]), resources)
+                return Compiled(path, name, bool(reply["cached"]), resources)
             if error["reason"]:
                 raise Rejected(error["message"], error["reason"])
             if error["kind"] == "compile":

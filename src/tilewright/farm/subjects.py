@@ -24,6 +24,7 @@ COUNT = "count.begun"
 REVOKED = "revoked"
 _BUILD = "build:"
 WORKER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:,-]{0,127}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 PLACE = re.compile(r"[a-z0-9][a-z0-9._:+-]{0,127}")
 
 WORKERS = ("runner", "builder")

@@ -52,6 +52,12 @@ class DeviceLost(TilewrightError):
     kind = "device_lost"
 
 
+class KernelLost(DeviceLost):
+    """A kernel that was to be timed alone crashes or hangs: the device is not known to be at fault."""
+
+    kind = "kernel_lost"
+
+
 class LocalRunner(Runner):
     """Checks and times candidates on one device of this machine. Use it as a context manager.
 
@@ -156,7 +162,7 @@ class LocalRunner(Runner):
     def compare(self, task: Task, challenger: Item, champion: Item, sessions: int = SESSIONS) -> PairedComparison:
         """Time two kernels against each other in turns, in ``sessions`` sessions with fresh placements.
 
-        Raises ``DeviceLost`` when one of them crashes or hangs.
+        Raises ``KernelLost`` when one of them crashes or hangs, ``DeviceLost``.
         """
         task, (challenger, champion) = at_sizes(task, (challenger, champion))
         request = {
@@ -167,7 +173,8 @@ class LocalRunner(Runner):
         }
         reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
-            raise DeviceLost(f"the final could not be timed: {reply.message}")
+            kind = DeviceLost if reply.kind is FailureKind.DEVICE_LOST else KernelLost
+            raise kind(f"the final could not be timed: {reply.message}")
         return PairedComparison.from_json(reply)
 
     def anchor(self, candidate: Candidate, seconds: float) -> None:

@@ -23,6 +23,8 @@ from tilewright.farm.workers.work import Reply
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.codegen.sources import check_source
 
+KEPT = 64  # targets whose compiler is kept ready: each number of threads makes one
+
 
 def offers() -> dict[str, str]:
     """What this machine compiles: the compiler's version by queue.
@@ -57,7 +59,7 @@ class Builder(Service):
             raise UsageError(
                 "this machine has no compiler to build with", "Install g++, or a package that brings NVRTC"
             )
-        self._toolchain = functools.cache(lambda target, emulated: toolchain(target, cache, emulated))
+        self._toolchain = functools.lru_cache(KEPT)(lambda target, emulated: toolchain(target, cache, emulated))
 
     def greeting(self) -> dict[str, Any]:
         return {"places": sorted(self._offers), "offers": self._offers}

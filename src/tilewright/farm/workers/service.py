@@ -18,7 +18,7 @@ from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.budgets import AHEAD, NEEDS, UNSTORED, OverBudget, cut
-from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
+from tilewright.farm.errors import NONSENSE, FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
 from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, waited, waits
 from tilewright.farm.log import Log
 from tilewright.farm.messages import Seen
@@ -309,8 +309,10 @@ class Service(ABC):
             delivered = int(message.reply.split(".")[4])  # $JS.ACK.STREAM.CONSUMER.DELIVERED...
             NEEDS.check(len(body["needs"]))
             needs = tuple(map(str, body["needs"]))
+            if not all(map(subjects.SHA256.fullmatch, needs)):
+                raise ValueError("needs")
             job = Held(job_id, client, session, dict(body["payload"]), needs, message.reply, delivered, opened[1])
-        except (ValueError, TypeError, KeyError, IndexError, OverBudget) as e:
+        except (*NONSENSE, OverBudget) as e:
             self.refused += 1
             why = str(e) if isinstance(e, OverBudget) else link.denied[-1] if link.denied else "it is malformed"
             self._say.about(".".join(message.subject.split(".")[2:3]), f"refused a job: {why}")
@@ -378,10 +380,11 @@ class Service(ABC):
             self.endpoint.seal.require_listed_nowhere(job.sender)  # who was good when the job came may not be now
             return self.execute(job.payload, job.paths)
         except TilewrightError as e:
-            # A lost device is the host's fault; anything else was asked for.
+            # A lost device is the host's fault; anything else was asked for. Another device may not lose a kernel.
             lost = e.kind == "device_lost"
-            return Reply({"error": e.to_json()}, strike=e.message if lost else "", again=lost)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+            again = lost or e.kind == "kernel_lost"
+            return Reply({"error": e.to_json()}, strike=e.message if lost else "", again=again)
+        except NONSENSE as e:
             said = f"this {self.role} does not understand the job ({type(e).__name__}: {e})"
             return Reply({"error": {"kind": "malformed", "message": said, "mend": ""}})
         except Exception as e:  # whatever it is, the job must have an answer
@@ -461,8 +464,8 @@ class Service(ABC):
                 job.paths[name] = await self._have(name)
             except Missing:
                 return Reply({"missing": [name]})
-            except FarmError:
-                raise
+            except FarmError as e:  # the server does not let this process have it
+                return Reply({"error": e.to_json()})
             except TilewrightError as e:  # a full disk, most likely
                 return Reply({"error": e.to_json()}, strike=f"{e.kind}: {e.message}", again=True)
         return None
