@@ -322,6 +322,7 @@ SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
         {"BN": 192, "persistent": True},  # two scales of columns a tile
         {"BN": 64, "BM": 128, "GROUPS": 2, "CLUSTER": "1x2", "store_boxes": True},
         {"BN": 128, "BM": 128, "persistent": True},  # one sum of 64 rows of two
+        {"BN": 192, "BM": 128, "GROUPS": 2, "persistent": True, "alternate": True},
         {"BN": 32, "BM": 128, "persistent": True, "CLUSTER": "1x2"},  # two sums, one for each 64 rows
         {"BN": 64, "GROUPS": 2, "persistent": True, "ping_pong": True},
         {"BN": 32, "persistent": True, "tail": True, "SPLIT": 2},

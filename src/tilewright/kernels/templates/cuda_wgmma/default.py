@@ -162,5 +162,5 @@ def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpac
                 yield {
                     **shape, "STAGES": rings[-1], "CLUSTER": cluster, "tail": tail,  # none is slower for a deeper ring
                     "persistent": tiles * parts > busy[cluster] or walk, "split_k": parts > 1 and not tail,
-                    "GROUP": walks[cluster],
+                    "GROUP": walks[cluster], **({"alternate": False} if "alternate" in has else {}),
                 }  # fmt: skip

@@ -114,6 +114,7 @@ class WgmmaTiling(Tiles):
     cluster: tuple[int, int]  # neighbouring tiles along m and n that a cluster of blocks computes
     tail: bool  # tiles of the last round are divided along k
     ping_pong: bool  # groups have tiles of their own, and take turns to multiply
+    alternate: bool  # two groups that share a tile start their products one after the other
     most_shared: int  # bytes of shared memory that a block may have
     gather: bool  # rows that choose their batch are copied to the ring from where they lie, not from a copy in order
 
@@ -289,7 +290,7 @@ class WgmmaTiling(Tiles):
         return self._shared(self.box)
 
     def _shared(self, box: Box | None) -> int:
-        turns = self.groups if self.ping_pong else 0
+        turns = self.groups if self.ping_pong or self.alternate else 0
         return shared_bytes(self.stages, self.stage_bytes + self.scale_bytes, self._boxes(box), turns)
 
     @property

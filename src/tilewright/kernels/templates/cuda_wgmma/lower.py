@@ -87,13 +87,13 @@ $if merged:    tw::grid_launch();
 $if paired:    const int rank = (int)tw::cluster_rank();
     const tw::u32 start = tw::shared_address(smem), ring = (start + $less) & ~${less}u;
     const tw::u32 full = ring + $barriers, empty = full + $bytes_of_full;
-$if turns:    const tw::u32 may = empty + $bytes_of_full;  // a group multiply
+$if ordered:    const tw::u32 may = empty + $bytes_of_full;  // a group multiply
     if (tid == 0) {
         for (int s = 0; s < $stages; s++) {
             tw::mbarrier_init(full + $barrier * s, $filled);
             tw::mbarrier_init(empty + $barrier * s, $warps);
         }
-$if turns:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
+$if ordered:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
         tw::mbarrier_fence();
     }
 $if alone:    tw::sync();
@@ -144,7 +144,7 @@ $if turns:                turn ^= 1;
 $if turns:            }
 $if turns:        };
 $if turns:        if (group == 1) skip();
-$if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the first one is group 0's
+$if ordered:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the first one is group 0's
 $walk_groups
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
@@ -401,7 +401,8 @@ def _main(p: WgmmaTiling) -> str:
         "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
         "store": _indent(tail.stored(p, store(p)) if p.tail else store(p), inside),
-        "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
+        "turns": p.ping_pong, "ordered": p.ping_pong or p.alternate, "group_warps": WARPS,
+        "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "loop": _indent(loop(p, BARRIER, first, end), inside), "scaled": p.fold is not None,
         **_told(p), "paired": p.together > 1, "several": p.peers > 1 or p.fold is not None,

@@ -6,10 +6,11 @@ block's ring; ``GROUPS`` warp groups multiply, a further one copies; ``STAGES`` 
 says how many neighbouring tiles along m and n are computed by blocks that run together: a tile of an operand that
 several share is read once, a part of it by each, and goes to all of them; ``persistent`` blocks, one a multiprocessor,
 walk over all tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or
-with ``ping_pong`` each of two has tiles of its own, and stores one while the other group multiplies; ``store_boxes``
-passes the results through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart,
-``tail`` those of the tiles that a last round of blocks has. Knobs passed at each call: ``GROUP`` rows of tiles (of
-clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
+with ``ping_pong`` each of two has tiles of its own, and stores one while the other group multiplies; of sums that are
+scaled, two groups of a tile that hold one each may ``alternate``, so that one is scaled while the other is multiplied;
+``store_boxes`` passes the results through shared memory, from which the copy engine stores them; ``split_k`` sums
+pieces of k apart, ``tail`` those of the tiles that a last round of blocks has. Knobs passed at each call: ``GROUP``
+rows of tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("CLUSTER", tuple(clusters)),
         Choice("persistent", (False, True)),
         Choice("ping_pong", (False, True)),
+        *([Choice("alternate", (False, True))] if p.sets > 1 else []),
         Choice("store_boxes", (False, True) if any(any(x.places.values()) for x in some) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("tail", (False, True) if parts else (False,)),
@@ -137,7 +139,13 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
     def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool) -> bool:
         return not tail or (persistent and seen[SWAP].left(CLUSTER, BM, BN, limit(target, "sms")) > 0)
 
+    def alternates(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool, alternate: bool) -> bool:
+        folded = fold(seen[SWAP].p.c, BM // (ROWS * GROUPS), BN, "", in_shared=True)
+        assert folded is not None
+        return not alternate or (GROUPS == 2 and not ping_pong and slot_sums(folded, GROUPS) == 1)
+
     return [
+        *([rule("no two groups of a tile hold one sum each", alternates)] if p.sets > 1 else []),
         rule("a tile has no such number of rows", lambda SWAP, BM: BM in seen[SWAP].rows),
         rule("a tile has no such number of columns", lambda SWAP, BN: BN in seen[SWAP].columns),
         rule(

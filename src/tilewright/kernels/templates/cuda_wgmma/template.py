@@ -28,8 +28,8 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
         p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), groups=int(v["GROUPS"]),
         stages=int(v["STAGES"]), walkers=walking,
         store_boxes=bool(v["store_boxes"]), split_k=bool(v["split_k"]), cluster=cluster,
-        tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]), most_shared=limit(target, "shared_per_block"),
-        gather=bool(v.get("gather", False)),
+        tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]), alternate=bool(v.get("alternate", False)),
+        gather=bool(v.get("gather", False)), most_shared=limit(target, "shared_per_block"),
     )  # fmt: skip
 
 
