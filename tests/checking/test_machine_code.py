@@ -206,10 +206,11 @@ def test_the_group_that_copies_keeps_to_the_registers_left_to_it(case: str, read
     stretches = cost.code.stretches(given)
     assert not any(first <= taken <= last for first, last in stretches)
     copies = [x for first, last in stretches for x in code[first : last + 1]]
-    assert int(code[given].operands, 16) == 24
+    left = int(code[given].operands, 16)
+    assert left == (40 if case == "experts" else 24)  # their rows are fetched one by one
     used = [int(r) for x in copies for r in re.findall(r"\bR(\d+)\b", x.operands)]
     assert any(x.opcode.startswith("UTMALDG") for x in copies)
-    assert max(used) < 24
+    assert max(used) < left
 
 
 def test_no_sum_is_touched_before_it_is_there(nvrtc: str) -> None:
