@@ -177,7 +177,7 @@ def test_an_early_launch_waits_for_the_ones_before_it(folder: Path) -> None:
     writes = "tw::store_global(out + i, tw::load_global<float>(x0 + i)); tw::grid_wait();"
     kernel = compiled({"first": first, "waits": waits, "reads": reads, "writes": writes}, folder)
     before = program("first").launches[0]
-    for name, ends in (("waits", ""), ("reads", "read of 4 bytes"), ("writes", "write of 4 bytes")):
+    for name, ends in (("waits", ""), ("reads", "read at"), ("writes", "write at")):
         for is_early in (True, False):
             behind = replace(program(name).launches[0], early=is_early)
             output = np.empty(256, np.float32)

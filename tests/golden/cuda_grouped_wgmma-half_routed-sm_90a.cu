@@ -1,4 +1,4 @@
-// cuda_grouped_wgmma version 11, cuda:sm_90a
+// cuda_grouped_wgmma version 12, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {
@@ -58,8 +58,7 @@ TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::
 TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int GROUP) {
     TW_SHARED(smem);
     using namespace tw_golden_;
-    tw::grid_wait();
-    const int used = tw::load_written<int>((const int *)(ws + 1024LL) + 4);
+    tw::grid_launch();
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
     const tw::u32 start = tw::shared_address(smem), ring = (start + 1023) & ~1023u;
@@ -72,6 +71,8 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restric
         tw::mbarrier_fence();
     }
     tw::sync();
+    tw::grid_wait();
+    const int used = tw::load_written<int>((const int *)(ws + 1024LL) + 4);
     int slot = 0;
     tw::u32 turn = 0;  // parity of the ring's round
     const auto next = [&]() {

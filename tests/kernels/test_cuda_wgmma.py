@@ -364,8 +364,8 @@ def test_sums_of_blocks_are_scaled(name: str) -> None:
 
 MISTAKES_IN_CLUSTERS = {
     "peer not ready": (
-        "    tw::cluster_arrive();\n    tw::cluster_wait();\n    int slot",
-        "    tw::sync();\n    int slot",
+        "    tw::cluster_arrive();\n    tw::cluster_wait();\n    tw::grid_wait",
+        "    tw::sync();\n    tw::grid_wait",
     ),
     "peer gone": ("tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);\n                next();", "next();"),
     "peer not told": ("if (lane == 0) tw::mbarrier_arrive_cluster", "if (false) tw::mbarrier_arrive_cluster"),

@@ -3,6 +3,14 @@
 
 namespace emu {
 
+// Whether this thread has waited for launches that may still write memory.
+static void check_waited(const void *p, int line, const char *verb) {
+    if (self()->waited) return;
+    char where[96];
+    describe_global(p, where, sizeof where);
+    fault("undefined", line, "%s at %s before grid_wait: a launch before this one may still write there", verb, where);
+}
+
 void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb) {
     static size_t last;  // most accesses hit the buffer that the one before hit
     const unsigned char *at = static_cast<const unsigned char *>(p);
@@ -15,12 +23,7 @@ void check_in_range(const void *p, unsigned bytes, bool write, int line, const c
                 describe_global(p, where, sizeof where);
                 fault("out_of_bounds_global", line, "%s of %u bytes at %s, an input", verb, bytes, where);
             }
-            if (r.writable && !self()->waited) {
-                char where[96];
-                describe_global(p, where, sizeof where);
-                fault("undefined", line, "%s of %u bytes at %s before grid_wait: the launch before may still write them",
-                      verb, bytes, where);
-            }
+            if (r.writable) check_waited(p, line, verb);
             return;
         }
         last++;

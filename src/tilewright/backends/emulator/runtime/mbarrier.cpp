@@ -198,6 +198,7 @@ unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const in
     maybe_interrupt();
     Block *own = self()->owner;
     const unsigned bytes = check_box(map, to, rank, offsets != nullptr, line);
+    check_in_range(reinterpret_cast<const void *>((uintptr_t)map->address), 1, false, line, "a copy of a box");
     if (offsets) check_walk(map, place, offsets, line);
     if (!mask || mask >> cluster_size) fault("undefined", line, "a copy of a box to blocks that the cluster has not");
     if (options.profile) {

@@ -122,5 +122,5 @@ def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, m: Me
             parameters.append((kind, m.of(value) if kind.startswith("int") else value))
     return Launch(
         x.symbol, tuple(m.prefix + a for a in x.arguments), tuple(m.of(g) for g in x.grid), x.block,
-        m.of(x.shared), tuple(parameters),
+        m.of(x.shared), tuple(parameters), x.early,
     )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram, Prepack, Value
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import named, wide
@@ -58,7 +60,7 @@ def part_kernel(member: Member, values: dict[str, Value], symbol: str) -> Lowere
 
 
 def _relabelled(x: Launch, symbol: str) -> Launch:
-    return Launch(symbol, x.arguments, x.grid, x.block, x.shared, x.parameters)
+    return replace(x, symbol=symbol)
 
 
 def cpu_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKernel:

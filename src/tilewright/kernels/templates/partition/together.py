@@ -64,6 +64,7 @@ def together(sources: Sequence[str], launches: Sequence[Launch]) -> tuple[str, L
 
 MERGED = """\
 TW_KERNEL($threads, $blocks) void $symbol($parameters) {
+    tw::grid_launch();
 $cases
 }
 """
