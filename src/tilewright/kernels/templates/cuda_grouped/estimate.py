@@ -1,20 +1,47 @@
-"""Whether products by warp groups are worth their launches: the defaults' own estimates, compared."""
+"""Ways to multiply rows by their group's matrix, by the estimates of equal groups' products and what is before them."""
 
 from __future__ import annotations
 
-from tilewright.core import Target
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.core import Target, Value
 from tilewright.kernels.families.grouped import Grouped
 from tilewright.kernels.templates.cuda_grouped.plan import Members, chosen_for, computing
 from tilewright.kernels.templates.cuda_mma.default import seconds as by_warps
-from tilewright.kernels.templates.cuda_wgmma.default import LAUNCH
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_wgmma.default import LAUNCH, default
 from tilewright.kernels.templates.cuda_wgmma.default import seconds as by_groups
+from tilewright.search_space import Constraint, SearchSpace
 
 
 def faster_by_warps(groups: Members, warps: Members, g: Grouped, target: Target) -> bool:
-    """Whether instructions of one warp (``warps``), which read rows where they lie, are estimated to be faster."""
+    """Whether instructions of one warp (``warps``) are estimated to be faster."""
     one, other = computing(groups, g, target), computing(warps, g, target)
     if one is None or other is None:
         return one is None
     (p, values), (q, others) = (chosen_for(member, g, target) for member, _ in (one, other))
-    copying = 0.0 if values["gather"] else LAUNCH + 2 * one[1].a.packed_bytes / float(target.limit["bandwidth"])
-    return by_warps(q, target, others) < by_groups(p, target, values) + copying
+    return by_warps(q, target, others) < _seconds(p, target, values)
+
+
+def gathered_or_copied(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """The best schedule by warp groups: rows fetched where they lie, or copied into order before."""
+    found = []
+    for gather in reversed(within.options["gather"]):
+        known = {"gather": gather}
+        knobs = tuple(k for k in within.knobs if k.name not in known)
+        rest = replace(within, knobs=knobs, constraints=tuple(_given(x, known) for x in within.constraints))
+        found.append({**default(p, target, rest, ragged=True), **known})
+    return min(found, key=lambda values: _seconds(p, target, values))
+
+
+def _seconds(p: Product, target: Target, values: Mapping[str, Any]) -> float:
+    copied = 2 * p.batch * p.m * p.k * p.instruction.item / float(target.limit["bandwidth"])
+    return by_groups(p, target, values, ragged=True) + (0.0 if values["gather"] else LAUNCH + copied)
+
+
+def _given(x: Constraint, known: Mapping[str, Value]) -> Constraint:
+    """A rule of the other knobs."""
+    reads = tuple(n for n in x.reads if n not in known)
+    return replace(x, reads=reads, holds=lambda values: x.holds({**values, **known}))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
-from tilewright.core import Target, Value
+from tilewright.core import Target
 from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.kernels.families.grouped import Grouped, grouped
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.primitives.wgmma import COLUMNS, ROWS
 from tilewright.kernels.templates.base import GPUS
-from tilewright.kernels.templates.cuda_grouped.estimate import faster_by_warps
+from tilewright.kernels.templates.cuda_grouped.estimate import faster_by_warps, gathered_or_copied
 from tilewright.kernels.templates.cuda_grouped.match import gathered
 from tilewright.kernels.templates.cuda_grouped.plan import (
     GroupedPlan,
@@ -26,7 +25,6 @@ from tilewright.kernels.templates.cuda_grouped.plan import (
 from tilewright.kernels.templates.cuda_mma.match import Product, product
 from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 from tilewright.kernels.templates.cuda_simt.template import CUDA_SIMT
-from tilewright.kernels.templates.cuda_wgmma.default import default as by_estimate
 from tilewright.kernels.templates.cuda_wgmma.gathering import AHEAD
 from tilewright.kernels.templates.cuda_wgmma.geometry import (
     WgmmaTiling,
@@ -38,7 +36,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
 from tilewright.kernels.templates.cuda_wgmma.match import sorted_rows
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.kernels.templates.planned import PlannedTemplate
-from tilewright.search_space import Choice, Constraint, SearchSpace, rule
+from tilewright.search_space import Choice, Constraint, rule
 
 
 def _gather(p: WgmmaTiling) -> tuple[LoopNest, ...]:
@@ -100,22 +98,9 @@ def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
     )
 
 
-def _choose(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The estimate's choice, of rows that are fetched where they lie if they can be."""
-    gather: dict[str, Value] = {"gather": within.options["gather"][-1]}
-
-    def known(x: Constraint) -> Constraint:
-        reads = tuple(n for n in x.reads if n not in gather)
-        return replace(x, reads=reads, holds=lambda values: x.holds({**values, **gather}))
-
-    knobs = tuple(k for k in within.knobs if k.name not in gather)
-    rest = replace(within, knobs=knobs, constraints=tuple(map(known, within.constraints)))
-    return {**by_estimate(p, target, rest, ragged=True), **gather}
-
-
 WARP_GROUPS = Member(
-    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART, _gather, _choose,
-    _more,
+    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART, _gather,
+    gathered_or_copied, _more,
 )  # fmt: skip
 CUDA_GROUPED_WGMMA = template(
     "cuda_grouped_wgmma", 3, (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
