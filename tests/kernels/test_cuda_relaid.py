@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mma_programs import factor
 
-from harness.nvrtc import measured
+from harness.nvrtc import measured, spilled
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import run
 from tilewright.core import Candidate, IllegalSchedule, Task
@@ -158,6 +158,25 @@ def test_constant_weights_are_copied_once() -> None:
         assert ("tensor", 1) not in kernel.program.launches[0].parameters
         traffic = [CUDA_RELAID.static(t, CUDA_RELAID.default(t))["global_bytes"] for t in (task, plain)]
         assert traffic[0] < traffic[1]
+
+
+def test_rows_of_images_that_are_whole_lines_may_stay_where_they_are() -> None:
+    program = conv(n=1, ci=64, h=5, w=64, co=24, constant="weight", bias=True, activation="relu")
+    task = task_of(program, cuda_target("sm_90a"))
+    space, schedule = CUDA_RELAID.space(task), CUDA_RELAID.default(task)
+    assert schedule.values["cut"] == "s1:cuda_map s0:cuda_map s2+s3+s4:cuda_wgmma"
+    [cut] = [str(x) for x in space.options["cut"] if str(x).startswith("s1:cuda_map s0+s2")]
+    candidate = Candidate(task, space.schedule({**schedule.values, "cut": cut}))
+    kernel = CUDA_RELAID.lower(candidate)
+    assert (len(kernel.program.prepack), len(kernel.program.launches)) == (1, 1)
+    assert "tma_load_4d" in kernel.source
+    assert spilled(task, candidate.schedule) == 0
+    inputs, got = random_arrays(program, 1), empty_output(program.output.shape, program.output.dtype)
+    report = run(emulated([kernel], task.target), kernel.program, launch_values(candidate), inputs, got)
+    assert report.ok, report.bugs
+    check(program, inputs, got)
+    narrow = task_of(conv(n=2, ci=64, h=16, w=32, co=24), cuda_target("sm_90a"))
+    assert not any("s0+s2" in str(x) for x in CUDA_RELAID.space(narrow).options["cut"])
 
 
 @pytest.mark.parametrize("sizes", [(16, 256, 14, 256), (2, 320, 128, 320), (32, 128, 28, 128)])

@@ -11,6 +11,9 @@ import numpy as np
 from tilewright.core import tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
+LOADED = (2, 3, 4, 5)
+"""Dimensions of tensors whose boxes are loaded."""
+
 
 def _ptx(rank: int) -> str:
     names = [f"c{i}" for i in range(rank)]
@@ -40,8 +43,7 @@ struct alignas(64) tensor_map { u64 words[16]; };
 TW_DEVICE void tma_prefetch(const tensor_map &map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
 }"""
-    + _ptx(2)
-    + _ptx(3)
+    + "".join(map(_ptx, LOADED))
     + _ptx_store(2)
     + _ptx_store(3)
     + """
@@ -53,18 +55,21 @@ TW_DEVICE void shared_fence() { asm volatile("fence.proxy.async.shared::cta;" ::
 """
 )
 
+
+def _emulated(rank: int) -> str:
+    names = [f"c{i}" for i in range(rank)]
+    places = ", ".join(f"int {n}" for n in names)
+    return f"""
+TW_DEVICE void tma_load_{rank}d(
+    u32 to, const tensor_map &map, u32 barrier, {places}, int line = __builtin_LINE()) {{
+    const int place[{rank}] = {{{", ".join(names)}}};
+    emu::copy_box(to, &map, barrier, place, {rank}, line);
+}}"""
+
+
 _EMULATED = """
 typedef emu::TensorMap tensor_map;
 TW_DEVICE void tma_prefetch(const tensor_map &) {}
-TW_DEVICE void tma_load_2d(u32 to, const tensor_map &map, u32 barrier, int c0, int c1, int line = __builtin_LINE()) {
-    const int place[2] = {c0, c1};
-    emu::copy_box(to, &map, barrier, place, 2, line);
-}
-TW_DEVICE void tma_load_3d(
-    u32 to, const tensor_map &map, u32 barrier, int c0, int c1, int c2, int line = __builtin_LINE()) {
-    const int place[3] = {c0, c1, c2};
-    emu::copy_box(to, &map, barrier, place, 3, line);
-}
 TW_DEVICE void tma_store_2d(const tensor_map &map, u32 from, int c0, int c1, int line = __builtin_LINE()) {
     const int place[2] = {c0, c1};
     emu::store_box(&map, from, place, 2, line);
@@ -76,7 +81,7 @@ TW_DEVICE void tma_store_3d(const tensor_map &map, u32 from, int c0, int c1, int
 TW_DEVICE void tma_commit(int line = __builtin_LINE()) { emu::box_commit(line); }
 template <int PENDING> TW_DEVICE void tma_wait(int line = __builtin_LINE()) { emu::await_boxes(PENDING, line); }
 TW_DEVICE void shared_fence(int line = __builtin_LINE()) { emu::shared_fence(line); }
-"""
+""" + "".join(map(_emulated, LOADED))
 
 # Two boxes, one of which reaches over two edges and begins before a third.
 _BOXES = """
@@ -109,7 +114,7 @@ _BATCHED = """
     tw::sync();
     if (t == 0) {
         tw::mbarrier_expect(barrier, 2048);
-        tw::tma_load_3d(base, map0, barrier, 4, 2, 1);
+        tw::tma_load_{rank}d(base, map0, barrier, 4, 2, 1{more});
     }
     tw::mbarrier_wait(barrier, 0);
     for (int i = t; i < 512; i += 32) out[i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
@@ -180,7 +185,18 @@ def _boxes(x: Array) -> Array:
 
 
 def _batched(x: Array) -> Array:
-    return _box(x.reshape(3, 16, 36)[1], 2, 4, 16, 32).reshape(-1)
+    return _box(x.reshape(-1, 3, 16, 36)[-1, 1], 2, 4, 16, 32).reshape(-1)
+
+
+def _of_batches(name: str, rank: int) -> Conformance:
+    """The last of several batches, along dimensions beside those of a matrix."""
+    sizes, strides, more = (36, 16, 3, 2, 2)[:rank], (144, 2304, 6912, 13824)[: rank - 1], ", 1" * (rank - 3)
+    body = _BATCHED.replace("{rank}", str(rank)).replace("{more}", more)
+    made = tensor_map(("tensor", 0), 4, sizes, strides, (32, 16, 1, 1, 1)[:rank], 0)
+    count = strides[-1] // 4 * sizes[-1]
+    return Conformance(
+        name, body, lambda: (words(count, 52),), "uint32", 512, _batched, shared=2048 + 1024 + 8, maps=(made,)
+    )
 
 
 PRIMITIVE = Primitive(
@@ -190,18 +206,15 @@ PRIMITIVE = Primitive(
     _PTX,
     _EMULATED,
     (
-        "tma_prefetch", "tma_load_2d", "tma_load_3d", "tma_store_2d", "tma_store_3d", "tma_commit", "tma_wait",
-        "shared_fence",
+        "tma_prefetch", *(f"tma_load_{rank}d" for rank in LOADED), "tma_store_2d", "tma_store_3d", "tma_commit",
+        "tma_wait", "shared_fence",
     ),
     (
         Conformance(
             "boxes", _BOXES, lambda: (words(576, 51),), "uint32", 1024, _boxes, shared=4096 + 1024 + 8,
             maps=(tensor_map(("tensor", 0), 4, (36, 16), (144,), (32, 16), 128),),
         ),
-        Conformance(
-            "batched", _BATCHED, lambda: (words(1728, 52),), "uint32", 512, _batched, shared=2048 + 1024 + 8,
-            maps=(tensor_map(("tensor", 0), 4, (36, 16, 3), (144, 2304), (32, 16, 1), 0),),
-        ),
+        _of_batches("batched", 3), _of_batches("batched_twice", 4), _of_batches("batched_thrice", 5),
         Conformance(
             "stored", _stored_by("2d", ""), lambda: (words(1024, 54),), "uint32", 576, _stored,
             shared=4096 + 1024, maps=(tensor_map(("tensor", 1), 4, (36, 16), (144,), (32, 16), 128),),

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.core import tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
+from tilewright.kernels.primitives.tma import LOADED
 
 
 def _ptx(rank: int) -> str:
@@ -105,8 +106,8 @@ def _square(x: Array) -> Array:
 
 
 def _case(name: str, rank: int, more: str, count: int) -> Conformance:
-    sizes, strides = ((36, 16, 2), (144, 2304)) if rank == 3 else ((36, 16), (144,))
-    made = tensor_map(("tensor", 0), 4, sizes, strides, (32, 8, 1)[:rank], 128)
+    sizes, strides = (36, 16, 2, 2, 1)[:rank], (144, 2304, 4608, 9216)[: rank - 1]
+    made = tensor_map(("tensor", 0), 4, sizes, strides, (32, 8, 1, 1, 1)[:rank], 128)
     body = _HALVES.replace("{rank}", f"{rank}d").replace("{more}", more)
     return Conformance(
         name, body, lambda: (words(count, 72),), "uint32", 1536, _halves, blocks=2, cluster=2,
@@ -118,12 +119,14 @@ PRIMITIVE = Primitive(
     "tma_multicast",
     "copies of boxes of a tensor to the shared memory of several blocks of a cluster at once",
     90,
-    _ptx(2) + _ptx(3) + "\n",
-    _emulated(2) + _emulated(3) + "\n",
-    ("tma_multicast_2d", "tma_multicast_3d"),
+    "".join(map(_ptx, LOADED)) + "\n",
+    "".join(map(_emulated, LOADED)) + "\n",
+    tuple(f"tma_multicast_{rank}d" for rank in LOADED),
     (
         _case("halves", 2, "", 576),
         _case("halves_batched", 3, ", 1", 1152),
+        _case("halves_batched_twice", 4, ", 1, 1", 2304),
+        _case("halves_batched_thrice", 5, ", 1, 1, 0", 2304),
         Conformance(
             "square",
             _SQUARE,

@@ -262,8 +262,7 @@ def _places(p: WgmmaTiling) -> list[str]:
     out = []
     for s, origin in zip(p.sides, ("m0", "n0"), strict=True):
         if s.window is not None:
-            share = f" + {s.readers.number} * {s.part(s.readers.count)}" if s.readers.count > 1 else ""
-            out += [f"const int pixel = {origin}{share};", *s.window.places("pixel")]
+            out += s.window.begin(origin, s, s.readers)
     return out
 
 

@@ -1,9 +1,12 @@
-"""Operands whose rows are windows over images, channels last: their pixels are copied by TMA's im2col mode.
+"""Operands whose rows are windows over images: with channels last their pixels are copied by TMA's im2col mode.
 
 A row of the product is a place of the window, and k is its taps (the window's elements), each with all channels. A copy
 takes neighbouring rows' pixels of one tap: the tap is an offset that all of them are moved by, and what lies outside of
 an image is zero, as the program's own condition has it. Where channels do not fill the last piece of a tap it is
 filled up with zeros on both sides: the other operand is read with taps as a dimension of their own.
+
+With channels outermost, a line of shared memory is neighbouring rows of the product of one channel: a part of a row of
+an image, which ordinary tensor maps copy.
 """
 
 from __future__ import annotations
@@ -55,6 +58,15 @@ class Window:
         box = (tile.line, tile.part(readers))
         return tensor_map(("tensor", tensor), tile.item, self.sizes, tuple(strides), box, LINE, self.walk)
 
+    def ragged(self, item: int) -> bool:
+        """Whether pixels are no whole pieces that can be copied."""
+        return self.sizes[0] * item % CHUNK != 0
+
+    def begin(self, origin: str, tile: Tile, readers: Readers) -> list[str]:
+        """Statements that declare the place of the window of a tile's first row, or of a block's part of these."""
+        share = f" + {readers.number} * {tile.part(readers.count)}" if readers.count > 1 else ""
+        return [f"const int pixel = {origin}{share};", *self.places("pixel")]
+
     def places(self, row: str) -> list[str]:
         """Statements that declare the place of the window of a row: behind the last, of images that are not there."""
         names = _names(self.rank)
@@ -91,6 +103,43 @@ class Window:
         return out
 
 
+@dataclass(frozen=True)
+class Planes(Window):
+    """Windows over images whose channels lie outside of their pixels, in the same terms."""
+
+    def fits(self, item: int) -> bool:
+        """Whether rows of images, with so many bytes an element, are whole lines, copied as they are multiplied."""
+        lines = self.counts[0] * item % LINE == 0 and self.sizes[1] * item % CHUNK == 0
+        return lines and item == 2 and set(self.walk.steps) == {1}  # others are multiplied along k alone
+
+    def ragged(self, item: int) -> bool:
+        return False
+
+    def map(self, tensor: int, tile: Tile, readers: int) -> dict[str, Any]:
+        channels, *pixels, images = self.sizes
+        sizes, strides = (*pixels, channels, images), [tile.item]
+        for size in sizes[:-1]:
+            strides.append(strides[-1] * size)
+        box = (tile.line, *(1 for _ in pixels[1:]), tile.part(readers), 1)
+        return tensor_map(("tensor", tensor), tile.item, sizes, tuple(strides[1:]), box, LINE)
+
+    def begin(self, origin: str, tile: Tile, readers: Readers) -> list[str]:
+        return [f"const int pixel = {origin};"]
+
+    def loads(self, tile: Tile, of: str, to: str, batch: str, readers: Readers) -> list[str]:
+        *pixels, image = _names(self.rank)
+        out, several, part = [], readers.count > 1, tile.part(readers.count)
+        kind, mask = ("multicast", f", {readers.mask}") if several else ("load", "")
+        share, own = (f" + {readers.number} * {part * LINE}", f" + {readers.number} * {part}") if several else ("", "")
+        first = f" + {batch} * {self.first}" if self.first else ""
+        for at, row, _ in tile.boxes():
+            where = f"{to}{f' + {at}' if at else ''}{share}"
+            places = ", ".join([*(f"at_{x} + by_{x}" for x in pixels), f"channel{first}{own}", f"at_{image}"])
+            copied = f"tw::tma_{kind}_{self.rank}d({where}, {of}, bar{mask}, {places});"
+            out += ["{", *("    " + x for x in (*self.places(f"(pixel + {row})" if row else "pixel"), copied)), "}"]
+        return out
+
+
 def _names(rank: int) -> tuple[str, ...]:
     """Of the dimensions but channels: those of pixels, and images."""
     return (*"xyz"[: rank - 2], "image")
@@ -105,7 +154,7 @@ def tiled(s: Source) -> bool:
 def window(s: Source) -> Window | None:
     """The windows that an operand's rows are; ``None`` where a tiled tensor map describes it, or it is none."""
     c, rows = s.operand.c, s.operand.group
-    if tiled(s) or s.converted or s.plain.others or s.contiguous != "k" or not c.k.axes:
+    if tiled(s) or s.converted or s.plain.others or not c.k.axes:
         return None
     *taps, channel = c.k.axes
     indices, sizes = _indices(s), list(s.plain.tensor.shape)
@@ -113,6 +162,8 @@ def window(s: Source) -> Window | None:
         indices, sizes = [Linear(), *indices], [1, *sizes]
     if not indices or len(sizes) not in REACH or not _image(indices[0], rows):
         return None
+    if s.contiguous == "row":  # channels stand behind the images
+        indices, sizes = ([x[0], *x[2:], x[1]] for x in (indices, sizes))
     image, *between, last = indices
     first = {a: n for a, n in last.axes.items() if a != channel}
     # Batches (groups of a convolution) have channels of their own.
@@ -134,10 +185,14 @@ def window(s: Source) -> Window | None:
     if not walk.possible(sizes) or any(w.farthest >= 2 * REACH[len(sizes)] for w in moves):
         return None
     images = max((c.stage.ranges[a] for a in image.axes), default=1)
-    return Window(
+    made = (
         tuple(sizes), (*(w.count for w in moves), images), walk, tuple(w.offset for w in moves), c.group(taps),
         c.stage.ranges[channel], max(first.values(), default=0),
     )  # fmt: skip
+    if s.contiguous == "k":
+        return Window(*made)
+    planes = Planes(*made)
+    return planes if planes.fits(s.item) else None
 
 
 def _indices(s: Source) -> list[Linear] | None:
@@ -239,7 +294,7 @@ def refuses(p: Product) -> str:
     [w, *more] = both
     if more:
         return "has windows on both sides"
-    if w.sizes[0] * p.instruction.item % CHUNK:
+    if w.ragged(p.instruction.item):
         return f"has pixels that are not a whole number of {CHUNK} bytes"
     if 2 * w.channels < k.line:  # most of a copy would be zeros: the estimate is for single copies then
         return f"has {w.channels} channels, of {k.line} that are copied at once"

@@ -169,12 +169,18 @@ class CudaRelaid(CudaPartition):
         return self._found(task)[0]
 
     def cuts(self, task: Task) -> tuple[Cut, ...]:
-        """The copies, each by itself, and all the rest."""
+        """The copies, each by itself, and all the rest; or without the last copy, where warp groups read what it copies
+        as it is."""
         program, copies = self._found(task)
         first = {s.name for s in in_order(program)[:copies]}
         if first != {s.name for s in program.stages[:copies]}:
             return ()
-        return cuts_at(program, (*range(1, copies + 1), len(program.stages)), task, EXCLUDED)
+        every = len(program.stages)
+        fewer = cuts_at(program, (*range(1, copies), every), task, EXCLUDED)
+        return (
+            *cuts_at(program, (*range(1, copies + 1), every), task, EXCLUDED),
+            *(cut for cut in fewer if cut[-1].template == "cuda_wgmma"),
+        )
 
     def default(self, task: Task) -> Schedule:
         """That of the segments, with blocks of one size for all copies, which are one launch then."""
