@@ -52,6 +52,11 @@ def given(session: GpuSession, program: Program, full: float = 60.0) -> GpuSessi
     return session
 
 
+def launched(bind: Callable[..., Any], workspace: int = 0) -> SimpleNamespace:
+    """A kernel that takes all inputs as they are."""
+    return SimpleNamespace(workspace=workspace, packed={}, pack=lambda tensors, _: tensors, bind=bind)
+
+
 def call(session: GpuSession, n: int, leave: Leave, workspace: int = 0) -> tuple[_CheckedRun, InputSet, Any]:
     """What a kernel leaves behind that is ``leave``: it gets all addresses and the right outputs."""
     assert session.verifier is not None
@@ -61,7 +66,7 @@ def call(session: GpuSession, n: int, leave: Leave, workspace: int = 0) -> tuple
     def bind(pointers: Sequence[int], scratch: int) -> Callable[[], None]:
         return lambda: leave(session, [*pointers, scratch], outputs)
 
-    kernel: Any = SimpleNamespace(kernel=SimpleNamespace(workspace=workspace, bind=bind))
+    kernel: Any = SimpleNamespace(kernel=launched(bind, workspace))
     return _CheckedRun(session, kernel, data), data, name
 
 
@@ -415,7 +420,7 @@ def test_a_change_of_what_is_expected_is_noticed_and_mended(session: GpuSession)
     assert run.problem() is not None
     assert not session.device.intact((data.recipe, name))
     kernel: Any = SimpleNamespace(
-        judged="", kernel=SimpleNamespace(workspace=0, bind=lambda p, _: lambda: write(session, p, right(session.program, data)))
+        judged="", kernel=launched(lambda p, _: lambda: write(session, p, right(session.program, data)))
     )  # fmt: skip
     assert session._check_set(kernel, data, name) is None
     assert kernel.judged == "host"
