@@ -117,6 +117,7 @@ WINDOWS: Mapping[str, Callable[[], Program]] = {
     "channels_first": channels_first,
     "planes": lambda: planes(2, 128, (2, 64), (3, 3)),
     "planes_of_parts": lambda: planes(1, 72, (3, 136), (2, 9), padding=0),  # 128 pixels a row, channels filled up
+    "points_of_planes": lambda: planes(3, 64, (8, 8), (1, 1), padding=0),  # an image is a line
     "lines": lines,
 }
 

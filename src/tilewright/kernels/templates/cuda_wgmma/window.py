@@ -12,7 +12,7 @@ an image, which ordinary tensor maps copy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -177,6 +177,8 @@ def window(s: Source) -> Window | None:
     if outwards != [a for a, n in reversed(list(zip(rows.axes, rows.extents, strict=True))) if n > 1]:
         return None
     sizes.reverse()
+    if s.contiguous == "row":
+        moves, sizes = _joined(moves, sizes)
     walk = Walk(
         tuple(w.first for w in moves),
         tuple(w.first + (w.count - 1) * w.step - (size - 1) for w, size in zip(moves, sizes[1:-1], strict=True)),
@@ -222,6 +224,19 @@ class _Way:
     first: int
     offset: Linear
     farthest: int  # of the offsets
+
+    def whole(self, size: int) -> bool:
+        """Whether windows are single pixels of all the dimension."""
+        return self == _Way(self.axis, size, 1, 0, Linear(), 0)
+
+
+def _joined(moves: list[_Way], sizes: list[int]) -> tuple[list[_Way], list[int]]:
+    """The same with the first dimensions as one, as far as windows are single pixels of all of them."""
+    (way, *ways), (channels, size, *more) = moves, sizes
+    while ways and way.whole(size) and ways[0].whole(more[0]):
+        ways, size = ways[1:], size * more.pop(0)
+        way = replace(way, count=size)
+    return [way, *ways], [channels, size, *more]
 
 
 def _way(index: Linear, rows: Group, taps: Sequence[str], ranges: Mapping[str, int]) -> _Way | None:
