@@ -116,14 +116,14 @@ def test_an_arena_that_does_not_fit_leaves_nothing_behind(context: EmulatorConte
         TimingArena(context, [np.zeros(100, np.uint8)], [1 << 50], 4)
 
 
-def test_kernels_take_turns_and_calls_are_numbered(context: EmulatorContext) -> None:
+def test_kernels_take_turns_and_each_is_called_so_often_a_sample(context: EmulatorContext) -> None:
     calls: list[tuple[str, int]] = []
     watch = Stopwatch(context)
     times = watch.interleaved(
         [lambda n: calls.append(("a", n)), lambda n: calls.append(("b", n))], [Plan(3, 2), Plan(3, 1)], 3
     )
     assert [len(t) for t in times] == [3, 3]
-    one = [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5), ("b", 2)]
+    one = [("a", 2), ("b", 1), ("b", 1), ("a", 2), ("a", 2), ("b", 1)]
     # The host may be taken for late, and the samples taken again; never in part.
     assert calls == one * (len(calls) // len(one))
     assert all(x >= 0 for t in times for x in t)
@@ -133,14 +133,16 @@ def test_more_launches_than_a_queue_holds(context: EmulatorContext) -> None:
     calls: list[int] = []
     times = Stopwatch(context).samples(calls.append, Plan(30, 100))
     assert len(times) == 30
-    assert set(calls) == set(range(3000))
+    assert calls == [100] * len(calls)
+    assert len(calls) >= 30
 
 
 def test_a_sample_is_the_time_of_one_launch(context: EmulatorContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]  # the device's clock: launch number n takes n + 1 milliseconds
+    now, taken = [0.0], iter([5e-3, 15e-3])  # the device's clock, and what the launches of each sample take
     monkeypatch.setattr(driver, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
-    def launch(n: int) -> None:
-        now[0] += 1e-3 * (n + 1)
+    def launch(count: int) -> None:
+        assert count == 5
+        now[0] += next(taken)
 
-    assert Stopwatch(context).samples(launch, Plan(2, 5)) == pytest.approx([3e-3, 8e-3])
+    assert Stopwatch(context).samples(launch, Plan(2, 5)) == pytest.approx([1e-3, 3e-3])
