@@ -1,4 +1,4 @@
-// cuda_grouped_wgmma version 12, cuda:sm_90a
+// cuda_grouped_wgmma version 13, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {
@@ -71,7 +71,6 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restric
         tw::mbarrier_fence();
     }
     tw::sync();
-    tw::grid_wait();
     const int used = tw::load_written<int>((const int *)(ws + 1024LL) + 4);
     int slot = 0;
     tw::u32 turn = 0;  // parity of the ring's round

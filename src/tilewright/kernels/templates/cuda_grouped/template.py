@@ -103,5 +103,5 @@ WARP_GROUPS = Member(
     gathered_or_copied, _more,
 )  # fmt: skip
 CUDA_GROUPED_WGMMA = template(
-    "cuda_grouped_wgmma", 3, (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
+    "cuda_grouped_wgmma", 4, (WARP_GROUPS,), ("cuda",), partial(faster_by_warps, (WARP_GROUPS,), (WARPS,))
 )

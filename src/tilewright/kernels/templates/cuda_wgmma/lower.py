@@ -63,7 +63,7 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     grid = ["min", blocks, p.walkers * p.together] if p.walkers else blocks
     main = Launch(
         p.symbol, arguments(p), grid=(grid, 1, 1), block=(p.threads, 1, 1),
-        shared=p.shared, parameters=given, early=p.early or sorting is not None,
+        shared=p.shared, parameters=given, early=p.early,
     )  # fmt: skip
     before = (*((sorting.launch(p.symbol),) if sorting is not None else ()), *((g.launch(p.symbol),) if g else ()))
     more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
@@ -392,7 +392,7 @@ def _main(p: WgmmaTiling) -> str:
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
         "map_a": "" if p.gather else "TW_TENSOR_MAP(map_a), ", "map_b": "TW_TENSOR_MAP(map_b)",
-        "early": p.early or p.sorting is not None, "sorted": p.sorting is not None,
+        "early": p.early, "sorted": p.sorting is not None,
         "used": p.sorting.used if p.sorting is not None else "", "parted": p.parted,
         "part": p.bm // p.sharing, "m": p.p.m,
         "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
