@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tilewright.core import Failure, FailureKind, Measurement, Schedule, UsageError
+from tilewright.core import Failure, FailureKind, Measurement, Schedule, TrialRecord, UsageError
 from tilewright.cost_model import FeatureExtractor
 from tilewright.cost_model.xgb import XGBoostCostModel
 from tilewright.search_space import Space
@@ -18,6 +18,7 @@ from tilewright.testing.strategy import StrategyContract, record, seconds_of, si
 from tilewright.tuner.strategies import STRATEGIES, Strategy, evolutionary, get_strategy
 from tilewright.tuner.strategies.evolutionary import (
     PER_STRUCTURE,
+    REUSED,
     STRUCTURES,
     EvolutionaryStrategy,
     diverse,
@@ -165,6 +166,31 @@ def test_diverse_reserves_places_for_new_structures() -> None:
     assert len({structure_of(s) for s, _ in plenty}) == 3
     # Where there is one structure only, places are not left empty.
     assert len(diverse(ranked[:10], 9, old)) == 9
+
+
+def test_diverse_reserves_places_for_binaries_that_the_run_has() -> None:
+    def make(structure: int, launch: int) -> Schedule:
+        return Schedule("t", 1, (("s", structure),), (("l", launch),))
+
+    old = [make(0, 0), make(1, 0)]
+    ranked = [(make(s, 1), -float(s)) for s in (5, 6, 7, 8, 0, 1, 9)]
+    assert [s.values["s"] for s, _ in diverse(ranked, 4, old)] == [5, 6, 7, 8]
+    assert [s.values["s"] for s, _ in diverse(ranked, 4, old, reused=2)] == [5, 6, 0, 1]
+    assert [s.values["s"] for s, _ in diverse(ranked[:4], 4, old, reused=2)] == [5, 6, 7, 8]  # there are none
+
+
+def test_evolution_shares_more_binaries_where_building_is_what_takes_long() -> None:
+    def structures(build_seconds: float) -> int:
+        strategy = EvolutionaryStrategy(small_space(), seed=1)
+        history: list[TrialRecord] = []
+        for _ in range(16):
+            for p in strategy.suggest(4, history, []):
+                measured = Measurement(seconds_of(p.schedule), 0.01, 5, verify_seconds=5e-3, measure_seconds=5e-3)
+                history.append(TrialRecord(len(history), p, measured, build_seconds))
+        return len({structure_of(r.schedule) for r in history})
+
+    assert structures(0.3) <= (1 - REUSED) * 64 + 2  # those of the random share come on top
+    assert structures(0.3) < structures(0.1)
 
 
 def test_evolution_finds_the_optimum_of_a_small_space_where_random_search_does_not() -> None:

@@ -4,7 +4,8 @@ A round keeps the fastest schedules so far as parents, breeds a few generations 
 of one generation are parents of the next), lets the cost model screen about a thousand offspring cheaply
 and rank a shortlist carefully, and proposes a diverse top slice. Some proposals have the values of knobs that the
 search has neglected, so that the model also sees what it does not believe in. Several proposals may
-share a structure, since other launch arguments need no new binary, but enough structures are new.
+share a structure, since other launch arguments need no new binary, but enough structures are new. Where building takes
+far longer than measuring, some proposals take a binary that the run has: the device would wait for compilers.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
+from statistics import fmean
 
-from tilewright.core import IllegalSchedule, Pairs, Proposal, Schedule, TrialRecord, Value, fastest
+from tilewright.core import IllegalSchedule, Measurement, Pairs, Proposal, Schedule, TrialRecord, Value, fastest
 from tilewright.cost_model.base import Scores
 from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.random import fresh
@@ -52,6 +54,11 @@ PER_STRUCTURE = 4
 STRUCTURES = 3
 """At least one in this many proposals brings a structure that the run has not seen."""
 
+REUSED = 0.4
+"""Share of a run's trials that take a binary which the run has, where :data:`BUILDING` holds and there are such."""
+BUILDING = 20.0
+"""Building a kernel takes so many times as long as measuring it. Many are built at once, one is measured at a time."""
+
 Draw = Callable[[random.Random], Schedule]
 Judge = Callable[[Sequence[Schedule]], Sequence[float] | Scores]
 """Scores of schedules, higher is better."""
@@ -75,14 +82,18 @@ class EvolutionaryStrategy(SpaceStrategy):
         blind = min(left, int(EPSILON * n + rng.random()))
         old = [s for s in seen if s not in first]
         draw = self._draw(history)
+        reused = _owed_binaries(history, old, left)
         if len(history) < WARM_UP:
             pool = dict.fromkeys(fresh(self.space, rng, WARM_UP_POOL, seen, draw), "sample")
         else:
             pool = self._breed(rng, history, seen, max(n, FEWEST), draw, screen)
-            likely = diverse(_best_first(pool, screen, rng), SHORTLIST * left, old, (), SHORTLIST * PER_STRUCTURE)
+            likely = diverse(
+                _best_first(pool, screen, rng), SHORTLIST * left, old, (), SHORTLIST * PER_STRUCTURE,
+                reused=SHORTLIST * reused,
+            )  # fmt: skip
             pool = {s: pool[s] for s, _ in likely}
         # Those with neglected values may bring no new structure, so the others make up for them.
-        picked = diverse(self._ranked(pool, rng), left - blind, old, first, extra=blind)
+        picked = diverse(self._ranked(pool, rng), left - blind, old, first, extra=blind, reused=reused)
         out += [self._proposal(s, score, pool[s]) for s, score in picked]
         seen.update(s for s, _ in picked)
         return out + self._proposals(self._neglected(rng, n - len(out), seen, draw, screen), "random", rng)
@@ -179,6 +190,16 @@ def _stalled(history: Sequence[TrialRecord]) -> bool:
     return since // STALL % 2 == 1
 
 
+def _owed_binaries(history: Sequence[TrialRecord], old: Sequence[Schedule], count: int) -> int:
+    """How many of ``count`` more proposals are to take a binary of the ``old`` ones; half of them at the most."""
+    built = [r.build_seconds for r in history if r.build_seconds > 0]
+    measured = [m.verify_seconds + m.measure_seconds for r in history if isinstance(m := r.outcome, Measurement)]
+    if not built or not measured or not 0 < BUILDING * fmean(measured) <= fmean(built):
+        return 0
+    have = len(old) - len({structure_of(s) for s in old})
+    return max(0, min(count // 2, int(REUSED * (len(old) + count)) - have))
+
+
 _KnobValue = tuple[str, str, Value]
 """A template, a knob of it, and a value."""
 
@@ -244,17 +265,20 @@ def diverse(
     first: Sequence[Schedule] = (),
     per_structure: int = PER_STRUCTURE,
     extra: int = 0,
+    reused: int = 0,
 ) -> Ranked:
     """``count`` of ``ranked``, best first, spread over structures as far as that is possible.
 
     At most ``per_structure`` share one. With those in ``first``, at least one in ``STRUCTURES`` has a
-    structure of its own; and counting the ``old`` ones and ``extra`` others, so do the run's trials.
+    structure of its own; and counting the ``old`` ones and ``extra`` others, so do the run's trials. ``reused`` of them
+    have a structure of the ``old`` ones, or of each other, if there are so many.
     """
     used = Counter(structure_of(s) for s in first)
     done = list(old)
     known = {structure_of(s) for s in done} | set(used)
     own = max(0, -(-(len(first) + count) // STRUCTURES) - len(used))
     new = max(0, -(-(len(done) + len(first) + count + extra) // STRUCTURES) - len(known))
+    reused = min(reused, sum(structure_of(s) in known for s, _ in ranked)) if reused else 0
     picked: Ranked = []
     passed: Ranked = []
     for item in ranked:
@@ -263,7 +287,8 @@ def diverse(
             break
         structure = structure_of(item[0])
         is_own, is_new = structure not in used, structure not in known
-        if used[structure] >= per_structure or (slots <= own and not is_own) or (slots <= new and not is_new):
+        wanted = (slots > own or is_own) and (slots > new or is_new) and (slots > reused or not is_new)
+        if used[structure] >= per_structure or not wanted:
             passed.append(item)
             continue
         picked.append(item)
@@ -271,4 +296,5 @@ def diverse(
         known.add(structure)
         own -= is_own
         new -= is_new
+        reused -= not is_new
     return picked + passed[: count - len(picked)]
