@@ -12,7 +12,7 @@ import pytest
 from tilewright.core import Failure, FailureKind, Measurement, Schedule, TrialRecord, UsageError
 from tilewright.cost_model import FeatureExtractor
 from tilewright.cost_model.xgb import XGBoostCostModel
-from tilewright.search_space import Space
+from tilewright.search_space import Choice, SearchSpace, Space, UnionSpace
 from tilewright.testing.cost_model import example_features, example_footprint, example_task
 from tilewright.testing.strategy import StrategyContract, record, seconds_of, simulate, small_space
 from tilewright.tuner.strategies import STRATEGIES, Strategy, evolutionary, get_strategy
@@ -25,7 +25,7 @@ from tilewright.tuner.strategies.evolutionary import (
     structure_of,
 )
 from tilewright.tuner.strategies.grid import GridStrategy
-from tilewright.tuner.strategies.random import RandomStrategy
+from tilewright.tuner.strategies.random import RandomStrategy, fresh
 
 
 class TestRandom(StrategyContract):
@@ -70,6 +70,14 @@ def test_random_covers_a_small_space_evenly() -> None:
     counts = Counter(s.suggest(1, [], [])[0].schedule for s in strategies)
     assert set(counts) == set(space)
     assert max(counts.values()) < 100
+
+
+def test_a_template_whose_schedules_were_all_tried_has_no_other_ones_schedules_walked() -> None:
+    few = SearchSpace("few", 1, (Choice("a", (1, 2)),))
+    many = SearchSpace("many", 1, tuple(Choice(f"k{n}", tuple(range(10))) for n in range(12)))
+    both = UnionSpace((few, many))  # a walk through all of it takes years
+    drawn = fresh(both, random.Random(0), 8, set(few), few.sample)
+    assert [s.template for s in drawn] == ["many"] * 8
 
 
 def test_names_lead_to_factories() -> None:

@@ -18,15 +18,15 @@ def fresh(
     sample: Callable[[random.Random], Schedule] | None = None,
 ) -> list[Schedule]:  # fmt: skip
     """Up to ``n`` different random members of ``space`` outside ``seen``; fewer if it has no more. ``sample`` draws one
-    (default: the space does)."""
-    draw = sample or space.sample
+    (default: the space does), while it draws others than those."""
     out: dict[Schedule, None] = {}
-    for _ in range(PATIENCE * n):
-        if len(out) == n:
-            return list(out)
-        schedule = draw(rng)
-        if schedule not in seen:
-            out[schedule] = None
+    for draw in (space.sample,) if sample is None else (sample, space.sample):
+        for _ in range(PATIENCE * n):
+            if len(out) == n:
+                return list(out)
+            schedule = draw(rng)
+            if schedule not in seen:
+                out[schedule] = None
     if len(out) < n:
         # Draws keep hitting what is known, so what is left is few enough to list.
         rest = [s for s in space if s not in seen and s not in out]
