@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -171,7 +174,10 @@ def test_a_list_comes_from_a_farms_server(farm: Path, tmp_path: Path) -> None:
         assert readers[0].revokes(OTHER) == ""
 
 
-def test_a_list_comes_from_a_url(farm: Path, file: Path) -> None:
+@contextmanager
+def served(file: Path) -> Iterator[str]:
+    """The address of a web server that has the file as ``revoked.pem``, and something large."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             data = {"/revoked.pem": file.read_bytes(), "/large": b"0" * (8 << 20)}.get(self.path)
@@ -186,19 +192,43 @@ def test_a_list_comes_from_a_url(farm: Path, file: Path) -> None:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            base = f"http://127.0.0.1:{server.server_port}"
-            reader = Followed(f"{base}/revoked.pem", farm / "reader")
-            revoke(farm, bundle_key=KEY)
-            assert reader.revokes(KEY)
-            with pytest.raises(FarmError, match=r"/nothing gives no list of revoked certificates: .*404"):
-                Followed(f"{base}/nothing", farm / "reader").ask()
-            with pytest.raises(Refused, match=r"over the limit of \S+ \(MESSAGE in"):
-                Followed(f"{base}/large", farm / "reader").ask()
+            yield f"http://localhost:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_a_list_comes_from_a_url(farm: Path, file: Path) -> None:
+    with served(file) as base:
+        reader = Followed(f"{base}/revoked.pem", farm / "reader")
+        revoke(farm, bundle_key=KEY)
+        assert reader.revokes(KEY)
+        with pytest.raises(FarmError, match=r"/nothing gives no list of revoked certificates: .*404"):
+            Followed(f"{base}/nothing", farm / "reader").ask()
+        with pytest.raises(Refused, match=r"over the limit of \S+ \(MESSAGE in"):
+            Followed(f"{base}/large", farm / "reader").ask()
     with pytest.raises(FarmError, match="gives no list"):
         reader.ask()
+
+
+def test_asking_imports_nothing_that_a_fork_could_find_half_imported(farm: Path, file: Path, tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from tilewright.farm.following import Followed
+
+for place in sys.argv[2:]:
+    reader = Followed(place, Path(sys.argv[1]))
+    before = set(sys.modules)
+    reader.ask()
+    assert set(sys.modules) == before, (place, sorted(set(sys.modules) - before))
+"""
+    with SimulatedFarm(tmp_path / "hub", [], certs=farm) as hub, served(file) as base:
+        places = (str(file), f"{base}/revoked.pem", hub.address.replace("127.0.0.1", "localhost"))
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(farm / "reader"), *places], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stderr
 
 
 def test_places_and_folders_that_are_none_say_so(farm: Path, tmp_path: Path) -> None:
@@ -356,6 +386,32 @@ def test_a_place_that_never_answers_is_waited_for_once_a_minute(
         for _ in range(3):
             assert reader.revokes(KEY) == ""
     assert len(asked) == 1
+    go_on.set()
+    assert reader._asking is not None
+    reader._asking.join()
+
+
+def test_a_child_that_is_forked_while_the_place_is_asked_asks_by_itself(
+    farm: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, go_on = Followed(str(file), farm / "reader"), threading.Event()
+    reader.revokes(KEY)
+    revoke(farm, bundle_key=KEY)
+    ask = reader.ask
+    monkeypatch.setattr(following, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(reader, "ask", lambda: go_on.wait(60.0))
+    with later():
+        assert reader.revokes(KEY) == ""
+    child = os.fork()
+    if child == 0:
+        try:
+            monkeypatch.setattr(following, "ANSWER_SECONDS", 60.0)
+            monkeypatch.setattr(reader, "ask", ask)
+            with later(3 * FRESH):
+                os._exit(not reader.revokes(KEY))
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
     go_on.set()
     assert reader._asking is not None
     reader._asking.join()

@@ -8,8 +8,10 @@ moment, as a keeper must for the peers: without it the newest list that is known
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
+import selectors
 import threading
 import time
 from pathlib import Path
@@ -20,13 +22,23 @@ from tilewright.farm.errors import FarmError
 from tilewright.farm.pki.identity import AUTHORITY, ROLES, key_serial
 from tilewright.farm.pki.private_files import explained
 from tilewright.farm.pki.revocations import FRESH, RevocationList, Revocations
-from tilewright.forking import ForkLock
+from tilewright.forking import ForkLock, imported, steady
 from tilewright.paths import cache_root
 
 ANSWER_SECONDS = 15.0  # in which a place has answered
 _LONGEST = 2 * MESSAGE.most  # bytes that are read of a list, which may be text
 _CA = "ca.pem"
 _READERS = ("reader", "client", "administrator", "runner", "builder")  # whose certificate is shown to a server
+_SIGNED = ("tilewright.farm.pki.x509", "cryptography.hazmat.backends.openssl.backend")
+_WEB = ("urllib.request", "encodings.idna")
+_MODULES = {
+    "tls": (
+        "tilewright.farm.link", "tilewright.farm.pki.certificates", "nats.aio.client", "msgpack", "encodings.idna",
+        "concurrent.futures.thread",
+    ),
+    "http": _WEB, "https": _WEB,
+}  # fmt: skip
+"""What asking imports, by the scheme of the place."""
 
 _log = logging.getLogger("tilewright.runtime")
 
@@ -40,6 +52,10 @@ class Followed:
 
     def __init__(self, place: str, certs: Path) -> None:
         self.place, self._certs = place, certs
+        self._scheme = place.partition("://")[0] if "://" in place else ""
+        for name in (*_SIGNED, *_MODULES.get(self._scheme, ())):
+            with contextlib.suppress(ModuleNotFoundError):  # of a package whose absence asking reports
+                imported(name)  # now: while another thread asks, this process may fork
         homes = (certs, certs / AUTHORITY, *(certs / r for r in ROLES))
         with explained(certs):
             found = next((h / _CA for h in homes if (h / _CA).exists()), None)
@@ -67,11 +83,11 @@ class Followed:
 
     def ask(self) -> RevocationList:
         """Get the list from its place now. Raises ``FarmError``."""
-        scheme = self.place.partition("://")[0] if "://" in self.place else ""
-        if scheme == "tls":
-            asyncio.run(self._ask_keeper())
-        elif scheme in ("", "http", "https"):
-            self.revocations.take(_der(self._read(scheme)))
+        if self._scheme == "tls":
+            with steady, asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(_Steady())) as runner:
+                runner.run(self._ask_keeper())
+        elif self._scheme in ("", "http", "https"):
+            self.revocations.take(_der(self._read()))
         else:
             raise UsageError(f"{self.place} is no place of a list", "Use tls://HOST:PORT, an https URL or a file")
         return self.revocations.require_list()
@@ -108,8 +124,8 @@ class Followed:
         endpoint = Endpoint(self.place, self._certs, *_READERS, revocations=self.revocations)
         await (await endpoint.connect()).close()
 
-    def _read(self, scheme: str) -> bytes:
-        if not scheme:
+    def _read(self) -> bytes:
+        if not self._scheme:
             path = Path(self.place)
             with explained(path), path.open("rb") as file:
                 data = file.read(_LONGEST)
@@ -123,6 +139,17 @@ class Followed:
             except (OSError, ValueError, HTTPException) as e:
                 raise FarmError(f"{self.place} gives no list of revoked certificates: {e}", "Check it") from None
         return data
+
+
+class _Steady(selectors.DefaultSelector):
+    """Of a loop that runs under ``steady``: its process forks while it waits, and not in the middle of a signature."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        steady.release()
+        try:
+            return super().select(timeout)
+        finally:
+            steady.acquire()
 
 
 @functools.cache

@@ -20,9 +20,11 @@ from tilewright.farm.budgets import MESSAGE
 from tilewright.farm.errors import FarmError, Refused, Stale
 from tilewright.farm.pki.identity import CLOCKS, DAY, Peer, minute, read_list
 from tilewright.files import locked, replace_files
+from tilewright.forking import steady
 
 WARNING_DAYS = 30  # how long before its end a certificate, or the list, is worth a warning
 FRESH = 60.0  # seconds for which a list counts after a keeper has said that it is the newest
+_PATIENCE = 2.0  # seconds for which the memory's lock is waited for: whoever has it writes one file
 SIGN_ANEW = "Sign a list: `tilewright farm revoke --dir DIR`, and copy its users.json to every server"
 _ASKED_AGAIN = "It is asked again within a minute"
 _COPY = "Copy DIR/ca/users.json to every server again"
@@ -60,8 +62,9 @@ class Revocations:
     def __init__(self, ca: Path) -> None:
         from tilewright.farm.pki import x509
 
-        self._authority = x509.read_certificate(ca)
-        self._farm = hashlib.sha256(x509.certificate_der(self._authority)).hexdigest()[:32]
+        with steady:
+            self._authority = x509.read_certificate(ca)
+            self._farm = hashlib.sha256(x509.certificate_der(self._authority)).hexdigest()[:32]
         self._memory: Path | None = None
         self._confirmed = float("-inf")
         self.newest: RevocationList | None = None
@@ -123,10 +126,11 @@ class Revocations:
             if not isinstance(der, bytes):
                 raise ValueError("no bytes")
             MESSAGE.check(len(der))  # in which it travels
-            signed = x509.load_revocation_list(der)
-            if not x509.list_signed_by(signed, self._authority):
-                raise ValueError("another signature")
-            return RevocationList(*x509.describe_list(signed), der)
+            with steady:  # what cryptography makes at its first use must not be half made in a forked child
+                signed = x509.load_revocation_list(der)
+                if not x509.list_signed_by(signed, self._authority):
+                    raise ValueError("another signature")
+                return RevocationList(*x509.describe_list(signed), der)
         except ValueError:
             raise Refused("what came is no list of revoked certificates of this farm's authority", _COPY) from None
 
@@ -181,7 +185,7 @@ class Revocations:
             if self._memory is not None:
                 with contextlib.suppress(OSError):
                     self._memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                    held.enter_context(locked(self._memory.parent))
+                    held.enter_context(locked(self._memory.parent, _PATIENCE))
             yield
 
     def _recall(self) -> None:

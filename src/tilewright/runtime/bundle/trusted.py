@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Union
 
 from tilewright.core import DatabaseError, UsageError
 from tilewright.files import locked, replace_file
+from tilewright.forking import imported
 from tilewright.paths import config_root
 from tilewright.runtime.bundle.ed25519 import is_public_key
 from tilewright.runtime.trust import require_own
@@ -46,8 +47,7 @@ class Keys:
         """The farms' lists. Raises ``FarmError``."""
         if not self.follows:
             return []  # whoever follows none needs none of the farm's packages
-        from tilewright.farm.following import follow
-
+        follow = imported("tilewright.farm.following").follow
         return [follow(*farm) for farm in self.follows]
 
 
