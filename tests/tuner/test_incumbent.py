@@ -170,6 +170,21 @@ def test_kernels_are_measured_in_the_order_in_which_they_are_built() -> None:
     assert tiles[0] > 0  # the first that was proposed is built last
 
 
+def test_a_search_that_is_stopped_does_not_wait_for_compilers() -> None:
+    machine = Slow()
+    session = in_session(machine, 80, ahead=5)
+
+    class Stopping(Observer):
+        def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+            session.stop.set()
+
+    session.observer = Stopping()
+    assert not session.search()
+    assert session.ended == "stopped"
+    assert len(session.history) == machine.results == 1
+    assert len(machine.todo) > 4
+
+
 def test_a_builder_that_ends_loses_no_trial_that_was_measured() -> None:
     machine = Slow(lost=6)
     session = in_session(machine, 40)

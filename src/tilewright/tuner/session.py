@@ -121,8 +121,10 @@ class Session:
         budget = self.limits.budget
         began = 0.0 if budget is None else budget.now()
         while len(self.history) < until or self._measuring:
-            if budget is not None and self.history and budget.left <= 0:
-                self.ended, until = "time", 0  # what is being measured is waited for
+            stopped = self.stop.is_set()
+            if self.history and (stopped or (budget is not None and budget.left <= 0)):
+                # What is being measured is waited for, what is being built is not.
+                self.ended, until = "stopped" if stopped else "time", 0
                 if not self._measuring:
                     break
             if self._measuring and self._measuring[0].outcomes.done():
