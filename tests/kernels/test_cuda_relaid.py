@@ -332,7 +332,11 @@ def test_parts_are_turned_in_tiles_where_k_is_not_contiguous() -> None:
     task = Task(get_operator("matmul").workload(m=4096, n=4096, k=4096, precision="tf32x3"), cuda_target("sm_90a"))
     schedule = default_schedule(task)
     assert (schedule.values["p0.tile"], schedule.values["p1.tile"]) == (0, 32)
-    assert len(CUDA_RELAID.lower(Candidate(task, schedule)).program.launches) == 2
+    kernel = CUDA_RELAID.lower(Candidate(task, schedule))
+    assert len(kernel.program.launches) == 2
+    assert (
+        "const int i1 = int(unsigned(block) % 3u);" in kernel.source
+    )  # which part: blocks that read one tile are neighbours
 
 
 def test_products_that_read_an_operand_seldom_leave_it_as_it_is() -> None:

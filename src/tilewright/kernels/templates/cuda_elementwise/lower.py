@@ -100,7 +100,9 @@ class _Kernel:
         """Statements that fill tiles, and empty them."""
         p, m, across = self.p, self.m, self.p.across
         wide, high = p.tiles
-        places = digits({**dict(p.others), "tw_": wide, "th_": high}, "block")
+        still = {a: n for a, n in p.others if p.still(a)}
+        others = {a: n for a, n in p.others if a not in still}
+        places = digits({**others, "tw_": wide, "th_": high, **still}, "block")
         shared, base = "", 0
         for number, (key, t) in enumerate(p.turned.items()):
             kind = STORAGE[m.reads[key].dtype]

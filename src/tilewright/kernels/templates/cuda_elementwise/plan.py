@@ -167,6 +167,11 @@ class ElementwiseTiling:
         """Axes that are not tiled."""
         return tuple((a, n) for a, n in self.p.axes[:-1] if a != self.across)
 
+    def still(self, axis: str) -> bool:
+        """Whether tiles read the same elements at each point of an axis: blocks that do follow each other, so that the
+        cache has them."""
+        return all(linear(self.p.reads[k].args[0]).step(axis) == 0 for k in self.turned)
+
     @property
     def tiles(self) -> tuple[int, int]:
         """Tiles along the axis of the reads, and along the inner one."""
