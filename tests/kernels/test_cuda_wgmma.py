@@ -56,7 +56,8 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
     "e4m3": lambda: product("float8_e4m3fn", 70, 48, 304, "mk", "nk", "bfloat16"),
     "e5m2": lambda: product("float8_e5m2", 64, 40, 96, "mk", "nk"),
     "scaled": lambda: scaled(66, 256, 528),
-    "scaled_columns": lambda: scaled(13, 136, 400, by_column=True, bias=True, dtype="float8_e5m2"),
+    "scaled_columns": lambda: scaled(13, 136, 528, by_column=True, bias=True, dtype="float8_e5m2"),
+    "scaled_fours": lambda: scaled(66, 136, 1008, by_column=True),
     "tf32": lambda: cut(70, 48, 100),
     "dense": dense,
     "batched": lambda: batched(False),
@@ -337,6 +338,11 @@ SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
         {"BN": 32, "persistent": True},
         {"BN": 64, "BM": 128},
     ),
+    "scaled_fours": (
+        {"BN": 32, "persistent": True, "STAGES": 3},
+        {"BN": 64, "BM": 128, "SPLIT": 3, "split_k": True, "persistent": True},
+        {"BN": 128, "BM": 128, "GROUPS": 2, "CLUSTER": "1x2"},
+    ),
     "scaled_columns_deep": (
         {"BN": 32, "BM": 128, "persistent": True, "STAGES": 3},
         {"BN": 96, "BM": 128, "persistent": True, "STAGES": 3},
@@ -419,7 +425,7 @@ MISTAKES_IN_SUMS_OF_ROWS = {
     "the first rows again": ("multiply(now, 1, part[1])", "multiply(now, 0, part[1])"),
 }
 MISTAKES_IN_COPIED_SCALES = {
-    "not waited for": ("(full + 8 * s, 33)", "(full + 8 * s, 1)"),
+    "not waited for": ("(full + 8 * s, 65)", "(full + 8 * s, 1)"),
     "said before they have come": ("mbarrier_arrive_copied", "mbarrier_arrive"),
     "of the first slot": ("(scales + then * 96 + 64 + lane", "(scales + 64 + lane"),
     "of other columns": ("+ lane % 4 * 4 + j / 2 * 16)", "+ lane % 4 * 4)"),
@@ -431,11 +437,20 @@ MISTAKES_IN_COPIED_SCALES = {
     "of the first block": ("n0 + lane, t * 128", "n0 + lane, 0"),
     "slot given back before they are read": ("wgmma_wait<1>();\n", "wgmma_wait<1>();\n release(then);\n"),
 }  # fmt: skip
+MISTAKES_IN_FOUR_STEPS = {
+    "the first four again": ("t / 4 * 4 * 128", "0"),
+    "the first of four": ("u * 512 + t % 4 * 4", "u * 512"),
+    "not waited for": ("tw::cp_wait<0>();", ""),
+    "fetched once": ("if (t == 0 || t % 4 == 0) {", "if (t == 0) {"),
+    "of one side": ("(full + 8 * s, 65)", "(full + 8 * s, 33)"),
+    "scales beyond the output": ("m0 + lane + u * 32 < 66 ? 16 : 0", "16"),
+}
 MISTAKES = {
     "clusters": (MISTAKES_IN_CLUSTERS, "wide", CLUSTERED["wide"][0]),
     "clusters of four": (MISTAKES_IN_FOURS, "wide", CLUSTERED["wide"][0] | {"CLUSTER": "2x2"}),
     "folding": (MISTAKES_IN_FOLDING, "scaled", {"BM": 128, "BN": 128, "persistent": True}),
     "two sums": (MISTAKES_IN_TWO_SUMS, "scaled", {"BN": 64, "persistent": True}),
+    "four steps": (MISTAKES_IN_FOUR_STEPS, "scaled_fours", {"BN": 32, "persistent": True}),
     "sums of rows": (MISTAKES_IN_SUMS_OF_ROWS, "scaled", {"BM": 128, "BN": 32, "persistent": True}),
     "copied scales": (MISTAKES_IN_COPIED_SCALES, "scaled_columns", {"BN": 32, "persistent": True}),
 }

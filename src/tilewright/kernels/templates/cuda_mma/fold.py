@@ -13,7 +13,7 @@ from math import gcd
 from tilewright.caching import cached_property
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import Expr, whole
 from tilewright.kernels.expression.linear import Linear, linearise
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
@@ -25,6 +25,8 @@ FOLDED_PER_CYCLE = 128.0
 """Operations on results that a multiprocessor starts in a clock."""
 
 EIGHT = 8
+FOUR = 4
+"""Floats of a copy of 16 bytes."""
 FOR_ROWS = """\
 float of_rows[$mi][2];
 TW_UNROLL
@@ -80,9 +82,28 @@ class Fold:
         return [(side, e) for side, e in (("a", s.a), ("b", s.b)) if e is not None]
 
     @property
+    def sides(self) -> str:
+        """The sides, of ``ab``, that have scales."""
+        return "".join(side for side, _ in self._sides)
+
+    @property
     def copied(self) -> bool:
         """Whether scales are copied to shared memory as they lie, not computed."""
         return self.in_shared and all(e.op == "load" and e.dtype == "float32" for _, e in self._sides)
+
+    def by_fours(self, bk: int) -> bool:
+        """Whether scales of a row, or of a column, for :data:`FOUR` steps of ``bk`` along k are copied as 16 bytes."""
+        return self.copied and all(self._by_fours(e, bk) for _, e in self._sides)
+
+    def _by_fours(self, e: Expr, bk: int) -> bool:
+        (axis, *more), tensor, found = self.c.k.axes, self.c.program.tensors[str(e.value)], False
+        for index, step, extent in zip(e.args, tensor.strides, tensor.shape, strict=True):
+            if axis in index.axes():
+                divided = index.op == "floordiv" and index.args[0].op == "axis" and whole(index.args[1]) == bk
+                found = divided and step == 1 and extent % FOUR == 0
+            elif extent > 1 and step % FOUR:
+                return False
+        return found and not more
 
     def _function(self, side: str, e: Expr) -> Function:
         c, along, place = self.c, "m" if side == "a" else "n", self.copied

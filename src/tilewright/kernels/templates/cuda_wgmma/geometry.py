@@ -68,6 +68,11 @@ def scale_bytes(folded: Fold | None, bm: int) -> int:
     return 4 * (rows + -(-folded.runs // each) * each)
 
 
+def staged_bytes(folded: Fold | None, bm: int, bk: int) -> int:
+    """Bytes of the scales of four steps as they lie in memory, where they are copied so."""
+    return 4 * scale_bytes(folded, bm) if folded is not None and folded.by_fours(bk) else 0
+
+
 @dataclass(frozen=True)
 class Side(Tile):
     """One operand's tile in a slot of the ring: ``rows`` of m or n by ``depth`` of k."""
@@ -262,6 +267,11 @@ class WgmmaTiling(Tiles):
         """Of the scales in a slot."""
         return scale_bytes(self.fold, self.bm)
 
+    @property
+    def staged_bytes(self) -> int:
+        """Of the scales of four steps beside the ring."""
+        return staged_bytes(self.fold, self.bm, self.bk)
+
     def row(self, number: str) -> str:
         """Text of the first of the 64 rows of a group's products of that number."""
         return f"m0 + {self.within(number)}"
@@ -303,7 +313,8 @@ class WgmmaTiling(Tiles):
 
     def _shared(self, box: Box | None) -> int:
         turns = self.groups if self.ping_pong or self.alternate else 0
-        return shared_bytes(self.stages, self.stage_bytes + self.scale_bytes, self._boxes(box), turns)
+        beside = self._boxes(box) + self.staged_bytes
+        return shared_bytes(self.stages, self.stage_bytes + self.scale_bytes, beside, turns)
 
     @property
     def registers(self) -> int:
@@ -348,9 +359,9 @@ def sharing(groups: int, ping_pong: bool) -> int:
     return 1 if ping_pong else groups
 
 
-def shared_bytes(stages: int, stage: int, boxes: int, turns: int) -> int:
-    """Of a block: what aligning takes, the ring with its barriers, boxes of results, barriers of groups' turns."""
-    return EIGHT + stages * (stage + 2 * BARRIER) + boxes + turns * BARRIER
+def shared_bytes(stages: int, stage: int, beside: int, turns: int) -> int:
+    """Of a block: what aligning takes, the ring with its barriers, what lies beside it, barriers of groups' turns."""
+    return EIGHT + stages * (stage + 2 * BARRIER) + beside + turns * BARRIER
 
 
 @dataclass(frozen=True)

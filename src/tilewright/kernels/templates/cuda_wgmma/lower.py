@@ -296,31 +296,35 @@ def _products(p: WgmmaTiling) -> list[str]:
 
 
 def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
-    """Statements by which a second copying warp puts scales into the ring's slots."""
-    if p.fold is None:
-        return []
-    batch, run = "batch" if p.p.batch > 1 else "0", p.fold.run if p.fold.runs else 1
-    rows = p.bm if p.fold.scales.a is not None else 0
-    copies = []
-    for side, along, count, at, each, size in (
-        ("a", "m", rows, 0, 1, p.p.m), ("b", "n", p.fold.runs, rows, run, p.p.n),
-    ):  # fmt: skip
-        if count:
-            place, further = f"{along}0 + lane" + (f" * {each}" if each > 1 else ""), f"u * {32 * each}"
-            if side == "a" and not p.fold.copied:
-                place, further = f"{place} + {further}", ""
-            copies += fill(COPY, {
-                "count": ceildiv(count, 32), "rest": count % 32, "all": count, "at": 4 * at, "copied": p.fold.copied,
-                "own": p.fold.place("lane") if side == "b" else "lane",
-                "scale": p.fold.of(side, batch, place, f"t * {p.bk}", further),
-                "valid": f", {place} + {further} < {size} ? 4 : 0" if along in p.edges else "",
-            }).split("\n")  # fmt: skip
-    text = fill(SCALES, {
-        "warp": 4 * p.groups + 1, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
-        "barrier": BARRIER, "copies": _indent(copies, 3), "scale_bytes": p.scale_bytes,
-        "scales_at": _scales_at(p), "arrive": "arrive_copied" if p.fold.copied else "arrive",
-    })  # fmt: skip
-    return _indent(text.split("\n"), 2)
+    """Statements by which further copying warps, one for each side, put scales into the ring's slots."""
+    fold, out = p.fold, list[str]()
+    if fold is None:
+        return out
+    batch, staged, begin = "batch" if p.p.batch > 1 else "0", p.staged_bytes > 0, 0
+    for number, side in enumerate(fold.sides):
+        along, count, size = ("m", p.bm, p.p.m) if side == "a" else ("n", fold.runs, p.p.n)
+        each = fold.run if side == "b" else 1
+        place, further = f"{along}0 + lane" + (f" * {each}" if each > 1 else ""), f"u * {32 * each}"
+        if side == "a" and not fold.copied:
+            place, further = f"{place} + {further}", ""
+        scale = fold.of(side, batch, place, f"t{' / 4 * 4' if staged else ''} * {p.bk}", further)
+        copied = fold.copied and not staged
+        holes = {
+            "rolled": copied and along in p.edges, "count": ceildiv(count, 32), "rest": count % 32, "all": count,
+            "staged": staged,
+            "own": fold.place("lane") if side == "b" else "lane", "copied": copied,
+            "scale": "tw::load_shared<float>(own + u * 512 + t % 4 * 4)" if staged else scale, "of_four": scale,
+            "valid": f", {place} + {further} < {size} ? {16 if staged else 4} : 0" if along in p.edges else "",
+        }  # fmt: skip
+        out += fill(SCALES, {
+            "warp": 4 * p.groups + 1 + number, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
+            "barrier": BARRIER, "copies": fill(COPY, holes).split("\n"), "fetches": fill(FETCH, holes).split("\n"),
+            "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": _scales_at(p) + begin,
+            "staged_at": _scales_at(p) + p.stages * p.scale_bytes + 4 * begin,
+            "arrive": "arrive_copied" if copied else "arrive",
+        }).split("\n")  # fmt: skip
+        begin += 4 * count
+    return _indent(out, 2)
 
 
 def _scales_at(p: WgmmaTiling) -> int:
@@ -328,26 +332,41 @@ def _scales_at(p: WgmmaTiling) -> int:
     return p.stages * p.stage_bytes + p.box_bytes
 
 
-# Each lane says itself that its scales have come, which it does not wait for.
+# Each lane says itself that its scales have come, which it does not wait for. Of those that are neighbours along k four
+# come at once, and each lane puts its own into the slots.
 SCALES = """\
 if (tid / 32 == $warp) {
+$if staged:    const tw::u32 fours = ring + $staged_at + lane * 16;  // this lane's of four steps
+$if staged:    const unsigned char *const own = smem + (fours - start);
 $walk
         TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
+$if staged:            if (t == $first || t % 4 == 0) {
+$if staged:                $fetches
+$if staged:                tw::cp_commit();
+$if staged:                tw::cp_wait<0>();
+$if staged:            }
             tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
             const tw::u32 to = ring + $scales_at + slot * $scale_bytes;
-$copies
+            $copies
             tw::mbarrier_$arrive(full + $barrier * slot);
             next();
         }
 $if walks:    }
 }"""
-COPY = """\
-TW_UNROLL
+FETCH = """\
+TW_KEEP_LOOP
 for (int u = 0; u < $count; u++) {
 $if rest:    if (u * 32 + lane < $all)
-$if copied:    tw::cp_async<4>(to + $at + u * 128 + $own * 4, $scale$valid);
-$unless copied:    tw::store_shared(smem + (to - start + $at + u * 128 + $own * 4), $scale);
+    tw::cp_async<16>(fours + u * 512, $of_four$valid);
+}"""
+COPY = """\
+$if rolled:TW_KEEP_LOOP
+$unless rolled:TW_UNROLL
+for (int u = 0; u < $count; u++) {
+$if rest:    if (u * 32 + lane < $all)
+$if copied:    tw::cp_async<4>(to + u * 128 + $own * 4, $scale$valid);
+$unless copied:    tw::store_shared(smem + (to - start + u * 128 + $own * 4), $scale);
 }"""
 
 
@@ -368,7 +387,7 @@ def _told(p: WgmmaTiling) -> dict[str, str]:
 def _main(p: WgmmaTiling) -> str:
     fewer, more = (GATHERING if p.gather else REGISTERS)[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
-    filled = 1 + WARPS if p.gather else 33 if p.fold is not None else 1
+    filled = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)
     ring, inside = p.stages * p.stage_bytes, 4 if p.parted else 3
     if p.gather:
         copies = copier(p, _walk(p, 0), _loads(p, p.b), first, end)
@@ -382,7 +401,7 @@ def _main(p: WgmmaTiling) -> str:
         }).split("\n")  # fmt: skip
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
-        "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes + p.stages * p.scale_bytes,
+        "less": EIGHT - 1, "eight": EIGHT, "barriers": _scales_at(p) + p.stages * p.scale_bytes + p.staged_bytes,
         "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": _scales_at(p),
         "scales": _scales(p, first, end), "parts": p.parts,
         "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",

@@ -33,6 +33,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
     shared_bytes,
     sharing,
     slot_sums,
+    staged_bytes,
     walkers,
 )
 from tilewright.kernels.templates.cuda_wgmma.match import views
@@ -127,9 +128,10 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
     def fits(
         SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool, ping_pong: bool
     ) -> bool:
-        boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
-        stage = (BM + BN) * BK * item + scale_bytes(fold(seen[SWAP].p.c, 1, BN, "", in_shared=True), BM)
-        return shared_bytes(STAGES, stage, boxes, GROUPS if ping_pong else 0) <= most
+        folded = fold(seen[SWAP].p.c, 1, BN, "", in_shared=True)
+        beside = (GROUPS * places(SWAP, BN) if store_boxes else 0) + staged_bytes(folded, BM, BK)
+        stage = (BM + BN) * BK * item + scale_bytes(folded, BM)
+        return shared_bytes(STAGES, stage, beside, GROUPS if ping_pong else 0) <= most
 
     def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
         mi = BM // (ROWS * sharing(GROUPS, ping_pong))
