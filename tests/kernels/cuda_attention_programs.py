@@ -86,6 +86,6 @@ GROUPS: dict[str, Callable[[], Program]] = {
 
 ONE_GROUP: dict[str, Value] = {
     "warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1,
-    "ping_pong": False, "overlap": False, "fma_exp": 0,
+    "ping_pong": False, "overlap": False,
 }  # fmt: skip
 """Knobs of a small kernel of one warp group."""

@@ -47,9 +47,8 @@ class AttentionTiling:
     ``parts`` of the keys have a block each. ``groups``: warp groups that multiply, each with ``tiles`` of 64 queries (a
     further one copies); 0: warps multiply on their own. ``ping_pong``: groups take turns to start their products.
     ``persistent``: a block for each of ``sms`` multiprocessors walks over tiles of queries. ``tail``: parts of the keys
-    of the tiles that are left behind whole rounds of multiprocessors; 1: those tiles are whole, too. ``fma_exp``: how
-    many of four weights are computed by multiply-adds. ``overlap``: a group makes a block's weights before it waits for
-    its product of the last block's.
+    of the tiles that are left behind whole rounds of multiprocessors; 1: those tiles are whole, too. ``overlap``: a
+    group makes a block's weights before it waits for its product of the last block's.
     """
 
     f: Form
@@ -66,7 +65,6 @@ class AttentionTiling:
     ping_pong: bool
     persistent: bool
     tail: int
-    fma_exp: int
     overlap: bool
     sms: int
 
@@ -269,7 +267,8 @@ class AttentionTiling:
     @cached_property
     def shared(self) -> int:
         tiles = self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
-        barriers = 1 + self.persistent + 4 * self.stages + (self.f.v.limit is not None) + self.groups * self.ping_pong
+        of_groups = 1 + self.persistent + self.ping_pong  # each of whose queries came, are done with; whose turn it is
+        barriers = self.groups * of_groups + 4 * self.stages + (self.f.v.limit is not None)
         return tiles + (EIGHT + BARRIER * barriers if self.groups else 0)
 
     @cached_property
@@ -352,5 +351,5 @@ def plan(f: Form, target: Target, values: Mapping[str, Value]) -> AttentionTilin
         f, get("BK", 0), get("warps", 0) * max(1, groups), get("stages", 1), get("tiles", 1),
         bool(values.get("q_registers", False)), get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),
         groups, bool(values.get("ping_pong", False)), bool(values.get("persistent", False)), get("tail", 1),
-        get("fma_exp", 0), bool(values.get("overlap", False)), limit(target, "sms"),
+        bool(values.get("overlap", False)), limit(target, "sms"),
     )  # fmt: skip

@@ -11,8 +11,6 @@ from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
 from tilewright.kernels.templates.cuda.describe import WORKSPACE
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ITEM, AttentionTiling
 
-POLYNOMIAL_FLOPS = 8
-"""Operations of a power of 2 by multiply-adds beside those of one by a special unit."""
 MERGE_FLOPS = 4
 """Operations of a part's element: its weight, sum and result."""
 
@@ -48,7 +46,7 @@ def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
         (*reads, scores),
         (*_staged(p, "q"), *_staged(p, "k")),
         itemsize=p.item,
-        flops_per_output=count_ops(a.score) + EXP_FLOPS + POLYNOMIAL_FLOPS * p.fma_exp // 4,
+        flops_per_output=count_ops(a.score) + EXP_FLOPS,
     )
     across = (p.width if p.groups else COLUMNS) if p.cores else p.lanes * p.value_vector
     second = LoopNest(

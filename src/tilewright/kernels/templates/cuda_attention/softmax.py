@@ -54,8 +54,7 @@ def source(
 ) -> str:
     """The kernels' text, from the statements of the first; ``maps``: its tensor maps, ``more``: its own functions."""
     parts, texts = [fill(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else [], powers(p)
-    functions = [*more, *parts, fill(POWER, texts), *_exp2(p), finish(p).define().rstrip()]
-    first = kernel(p, symbol, functions, body, maps)
+    first = kernel(p, symbol, [*more, *parts, fill(POWER, texts), finish(p).define().rstrip()], body, maps)
     return first + merge.kernel(p, symbol, f"tw::exp2_approx({texts['weight']})")
 
 
@@ -68,32 +67,6 @@ TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
     y.bits = (tw::u16)(high >> 16);
     low = tw::pack_$t(a - tw::to_float(x), b - tw::to_float(y));
 }"""
-
-# 2^x by multiply-adds (Shah and others, "FlashAttention-4", 2026): x in a whole number, in the low bits of ``n`` with
-# 127 added, and the rest, at most 1/2, whose power a minimax polynomial approximates. NaN stays NaN; minus infinity and
-# what is denormal become 0.
-EXP2 = """\
-TW_DEVICE float exp2_fma(float x) {
-    x = x < -127.0f ? -127.0f : x;
-    const float n = x + 12583039.0f, r = x - (n - 12583039.0f);  // 3 * 2^22 + 127
-$terms
-    return y * tw::bits_float(tw::float_bits(n) << 23);
-}"""
-
-MINIMAX = {
-    "bfloat16": (0.055171665, 0.24261113, 0.69326097, 0.99992806),
-    "float16": (0.009570101, 0.05591786, 0.24024744, 0.6931218, 0.9999993),
-}
-"""Coefficients, the highest power's first: errors of 2^-13 and 2^-18, a sixteenth of what the weights' types round."""
-
-
-def _exp2(p: AttentionTiling) -> list[str]:
-    if not p.fma_exp:
-        return []
-    first, *others = MINIMAX[p.f.v.dtype]
-    terms = [f"    float y = {first:.9g}f;", *(f"    y = tw::fma(y, r, {c:.9g}f);" for c in others)]
-    return [fill(EXP2, {"terms": terms})]
-
 
 POWER = "TW_DEVICE float power(float score, float shift) { return $power; }"
 

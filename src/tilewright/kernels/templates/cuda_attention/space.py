@@ -9,8 +9,8 @@ weights while another multiplies (Shah and others, "FlashAttention-3", 2024). On
 queries, and a second kernel merges the parts. ``pack``: where heads share keys, rows of a tile are queries of all of
 these.
 
-Of groups alone (``geometry.AttentionTiling``): ``overlap`` and ``fma_exp`` say how weights are made, ``persistent`` and
-``tail`` how more tiles of queries than multiprocessors are dealt out.
+Of groups alone (``geometry.AttentionTiling``): ``overlap`` says when weights are made, ``persistent`` and ``tail`` how
+more tiles of queries than multiprocessors are dealt out.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ KEYS = (16, 32, 64, 96, 128, 192)
 """What warp groups can take at a time."""
 CODE_LIMIT = 4096
 """Multiply-adds in one unrolled loop body."""
+DEEP = 5
+"""Blocks of keys in shared memory where a group has few queries, and memory is the slower."""
 L2_BYTES = 64
 """Bytes a clock from the second-level cache to a multiprocessor."""
 LATENCY = 1200
@@ -42,12 +44,20 @@ LATENCY = 1200
 PART = 64
 """Keys of a part, at least."""
 MOST_PARTS = 64
-TAILS = (1, 2, 3, 4, 5, 6, 8, 11)
+TAILS = (1, 2, 3, 4, 5, 8)
 """Parts of a tile that is left behind whole rounds."""
 MERGE = 4000
 """Cycles that a second launch takes, guessed."""
-ALONE, WALKED = 2000, 700
-"""Cycles from a block's start to its first product and from its last to its end, and what of these shows in a walk."""
+MERGED_BYTES = L2_BYTES / 2
+"""Bytes of parts a clock, which are written and read, on an H200."""
+ENDS = {0: 2000, 1: 5200, 2: 5200, 3: 8500}
+"""Cycles from a block's start to its first product and from its last to its end, by groups, on an H200."""
+WALKED = 3000
+"""What of these a walk saves."""
+COPIED_RATE = 0.94
+"""Share of memory's bandwidth that copies by threads reach, of what the copy engine does, on an H200."""
+FEW_KEYS = 8192
+"""Keys of a part from which on a group is known to be faster for a few queries, on an H200."""
 GAIN = 1.25
 """By how much parts must be estimated to be faster for the default to have them."""
 TURNS = {2: 1.02, 3: 0.96}
@@ -65,10 +75,10 @@ def _knobs(f: Form, target: Target) -> list[Choice]:
             Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * rows or (groups and w == WARPS))),
             Choice("tiles", tuple(t for t in (1, 2) if t == 1 or rows > 16)),
             Choice("BK", tuple(b for b in (KEYS if groups else POWERS) if b == 16 or b < 2 * a.keys)),
-            Choice("stages", (1, 2, 3)),
+            Choice("stages", (1, 2, 3, *([DEEP] if groups and rows <= ROWS * WARPS else []))),
             Choice("q_registers", (False, True)),
             Choice("min_blocks", (1, 2)),
-            *(_of_groups(f, target, rows) if groups else []),
+            *(_of_groups(rows) if groups else []),
             *pack,
         ]
     copied = plan(f, target, {}).async_copies
@@ -83,13 +93,12 @@ def _knobs(f: Form, target: Target) -> list[Choice]:
     ]
 
 
-def _of_groups(f: Form, target: Target, rows: int) -> list[Choice]:
+def _of_groups(rows: int) -> list[Choice]:
     """Knobs of warp groups; one has few queries for itself."""
     return [
         Choice("groups", (0, *(REGISTERS if rows > ROWS * WARPS else (1,)))),
         Choice("ping_pong", (False, True)),
         Choice("overlap", (False, True)),
-        *([Choice("fma_exp", (0, 1, 2))] if plan(f, target, {}).one_rounding else []),
     ]
 
 
@@ -143,9 +152,8 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("other numbers of keys are for groups", lambda BK, groups: groups or BK in POWERS),
             rule("a group has no other to take turns with", lambda groups, ping_pong: groups > 1 or not ping_pong),
         ]
+        rules.append(rule("warps have few slots", lambda stages, groups: groups or stages < DEEP))
         rules.append(rule("warps have no product under way", lambda groups, overlap: groups or not overlap))
-    if "fma_exp" in names:
-        rules.append(rule("weights by multiply-adds are groups'", lambda groups, fma_exp: groups or not fma_exp))
     if "tail" in names:
         rules += _walks(f, target, names)
     sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "pack"))
@@ -213,14 +221,11 @@ def default(f: Form, target: Target, within: SearchSpace) -> dict[str, Value]:
 
     def cost(schedule: Schedule) -> tuple[bool, float]:
         p = plan(f, target, schedule.values)
-        return p.registers > SAFE, cycles(p, target) * (GAIN if p.parts > 1 else 1)
+        few = p.groups > 0 and p.a.queries <= ROWS * WARPS // 2 and p.part_blocks * p.block_k < FEW_KEYS
+        return p.registers > SAFE or few, cycles(p, target) * (GAIN if p.parts > 1 else 1)
 
-    def known(values: Mapping[str, Value]) -> bool:
-        parts = int(values.get("KP", 1))
-        few = values.get("groups") and ((f.packed or f) if values.get("pack") else f).a.queries <= 8 * WARPS
-        return not (values.get("persistent") or int(values.get("tail", 1)) > 1 or parts & (parts - 1) or few)
-
-    best = min((s for s in within if known(s.values)), key=cost)
+    # An H200 computed one of eight shapes faster with ``overlap``, and most slower.
+    best = min((s for s in within if not s.values.get("overlap")), key=cost)
     return dict(best.values)
 
 
@@ -232,24 +237,25 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     held = launched(p.groups) if p.groups > 1 else p.registers
     resident = max(1, blocks_per_sm(target, p.threads, held, p.shared))
     sms = limit(target, "sms")
-    here = _rounds(p, sms)
+    rounds, parts = _rounds(p, sms)
+    here = rounds + parts / p.tail
     warps = min(resident, math.ceil(here)) * p.warps
     # Every block of queries reads the keys and values of its heads again.
     again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
     step = _grouped(p, target, warps, again, resident) if p.groups else _alone(p, warps, again, resident)
     # Where memory is the slower, a little of the rest still shows.
     step = max(step, _memory(p, target, here / math.ceil(here / resident))) + step / 20
-    merge = MERGE + 2 * p.each * p.merged_rows * p.width * ITEM / (L2_BYTES * sms) if p.divided else 0
-    ends = WALKED if p.persistent else ALONE
-    return here * (p.part_blocks * step + ends / max(1, min(resident, here))) + merge
+    merge = MERGE + 2 * p.each * p.merged_rows * p.width * ITEM / (MERGED_BYTES * sms) if p.divided else 0
+    ends = ENDS[p.groups] - (WALKED if p.persistent else 0)
+    return here * p.part_blocks * step + (rounds + parts) * ends / max(1, min(resident, here)) + merge
 
 
-def _rounds(p: AttentionTiling, sms: int) -> float:
-    """Blocks of the busiest multiprocessor; parts of tiles that are left behind whole rounds are such parts of one."""
+def _rounds(p: AttentionTiling, sms: int) -> tuple[float, int]:
+    """Blocks of the busiest multiprocessor, and behind these parts of tiles."""
     if p.tail > 1:
-        return p.query_tiles // sms + ceildiv(p.left * p.tail, sms) / p.tail
+        return p.query_tiles // sms, ceildiv(p.left * p.tail, sms)
     # The last blocks fill up what is left where they are short.
-    return p.blocks / sms if skips(p) and p.blocks > sms else ceildiv(p.blocks, sms)
+    return p.blocks / sms if skips(p) and p.blocks > sms else ceildiv(p.blocks, sms), 0
 
 
 def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
@@ -260,7 +266,8 @@ def _memory(p: AttentionTiling, target: Target, at_once: float) -> float:
     first = min(1.0, once / (p.query_tiles * p.key_blocks * bytes_))  # by other blocks: from the L2 cache
     # In a single slot keys and values are copied in turn.
     way = 2 * LATENCY if p.stages == 1 else LATENCY / (p.stages - 1)
-    return first * math.hypot(bytes_ / peak(target, "bandwidth"), way / at_once)
+    rate = peak(target, "bandwidth") * (1 if p.groups else COPIED_RATE)
+    return first * math.hypot(bytes_ / rate, way / at_once)
 
 
 def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float:
@@ -309,4 +316,4 @@ def _grouped(p: AttentionTiling, target: Target, warps: int, again: float, resid
     else:
         together = tiles * first + math.hypot(tiles * second, others)
     together *= TURNS[p.groups] if p.ping_pong else 1
-    return math.hypot(together, again) + (250 if p.stages > 1 else 400) / max(1, resident)
+    return math.hypot(together, again) + (80 if p.stages > 1 else 230) / max(1, resident)

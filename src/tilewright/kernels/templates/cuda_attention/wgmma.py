@@ -39,13 +39,17 @@ template <int N> TW_DEVICE float (&flat(float (&x)[N][4]))[4 * N] { return reint
 
 BODY = """\
 const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ring = sq + $q_bytes;
-// Barriers: of the queries, then of each slot: keys have come, values have come, keys and values are done with.
-const tw::u32 queries = ring + $ring_bytes, bars = queries + $barrier;
+$unless walks:// Barriers: of each group's queries: they have come;
+$if walks:// Barriers: of each group's queries: they have come, they are done with;
+// of each slot: keys have come, values have come, keys and values are done with.
+const tw::u32 queries = ring + $ring_bytes, bars = queries + $groups * $group_bars;
 $if ends:const tw::u32 cut = bars + $stages * $slot_bars;  // values have come that need zeros
 $if turns:const tw::u32 may = bars + $stages * $slot_bars + $cuts_bytes;  // of each group: it may multiply
-$if walks:const tw::u32 done = bars + $stages * $slot_bars + $cuts_bytes + $turns_bytes;  // queries are done with
 if (tid == 0) {
-    tw::mbarrier_init(queries, 1);
+    for (int g = 0; g < $groups; g++) {
+        tw::mbarrier_init(queries + $group_bars * g, 1);
+$if walks:        tw::mbarrier_init(queries + $group_bars * g + $barrier, $group_warps);
+    }
 $if ends:    tw::mbarrier_init(cut, 1);
     for (int s = 0; s < $stages; s++) {
         tw::mbarrier_init(bars + $slot_bars * s, 1);
@@ -54,7 +58,6 @@ $if ends:    tw::mbarrier_init(cut, 1);
         tw::mbarrier_init(bars + $slot_bars * s + 3 * $barrier, $warps);
     }
 $if turns:    for (int g = 0; g < $groups; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
-$if walks:    tw::mbarrier_init(done, $warps);
     tw::mbarrier_fence();
 }
 tw::sync();
@@ -68,8 +71,10 @@ const auto turned = [&]() {
 $place
 if (tw::shuffle(tid / 128, 0) == $groups) {  // the same for a warp, which the compiler is told so
 $if fewer:    tw::fewer_registers<$fewer>();
-    if ($copier) {
+    if (tid == $asker) {
         tw::tma_prefetch(map_q);
+$asks
+    } else if ($copier) {
         tw::tma_prefetch(map_k);
         tw::tma_prefetch(map_v);
 $if ends:        tw::u32 cuts = 0;  // parity of how many were cut
@@ -78,44 +83,47 @@ $copies
     return;
 }
 $if more:tw::more_registers<$more>();
-$if turns:const int group = tw::shuffle(warp / $group_warps, 0);
+const int group = tw::shuffle(warp / $group_warps, 0);
 $if turns:tw::u32 mine = group == 0;  // parity: the first group has the first turn
 $computes"""
 
 WALK = """\
+TW_KEEP_LOOP
 for (int number = (int)blockIdx.x; number < $blocks; number += (int)gridDim.x, walked ^= 1) {
 $place
 $body
 }"""
 
-COPIES = """\
-int now = next($start);
-if (now < $end) {
-    ${one}{
-        const tw::u32 bar = queries;
-$if walks:        tw::mbarrier_wait(done, walked ^ 1);
-        tw::mbarrier_expect(bar, $q_bytes);
+ASKS = """\
+if (next($start) < $end) {
+    for (int g = 0; g < $groups; g++) {
+        const tw::u32 bar = queries + $group_bars * g;
+$if walks:        tw::mbarrier_wait(bar + $barrier, walked ^ 1);
+        tw::mbarrier_expect(bar, $q_group_bytes);
 $load_queries
     }
-    for (; now < $end; now = next(now + 1)) {
-        const int j0 = now * $block_k;
-        const tw::u32 to = ring + slot * $stage_bytes, bars_of = bars + slot * $slot_bars;
-        {
-            const tw::u32 bar = bars_of;
-            tw::mbarrier_wait(bars_of + 2 * $barrier, turn ^ 1);
-            ${one}tw::mbarrier_expect(bar, $k_bytes);
+}"""
+
+COPIES = """\
+TW_KEEP_LOOP
+for (int now = next($start); now < $end; now = next(now + 1)) {
+    const int j0 = now * $block_k;
+    const tw::u32 to = ring + slot * $stage_bytes, bars_of = bars + slot * $slot_bars;
+    {
+        const tw::u32 bar = bars_of;
+        tw::mbarrier_wait(bars_of + 2 * $barrier, turn ^ 1);
+        ${one}tw::mbarrier_expect(bar, $k_bytes);
 $load_keys
-        }
-        {
-$unless ends:            const tw::u32 bar = bars_of + $barrier;
-$if ends:            const tw::u32 bar = j0 + $block_k > known ? cut : bars_of + $barrier;
-            tw::mbarrier_wait(bars_of + 3 * $barrier, turn ^ 1);
-            ${one}tw::mbarrier_expect(bar, $v_bytes);
+    }
+    {
+$unless ends:        const tw::u32 bar = bars_of + $barrier;
+$if ends:        const tw::u32 bar = j0 + $block_k > known ? cut : bars_of + $barrier;
+        tw::mbarrier_wait(bars_of + 3 * $barrier, turn ^ 1);
+        ${one}tw::mbarrier_expect(bar, $v_bytes);
 $load_values
 $zeros
-        }
-        turned();
     }
+    turned();
 }"""
 
 COMPUTES = """\
@@ -188,8 +196,7 @@ $most
                 TW_UNROLL
                 for (int c = 0; c < 4; c++)
                 {
-                    const float x = power(s[m][n][c], shift[m][c / 2]);
-                    s[m][n][c] = $exp;
+                    s[m][n][c] = tw::exp2_approx(power(s[m][n][c], shift[m][c / 2]));
                     sum[m][c / 2] += s[m][n][c];
                 }
     };
@@ -206,7 +213,7 @@ $if rounded:                    high[m][k][w] = tw::pack_$t(s[m][n][c], s[m][n][
 $if kept:                    parts(high[m][k][w], low[m][k][w], s[m][n][c], s[m][n][c + 1]);
                 }
     };
-    tw::mbarrier_wait(queries, $walked);
+    tw::mbarrier_wait(queries + $group_bars * group, $walked);
     tw::mbarrier_wait(bars + slot * $slot_bars, turn);
     hold_scores();
     tw::wgmma_fence();
@@ -253,7 +260,7 @@ $if overlap:        tw::mbarrier_wait(bars + before * $slot_bars + $barrier, tur
         }
         pack();
     }
-$if walks:    release(done);
+$if walks:    release(queries + $group_bars * group + $barrier);
     tw::mbarrier_wait(bars + slot * $slot_bars + $barrier, turn);
     hold_sums();
     hold_weights();
@@ -297,23 +304,25 @@ def _body(p: AttentionTiling) -> list[str]:
         "copier": f"warp == {p.warps}" if p.warp_copies else f"tid == {32 * p.warps}",
         "one": "if (lane == 0) " if p.warp_copies else "", "ends": p.f.v.limit is not None,
         "walks": p.persistent, "overlap": p.overlap, "walked": "walked" if p.persistent else "0", "blocks": p.blocks,
-        "exp": f"n % 4 < {p.fma_exp} ? exp2_fma(x) : tw::exp2_approx(x)" if p.fma_exp else "tw::exp2_approx(x)",
-        "turns_bytes": BARRIER * p.groups if p.ping_pong else 0,
+        "group_bars": BARRIER * (1 + p.persistent),
+        "q_group_bytes": p.bytes("q") // p.groups, "asker": 32 * p.warps + 32,
         "start": p.start, "end": p.end,
         "block_k": p.block_k, "key_steps": p.block_k // DEPTH, "steps": p.steps, "tiles": p.tiles,
         "scored": p.block_k // COLUMNS, "result": p.width // COLUMNS, "tile_bytes": tiles["q"].bytes,
         "tile_units": p.groups * tiles["q"].bytes // 16, "q_line": ROWS * LINE // 16,
         "k_line": p.block_k * LINE // 16, "across": tiles["v"].across, "v_step": tiles["v"].step(1) // 16,
-        "load_queries": indented(_queries(p), 2), "load_keys": indented(_load(p, "k", "to", "j0"), 3),
-        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0"), 3),
+        "load_queries": indented(_queries(p), 2), "load_keys": indented(_load(p, "k", "to", "j0"), 2),
+        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0"), 2),
         "columns": p.width * p.item // LINE, "column_bytes": p.block_k * LINE,
     }  # fmt: skip
-    holes["zeros"] = indented(fill(ZEROS, holes).split("\n"), 3) if holes["ends"] else []
-    copies, computes = (fill(x, holes).split("\n") for x in (COPIES, COMPUTES))
-    first = next_block(p)
+    holes["zeros"] = indented(fill(ZEROS, holes).split("\n"), 2) if holes["ends"] else []
+    steps = {"asks": ASKS, "copies": COPIES, "computes": COMPUTES}
+    parts = {name: fill(text, holes).split("\n") for name, text in steps.items()}
     if p.persistent:
-        first, copies, computes = [], _walk(p, copies), _walk(p, computes)
-    return fill(BODY, {**holes, "place": first, "copies": indented(copies, 2), "computes": computes}).split("\n")
+        parts = {name: _walk(p, lines) for name, lines in parts.items()}
+    for name in ("asks", "copies"):
+        parts[name] = indented(parts[name], 2)
+    return fill(BODY, {**holes, "place": [] if p.persistent else next_block(p), **parts}).split("\n")
 
 
 def _walk(p: AttentionTiling, body: list[str]) -> list[str]:
@@ -351,7 +360,9 @@ def _pieces(p: AttentionTiling, name: str, s: Side, found: Matrices, to: str, fi
 
 
 def _queries(p: AttentionTiling) -> list[str]:
+    """Statements that copy the tiles of group ``g``."""
     lines = []
-    for n in range(p.groups * p.tiles):
-        lines += _load(p, "q", f"sq + {n * p.tile('q').bytes}", f"i0 + {n * ROWS}")
+    for m in range(p.tiles):
+        n = f"({m * p.groups} + g)"
+        lines += _load(p, "q", f"sq + {n} * {p.tile('q').bytes}", f"i0 + {n} * {ROWS}")
     return lines
