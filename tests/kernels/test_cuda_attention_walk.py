@@ -15,6 +15,7 @@ from tilewright.backends.emulator import EmulatedKernel, run
 from tilewright.core import Candidate, IllegalSchedule, Task, Value
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
 from tilewright.testing.cuda_template import ORDERS, empty_output, emulated
@@ -143,3 +144,20 @@ def test_rules_of_walks_say_why() -> None:
             made(program, more)
     masked = attention(h=6, lq=129, lk=210, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
     assert "tail" not in {k.name for k in TEMPLATE.space(few(task_of(masked, target("sm_90a")))).knobs}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({"b": 2, "h": 10, "lq": 4096, "lk": 4096, "d": 64}, {"groups": 3, "BK": 128, "persistent": True, "tail": 3}),
+        ({"b": 2, "h": 16, "lq": 2048, "lk": 2048, "d": 128}, {"groups": 2, "BK": 128, "persistent": True, "tail": 1}),
+        ({"b": 1, "h": 24, "lq": 4608, "lk": 4608, "d": 128}, {"groups": 3, "BK": 64, "tail": 5}),
+        ({"b": 8, "h": 20, "lq": 1500, "lk": 1500, "d": 64}, {"groups": 3, "BK": 128, "persistent": True, "tail": 1}),
+        ({"b": 1, "h": 32, "hk": 8, "lq": 1, "lk": 131072, "d": 128}, {"groups": 1, "pack": True, "KP": 16}),
+        ({"b": 1, "h": 32, "hk": 8, "lq": 1, "lk": 4096, "d": 128}, {"groups": 0, "pack": True}),
+    ],
+)
+def test_the_default_is_what_an_h200_was_fastest_with(sizes: dict[str, int], expected: dict[str, Value]) -> None:
+    task = Task(get_operator("attention").workload(**sizes, dtype="bfloat16"), target("sm_90a"))
+    values = TEMPLATE.default(task).values
+    assert {k: values[k] for k in expected} == expected
