@@ -19,7 +19,7 @@ from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import output_boxes, sharing, slot_sums, walkers
+from tilewright.kernels.templates.cuda_wgmma.geometry import output_boxes, ring_bytes, walkers, widest_box
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.cuda_wgmma.window import depth
@@ -35,6 +35,15 @@ LATENCY = 0.85e-6
 """Seconds from the release of a slot of the ring until the bytes of its next tiles have come."""
 SLOT_BYTES_PER_CYCLE = 30.0
 """Bytes of one slot that come in a clock, whose copies start one after the other."""
+SHARED_PER_CYCLE = 128.0
+"""Bytes of shared memory that matrix units of a multiprocessor read in a clock."""
+WRITTEN = 0.7
+"""Of the bytes that copies write there, those that take the clocks of as many that are read, where sums are scaled:
+times of other products were fitted without."""
+APART = 0.5
+"""Slots by which groups that scale sums of slots are apart: these wait for the slower one."""
+NARROW = 1.4
+"""Time to store by boxes of half the width."""
 HIDDEN = 0.16
 """Share of the time of one thing that shows although another one, at the same time, takes longer."""
 MEET = 1.5e-6
@@ -84,23 +93,26 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
     busiest = whole + rounds
     lonely = v["GROUPS"] == 1 or v["ping_pong"]  # one group multiplies at a time
     taken = k.multiplied(bk)
-    products = max(
-        2.0 * bm * bn * taken / peak(target, p.instruction.peak),
-        bm // ROWS * taken * item / 32 * (ROWS + bn) * 32 / 128.0,
-    )
-    if folding := fold.cycles(p.c, bm, bn):
-        # Hidden by the next slot's products where these have sums of their own.
-        products = _both(products, folding) if _twice(p, v) else products + folding
     rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
+    copied = (rows + columns) * bk * item
+    read = bm // ROWS * taken * item * (ROWS + bn)
+    shared = (read + WRITTEN * copied * (p.sets > 1)) / SHARED_PER_CYCLE
+    products = max(2.0 * bm * bn * taken / peak(target, p.instruction.peak), shared)
+    if folding := fold.cycles(p.c, bm, bn):
+        # Hidden by products of the other group.
+        products = products + folding if lonely else _both(products, folding)
     near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
     # A slot is copied to while the others are multiplied. One of four blocks waits for the slowest of them.
-    refill = max(LATENCY * clock, (rows + columns) * bk * item / SLOT_BYTES_PER_CYCLE) * max(1.0, m * n / 2)
-    received = max(near, refill / (v["STAGES"] - 1))
+    refill = max(LATENCY * clock, copied / SLOT_BYTES_PER_CYCLE) * max(1.0, m * n / 2)
+    received = max(near, refill / (v["STAGES"] - 1 - (APART if folding else 0)))
     cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely, received)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
     # Two neighbours of a thread are stored as one where they lie so.
     paired = not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
-    slower = 1.0 if v["store_boxes"] else 2.0 if parts > 1 else 4.0 if paired else 8.0
+    if v["store_boxes"]:
+        slower = NARROW if _narrow(p, target, v) else 1.0
+    else:
+        slower = 2.0 if parts > 1 else 4.0 if paired else 8.0
     stored = rows * columns * wide / STORED_PER_CYCLE * slower
     cycles += stored if v["ping_pong"] else stored * busiest
     far = k.read_bytes + p.c.outputs * ITEMSIZE[p.c.output.dtype]
@@ -111,11 +123,14 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
     return float(total)
 
 
-def _twice(p: Product, v: Mapping[str, Any]) -> bool:
-    """Whether threads hold the sums of two slots, one of which is scaled while the other is multiplied."""
-    mi = v["BM"] // (ROWS * sharing(v["GROUPS"], v["ping_pong"]))
-    folded = fold.fold(p.c, mi, v["BN"], "", in_shared=True)
-    return folded is not None and mi == 1 and slot_sums(folded, v["GROUPS"]) > 1
+def _narrow(p: Product, target: Target, v: Mapping[str, Any]) -> bool:
+    """Whether the ring leaves boxes of results no room for their whole width."""
+    boxes = output_boxes(p, v["BN"])
+    if len(boxes) < 2:
+        return False
+    ring = ring_bytes(p, v["BM"], v["BN"], v["BK"], v["STAGES"], v["GROUPS"] if v["ping_pong"] else 0)
+    room = (limit(target, "shared_per_block") - ring) // v["GROUPS"]
+    return widest_box(p, v["BN"], room) != boxes[0]
 
 
 def starved(p: Product, target: Target, bm: int, bn: int) -> bool:
@@ -154,13 +169,16 @@ def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpac
         fours = starved(p, target, bm, bn)
         clusters = [c for c in has["CLUSTER"] if fours or CLUSTERS[c][0] * CLUSTERS[c][1] <= 2]
         busy = {c: at_once(target, c) for c in clusters if within.allows({**tile, "CLUSTER": c})}
+        if p.sets > 1 and tiles > sms and "2x1" in busy:  # with scales 1 to 5% faster than any other, with every tile
+            busy = {"2x1": busy["2x1"]}
         walks = {c: walked(has["GROUP"], bm, bn, c, sms) for c in busy}
         for (parts, tail), bk in itertools.product(splits, has["BK"]):
             shape = {**tile, "BK": bk, "SPLIT": parts, "store_boxes": boxes and (parts == 1 or tail)}
             rings = [s for s in has["STAGES"] if within.allows({**shape, "STAGES": s})]
-            for cluster in busy if rings else ():
+            # None is slower for a deeper ring, but boxes may have to be narrower for one.
+            for cluster, stages in itertools.product(busy, rings[-1:] + rings[-2:-1] * (p.sets > 1)):
                 yield {
-                    **shape, "STAGES": rings[-1], "CLUSTER": cluster, "tail": tail,  # none is slower for a deeper ring
+                    **shape, "STAGES": stages, "CLUSTER": cluster, "tail": tail,
                     "persistent": tiles * parts > busy[cluster] or walk, "split_k": parts > 1 and not tail,
                     "GROUP": walks[cluster], **({"alternate": False} if "alternate" in has else {}),
                 }  # fmt: skip

@@ -290,8 +290,7 @@ class WgmmaTiling(Tiles):
         ``None``: they are stored from registers."""
         if not self.store_boxes:
             return None
-        boxes = output_boxes(self.p, self.bn)
-        return next((b for b in boxes if self._shared(b) <= self.most_shared), boxes[-1])
+        return widest_box(self.p, self.bn, (self.most_shared - self._ring) // self.groups)
 
     @property
     def store(self) -> Box | None:
@@ -301,20 +300,17 @@ class WgmmaTiling(Tiles):
     @property
     def box_bytes(self) -> int:
         """Of the boxes of results of all groups."""
-        return self._boxes(self.box)
-
-    def _boxes(self, box: Box | None) -> int:
-        return self.groups * PLACES * box.bytes if box is not None else 0
+        return self.groups * PLACES * self.box.bytes if self.box is not None else 0
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block, with what aligning the ring takes."""
-        return self._shared(self.box)
+        return self._ring + self.box_bytes
 
-    def _shared(self, box: Box | None) -> int:
-        turns = self.groups if self.ping_pong or self.alternate else 0
-        beside = self._boxes(box) + self.staged_bytes
-        return shared_bytes(self.stages, self.stage_bytes + self.scale_bytes, beside, turns)
+    @property
+    def _ring(self) -> int:
+        turns = self.ping_pong or self.alternate
+        return ring_bytes(self.p, self.bm, self.bn, self.bk, self.stages, self.groups if turns else 0)
 
     @property
     def registers(self) -> int:
@@ -359,9 +355,12 @@ def sharing(groups: int, ping_pong: bool) -> int:
     return 1 if ping_pong else groups
 
 
-def shared_bytes(stages: int, stage: int, beside: int, turns: int) -> int:
-    """Of a block: what aligning takes, the ring with its barriers, what lies beside it, barriers of groups' turns."""
-    return EIGHT + stages * (stage + 2 * BARRIER) + beside + turns * BARRIER
+def ring_bytes(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int) -> int:
+    """Bytes of shared memory of a block without boxes of results: what aligning takes, the ring with its barriers,
+    scales beside it, barriers of groups' turns."""
+    folded = fold(p.c, 1, bn, "", in_shared=True)
+    stage = (bm + bn) * bk * p.instruction.item + scale_bytes(folded, bm)
+    return EIGHT + stages * (stage + 2 * BARRIER) + staged_bytes(folded, bm, bk) + turns * BARRIER
 
 
 @dataclass(frozen=True)
@@ -394,6 +393,12 @@ class Box:
         """The tensor map of an output of that number."""
         box = (self.columns, ROWS, 1)[: self.rank]
         return tensor_map(("tensor", tensor), self.item, self.sizes, self.strides, box, self.swizzle)
+
+
+def widest_box(p: Product, bn: int, room: int) -> Box:
+    """The widest box, of those that there are, of which a group's fit into so many bytes; the least if none does."""
+    boxes = output_boxes(p, bn)
+    return next((b for b in boxes if PLACES * b.bytes <= room), boxes[-1])
 
 
 def output_boxes(p: Product, bn: int) -> tuple[Box, ...]:

@@ -29,11 +29,9 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
     PLACES,
     most_sums,
     output_boxes,
-    scale_bytes,
-    shared_bytes,
+    ring_bytes,
     sharing,
     slot_sums,
-    staged_bytes,
     walkers,
 )
 from tilewright.kernels.templates.cuda_wgmma.match import views
@@ -120,7 +118,7 @@ def _any(options: Iterable[Iterable[int]]) -> tuple[int, ...]:
 
 
 def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constraint]:
-    item, most, k = p.instruction.item, limit(target, "shared_per_block"), depth(p)
+    most, k = limit(target, "shared_per_block"), depth(p)
 
     def places(SWAP: bool, BN: int) -> int:
         return seen[SWAP].places.get(BN, 0)
@@ -128,10 +126,8 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
     def fits(
         SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool, ping_pong: bool
     ) -> bool:
-        folded = fold(seen[SWAP].p.c, 1, BN, "", in_shared=True)
-        beside = (GROUPS * places(SWAP, BN) if store_boxes else 0) + staged_bytes(folded, BM, BK)
-        stage = (BM + BN) * BK * item + scale_bytes(folded, BM)
-        return shared_bytes(STAGES, stage, beside, GROUPS if ping_pong else 0) <= most
+        boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
+        return ring_bytes(seen[SWAP].p, BM, BN, BK, STAGES, GROUPS if ping_pong else 0) + boxes <= most
 
     def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
         mi = BM // (ROWS * sharing(GROUPS, ping_pong))
