@@ -59,6 +59,7 @@ def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str
         f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({taken}) {{",
         "    TW_SHARED(smem);",
         f"    using namespace {symbol}_;",
+        *(["    tw::grid_launch();"] if p.divided else []),  # parts are merged by a launch that waits for this one
         *indented(head),
         *indented(body),
         "}",
