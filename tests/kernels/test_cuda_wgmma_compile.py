@@ -41,7 +41,8 @@ def test_products_of_eight_bit_reals_do_not_spill(dtype: str, arch: str, templat
 
 @pytest.mark.parametrize("by_column", [False, True])
 def test_sums_that_are_scaled_by_blocks_do_not_spill(by_column: bool) -> None:
-    for m, arch in ((4096, "sm_90a"), (16, "sm_90a"), (4096, "sm_89")):
+    # 64 rows share k, 4000 end within a tile.
+    for m, arch in ((4096, "sm_90a"), (16, "sm_90a"), (64, "sm_90a"), (4000, "sm_90a"), (4096, "sm_89")):
         workload = get_operator("scaled_mm").workload(m=m, n=4096, k=4096, trans_b=True, by_column=by_column)
         task = Task(workload, cuda_target(arch))
         assert not spilled(task, default_schedule(task))

@@ -40,7 +40,7 @@ WIDTHS = 2
 
 ROOM = 48
 """Registers beside accumulators that a thread which multiplies needs: observed."""
-FOLD_ROOM = 38
+FOLD_ROOM = 34
 """The same beside sums of slots, and the scales that are held."""
 
 
@@ -55,7 +55,7 @@ def slot_sums(folded: Fold, groups: int) -> int:
     With two of them one is scaled while the next one is multiplied.
     """
     sums = folded.columns // 2
-    left = most_registers(groups) - FOLD_ROOM - folded.held - folded.mi * sums
+    left = most_registers(groups, gathers=True) - FOLD_ROOM - folded.held - folded.mi * sums
     return min(left // sums, 2 if folded.mi <= 2 else 1)
 
 

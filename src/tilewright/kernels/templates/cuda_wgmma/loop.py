@@ -93,14 +93,15 @@ for (int t = $first; t < last; t += $slots) {
     $wait_2
 $if alike:    now = then;
 }
-$if alike:$start_1
-$unless alike:if (last + 1 < $end) {
-$unless alike:    $start_1
-$unless alike:}
-$add_0
-$unless alike:if (last + 1 < $end) {
+$unless alike:if (last + 1 < $end)
+{
+    $start_1
+    $add_0
     $end_1
     $add_1
+}
+$unless alike:else {
+$unless alike:    $add_0
 $unless alike:}
 $if turns:if (lane == 0) $turn"""
 

@@ -385,7 +385,7 @@ def _told(p: WgmmaTiling) -> dict[str, str]:
 
 
 def _main(p: WgmmaTiling) -> str:
-    fewer, more = (GATHERING if p.gather else REGISTERS)[p.groups]
+    fewer, more = (GATHERING if p.gather or p.fold is not None else REGISTERS)[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
     filled = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)
     ring, inside = p.stages * p.stage_bytes, 4 if p.parted else 3
