@@ -227,6 +227,35 @@ def test_the_keeper_hears_others_while_it_makes_queues(farm: Peers, monkeypatch:
     assert set(farm.keeper.members) == {"b0"}
 
 
+def test_a_client_that_fills_the_disk_with_jobs_costs_its_place_a_queue_and_others_nothing(
+    farm: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "cpu-idle"
+    farm.call(farm.make_queue(place))
+    stream = subjects.queue_of(place)[0]
+    client = farm.links["client"]
+
+    async def fill() -> None:
+        for n in range(4):
+            subject = subjects.job(place, "client", "s", str(n))
+            await client.store(subject, client.seal.seal(subject, {"payload": {"x": bytes(4 << 20)}, "needs": []}))
+
+    async def kept() -> int:
+        found = await farm.keeper.queues._found("stream_info", stream)
+        return int(found.state.messages) if found else -1
+
+    farm.call(fill())
+    assert farm.call(kept()) == 4
+    monkeypatch.setattr(farm.keeper.queues, "storage", 16 << 20)
+    farm.wait_for(lambda: farm.call(kept()) == 0)
+    (said,) = [x for x in farm.said if "is made anew" in x]
+    assert re.match(
+        r"the queue of cpu-idle is made anew: 16,\d+,\d+ bytes of jobs, of them 4 jobs of client client,", said
+    )
+    assert said.endswith("leave no room for results and artifacts (QUEUED in tilewright/farm/budgets.py)")
+    assert farm.ask("reader", {"what": "status"})["trouble"] == ""
+
+
 def test_an_idle_queue_goes_and_comes_back_with_a_worker(farm: Peers) -> None:
     farm.ask("builder", beat("b0", compilers(2)))
     farm.ask("second-builder", beat("c0", compilers(1)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilewright.farm.errors import Refused
 
 WHERE = "tilewright/farm/budgets.py"
-KIB, MIB = 1 << 10, 1 << 20
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _HINT = "docs/farm.md lists the limits under Budgets; a farm's owner may raise this one on every machine of it"
 
 
@@ -86,6 +86,10 @@ AHEAD = Budget("AHEAD", 1, "jobs of a place that wait at a worker, beside its ru
 NEEDS = Budget("NEEDS", 4096, "artifacts of a job", _REFUSED)
 UNSTORED = Budget("UNSTORED", 64, "results that a worker keeps until the server has stored them", "it takes no job")
 
+QUEUED = Budget(
+    "QUEUED", GIB, "bytes of jobs in all queues of a full server, or a quarter of --storage",
+    "the largest queue is made anew; clients send their jobs again",
+)  # fmt: skip
 JOBS = Budget("JOBS", 100_000, "jobs in a queue", "refused by nats-server")
 MARK = Budget("MARK", 1 * KIB, "bytes of the mark that a worker began a job", "refused by nats-server")
 MARKS = Budget("MARKS", 32 * MIB, "bytes of these marks, in memory", "the oldest go")
@@ -102,7 +106,7 @@ PENDING = Budget(
     "PENDING", 32 * MIB, "bytes kept for a peer that reads too slowly: max_pending", "nats-server ends the connection"
 )
 MEMORY = Budget("MEMORY", 256 * MIB, "bytes of streams in memory: max_mem", "refused by nats-server")
-STORAGE = Budget("STORAGE", 4 << 30, "bytes on a server's disk, or --storage: max_file", "refused by nats-server")
+STORAGE = Budget("STORAGE", 4 * GIB, "bytes on a server's disk, or --storage: max_file", "refused by nats-server")
 
 BUDGETS: tuple[Budget, ...] = tuple(v for v in list(vars().values()) if isinstance(v, Budget))
 

@@ -408,6 +408,7 @@ class Keeper:
     async def _tidy(self) -> None:
         with contextlib.suppress(FarmError):
             await self.queues.tidy(self.roster.at)
+            await self.queues.relieve()
 
     def _leave(self, member: Member, why: str) -> None:
         self.roster.leave(member.name)

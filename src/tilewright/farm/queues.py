@@ -10,12 +10,13 @@ import contextlib
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.farm import subjects
-from tilewright.farm.budgets import JOB, JOBS, MARK, MARKS, QUEUES, QUEUES_EACH, RESULT, WRAPPING
+from tilewright.farm.budgets import JOB, JOBS, MARK, MARKS, QUEUED, QUEUES, QUEUES_EACH, RESULT, WRAPPING
 from tilewright.farm.errors import FarmError, NotStored
 from tilewright.farm.link import SILENT, Link, Say
 
@@ -148,6 +149,33 @@ class Queues:
             async with self._one:
                 for name in list(self._leaving)[:1]:
                     await self._drop(name)
+
+    async def relieve(self) -> None:
+        """Make the largest queue anew where jobs leave no room for what others store: only a client that keeps to no
+        window can send as many. Others of the place send theirs again."""
+        most = self.storage // 4  # beside the room that results and artifacts have at most, and some to spare
+        if (await self._link.manage("account_info")).storage <= self.storage // 8 + self.storage // 2 + most:
+            return
+        sizes = {}
+        for place in [p for p, q in self.known.items() if q.made]:
+            found = await self._found("stream_info", subjects.queue_of(place)[0])
+            sizes[place] = int(found.state.bytes) if found else 0
+        if sum(sizes.values()) <= most:  # a cluster's servers count what each of them holds
+            return
+        place = max(sizes, key=sizes.__getitem__)
+        stream = subjects.queue_of(place)[0]
+        found = await self._link.manage("stream_info", stream, subjects_filter=f"jobs.{subjects.token(place)}.>")
+        clients = Counter(s.split(".")[2] for s in found.state.subjects or ())
+        client, jobs = max(clients.items(), key=lambda c: c[1], default=("nobody", 0))  # gone meanwhile
+        self._say(
+            f"the queue of {place} is made anew: {sizes[place]:,} bytes of jobs, of them {jobs:,} jobs of client "
+            f"{client.replace('%', '.')}, leave no room for results and artifacts ({QUEUED.where})"
+        )
+        async with self._one:
+            await self._drop(stream)
+        if place in self.known:
+            self.known[place].made = False
+            await self.there([place])
 
     def _give_up(self, place: str) -> None:
         del self.known[place]

@@ -314,7 +314,8 @@ class Service(ABC):
             job = Held(job_id, client, session, dict(body["payload"]), needs, message.reply, delivered, opened[1])
         except (*NONSENSE, OverBudget) as e:
             self.refused += 1
-            why = str(e) if isinstance(e, OverBudget) else link.denied[-1] if link.denied else "it is malformed"
+            unheard = link.denied[-1] if opened is None and link.denied else "it is malformed"
+            why = str(e) if isinstance(e, OverBudget) else unheard
             self._say.about(".".join(message.subject.split(".")[2:3]), f"refused a job: {why}")
             await link.publish(message.reply, b"+TERM")
             return
