@@ -1,4 +1,4 @@
-// cuda_attention version 16, cuda:sm_80
+// cuda_attention version 17, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {

@@ -40,7 +40,7 @@ def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
 CUDA_ATTENTION = PlannedTemplate(
     name="cuda_attention",
     family="attention",
-    version=16,
+    version=17,
     kinds=("cuda",),
     refusal="is no attention",
     find=match,
