@@ -48,6 +48,8 @@ HIDDEN = 0.16
 """Share of the time of one thing that shows although another one, at the same time, takes longer."""
 MEET = 1.5e-6
 """Seconds for which blocks of a cluster wait for each other, at their beginning and end."""
+MEET_WINDOWS = 2.6e-6
+"""The same where these are windows, and a block has one tile: parts of windows are short, and none hides the wait."""
 STEP_CYCLES = 20.0
 """For a barrier and the start of the next slot's products."""
 FILL = 1.1e-6
@@ -117,7 +119,8 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
     cycles += stored if v["ping_pong"] else stored * busiest
     far = k.read_bytes + p.c.outputs * ITEMSIZE[p.c.output.dtype]
     total = _both(cycles / clock, far / _number(target, "bandwidth"))
-    total += FILL * (1 if v["persistent"] else busiest) + MEET * (m * n > 1)
+    meeting = MEET if k.window is None or v["persistent"] else MEET_WINDOWS
+    total += FILL * (1 if v["persistent"] else busiest) + meeting * (m * n > 1)
     if parts > 1:
         total += LAUNCH + 2 * pieces * rows * columns * 4 / _number(target, "bandwidth")
     return float(total)
