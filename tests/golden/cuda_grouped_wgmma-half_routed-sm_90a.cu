@@ -1,16 +1,16 @@
-// cuda_grouped_wgmma version 13, cuda:sm_90a
+// cuda_grouped_wgmma version 14, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {
     const float s0 = v;
     return tw::to_bf16((float)((tw::load_global<float>(x3 + ((int(unsigned((m)) / 2u)) * 2 + (int(unsigned((m)) % 2u)))) * tw::max<float>((s0 + tw::load_global<float>(x2 + (((batch)) * 24 + ((n))))), 0.0f))));
 }
-TW_DEVICE void store(const float *x2, const float *x3, tw::bf16 *out, const float (&v)[2], int batch, int m, int n) {
+TW_DEVICE void store(const float *x2, const float *x3, tw::bf16 *out, const float (&v)[4], int batch, int m, int n) {
     if (m >= 34) return;
     if (n >= 24) return;
-    tw::pack<tw::bf16, 2> p;
+    tw::pack<tw::bf16, 4> p;
     TW_UNROLL
-    for (int j = 0; j < 2; j++) p.v[j] = finish(x2, x3, v[j], batch, m, n + j);
+    for (int j = 0; j < 4; j++) p.v[j] = finish(x2, x3, v[j], batch, m, n + j);
     tw::store_global(out + ((m) * 24 + ((n))), p);
 }
 }

@@ -77,8 +77,9 @@ def planes(images: int, channels: int, size: tuple[int, int], taps: tuple[int, i
         return te.select(inside, te.cast(x[n, c, y, z], "float32"), 0.0)
 
     shape = (images, filters, height + 2 * padding - kh + 1, width + 2 * padding - kw + 1)
-    return te.program(te.compute(shape, lambda n, o, i, j: te.sum((kh, kw, channels), lambda r, s, c: (
-        at(n, c, i + r - padding, j + s - padding) * te.cast(w[o, r, s, c], "float32")))))[0]  # fmt: skip
+    z = te.compute(shape, lambda n, o, i, j: te.sum((kh, kw, channels), lambda r, s, c: (
+        at(n, c, i + r - padding, j + s - padding) * te.cast(w[o, r, s, c], "float32"))))  # fmt: skip
+    return te.program(te.compute(shape, lambda *at: te.cast(z[at], "bfloat16")))[0]
 
 
 def lines() -> Program:
@@ -173,6 +174,14 @@ def test_parts_of_windows_compute_the_reference(name: str) -> None:
     assert any("multicast_" in x for x in sources) == any("CLUSTER" in x for x in CHOSEN[name])
     assert all(("tma_im2col" in x) != name.startswith("planes") for x in sources)
     computes(candidates, together(chosen, tuple(CHOSEN)))
+
+
+def test_threads_exchange_pairs_where_four_results_lie_in_order() -> None:
+    """Straight from registers; sums of parts of k, of 32 bits, fill sectors as they are."""
+    whole, parts = chosen("planes_of_parts")[1:]
+    assert [x.count("tw::shuffle_xor") for x in (CUDA_WGMMA.lower(c).source for c in (whole, parts))] == [2, 0]
+    one = small("channels_first", {}, programs=MORE)  # 30 pixels an image
+    assert "tw::shuffle_xor" not in CUDA_WGMMA.lower(one).source
 
 
 # --------------------------------------------------------------------------- what matches

@@ -19,7 +19,13 @@ from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import output_boxes, ring_bytes, walkers, widest_box
+from tilewright.kernels.templates.cuda_wgmma.geometry import (
+    by_fours,
+    output_boxes,
+    ring_bytes,
+    walkers,
+    widest_box,
+)
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.cuda_wgmma.window import depth
@@ -109,12 +115,12 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
     received = max(near, refill / (v["STAGES"] - 1 - (APART if folding else 0)))
     cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely, received)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
-    # Two neighbours of a thread are stored as one where they lie so.
+    # Two neighbours of a thread are stored as one where they lie so; of 16 bits each, they fill half of a sector.
     paired = not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
     if v["store_boxes"]:
         slower = NARROW if _narrow(p, target, v) else 1.0
     else:
-        slower = 2.0 if parts > 1 else 4.0 if paired else 8.0
+        slower = 2.0 if parts > 1 or by_fours(p, bn) else 4.0 if paired else 8.0
     stored = rows * columns * wide / STORED_PER_CYCLE * slower
     cycles += stored if v["ping_pong"] else stored * busiest
     far = k.read_bytes + p.c.outputs * ITEMSIZE[p.c.output.dtype]

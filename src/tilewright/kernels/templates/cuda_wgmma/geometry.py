@@ -11,6 +11,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.sizes import roundup
 from tilewright.kernels.templates.cuda.sorting import Sorting, edges
 from tilewright.kernels.templates.cuda.warpgroups import (
@@ -35,6 +36,8 @@ GPC = 18
 """Multiprocessors of a whole graphics processing cluster of Hopper."""
 PLACES = 2
 """Boxes of results of a group in shared memory: one is filled while the other is stored."""
+FOUR = 4
+"""Results that a thread stores at once where it exchanges some with another one."""
 WIDTHS = 2
 """Widths of boxes among which the ring's size decides, where sums are scaled."""
 
@@ -361,6 +364,11 @@ def ring_bytes(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int) -
     folded = fold(p.c, 1, bn, "", in_shared=True)
     stage = (bm + bn) * bk * p.instruction.item + scale_bytes(folded, bm)
     return EIGHT + stages * (stage + 2 * BARRIER) + staged_bytes(folded, bm, bk) + turns * BARRIER
+
+
+def by_fours(p: Product, bn: int) -> bool:
+    """Whether threads may store four results of 16 bits along n at once."""
+    return ITEMSIZE[p.c.output.dtype] == 2 and Epilogue(p.c).width >= FOUR and bn % 16 == 0
 
 
 @dataclass(frozen=True)

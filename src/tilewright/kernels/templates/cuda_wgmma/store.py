@@ -1,7 +1,8 @@
 """C++ that hands a warp group's accumulators to the epilogue: straight from registers, or by the copy engine.
 
 A thread holds two neighbours along n in each of two rows. 16-bit outputs stored that way fill half of each 32-byte
-sector; boxes of 64 rows that pass through shared memory are stored as a whole, while the group goes on.
+sector, so two threads exchange pairs where four neighbours lie in order; boxes of 64 rows that pass through shared
+memory are stored as a whole, while the group goes on.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.warpgroups import WARPS
 from tilewright.kernels.templates.cuda_mma.fold import defined
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
-from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.geometry import FOUR, WgmmaTiling, by_fours
 
 PAIR = 2
 
 
+def neighbours(p: WgmmaTiling) -> int:
+    """Along n, that a thread stores together straight from registers."""
+    return FOUR if by_fours(p.p, p.bn) and not (p.split_k or p.tail) else PAIR
+
+
 def results(p: WgmmaTiling) -> tuple[str, Function]:
-    """Functions by which a thread scales sums of blocks, finishes values, and stores a pair of them."""
-    text, stored = splitk.results(p.p.c, PAIR, p.edges, p.split_k)
+    """Functions by which a thread scales sums of blocks, finishes values, and stores neighbours."""
+    text, stored = splitk.results(p.p.c, neighbours(p), p.edges, p.split_k)
     return text + defined(p.fold), stored
 
 
@@ -33,6 +39,25 @@ for (int i = 0; i < $mi; i++) {
         TW_UNROLL
         for (int h = 0; h < 2; h++) {
             const $acc v[2] = {acc[i][4 * j + 2 * h], acc[i][4 * j + 2 * h + 1]};
+            $call
+        }
+    }
+}"""
+
+# A thread of two hands over what it holds of one group of eight columns, for what the other holds of the next group.
+BY_FOURS = """\
+const bool odd = lane % 2;
+TW_UNROLL
+for (int i = 0; i < $mi; i++) {
+    TW_UNROLL
+    for (int j = 0; j < $eights; j += 2) {
+        TW_UNROLL
+        for (int h = 0; h < 2; h++) {
+            // Values: a choice between elements would be one of addresses, for which accumulators had to have some.
+            const $acc a0 = acc[i][4 * j + 2 * h], a1 = acc[i][4 * j + 2 * h + 1];
+            const $acc b0 = acc[i][4 * j + 4 + 2 * h], b1 = acc[i][4 * j + 5 + 2 * h];
+            const $acc c0 = tw::shuffle_xor(odd ? +a0 : +b0, 1), c1 = tw::shuffle_xor(odd ? +a1 : +b1, 1);
+            const $acc v[4] = {odd ? +c0 : +a0, odd ? +c1 : +a1, odd ? +b0 : +c0, odd ? +b1 : +c1};
             $call
         }
     }
@@ -115,11 +140,12 @@ def store(p: WgmmaTiling) -> list[str]:
     batch = "batch" if p.p.batch > 1 else "0"
     first = p.row("i")
     if p.box is None:
+        fours = neighbours(p) == FOUR
         call = results(p)[1].call(
             v="v", batch=batch, m=sorting.row(p.p.c, f"{first} + warp * 16 + h * 8 + lane / 4"),
-            n="n0 + j * 8 + lane % 4 * 2",
+            n="n0 + (j + odd) * 8 + lane % 4 / 2 * 4" if fours else "n0 + j * 8 + lane % 4 * 2",
         )  # fmt: skip
-        return fill(DIRECT, {
+        return fill(BY_FOURS if fours else DIRECT, {
             "mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";",
         }).split("\n")  # fmt: skip
     e, box, by_rows = Epilogue(p.p.c), p.box, p.store is None
