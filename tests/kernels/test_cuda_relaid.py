@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -144,7 +145,7 @@ def test_both_copies_are_one_launch_where_their_blocks_are_of_one_size() -> None
 
 
 def test_constant_weights_are_copied_once() -> None:
-    sizes = {"n": 1, "ci": 16, "h": 7, "w": 9, "co": 24, "kh": 3, "kw": 3, "dtype": "bfloat16"}
+    sizes = {"n": 1, "ci": 64, "h": 7, "w": 9, "co": 24, "kh": 3, "kw": 3, "dtype": "bfloat16"}
     for variant in ("sm_80", "sm_90a"):
         task, plain = (
             Task(get_operator("conv2d").workload(**sizes, **more), cuda_target(variant))
@@ -152,10 +153,13 @@ def test_constant_weights_are_copied_once() -> None:
         )
         kernel, every = (CUDA_RELAID.lower(Candidate(t, CUDA_RELAID.default(t))) for t in (task, plain))
         (pack,) = kernel.program.prepack
-        assert (pack.input, pack.bytes) == (1, 24 * 16 * 9 * 2)
+        assert (pack.input, pack.bytes) == (1, 24 * 64 * 9 * 2)
         assert [n for kind, n in pack.launch.parameters if kind == "tensor"] == [1]
-        assert len(kernel.program.launches) == len(every.program.launches) == 2  # of the image, or both; the product
-        assert ("tensor", 1) not in kernel.program.launches[0].parameters
+        copy, product, *merge = kernel.program.launches  # the copy is of the image, else of both
+        assert len(every.program.launches) == 2 + len(merge)
+        assert ("tensor", 1) not in copy.parameters
+        begins = re.search(rf"void {copy.symbol}\([^{{]*\{{\n    tw::grid_launch", kernel.source)
+        assert (begins is not None) == product.early == (variant == "sm_90a")
         traffic = [CUDA_RELAID.static(t, CUDA_RELAID.default(t))["global_bytes"] for t in (task, plain)]
         assert traffic[0] < traffic[1]
 
