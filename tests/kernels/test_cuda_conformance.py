@@ -209,7 +209,12 @@ def test_recordings_of_two_devices_do_not_mix(tmp_path: Path) -> None:
 SETUP = "    TW_SHARED(smem); tw::u32 s = tw::shared_address(smem); int t = threadIdx.x; out[t] = t; (void)s;\n"
 FAULTS = {
     "cp_async source": ("    tw::cp_async<16>(s, x0 + 1); tw::cp_commit(); tw::cp_wait<0>();", "misaligned"),
-    "cp_async target": ("    tw::cp_async<8>(s + 4, x0); tw::cp_commit(); tw::cp_wait<0>();", "misaligned"),
+    **{
+        f"cp_async target of {size}": (
+            f"    tw::cp_async<{size}>(s + {size // 2}, x0); tw::cp_commit(); tw::cp_wait<0>();", "misaligned",
+        )
+        for size in (4, 8, 16)
+    },
     "cp_async outside": ("    tw::cp_async<4>(s + 256, x0); tw::cp_commit(); tw::cp_wait<0>();", "out_of_bounds_shared"),
     "cp_async too much": ("    tw::cp_async<4>(s, x0, 5); tw::cp_commit(); tw::cp_wait<0>();", "undefined"),
     "cp_async negative": ("    tw::cp_async<4>(s, x0, -1); tw::cp_commit(); tw::cp_wait<0>();", "undefined"),
@@ -217,6 +222,9 @@ FAULTS = {
     "ldmatrix outside": ("    tw::u32 r[4]; tw::ldmatrix_x4(r, s + 16 * t);", "out_of_bounds_shared"),
     "ldmatrix divergent": ("    tw::u32 r[2]; if (t < 31) tw::ldmatrix_x2(r, s);", "divergence"),
     "load_shared": ("    out[t] = tw::load_shared<tw::u32>(smem + 2);", "misaligned"),
+    "load_shared of four": ("    out[t] = tw::load_shared<tw::pack<tw::u32, 4>>(smem + 8).v[0];", "misaligned"),
+    "store_shared of two": ("    tw::store_shared(smem + 4, tw::pack<tw::u32, 2>{});", "misaligned"),
+    "load_global of four": ("    out[t] = tw::load_global<tw::pack<tw::u32, 4>>(x0 + 2).v[0];", "misaligned"),
     "load_shared outside": ("    out[t] = tw::load_shared<tw::u32>(smem + 256);", "out_of_bounds_shared"),
     "store_global": ("    tw::store_global(out + 1, tw::pack<tw::u32, 4>{});", "misaligned"),
     "load_global outside": ("    out[t] = tw::load_global<tw::u32>(x0 + 64);", "out_of_bounds_global"),
@@ -235,6 +243,9 @@ FENCED = ASYNC % "tw::mbarrier_fence();"
 MULTIPLY = "float c[4] = {}; const tw::u64 d = tw::wgmma_operand(base, 0, 1024); "
 ASYNC_FAULTS = {
     "mbarrier unfenced": (ASYNC % "", "    tw::mbarrier_wait(bar, 1);", "undefined"),
+    "mbarrier unaligned": (FENCED, "    if (t == 0) tw::mbarrier_init(bar - 4, 1);", "misaligned"),
+    "mbarrier wait unaligned": (FENCED, "    tw::mbarrier_wait(bar - 4, 1);", "misaligned"),
+    "mbarrier arrival unaligned": (FENCED, "    tw::mbarrier_arrive(bar - 4);", "misaligned"),
     "mbarrier nowhere": (FENCED, "    tw::mbarrier_arrive(base);", "undefined"),
     "mbarrier twice": (
         FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 16); tw::mbarrier_arrive(bar); }", "undefined",
@@ -252,6 +263,8 @@ ASYNC_FAULTS = {
     "tma unaligned": (
         FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_2d(base + 128, map0, bar, 0, 0); }", "misaligned",
     ),
+    "tma of pixels unaligned": (FENCED, "    if (t == 0) tw::tma_im2col_3d(base + 64, map1, bar, 0, -1, 0, 0);", "misaligned"),
+    "tma store unaligned": (FENCED, "    if (t == 0) tw::tma_store_2d(map0, base + 512, 0, 0);", "misaligned"),
     "tma outside": (
         FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_2d(base + 8192, map0, bar, 0, 0); }",
         "out_of_bounds_shared",
@@ -289,6 +302,9 @@ MEET = "tw::cluster_arrive(); tw::cluster_wait();"
 CLUSTERED = FENCED.replace("tw::sync();", f"{MEET} const int rank = (int)tw::cluster_rank(); (void)rank;")
 CLUSTER_FAULTS = {
     "cluster twice": (CLUSTERED, "    tw::cluster_arrive(); tw::cluster_arrive();", "undefined"),
+    "cluster arrival unaligned": (
+        CLUSTERED, f"    tw::mbarrier_arrive_cluster(tw::cluster_address(bar - 4, 1 - rank)); {MEET}", "misaligned",
+    ),
     "cluster not come": (CLUSTERED, "    tw::cluster_wait();", "undefined"),
     "cluster not all": (CLUSTERED, f"    if (t < 64 || rank) {{ {MEET} }}", "deadlock"),
     "cluster nobody": (CLUSTERED, "    tw::cluster_address(bar, 2);", "undefined"),

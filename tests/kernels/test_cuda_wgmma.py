@@ -66,7 +66,9 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
     "tokens": lambda: product("bfloat16", 13, 264, 520, "mk", "nk", "bfloat16"),
     "tokens_int8": lambda: product("int8", 13, 136, 304, "mk", "nk", "int32"),
 }
-THOROUGH: Mapping[str, Callable[[], Program]] = {**WGMMA, "shared": lambda: batched(True)}
+THOROUGH: Mapping[str, Callable[[], Program]] = {
+    **WGMMA, "shared": lambda: batched(True), "scaled_odd": lambda: scaled(66, 136, 1008),
+}  # fmt: skip
 
 
 def few(task: Task, sms: int = 2) -> Task:
@@ -323,7 +325,7 @@ SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
         {"BN": 192, "persistent": True},  # two scales of columns a tile
         {"BN": 64, "BM": 128, "GROUPS": 2, "CLUSTER": "1x2", "store_boxes": True},
         {"BN": 128, "BM": 128, "persistent": True},  # one sum of 64 rows of two
-        {"BN": 192, "BM": 128, "GROUPS": 2, "persistent": True, "alternate": True},
+        {"BN": 192, "BM": 128, "GROUPS": 2, "persistent": True},  # one sum of each of two groups
         {"BN": 32, "BM": 128, "persistent": True, "CLUSTER": "1x2"},  # two sums, one for each 64 rows
         {"BN": 64, "GROUPS": 2, "persistent": True, "ping_pong": True},
         {"BN": 32, "persistent": True, "tail": True, "SPLIT": 2},
@@ -341,7 +343,12 @@ SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
     "scaled_fours": (
         {"BN": 32, "persistent": True, "STAGES": 3},
         {"BN": 64, "BM": 128, "SPLIT": 3, "split_k": True, "persistent": True},
-        {"BN": 128, "BM": 128, "GROUPS": 2, "CLUSTER": "1x2"},
+        {"BN": 128, "BM": 128, "GROUPS": 2, "CLUSTER": "1x2", "persistent": True},
+    ),
+    "scaled_odd": (  # scales of an odd number of slots end at an odd multiple of 4 or 8 bytes
+        {"BN": 32, "persistent": True, "STAGES": 3},
+        {"BN": 64, "BM": 128, "GROUPS": 2, "STAGES": 7, "store_boxes": True, "persistent": True},
+        {"BN": 64, "BM": 128, "GROUPS": 2, "STAGES": 7, "store_boxes": True, "CLUSTER": "1x2", "persistent": False},
     ),
     "scaled_columns_deep": (
         {"BN": 32, "BM": 128, "persistent": True, "STAGES": 3},
@@ -365,7 +372,13 @@ def test_sums_of_blocks_are_scaled(name: str) -> None:
         "scaled_columns_deep": lambda: scaled(66, 136, 1104, by_column=True),
         "scaled_by_halves": scaled_by_halves,
     }
-    computes([small(name, values, 3, {**WGMMA, **more}) for values in SCALED[name]])
+    computes([small(name, values, 3, {**THOROUGH, **more}) for values in SCALED[name]])
+
+
+def test_scales_of_four_steps_are_copied_at_once_where_blocks_walk() -> None:
+    sources = [CUDA_WGMMA.lower(small("scaled_fours", {"BN": 32, "persistent": x})).source for x in (True, False)]
+    assert ["cp_async<16>" in source for source in sources] == [True, False]
+    assert ["cp_async<4>" in source for source in sources] == [False, True]
 
 
 MISTAKES_IN_CLUSTERS = {
@@ -640,7 +653,7 @@ def test_members_keep_within_the_machine() -> None:
         assert space.size > 1000
         for schedule in (space.sample(rng) for _ in range(30)):
             p = CUDA_WGMMA.plan(CUDA_WGMMA.found(task.workload.program), task.target, schedule.values)
-            assert p.shared <= limits["shared_per_block"]
+            assert p.regions.bytes <= limits["shared_per_block"]
             assert p.threads <= limits["threads_per_block"]
             assert p.mi * p.sums + 40 <= 255
             made = CUDA_WGMMA.lower(Candidate(task, schedule)).program

@@ -22,7 +22,7 @@ from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import (
     by_fours,
     output_boxes,
-    ring_bytes,
+    regions,
     walkers,
     widest_box,
 )
@@ -137,8 +137,9 @@ def _narrow(p: Product, target: Target, v: Mapping[str, Any]) -> bool:
     boxes = output_boxes(p, v["BN"])
     if len(boxes) < 2:
         return False
-    ring = ring_bytes(p, v["BM"], v["BN"], v["BK"], v["STAGES"], v["GROUPS"] if v["ping_pong"] else 0)
-    room = (limit(target, "shared_per_block") - ring) // v["GROUPS"]
+    turns = v["GROUPS"] if v["ping_pong"] else 0
+    ring = regions(p, v["BM"], v["BN"], v["BK"], v["STAGES"], turns, v["persistent"], 0)
+    room = (limit(target, "shared_per_block") - ring.bytes) // v["GROUPS"]
     return widest_box(p, v["BN"], room) != boxes[0]
 
 
@@ -183,11 +184,16 @@ def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpac
         walks = {c: walked(has["GROUP"], bm, bn, c, sms) for c in busy}
         for (parts, tail), bk in itertools.product(splits, has["BK"]):
             shape = {**tile, "BK": bk, "SPLIT": parts, "store_boxes": boxes and (parts == 1 or tail)}
-            rings = [s for s in has["STAGES"] if within.allows({**shape, "STAGES": s})]
+            walking = {c: tiles * parts > n or walk for c, n in busy.items()}
+            rings = {
+                w: [s for s in has["STAGES"] if within.allows({**shape, "persistent": w, "STAGES": s})]
+                for w in set(walking.values())
+            }
             # None is slower for a deeper ring, but boxes may have to be narrower for one.
-            for cluster, stages in itertools.product(busy, rings[-1:] + rings[-2:-1] * (p.sets > 1)):
+            deepest = {w: found[-1:] + found[-2:-1] * (p.sets > 1) for w, found in rings.items()}
+            for cluster, stages in ((c, s) for c, w in walking.items() for s in deepest[w]):
                 yield {
                     **shape, "STAGES": stages, "CLUSTER": cluster, "tail": tail,
-                    "persistent": tiles * parts > busy[cluster] or walk, "split_k": parts > 1 and not tail,
-                    "GROUP": walks[cluster], **({"alternate": False} if "alternate" in has else {}),
+                    "persistent": walking[cluster], "split_k": parts > 1 and not tail,
+                    "GROUP": walks[cluster],
                 }  # fmt: skip

@@ -54,11 +54,8 @@ START = """\
 $if begins:tw::mbarrier_wait(full + $barrier * slot, turn);
 $if begins:$slot = slot;
 $if begins:next();
-$if alternate:tw::mbarrier_wait(may + $barrier * group, mine);
-$if alternate:mine ^= 1;
 tw::wgmma_hold(part[$part]);
-multiply($slot, $i, part[$part]);
-$if alternate:if (lane == 0) $turn"""
+multiply($slot, $i, part[$part]);"""
 WAIT = """\
 tw::wgmma_wait<$left>();
 tw::wgmma_hold(part[$part]);"""
@@ -118,7 +115,7 @@ def loop(p: WgmmaTiling, barrier: int, first: str, end: str) -> list[str]:
     if p.parts == 1:
         parts = []
         for i in range(p.mi):
-            parts += _start(0, i, "now", i == 0, p.alternate) + _add(p, 0, i, "now", i == p.mi - 1, _wait(0, 0))
+            parts += _start(0, i, "now", i == 0) + _add(p, 0, i, "now", i == p.mi - 1, _wait(0, 0))
         return fill(ONE, holes | {"each_part": parts}).split("\n")
     # Of one slot, or of two: the sums after them are of what follows.
     alike = p.mi == 2
@@ -132,13 +129,10 @@ def loop(p: WgmmaTiling, barrier: int, first: str, end: str) -> list[str]:
     }).split("\n")  # fmt: skip
 
 
-def _start(part: int, i: int, slot: str, begins: bool, alternate: bool = False) -> list[str]:
+def _start(part: int, i: int, slot: str, begins: bool) -> list[str]:
     """Statements that start a sum of the 64 rows of number ``i`` of the slot whose number the variable ``slot`` has;
-    ``begins``: they are the first of it, which is waited for; ``alternate``: the other group starts before."""
-    return fill(START, {
-        "barrier": BARRIER, "part": part, "i": i, "slot": slot, "begins": begins, "alternate": alternate,
-        "turn": TURN.replace("$barrier", str(BARRIER)),
-    }).split("\n")  # fmt: skip
+    ``begins``: they are the first of it, which is waited for."""
+    return fill(START, {"barrier": BARRIER, "part": part, "i": i, "slot": slot, "begins": begins}).split("\n")
 
 
 def _wait(part: int, left: int) -> list[str]:

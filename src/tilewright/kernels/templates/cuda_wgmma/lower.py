@@ -63,7 +63,7 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     grid = ["min", blocks, p.walkers * p.together] if p.walkers else blocks
     main = Launch(
         p.symbol, arguments(p), grid=(grid, 1, 1), block=(p.threads, 1, 1),
-        shared=p.shared, parameters=given, early=p.early,
+        shared=p.regions.bytes, parameters=given, early=p.early,
     )  # fmt: skip
     before = (*((sorting.launch(p.symbol),) if sorting is not None else ()), *((g.launch(p.symbol),) if g else ()))
     more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
@@ -85,13 +85,13 @@ TW_KERNEL($threads, 1)$cluster void $symbol($map_a$map_b$map_out, $parameters) {
 $if paired:    const int rank = (int)tw::cluster_rank();
     const tw::u32 start = tw::shared_address(smem), ring = (start + $less) & ~${less}u;
     const tw::u32 full = ring + $barriers, empty = full + $bytes_of_full;
-$if ordered:    const tw::u32 may = empty + $bytes_of_full;  // a group multiply
+$if turns:    const tw::u32 may = empty + $bytes_of_full;  // a group multiply
     if (tid == 0) {
         for (int s = 0; s < $stages; s++) {
             tw::mbarrier_init(full + $barrier * s, $filled);
             tw::mbarrier_init(empty + $barrier * s, $warps);
         }
-$if ordered:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
+$if turns:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
         tw::mbarrier_fence();
     }
 $if alone:    tw::sync();
@@ -144,7 +144,7 @@ $if turns:                turn ^= 1;
 $if turns:            }
 $if turns:        };
 $if turns:        if (group == 1) skip();
-$if ordered:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the first one is group 0's
+$if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the first one is group 0's
 $walk_groups
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
@@ -300,7 +300,7 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
     fold, out = p.fold, list[str]()
     if fold is None:
         return out
-    batch, staged, begin = "batch" if p.p.batch > 1 else "0", p.staged_bytes > 0, 0
+    batch, staged, begin = "batch" if p.p.batch > 1 else "0", p.staged, 0
     for number, side in enumerate(fold.sides):
         along, count, size = ("m", p.bm, p.p.m) if side == "a" else ("n", fold.runs, p.p.n)
         each = fold.run if side == "b" else 1
@@ -319,17 +319,12 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
         out += fill(SCALES, {
             "warp": 4 * p.groups + 1 + number, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
             "barrier": BARRIER, "copies": fill(COPY, holes).split("\n"), "fetches": fill(FETCH, holes).split("\n"),
-            "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": _scales_at(p) + begin,
-            "staged_at": _scales_at(p) + p.stages * p.scale_bytes + 4 * begin,
+            "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": p.regions.scales + begin,
+            "staged_at": p.regions.staged + 4 * begin,
             "arrive": "arrive_copied" if copied else "arrive",
         }).split("\n")  # fmt: skip
         begin += 4 * count
     return _indent(out, 2)
-
-
-def _scales_at(p: WgmmaTiling) -> int:
-    """Bytes from the ring's start to the scales of its slots."""
-    return p.stages * p.stage_bytes + p.box_bytes
 
 
 # Each lane says itself that its scales have come, which it does not wait for. Of those that are neighbours along k four
@@ -388,7 +383,7 @@ def _main(p: WgmmaTiling) -> str:
     fewer, more = (GATHERING if p.gather or p.fold is not None else REGISTERS)[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
     filled = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)
-    ring, inside = p.stages * p.stage_bytes, 4 if p.parted else 3
+    inside = 4 if p.parted else 3
     if p.gather:
         copies = copier(p, _walk(p, 0), _loads(p, p.b), first, end)
     else:
@@ -401,14 +396,14 @@ def _main(p: WgmmaTiling) -> str:
         }).split("\n")  # fmt: skip
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
-        "less": EIGHT - 1, "eight": EIGHT, "barriers": _scales_at(p) + p.stages * p.scale_bytes + p.staged_bytes,
-        "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": _scales_at(p),
+        "less": EIGHT - 1, "eight": EIGHT, "barriers": p.regions.barriers,
+        "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": p.regions.scales,
         "scales": _scales(p, first, end), "parts": p.parts,
         "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
         "fewer": fewer, "more": more, "copier": _indent(copies, 2), "first": first, "end": end,
         "stage_units": p.stage_bytes // 16, "walks": p.walkers > 0, "boxes": p.box is not None,
-        "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
+        "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.regions.boxes,
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
         "map_a": "" if p.gather else "TW_TENSOR_MAP(map_a), ", "map_b": "TW_TENSOR_MAP(map_b)",
         "early": p.early, "sorted": p.sorting is not None,
@@ -419,7 +414,7 @@ def _main(p: WgmmaTiling) -> str:
         "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
         "store": _indent(tail.stored(p, store(p)) if p.tail else store(p), inside),
-        "turns": p.ping_pong, "ordered": p.ping_pong or p.alternate, "group_warps": WARPS,
+        "turns": p.ping_pong, "group_warps": WARPS,
         "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "loop": _indent(loop(p, BARRIER, first, end), inside), "scaled": p.fold is not None,

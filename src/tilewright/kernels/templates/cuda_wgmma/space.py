@@ -6,8 +6,7 @@ block's ring; ``GROUPS`` warp groups multiply, a further one copies; ``STAGES`` 
 says how many neighbouring tiles along m and n are computed by blocks that run together: a tile of an operand that
 several share is read once, a part of it by each, and goes to all of them; ``persistent`` blocks, one a multiprocessor,
 walk over all tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or
-with ``ping_pong`` each of two has tiles of its own, and stores one while the other group multiplies; of sums that are
-scaled, two groups of a tile that hold one each may ``alternate``, so that one is scaled while the other is multiplied;
+with ``ping_pong`` each of two has tiles of its own, and stores one while the other group multiplies;
 ``store_boxes`` passes the results through shared memory, from which the copy engine stores them; ``split_k`` sums
 pieces of k apart, ``tail`` those of the tiles that a last round of blocks has. Knobs passed at each call: ``GROUP``
 rows of tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
@@ -29,7 +28,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
     PLACES,
     most_sums,
     output_boxes,
-    ring_bytes,
+    regions,
     sharing,
     slot_sums,
     walkers,
@@ -103,7 +102,6 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("CLUSTER", tuple(clusters)),
         Choice("persistent", (False, True)),
         Choice("ping_pong", (False, True)),
-        *([Choice("alternate", (False, True))] if p.sets > 1 else []),
         Choice("store_boxes", (False, True) if any(any(x.places.values()) for x in some) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("tail", (False, True) if parts else (False,)),
@@ -124,10 +122,11 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         return seen[SWAP].places.get(BN, 0)
 
     def fits(
-        SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool, ping_pong: bool
-    ) -> bool:
-        boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
-        return ring_bytes(seen[SWAP].p, BM, BN, BK, STAGES, GROUPS if ping_pong else 0) + boxes <= most
+        SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, persistent: bool, store_boxes: bool,
+        ping_pong: bool,
+    ) -> bool:  # fmt: skip
+        boxes, turns = GROUPS * places(SWAP, BN) if store_boxes else 0, GROUPS if ping_pong else 0
+        return regions(seen[SWAP].p, BM, BN, BK, STAGES, turns, persistent, boxes).bytes <= most
 
     def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
         mi = BM // (ROWS * sharing(GROUPS, ping_pong))
@@ -137,13 +136,7 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
     def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool) -> bool:
         return not tail or (persistent and seen[SWAP].left(CLUSTER, BM, BN, limit(target, "sms")) > 0)
 
-    def alternates(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool, alternate: bool) -> bool:
-        folded = fold(seen[SWAP].p.c, BM // (ROWS * GROUPS), BN, "", in_shared=True)
-        assert folded is not None
-        return not alternate or (GROUPS == 2 and not ping_pong and slot_sums(folded, GROUPS) == 1)
-
     return [
-        *([rule("no two groups of a tile hold one sum each", alternates)] if p.sets > 1 else []),
         rule("a tile has no such number of rows", lambda SWAP, BM: BM in seen[SWAP].rows),
         rule("a tile has no such number of columns", lambda SWAP, BN: BN in seen[SWAP].columns),
         rule(

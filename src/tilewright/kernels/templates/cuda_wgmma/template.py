@@ -28,8 +28,8 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
         p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), groups=int(v["GROUPS"]),
         stages=int(v["STAGES"]), walkers=walking,
         store_boxes=bool(v["store_boxes"]), split_k=bool(v["split_k"]), cluster=cluster,
-        tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]), alternate=bool(v.get("alternate", False)),
-        gather=bool(v.get("gather", False)), most_shared=limit(target, "shared_per_block"),
+        tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]), gather=bool(v.get("gather", False)),
+        most_shared=limit(target, "shared_per_block"),
     )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def _static(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Mapp
     per_flop = (ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn)
     parts = int(values["SPLIT"])
     return static(
-        target, p.p.c, threads=p.threads, shared_bytes=p.shared, registers=p.registers, tile_m=p.bm, tile_n=p.bn,
+        target, p.p.c, threads=p.threads, shared_bytes=p.regions.bytes, registers=p.registers, tile_m=p.bm, tile_n=p.bn,
         tile_k=p.bk, stages=p.stages, split_k=1 if p.tail else parts, shared_bytes_per_flop=per_flop, tensor_core=True,
         min_blocks=1, read_bytes=(16, 16), asynchronous=2, fragments=1, copy_threads=THREADS,
         persistent=p.walkers > 0, readers=(p.a.readers.count, p.b.readers.count), turns=p.groups if p.ping_pong else 1,
@@ -55,7 +55,7 @@ def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
 CUDA_WGMMA = PlannedTemplate(
     name="cuda_wgmma",
     family="contraction",
-    version=10,
+    version=11,
     kinds=("cuda",),
     refusal="is no product that warp groups multiply",
     find=match,
