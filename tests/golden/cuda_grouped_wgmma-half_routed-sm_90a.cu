@@ -58,7 +58,6 @@ TW_KERNEL(32, 1) void tw_golden_sort(const tw::bf16 *__restrict__ x0, const tw::
 TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_b), const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const float *__restrict__ x2, const float *__restrict__ x3, const int *__restrict__ x4, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int GROUP) {
     TW_SHARED(smem);
     using namespace tw_golden_;
-    tw::grid_launch();
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
     const tw::u32 start = tw::shared_address(smem), ring = (start + 1023) & ~1023u;

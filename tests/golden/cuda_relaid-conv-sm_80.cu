@@ -52,7 +52,6 @@ TW_DEVICE void tw_golden_p0_1(const tw::bf16 *__restrict__ x0, tw::bf16 *__restr
     tw::store_global(out + ((((i0 * 144) + (i2 * 16)) + i3b)), op[0]);
 }
 TW_KERNEL(128, 1) void tw_golden_p0(const tw::bf16 *__restrict__ x0_0, tw::bf16 *__restrict__ out_0, unsigned char *__restrict__ ws_0, const tw::bf16 *__restrict__ x0_1, tw::bf16 *__restrict__ out_1, unsigned char *__restrict__ ws_1) {
-    tw::grid_launch();
     if ((int)blockIdx.x < 4) return tw_golden_p0_0(x0_0, out_0, ws_0, (int)blockIdx.x - 0);
     if ((int)blockIdx.x < 18) return tw_golden_p0_1(x0_1, out_1, ws_1, (int)blockIdx.x - 4);
 }

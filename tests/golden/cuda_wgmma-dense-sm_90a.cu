@@ -17,7 +17,6 @@ TW_DEVICE void store(const tw::bf16 *x2, const tw::bf16 *x3, tw::bf16 *out, cons
 TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), TW_TENSOR_MAP(map_out), const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const tw::bf16 *__restrict__ x2, const tw::bf16 *__restrict__ x3, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int GROUP) {
     TW_SHARED(smem);
     using namespace tw_golden_;
-    tw::grid_launch();
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
     const tw::u32 start = tw::shared_address(smem), ring = (start + 1023) & ~1023u;

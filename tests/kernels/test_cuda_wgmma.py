@@ -383,8 +383,8 @@ def test_scales_of_four_steps_are_copied_at_once_where_blocks_walk() -> None:
 
 MISTAKES_IN_CLUSTERS = {
     "peer not ready": (
-        "    tw::cluster_arrive();\n    tw::cluster_wait();\n    tw::grid_wait",
-        "    tw::sync();\n    tw::grid_wait",
+        "    tw::cluster_arrive();\n    tw::cluster_wait();\n    int slot",
+        "    tw::sync();\n    int slot",
     ),
     "peer gone": ("tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);\n                next();", "next();"),
     "peer not told": ("if (lane == 0) tw::mbarrier_arrive_cluster", "if (false) tw::mbarrier_arrive_cluster"),

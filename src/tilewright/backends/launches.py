@@ -17,8 +17,6 @@ from tilewright.launch import ALIGN
 Queue = Callable[..., None]
 """Queues every launch of one call, on the current stream or on the one that is passed."""
 
-ACROSS_CALLS = False
-"""Whether a call's first launch may begin before what was queued in front of the call has ended."""
 _BATCH = 256  # launches queued behind one blocker
 _BLOCKER = 2e-3  # seconds
 
@@ -110,8 +108,8 @@ class Call:
     def __init__(self, kernel: DeviceKernel, tensors: int) -> None:
         self._made = [prepare(x, tensors, kernel.values, kernel.context.tensor_map) for x in kernel.program.launches]
         self._steps = [
-            (f.launch, x.grid, x.block, x.shared, x.arguments, x.early and (n > 0 or ACROSS_CALLS))
-            for n, (f, x) in enumerate(zip(kernel.functions, self._made, strict=True))
+            (f.launch, x.grid, x.block, x.shared, x.arguments, x.early)
+            for f, x in zip(kernel.functions, self._made, strict=True)
         ]
         self._zero, self._fill = kernel.zero_fill, kernel.context.fill
         self._workspace = 0

@@ -181,18 +181,6 @@ class WgmmaTiling(Tiles):
         """The copy of A's rows in the order of the batches that they choose."""
         return Gathered(in_place(self.p), self.sorting) if self.sorting is not None and not self.gather else None
 
-    @cached_property
-    def early(self) -> bool:
-        """Whether it begins before the launch in front of it has ended: it reads results of that by the copy engine or
-        past the read-only path alone. Behind a sorting it does not: its blocks would take the sorting's room (an H200
-        takes 4% longer for 128 groups)."""
-        c, inputs = self.p.c, {t.name for t in self.p.c.program.inputs}
-        return (
-            self.fold is None
-            and self.sorting is None
-            and not any(str(x.value) in inputs for s in c.epilogue for x in s.loads())
-        )
-
     @property
     def parted(self) -> bool:
         """Whether some groups that share a tile may have no rows of it."""

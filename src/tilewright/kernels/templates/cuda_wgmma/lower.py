@@ -63,7 +63,7 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     grid = ["min", blocks, p.walkers * p.together] if p.walkers else blocks
     main = Launch(
         p.symbol, arguments(p), grid=(grid, 1, 1), block=(p.threads, 1, 1),
-        shared=p.regions.bytes, parameters=given, early=p.early,
+        shared=p.regions.bytes, parameters=given,
     )  # fmt: skip
     before = (*((sorting.launch(p.symbol),) if sorting is not None else ()), *((g.launch(p.symbol),) if g else ()))
     more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
@@ -79,7 +79,7 @@ KERNEL = """\
 TW_KERNEL($threads, 1)$cluster void $symbol($map_a$map_b$map_out, $parameters) {
     TW_SHARED(smem);
     using namespace ${symbol}_;
-    tw::grid_launch();
+$if merged:    tw::grid_launch();
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
 $if paired:    const int rank = (int)tw::cluster_rank();
@@ -97,7 +97,6 @@ $if turns:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier *
 $if alone:    tw::sync();
 $if paired:    tw::cluster_arrive();
 $if paired:    tw::cluster_wait();
-$if early:    tw::grid_wait();
 $if sorted:    const int used = $used;
 $if scaled:    const float *const scales = (const float *)(smem + (ring - start + $scales_at));  // of each slot
     int slot = 0;
@@ -406,7 +405,7 @@ def _main(p: WgmmaTiling) -> str:
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.regions.boxes,
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
         "map_a": "" if p.gather else "TW_TENSOR_MAP(map_a), ", "map_b": "TW_TENSOR_MAP(map_b)",
-        "early": p.early, "sorted": p.sorting is not None,
+        "merged": p.split_k or p.tail, "sorted": p.sorting is not None,
         "used": p.sorting.used if p.sorting is not None else "", "parted": p.parted,
         "part": p.bm // p.sharing, "m": p.p.m,
         "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",

@@ -55,9 +55,7 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     texts = [k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels]
     sources = [texts[n] for n in calls]
     alone = _beginning(program, [members[n] for n in calls], [kernels[n] for n in calls])
-    # Also a single launch, whose kernel says then that the next one may begin.
-    early = alone == 1 and len(calls) > 1 and launches[1][0].early
-    merged = together(sources[:alone], [x for (x,) in launches[:alone]]) if alone > 1 or early else None
+    merged = together(sources[:alone], [x for (x,) in launches[:alone]]) if alone > 1 else None
     if merged is not None:
         sources[:alone], launches[:alone] = [merged[0]], [[merged[1]]]
     return LoweredKernel(

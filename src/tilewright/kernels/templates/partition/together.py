@@ -64,7 +64,6 @@ def together(sources: Sequence[str], launches: Sequence[Launch]) -> tuple[str, L
 
 MERGED = """\
 TW_KERNEL($threads, $blocks) void $symbol($parameters) {
-    tw::grid_launch();
 $cases
 }
 """
