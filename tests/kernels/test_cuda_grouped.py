@@ -309,6 +309,19 @@ def test_many_rows_are_brought_together_for_warp_groups() -> None:
     assert [x.name for x in BY_GROUPS.nests(many, copied)] == ["sort", "gather", "s0"]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "group"),
+    [
+        ({"m": 32768, "n": 1536, "k": 2048, "groups": 128}, 1),
+        ({"m": 8192, "n": 28672, "k": 4096, "groups": 8}, 8),
+        ({"m": 300, "n": 1536, "k": 2048, "groups": 128}, 1),
+    ],
+)
+def test_no_more_rows_of_tiles_are_walked_together_than_a_group_has(sizes: dict[str, object], group: int) -> None:
+    values = BY_GROUPS.default(_mixture({**sizes, "dtype": "bfloat16"}, "sm_90a")).values
+    assert values["GROUP"] == group
+
+
 def test_tiles_of_rows_that_lie_apart_have_no_choice_of_some_knobs() -> None:
     space = BY_GROUPS.space(_mixture(MIXTURES[0], "sm_90a"))
     values = {k.name: k.values for k in space.knobs}

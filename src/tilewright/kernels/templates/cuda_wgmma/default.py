@@ -8,7 +8,7 @@ overlaps them. The constants are those of an H200, fitted to the measured times 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.core import Target, Value
@@ -152,17 +152,20 @@ def starved(p: Product, target: Target, bm: int, bn: int) -> bool:
 def default(p: Product, target: Target, within: SearchSpace, ragged: bool = False) -> dict[str, Value]:
     """The best of some thousand schedules by :func:`seconds`; among equals the first."""
     seen = views(p)
-    return cheapest(within, lambda v: seconds(seen[v["SWAP"]], target, v, ragged), _candidates(seen, target, within))
+    tried = _candidates(seen, target, within, ragged)
+    return cheapest(within, lambda v: seconds(seen[v["SWAP"]], target, v, ragged), tried)
 
 
-def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) -> int:
+def walked(groups: Sequence[int], bm: int, bn: int, cluster: str, sms: int) -> int:
     """Rows of tiles to walk together: those with which tiles computed at once read the fewest rows and columns."""
     m, n = CLUSTERS[cluster]
     together = walkers(sms, m * n)
     return min(groups, key=lambda g: g * m * bm + ceildiv(together, g) * n * bn)
 
 
-def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpace) -> Iterator[dict[str, Value]]:
+def _candidates(
+    seen: Mapping[bool, Product], target: Target, within: SearchSpace, ragged: bool
+) -> Iterator[dict[str, Value]]:
     has, sms = within.options, limit(target, "sms")
     walk = False not in has["persistent"]
     for swap, bm, bn, (groups, ping_pong) in itertools.product(has["SWAP"], has["BM"], reversed(has["BN"]), WAYS):
@@ -181,7 +184,9 @@ def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpac
         busy = {c: at_once(target, c) for c in clusters if within.allows({**tile, "CLUSTER": c})}
         if p.sets > 1 and tiles > sms and "2x1" in busy:  # with scales 1 to 5% faster than any other, with every tile
             busy = {"2x1": busy["2x1"]}
-        walks = {c: walked(has["GROUP"], bm, bn, c, sms) for c in busy}
+        # Rows of tiles of another batch share no columns with these.
+        alike = [g for g in has["GROUP"] if g <= max(1, p.m // bm)][-1:] if ragged else has["GROUP"]
+        walks = {c: walked(alike, bm, bn, c, sms) for c in busy}
         for (parts, tail), bk in itertools.product(splits, has["BK"]):
             shape = {**tile, "BK": bk, "SPLIT": parts, "store_boxes": boxes and (parts == 1 or tail)}
             walking = {c: tiles * parts > n or walk for c, n in busy.items()}
