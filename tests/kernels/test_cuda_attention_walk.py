@@ -149,10 +149,20 @@ def test_rules_of_walks_say_why() -> None:
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
-        ({"b": 2, "h": 10, "lq": 4096, "lk": 4096, "d": 64}, {"groups": 3, "BK": 128, "persistent": True, "tail": 3}),
-        ({"b": 2, "h": 16, "lq": 2048, "lk": 2048, "d": 128}, {"groups": 2, "BK": 128, "persistent": True, "tail": 1}),
-        ({"b": 1, "h": 24, "lq": 4608, "lk": 4608, "d": 128}, {"groups": 3, "BK": 64, "tail": 5}),
-        ({"b": 8, "h": 20, "lq": 1500, "lk": 1500, "d": 64}, {"groups": 3, "BK": 128, "persistent": True, "tail": 1}),
+        (
+            {"b": 2, "h": 10, "lq": 4096, "lk": 4096, "d": 64},
+            {"groups": 3, "BK": 128, "persistent": True, "tail": 3, "overlap": False},
+        ),
+        (
+            {"b": 2, "h": 16, "lq": 2048, "lk": 2048, "d": 128},
+            {"groups": 2, "BK": 128, "persistent": True, "tail": 1, "overlap": False},
+        ),
+        ({"b": 1, "h": 24, "lq": 4608, "lk": 4608, "d": 128}, {"groups": 3, "BK": 64, "persistent": False, "tail": 5}),
+        (
+            {"b": 8, "h": 20, "lq": 1500, "lk": 1500, "d": 64},
+            {"groups": 3, "BK": 128, "persistent": True, "tail": 1, "overlap": True},
+        ),
+        ({"b": 2, "h": 16, "lq": 4096, "lk": 4096, "d": 64, "is_causal": True}, {"groups": 3, "overlap": True}),
         ({"b": 1, "h": 32, "hk": 8, "lq": 1, "lk": 131072, "d": 128}, {"groups": 1, "pack": True, "KP": 16}),
         ({"b": 1, "h": 32, "hk": 8, "lq": 1, "lk": 4096, "d": 128}, {"groups": 0, "pack": True}),
     ],

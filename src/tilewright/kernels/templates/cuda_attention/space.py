@@ -53,7 +53,10 @@ MERGED_BYTES = L2_BYTES / 2
 ENDS = {0: 2000, 1: 5200, 2: 5200, 3: 8500}
 """Cycles from a block's start to its first product and from its last to its end, by groups, on an H200."""
 WALKED = 3000
-"""What of these a walk saves."""
+"""What of these a walk saves, and blocks of their own with long rows and divided tiles: an H200 took 1.02 of the time
+with a walk for those."""
+SHORT = 64
+"""Elements of a row that is short."""
 COPIED_RATE = 0.94
 """Share of memory's bandwidth that copies by threads reach, of what the copy engine does, on an H200."""
 FEW_KEYS = 8192
@@ -224,9 +227,14 @@ def default(f: Form, target: Target, within: SearchSpace) -> dict[str, Value]:
         few = p.groups > 0 and p.a.queries <= ROWS * WARPS // 2 and p.part_blocks * p.block_k < FEW_KEYS
         return p.registers > SAFE or few, cycles(p, target) * (GAIN if p.parts > 1 else 1)
 
-    # An H200 computed one of eight shapes faster with ``overlap``, and most slower.
-    best = min((s for s in within if not s.values.get("overlap")), key=cost)
+    best = min((s for s in within if bool(s.values.get("overlap")) == _overlaps(f, s.values)), key=cost)
     return dict(best.values)
+
+
+def _overlaps(f: Form, v: Mapping[str, Value]) -> bool:
+    """Whether an H200 was faster with ``overlap``: 0.96 of the time for three groups, whole tiles and short rows, 1.01
+    with tiles divided."""
+    return v.get("groups") == 3 and v.get("tail", 1) == 1 and max(f.a.depth, f.a.width) <= SHORT
 
 
 def cycles(p: AttentionTiling, target: Target) -> float:
@@ -246,7 +254,7 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     # Where memory is the slower, a little of the rest still shows.
     step = max(step, _memory(p, target, here / math.ceil(here / resident))) + step / 20
     merge = MERGE + 2 * p.each * p.merged_rows * p.width * ITEM / (MERGED_BYTES * sms) if p.divided else 0
-    ends = ENDS[p.groups] - (WALKED if p.persistent else 0)
+    ends = ENDS[p.groups] - (WALKED if p.persistent or (p.tail > 1 and p.depth > SHORT) else 0)
     return here * p.part_blocks * step + (rounds + parts) * ends / max(1, min(resident, here)) + merge
 
 
