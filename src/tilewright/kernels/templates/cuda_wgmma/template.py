@@ -55,7 +55,7 @@ def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
 CUDA_WGMMA = PlannedTemplate(
     name="cuda_wgmma",
     family="contraction",
-    version=11,
+    version=12,
     kinds=("cuda",),
     refusal="is no product that warp groups multiply",
     find=match,
