@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tilewright.core import Measurement, Proposal, Schedule, TrialRecord
+from tilewright.kernels.operators import get_operator
 from tilewright.tuner import Observer, TuneTask
 from tilewright.tuner.budget import BUILT, FIRST, FULL, REHEARSED, SHORT, Budget
 from tilewright.tuner.many import _tuned
@@ -30,6 +31,7 @@ class Simulated:
         self.machine, self.budget, self.name, self.each, self.final = machine, budget, name, each, final
         self.tools, self.interrupted, self.problem, self.watcher = "one place", False, None, Observer()
         self.finalists, self.run = 0, SimpleNamespace(id=name)
+        self.task: Any = SimpleNamespace(workload=get_operator("matmul").workload(m=8, n=8, k=8))
         self.session: Any = SimpleNamespace(
             history=[], best=None, clock=SimpleNamespace(elapsed=0.0), settle=lambda: None, ended="trials"
         )
@@ -114,6 +116,26 @@ def test_a_task_that_could_not_be_stored_is_not_begun() -> None:
 def test_the_first_task_is_begun_however_short_the_time_is() -> None:
     _, tunings = spent(3, 0.01, 1.0)
     assert [len(t.session.history) for t in tunings] == [1, 0, 0]
+
+
+def test_a_task_of_large_operands_is_begun_only_where_its_first_trial_and_final_fit() -> None:
+    machine = Machine()
+    budget = Budget(40.0, 40, machine.now)
+    assert budget.room(10**9), "the first of all"
+    budget.took("a", 1, 1.0)
+    assert (budget.room(75_000_000), budget.room(200_000_000)) == (True, False)
+    machine.time += 16.0
+    assert (budget.room(75_000_000), budget.room()) == (False, True)
+
+
+def test_tasks_behind_one_that_is_too_large_are_begun() -> None:
+    machine = Machine()
+    budget = Budget(20.0, 3, machine.now)
+    tunings = [Simulated(machine, budget, f"run {n}", 0.5, 1.0) for n in range(3)]
+    tunings[1].task.workload = get_operator("matmul").workload(m=1, n=8192, k=16384)
+    _tuned(cast(Any, tunings), [TuneTask("matmul")] * 3, None, budget)
+    assert [bool(t.session.history) for t in tunings] == [True, False, True]
+    assert tunings[1].session.ended == "time"
 
 
 def test_what_is_kept_for_finals_grows_with_the_trials_and_has_a_limit() -> None:

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import Task, TilewrightError, UsageError, Value
+from tilewright.core import Task, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import of_any
 from tilewright.paths import default_path
 from tilewright.tuner.budget import Budget
@@ -288,7 +288,9 @@ def _search(
             break
         n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
         tuning = tunings[n]
-        if budget is not None and not (budget.affords(tuning.run.id) if tuning.session.history else budget.room):
+        if budget is not None and not (
+            budget.affords(tuning.run.id) if tuning.session.history else budget.room(_elements(tuning.task.workload))
+        ):
             live.remove(n)
             tuning.session.ended = "time"
             continue
@@ -315,6 +317,11 @@ def _search(
             live.remove(n)
     if last is not None:
         last.session.settle()
+
+
+def _elements(workload: Workload) -> int:
+    """Of all operands; of ranges the longest."""
+    return sum(math.prod(map(int, t.shape)) for t in workload.inputs)
 
 
 def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> float:
