@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import pretrain
-from gpu_rows import Timed
+from gpu_rows import Timed, machines
 from numpy.typing import NDArray
 from report import report
 
@@ -154,7 +154,7 @@ def main() -> None:
     lines = rows(timed)
     shapes, schedules = len({t.task.workload.label for t, _ in timed}), sum(len(t.seconds) for t, _ in timed)
     about = (
-        f"{schedules} schedules of {shapes} shapes in {len(timed)} runs of the committed rows, as "
+        f"{schedules} schedules of {shapes} shapes in {len(timed)} runs of the committed rows ({machines()}), as "
         "`python benchmarks/search/gpu_model.py` judges them. Ratios are to the fastest schedule that was measured."
     )
     report(table(lines, about), lines, args.out)

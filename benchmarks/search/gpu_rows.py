@@ -79,6 +79,13 @@ def load(folders: Iterable[Path] = FOLDERS) -> tuple[list[Timed], Counter[str]]:
     return [Timed(part, tasks[shape], x) for (part, shape), x in found.items() if len(x) >= LEAST], +left
 
 
+def machines(folders: Iterable[Path] = FOLDERS) -> str:
+    """The GPUs that the rows are of, and their first and last dates."""
+    rows = [r for folder in folders for path in sorted(folder.glob("*.jsonl")) for r in _timed(path)]
+    dates = [r["date"] for r in rows]
+    return f"{', '.join(sorted({r['device'] for r in rows}))}, {min(dates)} to {max(dates)}"
+
+
 def _timed(path: Path) -> Iterator[dict[str, Any]]:
     """Rows with the time of a schedule that was measured alone, as it is printed today (``order``: another way); a
     tuning run's trials one by one."""

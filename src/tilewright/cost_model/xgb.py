@@ -114,9 +114,10 @@ class XGBoostCostModel:
                 r.base = self._base(r.schedules)
         bases = [r.base for r in runs if r.base is not None]
         self._trust = _trust([(r.pairs, b) for r, b in zip(runs, bases, strict=True)])
-        own = train([(r.matrix, r.pairs) for r in runs], ROUNDS, self.seed, [self._trust * b for b in bases])
-        quick = train([(r.knobs, r.pairs) for r in runs], ROUNDS, self.seed)
-        self._own, self._quick = Trees.of(own), Trees.of(quick)
+        if ROUNDS:
+            own = train([(r.matrix, r.pairs) for r in runs], ROUNDS, self.seed, [self._trust * b for b in bases])
+            quick = train([(r.knobs, r.pairs) for r in runs], ROUNDS, self.seed)
+            self._own, self._quick = Trees.of(own), Trees.of(quick)
         if timed:
             self._scale, self._timed = calibrate(self._raw(timed[0]), timed[1].speeds), True
 
