@@ -164,7 +164,7 @@ def test_kernels_of_constant_weights_serve_training_too(rest: str, tuned: Path) 
         return library._resolver.untuned(workload, "a test") if constant else None
 
     def compile(graph: Any, inputs: Any) -> Any:
-        return backend.compiled(graph, inputs, find, backend.Rest(rest), keep_weights=True)
+        return backend.compiled(graph, inputs, find, backend.Rest(rest), optimizing=True)
 
     module, x = nn.Linear(12, 16), torch.randn(8, 12)
     torch.testing.assert_close(torch.compile(module, backend=compile, fullgraph=True)(x), module(x))
