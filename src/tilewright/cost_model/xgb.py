@@ -152,7 +152,7 @@ class XGBoostCostModel:
 
 
 def fitted(trials: int) -> int:
-    """Of so many trials those that the model knows."""
+    """How many of so many trials the model has been fitted to."""
     count = 0
     while (more := count + max(REFIT, count // SHARE)) <= trials:
         count = more

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
-# .noinc: the arrival is one of those that the barrier was made for.
+# .noinc: the barrier was initialised with a count that includes this arrival.
 _PTX = """
 TW_DEVICE void mbarrier_arrive_copied(u32 at) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(at) : "memory");

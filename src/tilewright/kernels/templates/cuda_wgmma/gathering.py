@@ -75,7 +75,7 @@ for (; begun > 0; begun--) tell();"""
 
 
 def copier(p: WgmmaTiling, walk: list[str], loads: list[str], first: str, end: str) -> list[str]:
-    """Statements of the group that copies; ``loads``: those that fetch B's tile."""
+    """Statements of the copying group; ``loads``: the statements that fetch B's tile."""
     source, ragged = in_place(p.p), p.p.k % p.bk != 0
     rows = p.bm // p.sharing
     return fill(COPIER, {

@@ -408,7 +408,7 @@ class Box:
 
 
 def widest_box(p: Product, bn: int, room: int) -> Box:
-    """The widest box, of those that there are, of which a group's fit into so many bytes; the least if none does."""
+    """The widest box whose places for one group fit into so many bytes; the narrowest where none does."""
     boxes = output_boxes(p, bn)
     return next((b for b in boxes if PLACES * b.bytes <= room), boxes[-1])
 

@@ -63,16 +63,8 @@ for (int i = 0; i < $mi; i++) {
     }
 }"""
 
-# The same of a warp's 16 rows, wherever these lie: a row is stored by neighbouring lanes.
-BY_ROWS = """\
-TW_UNROLL
-for (int i = 0; i < $mi; i++) {
-    const int *const rows = order + ($first + warp * 16);
-    int to[$rounds];
-    TW_UNROLL
-    for (int q = 0; q < $rounds; q++) to[q] = tw::load_written<int>(rows + (q * 32 + lane) / $lanes);
-    TW_UNROLL
-    for (int s = 0; s < $boxes; s++) {
+# Finished values of box ``s``, two at a time.
+FILLED = """\
         TW_UNROLL
         for (int j = 0; j < $eights; j++) {
             TW_UNROLL
@@ -88,6 +80,22 @@ $places
                 tw::store_shared(boxes + place * $box_bytes + $moved, two);
             }
         }
+"""
+
+# A warp's 16 rows pass through its part of a box, wherever they lie: neighbouring lanes store a row.
+BY_ROWS = (
+    """\
+TW_UNROLL
+for (int i = 0; i < $mi; i++) {
+    const int *const rows = order + ($first + warp * 16);
+    int to[$rounds];
+    TW_UNROLL
+    for (int q = 0; q < $rounds; q++) to[q] = tw::load_written<int>(rows + (q * 32 + lane) / $lanes);
+    TW_UNROLL
+    for (int s = 0; s < $boxes; s++) {
+"""
+    + FILLED
+    + """\
         tw::sync_warp();
         const int n = n0 + s * $columns + lane % $lanes * $each;
         TW_UNROLL
@@ -99,30 +107,20 @@ $places
         place ^= 1;
     }
 }"""
+)
 
 # Boxes take turns in two places: one is filled while the other is stored.
-BY_ENGINE = """\
+BY_ENGINE = (
+    """\
 TW_UNROLL
 for (int i = 0; i < $mi; i++) {
     TW_UNROLL
     for (int s = 0; s < $boxes; s++) {
         if (tid % 128 == 0) tw::tma_wait<1>();
         tw::sync_some<128>(1 + group);
-        TW_UNROLL
-        for (int j = 0; j < $eights; j++) {
-            TW_UNROLL
-            for (int h = 0; h < 2; h++) {
-                const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * $eights + j) * 4 + 2 * h;
-$places
-                tw::pack<$out, 2> two = {};
-                $if_inside{
-                    two.v[0] = $finish_0;
-                    two.v[1] = $finish_1;
-                }
-                const int at = r * $row + c * $item;
-                tw::store_shared(boxes + place * $box_bytes + $moved, two);
-            }
-        }
+"""
+    + FILLED
+    + """\
         tw::shared_fence();
         tw::sync_some<128>(1 + group);
         if (tid % 128 == 0) {
@@ -133,6 +131,7 @@ $first$batch);
         place ^= 1;
     }
 }"""
+)
 
 
 def store(p: WgmmaTiling) -> list[str]:
