@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, UsageError
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, UsageError, Value
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import (
     FALLBACKS,
     TEMPLATES,
@@ -66,6 +67,24 @@ def test_the_generic_template_is_the_last_resort() -> None:
     assert [t.name for t in templates_for(matmul)] == ["cpu_contraction"]
     assert [t.name for t in templates_for(welford)] == ["cpu_generic"]
     assert TEMPLATES["cpu_generic"].matches(matmul)
+
+
+@pytest.mark.parametrize(
+    ("operator", "sizes", "first"),
+    [
+        ("linear", {"m": 1, "n": 40, "k": 48}, "cpu_rows"),
+        ("linear", {"m": 1, "n": 40, "k": 48, "dtype": "float16"}, "cpu_rows"),
+        ("linear", {"m": 1, "n": 40, "k": 48, "constant": "weight"}, "cpu_contraction"),
+        ("linear", {"m": 2, "n": 40, "k": 48}, "cpu_contraction"),
+        ("matmul", {"m": 40, "n": 1, "k": 48}, "cpu_rows"),
+        ("matmul", {"m": 1, "n": 40, "k": 48}, "cpu_contraction"),
+        ("matmul", {"m": 1, "n": 40, "k": 48, "dtype": "bfloat16"}, "cpu_dot"),
+    ],
+)
+def test_a_single_row_reads_a_matrix_where_it_is(operator: str, sizes: dict[str, Value], first: str) -> None:
+    """By default: to copy the matrix so that its columns lie side by side costs several times the product."""
+    task = Task(get_operator(operator).workload(**sizes), PORTABLE)
+    assert default_schedule(task).template == first
 
 
 def test_default_space_and_lowering_go_together() -> None:

@@ -192,6 +192,12 @@ def _ways_b(c: Contraction) -> list[str]:
     return found
 
 
+def gathers(c: Contraction) -> bool:
+    """Whether a single row or column meets a matrix whose sums run along memory: copying it costs more than reading it
+    in place."""
+    return c.n.size == 1 or (c.m.size == 1 and _ways_b(c) == ["pack"])
+
+
 def tile_forms(form: Form, lanes: int, registers: int) -> dict[tuple[int, int, int], float]:
     """Register tiles (MR, MH, NV) worth trying, each with the cycles it needs per k over the whole output."""
     return _tiles(form.inner, form.around, ceildiv(form.columns, lanes), registers, form.nested)

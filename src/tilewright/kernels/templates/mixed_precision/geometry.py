@@ -34,6 +34,12 @@ def direct_b(c: Dot) -> bool:
     return raw is not None and not raw.bounds and c.n.stride(raw.where) == 1 and c.k.stride(raw.where) is not None
 
 
+def gathers(c: Dot) -> bool:
+    """Whether a single row or column meets a matrix whose sums run along memory: copying it costs more than reading it
+    in place."""
+    return c.n.size == 1 or (c.m.size == 1 and c.constant_b is None and not direct_b(c))
+
+
 def can_halve_b(c: Dot, kind: Kind) -> bool:
     """Whether B can stay in 16 bits when it is packed, to be widened as it is read."""
     return kind == F32 and c.b.dtype in HALF

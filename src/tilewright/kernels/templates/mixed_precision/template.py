@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.mixed_precision.geometry import plan
+from tilewright.kernels.templates.mixed_precision.geometry import gathers, plan
 from tilewright.kernels.templates.mixed_precision.lower import launch_program, source
 from tilewright.kernels.templates.mixed_precision.match import match
 from tilewright.kernels.templates.mixed_precision.nests import nests, static
@@ -18,6 +18,7 @@ CPU_DOT = PlannedTemplate(
     refusal="is no product that this template computes",
     find=match,
     ranges=lambda c: c.m.varying is not None and c.m.axes[0] == c.stage.axes[0],
+    last=lambda c, _: gathers(c),
     span=space,
     choose=default,
     plan=plan,
