@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from tilewright.core import Measurement, Proposal, Schedule, TrialRecord
-from tilewright.kernels.operators import get_operator
 from tilewright.tuner import Observer, TuneTask
-from tilewright.tuner.budget import BUILT, FIRST, FULL, REHEARSED, SHORT, Budget
+from tilewright.tuner.budget import BUILT, FIRST, FULL, PREPARED, REHEARSED, SHORT, Budget
 from tilewright.tuner.many import _tuned
 
 
@@ -19,22 +18,35 @@ class Machine:
 
     def __init__(self) -> None:
         self.time = 100.0
+        self.holds = ""
 
     def now(self) -> float:
         return self.time
 
 
 class Simulated:
-    """A tuning whose trials take ``each`` seconds, and whose finals take ``final`` times what is expected of them."""
+    """A tuning whose trials take ``each`` seconds, and whose finals take ``final`` times what is expected of them.
 
-    def __init__(self, machine: Machine, budget: Budget, name: str, each: float, final: float) -> None:
+    Operands of so many ``elements`` are prepared again after those of another tuning.
+    """
+
+    def __init__(
+        self, machine: Machine, budget: Budget, name: str, each: float, final: float, elements: int = 0
+    ) -> None:
         self.machine, self.budget, self.name, self.each, self.final = machine, budget, name, each, final
         self.tools, self.interrupted, self.problem, self.watcher = "one place", False, None, Observer()
-        self.finalists, self.run = 0, SimpleNamespace(id=name)
-        self.task: Any = SimpleNamespace(workload=get_operator("matmul").workload(m=8, n=8, k=8))
+        self.finalists, self.run, self.elements = 0, SimpleNamespace(id=name), elements
         self.session: Any = SimpleNamespace(
             history=[], best=None, clock=SimpleNamespace(elapsed=0.0), settle=lambda: None, ended="trials"
         )
+        budget.of(name, elements)
+
+    def prepare(self) -> float:
+        """Seconds that it takes."""
+        took = 0.6 * PREPARED * self.elements if self.machine.holds != self.name else 0.0
+        self.machine.time += took
+        self.machine.holds = self.name
+        return took
 
     def search(self, trials: int) -> bool:
         history = self.session.history
@@ -42,9 +54,10 @@ class Simulated:
             if history and self.budget.left < self.each:
                 self.session.ended = "time"
                 return False
+            took = self.prepare() + self.each
             self.machine.time += self.each
-            self.session.clock.elapsed += self.each
-            self.budget.took(self.name, 1, self.each)
+            self.session.clock.elapsed += took
+            self.budget.took(self.name, 1, took)
             n = len(history)
             seconds = Measurement(0.9**n, 0.0, 1)
             history.append(TrialRecord(n, Proposal(Schedule("t", 1, (("x", n),), ())), seconds))
@@ -73,15 +86,18 @@ class Simulated:
             return
         share, short = self.budget.share(self.name), self.budget.short(self.name)
         self.finalists = 8 if share >= FULL * short else 2 if share >= 2 * short else 1
-        took = self.short * {1: 1.0, 2: 2.0, 8: FULL}[self.finalists]
-        self.machine.time += took
+        took = self.prepare() + self.short * {1: 1.0, 2: 2.0, 8: FULL}[self.finalists]
+        self.machine.time += self.short * {1: 1.0, 2: 2.0, 8: FULL}[self.finalists]
         self.budget.held(self.name, took, self.finalists)
 
 
-def spent(tasks: int, seconds: float, each: float, final: float = 1.0) -> tuple[float, list[Simulated]]:
+def spent(
+    tasks: int, seconds: float, each: float, final: float = 1.0, elements: int = 0
+) -> tuple[float, list[Simulated]]:
+    """Every fourth task has so many ``elements``."""
     machine = Machine()
     budget = Budget(seconds, tasks, machine.now)
-    tunings = [Simulated(machine, budget, f"run {n}", each, final) for n in range(tasks)]
+    tunings = [Simulated(machine, budget, f"run {n}", each, final, elements if n % 4 == 3 else 0) for n in range(tasks)]
     _tuned(cast(Any, tunings), [TuneTask("matmul")] * tasks, None, budget)
     return machine.time - 100.0, tunings
 
@@ -89,8 +105,11 @@ def spent(tasks: int, seconds: float, each: float, final: float = 1.0) -> tuple[
 @pytest.mark.parametrize("tasks", [1, 12, 176])
 @pytest.mark.parametrize("each", [0.4, 1.1])
 @pytest.mark.parametrize("final", [0.3, 1.5, 4.0])
-def test_searches_and_finals_take_the_budget_and_hardly_more(tasks: int, each: float, final: float) -> None:
-    seconds, tunings = spent(tasks, 120.0, each, final)
+@pytest.mark.parametrize("elements", [0, 40_000_000])
+def test_searches_and_finals_take_the_budget_and_hardly_more(
+    tasks: int, each: float, final: float, elements: int
+) -> None:
+    seconds, tunings = spent(tasks, 120.0, each, final, elements)
     assert seconds <= 1.05 * 120.0
     reached = [t for t in tunings if t.session.history]
     assert all(t.finalists for t in reached)
@@ -121,21 +140,33 @@ def test_the_first_task_is_begun_however_short_the_time_is() -> None:
 def test_a_task_of_large_operands_is_begun_only_where_its_first_trial_and_final_fit() -> None:
     machine = Machine()
     budget = Budget(40.0, 40, machine.now)
-    assert budget.room(10**9), "the first of all"
+    for name, elements in (("a", 0), ("small", 0), ("large", 75_000_000), ("larger", 200_000_000)):
+        budget.of(name, elements)
+    assert budget.room("larger"), "the first of all"
     budget.took("a", 1, 1.0)
-    assert (budget.room(75_000_000), budget.room(200_000_000)) == (True, False)
+    assert (budget.room("large"), budget.room("larger")) == (True, False)
     machine.time += 16.0
-    assert (budget.room(75_000_000), budget.room()) == (False, True)
+    assert (budget.room("large"), budget.room("small")) == (False, True)
 
 
 def test_tasks_behind_one_that_is_too_large_are_begun() -> None:
     machine = Machine()
     budget = Budget(20.0, 3, machine.now)
-    tunings = [Simulated(machine, budget, f"run {n}", 0.5, 1.0) for n in range(3)]
-    tunings[1].task.workload = get_operator("matmul").workload(m=1, n=8192, k=16384)
+    tunings = [Simulated(machine, budget, f"run {n}", 0.5, 1.0, 134_000_000 * (n == 1)) for n in range(3)]
     _tuned(cast(Any, tunings), [TuneTask("matmul")] * 3, None, budget)
     assert [bool(t.session.history) for t in tunings] == [True, False, True]
     assert tunings[1].session.ended == "time"
+
+
+def test_a_run_between_others_is_expected_to_prepare_its_operands_again() -> None:
+    budget = Budget(100.0, 2, Machine().now)
+    budget.of("a", 50_000_000)
+    budget.took("a", 4, 12.0)
+    assert budget.short("a") == pytest.approx(SHORT * 1.0), "of one run alone they are there"
+    budget.of("b", 0)
+    budget.took("b", 4, 4.0)
+    assert budget.short("a") == pytest.approx(SHORT * 1.0 + PREPARED * 50_000_000)
+    assert budget.short("b") == pytest.approx(SHORT * 1.0)
 
 
 def test_what_is_kept_for_finals_grows_with_the_trials_and_has_a_limit() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from tilewright.cli.app import run
 from tilewright.core import Measurement, Proposal, Schedule, TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.search_space import Space
-from tilewright.tuner import Observer, TuneTask, many, tune_many
+from tilewright.tuner import Observer, TunedTask, TuneTask, many, tune_many
 from tilewright.tuner.many import FIRST, SLICE, _search, _worth
 from tilewright.tuner.strategies.random import RandomStrategy
 
@@ -238,6 +239,37 @@ def test_a_stopped_one_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     assert sum(t.result.trials for t in again) == 8
     anew = tune_many(tasks[:1], trials=1, db=tmp_path / "t.db", resume=True)
     assert anew[0].result.run != again[0].result.run
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_in_a_final_shortens_all_that_are_left(
+    times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a second one ends them."""
+    monkeypatch.setattr(many, "FIRST", 4)
+    finals: list[str] = []
+
+    class Stops(Observer):
+        def stage(self, text: str) -> None:
+            if text.startswith("final between"):
+                finals.append(text)
+                if len(finals) <= times:
+                    signal.raise_signal(signal.SIGINT)
+
+    def all_tuned() -> list[TunedTask]:
+        tasks = [TuneTask("matmul", SMALL), TuneTask("matmul", OTHER)]
+        return tune_many(tasks, trials=8, db=tmp_path / "t.db", observer=lambda _n: Stops())
+
+    if times == 1:
+        tuned = all_tuned()
+        assert all(t.interrupted and t.result.best is not None for t in tuned if t.result is not None)
+        assert len(finals) == 3
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            all_tuned()
+    with Database.open(tmp_path / "t.db") as database:
+        assert {r.state for r in database.runs()} == {"interrupted"}
+        assert len(database.kernels()) >= 2 * (times == 1)
 
 
 def test_a_time_budget_ends_it(tmp_path: Path) -> None:

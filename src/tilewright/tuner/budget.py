@@ -1,7 +1,8 @@
 """A time budget of one or several searches: how long they may go on, and the time that is kept for their finals.
 
 A final is expected to take as long as some trials of its run. A kernel that is built alone for the first one corrects
-that, and so does every final that is held.
+that, and so does every final that is held. Before trials or the final of another run than the last one, operands are
+drawn and computed with again, which the tasks' sizes tell.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ SHARE = 0.2
 """The most of a budget that is kept for full finals."""
 FIRST = 4
 """Trials of a run before it is known how long one takes."""
-LARGE = 160e-9
-"""Seconds an element of a task's operands by which its first trial takes longer than others', and its final too:
-operands are drawn, copied and computed with in float64 (130 to 260 ns were seen, for 75 million)."""
+PREPARED = 160e-9
+"""Seconds an element of a task's operands until kernels can run on them: they are drawn, copied and computed with in
+float64 (90 to 260 ns were seen, for 38 to 75 million)."""
 TIGHT = 10.0
 """Seconds a task below which it starts with its default schedule alone."""
 
@@ -35,22 +36,40 @@ class Budget:
         self.seconds, self.now = seconds, now
         self.first = 1 if seconds < TIGHT * tasks else FIRST
         self._end = now() + seconds
+        self._prepared: dict[str, float] = {}
         self._trials: dict[str, tuple[int, float]] = {}
+        self._last = ""
         self._over: set[str] = set()
         self._pace: dict[float, float] = {}
+
+    def of(self, run: str, elements: int) -> None:
+        """A run's task has so many elements of operands."""
+        self._prepared[run] = PREPARED * elements
 
     def took(self, run: str, trials: int, seconds: float) -> None:
         """Trials of a run, building included, took so long. From its first ones on its final has a share."""
         count, before = self._trials.get(run, (0, 0.0))
-        self._trials[run] = count + trials, before + seconds
+        prepared = min(self._switch(run), 0.9 * seconds)  # guessed: some of it were trials
+        self._trials[run], self._last = (count + trials, before + seconds - prepared), run
 
     def short(self, run: str, more: bool = False) -> float:
         """Expected duration of a run's shortest final in seconds; 0 before the first trial of any run. ``more``: after
         another trial of the run."""
+        compared = self._compared(run, SHORT if more else self._kind(run))
+        return compared and compared + self._anew(run)
+
+    def _compared(self, run: str, kind: float) -> float:
+        """Of a final of that kind, without preparing operands."""
         count, seconds = self._trials.get(run, (0, 0.0))
-        each = seconds / count if count else self._mean
-        kind = SHORT if more else self._kind(run)
-        return self._paced(kind) * kind * each
+        return self._paced(kind) * kind * (seconds / count if count else self._mean)
+
+    def _switch(self, run: str) -> float:
+        """Seconds until a run's operands are there for trials."""
+        return self._prepared.get(run, 0.0) if run != self._last else 0.0
+
+    def _anew(self, run: str) -> float:
+        """Seconds until a run's operands are there for its final, before which other runs have theirs."""
+        return self._prepared.get(run, 0.0) if len(self._prepared) > 1 else 0.0
 
     @property
     def _mean(self) -> float:
@@ -74,13 +93,12 @@ class Budget:
 
     def affords(self, run: str) -> bool:
         """Whether there is time for another trial of a run, and for the longer final that a second trial leads to."""
-        return self.left >= self.short(run, more=True) - self.short(run)
+        return self.left >= self._switch(run) + self.short(run, more=True) - self.short(run)
 
-    def room(self, elements: int = 0) -> bool:
-        """Whether one more task, with so many elements of operands, can begin, and have the shortest final as those
-        begun."""
-        first, large = self._mean * self.first, LARGE * elements
-        return not first or self._end - self.now() >= self._shorts + first + self.short("") + 2 * large
+    def room(self, run: str) -> bool:
+        """Whether one more run can begin, and have the shortest final as those begun."""
+        first = self._mean * self.first
+        return not first or self._end - self.now() >= self._shorts + self._switch(run) + first + self.short(run)
 
     @property
     def _shorts(self) -> float:
@@ -102,12 +120,13 @@ class Budget:
 
     def held(self, run: str, seconds: float, finalists: int) -> None:
         """The final of a run took so long."""
-        if finalists == 1:
-            self._correct(run, seconds, 0.5)  # half way, as one final says little of the next
+        if finalists == 1 and self._anew(run) < 0.5 * seconds:
+            self._correct(run, seconds - self._anew(run), 0.5)  # half way, as one final says little of the next
         self._over.add(run)
 
     def _correct(self, run: str, seconds: float, by: float) -> None:
         """Correct the ratio of a final's kind by its duration in ``seconds``. ``by``: its weight, 0 to 1."""
-        expected, kind = self.short(run), self._kind(run)
+        kind = self._kind(run)
+        expected = self._compared(run, kind)
         if expected:
             self._pace[kind] = self._paced(kind) * (seconds / expected) ** by

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import Task, TilewrightError, UsageError, Value, Workload
+from tilewright.core import Task, TilewrightError, UsageError, Value
 from tilewright.errors import of_any
 from tilewright.paths import default_path
 from tilewright.tuner.budget import Budget
@@ -226,6 +226,8 @@ def _tuned(
         over = [n for n in left if tunings[n].interrupted or tunings[n].problem is not None or not tunings[n].unreached]
         for n in over or left:
             held[n] = _finished(tunings[n], _behind(tunings, tasks, n))
+            if tunings[n].interrupted:
+                _interrupt(tunings)
         left = [n for n in left if n not in held]
     return [held[n] for n in range(len(tunings))]
 
@@ -289,7 +291,7 @@ def _search(
         n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
         tuning = tunings[n]
         if budget is not None and not (
-            budget.affords(tuning.run.id) if tuning.session.history else budget.room(_elements(tuning.task.workload))
+            budget.affords(tuning.run.id) if tuning.session.history else budget.room(tuning.run.id)
         ):
             live.remove(n)
             tuning.session.ended = "time"
@@ -310,8 +312,7 @@ def _search(
             more = False
             tuning.fail(told(tuning.watcher, e))
         if tuning.interrupted:
-            for t in tunings:
-                t.interrupt()
+            _interrupt(tunings)
             break
         if not more:
             live.remove(n)
@@ -319,9 +320,10 @@ def _search(
         last.session.settle()
 
 
-def _elements(workload: Workload) -> int:
-    """Of all operands; of ranges the longest."""
-    return sum(math.prod(map(int, t.shape)) for t in workload.inputs)
+def _interrupt(tunings: Sequence[Tuning]) -> None:
+    """What was found is stored after short finals, and nothing more is searched."""
+    for t in tunings:
+        t.interrupt()
 
 
 def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> float:

@@ -100,6 +100,7 @@ class Tuning:
         self._fresh = True
         self.budget = budget
         if budget is not None:
+            budget.of(run.id, sum(math.prod(map(int, t.shape)) for t in task.workload.inputs))  # a range's longest
             database.update_summary(run.id, {"deadline": time.time() + budget.left})
             if self.session.history:
                 budget.took(run.id, 0, 0.0)
@@ -174,16 +175,16 @@ class Tuning:
         """Hold the final, and store and return what the run found. ``brief``: between the two fastest trials alone.
 
         A budget says how many of the trials there is time for: one at least. Without any trial there is no final.
+        Ctrl-C shortens the final; it is raised where the run was interrupted before.
         """
         session, place = self.session, self.tools.place
-        if self.interrupted:
-            self.watcher.stage("stopping: final between the fastest (again to stop at once)")
-        # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
-        self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
-        with session.clock.running(), session.clock.on("final"):
-            peaks = NO_PEAKS if self.unreached else self.tools.peaks(self.task)
-            most = 2 if brief or self.interrupted else FINALISTS
-            final = FinalResult((), False) if self.unreached else self._final(most, peaks.flops)
+        try:
+            peaks, final = self._ended(brief)
+        except KeyboardInterrupt:
+            if self.interrupted:
+                raise
+            self.interrupt()
+            peaks, final = self._ended(brief)
         counts = self.tools.builder.gate_counts()
         result = TuneResult(
             task=self.task, run=self.run.id, device=place.device.name, device_model=place.device.model,
@@ -201,6 +202,19 @@ class Tuning:
         error = {} if self.problem is None else {"error": str(self.problem)}
         self.database.finish_run(self.run.id, state, {**result.to_json(), **error})
         return result
+
+    def _ended(self, brief: bool) -> tuple[Peaks, FinalResult]:
+        """The device's peaks, and the final."""
+        session = self.session
+        if self.interrupted:
+            self.watcher.stage("stopping: final between the fastest (again to stop at once)")
+        # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
+        self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
+        if self.unreached:
+            return NO_PEAKS, FinalResult((), False)
+        with session.clock.running(), session.clock.on("final"):
+            peaks = self.tools.peaks(self.task)
+            return peaks, self._final(2 if brief or self.interrupted else FINALISTS, peaks.flops)
 
     def _final(self, most: int, peak_flops: float | None) -> FinalResult:
         """The final between at most so many trials, fewer where its share of a budget is short."""
