@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec, UsageError, Workload
 from tilewright.graph.fold import CONVOLUTIONS
-from tilewright.graph.groups import Family, Group, families, state_nodes, workload_of
+from tilewright.graph.groups import Family, Group, in_family, state_nodes, workload_of
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.operations import OPERATIONS
 from tilewright.graph.places import contiguous
@@ -216,7 +216,7 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) ->
     except UsageError:
         return None
     family: Family = "elementwise" if group.family == "view" else group.family
-    if family not in families(text):
+    if not in_family(text, family):
         return None
     assert group.workload is not None
     workload = workload_of(f"{group.workload.op.rpartition('_')[0]}_{LAYOUTS[rank - 2][1].lower()}", text)

@@ -8,19 +8,21 @@ can.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, Union
 
 from tilewright.caching import ByText
-from tilewright.core import TensorSpec, UsageError, Workload
+from tilewright.core import UsageError, Workload
 from tilewright.graph.ir import Graph, Node
-from tilewright.graph.operations import OPERATIONS, VIEWS, Operand, as_numbers, state
+from tilewright.graph.operations import OPERATIONS, VIEWS, operand, state
 from tilewright.graph.reorder import reordered
 from tilewright.kernels import te
-from tilewright.kernels.anonymous import from_program
+from tilewright.kernels.anonymous import workload
 from tilewright.kernels.expression.linear import linearise
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import attention, contraction, elementwise, recurrent, reduce_window, row_reduction
 
 Family = Literal[
@@ -103,35 +105,19 @@ _Step = tuple[str, tuple[Union[int, None], ...], dict[str, Any], int]
 def _stated(section: ByText[tuple[tuple[_Given, ...], tuple[_Step, ...]]]) -> tuple[str, tuple[int, ...]]:
     """The program of some nodes, whatever their values are called, and the numbers of the values that it reads."""
     given, steps = section.value
-    reads: list[int] = []
-
-    def define() -> te.TensorRef:
-        reads.clear()
-        specs = {n: TensorSpec(f"v{n}", shape, dtype) for n, shape, dtype, _, _ in given}
-        scalars = {n: scalar for n, _, _, scalar, _ in given}
-        rearranged = {n for n, *_, moves in given if moves}
-        made: dict[int, te.TensorRef] = {}
-        for name, inputs, attributes, output in steps:
-            operation = OPERATIONS[name]
-            known = [None if n is None else specs[n] for n in inputs]
-            held = as_numbers(operation, known, [None if n is None else scalars.get(n) for n in inputs])
-            operands: list[Operand] = []
-            for n, number in zip(inputs, held, strict=True):
-                if n is None or number is not None:
-                    operands.append(number)
-                    continue
-                if n not in made:
-                    made[n] = te.input(f"x{len(reads)}", specs[n].shape, specs[n].dtype, n in rearranged)
-                    reads.append(n)
-                operands.append(made[n])
-            made[output] = state(operation, operands, attributes)
-            specs[output] = TensorSpec(f"v{output}", made[output].shape, made[output].dtype)
-        return made[steps[-1][-1]]
-
-    program, _ = te.trace(define)
+    made: dict[int | None, te.TensorRef] = {n: operand(n, shape, dtype) for n, shape, dtype, _, _ in given}
+    scalars: dict[int | None, float | None] = {n: scalar for n, _, _, scalar, _ in given}
+    for name, inputs, attributes, output in steps:
+        operands, held = [made.get(n) for n in inputs], [scalars.get(n) for n in inputs]
+        made[output] = state(OPERATIONS[name], operands, held, attributes)
+    program, labels = te.program(made[steps[-1][-1]])
+    reads = tuple(int(x.removeprefix("x")) for x in labels)
+    rearranged = {n for n, *_, moves in given if moves}
+    inputs = zip(program.inputs, reads, strict=True)
+    program = replace(program, inputs=tuple(replace(t, constant=n in rearranged) for t, n in inputs))
     if steps[-1][0] == "permute" and len(steps) > 1:
         program = reordered(program)
-    return program.dumps(), tuple(reads)
+    return program.dumps(), reads
 
 
 def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
@@ -147,18 +133,21 @@ def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
     )
 
 
-@lru_cache(maxsize=4096)
-def families(text: str) -> tuple[Family, ...]:
-    """The families of a program, the most specific first."""
-    found: list[tuple[Family, bool]] = [
-        ("attention", attention.match(text) is not None),
-        ("recurrent", recurrent.recurrent(text) is not None),
-        ("reduce_window", reduce_window.reduce_window(text) is not None),
-        ("contraction", bool(contraction.contractions(text))),
-        ("row_reduction", row_reduction.row_reduction(text) is not None),
-        ("elementwise", elementwise.elementwise(text) is not None),
-    ]
-    return tuple(name for name, holds in found if holds)
+MATCHERS: Mapping[Family, Callable[[str], object]] = {
+    "attention": attention.match,
+    "recurrent": recurrent.recurrent,
+    "reduce_window": reduce_window.reduce_window,
+    "contraction": contraction.contractions,
+    "row_reduction": row_reduction.row_reduction,
+    "elementwise": elementwise.elementwise,
+}
+"""What looks for a family's form in a program, the most specific family first."""
+
+
+@lru_cache(maxsize=8192)
+def in_family(text: str, family: Family) -> bool:
+    """Whether a program is of the family; of those without a form of their own none is."""
+    return family in MATCHERS and bool(MATCHERS[family](text))
 
 
 @dataclass(eq=False)
@@ -223,12 +212,18 @@ class _Grouping:
     def _open(self, value: str, inside: set[str]) -> bool:
         return value in self.graph.outputs or any(c.name not in inside for c in self.graph.consumers[value])
 
-    def _stated(self, nodes: Sequence[Node]) -> tuple[str, tuple[str, ...], tuple[Family, ...]] | None:
+    def _stated(self, nodes: Sequence[Node], family: Family | None = None) -> tuple[str, tuple[str, ...]] | None:
+        """The nodes' program and what it reads; ``None`` where they have none, or none of the family."""
         try:
             text, reads = state_nodes(self.graph, nodes)
         except UsageError:
             return None
-        return text, reads, families(text)
+        return (text, reads) if family is None or in_family(text, family) else None
+
+    def _longest(self, chains: Sequence[list[Node]], family: Family) -> int:
+        """How many of the chains, each the one before with more nodes, are of the family: a family that takes a chain
+        takes what the chain begins with."""
+        return bisect_left(chains, True, key=lambda nodes: self._stated(nodes, family) is None)
 
     def _take(
         self,
@@ -264,32 +259,28 @@ class _Grouping:
                 break
             stated = self._stated(found)
             assert stated is not None
-            self._take("attention", found, stated[0], stated[1], core)
+            self._take("attention", found, *stated, core)
             return
 
     def _is_attention(self, nodes: Sequence[Node]) -> bool:
-        found = self._stated(nodes)
-        return found is not None and "attention" in found[2]
+        return self._stated(nodes, "attention") is not None
 
     def _anchor(self, node: Node) -> None:
         """A node with what follows it, as long as that is of its family."""
         found = self._stated([node])
         if found is None:
             return
-        text, reads, kinds = found
-        if not kinds:
-            self._take("generic", [node], text, reads)
+        family = next((f for f in MATCHERS if in_family(found[0], f)), None)
+        if family is None:
+            self._take("generic", [node], *found)
             return
-        nodes, family = [node], kinds[0]
         rows = OPERATIONS[node.operation].kind == "rows"
-        for longer in self._closures([node], frozenset(("elementwise", "rows") if rows else ("elementwise",))):
-            more = self._stated(longer)
-            if more is None or family not in more[2]:
-                if rows:
-                    continue
-                break
-            nodes, (text, reads, _) = longer, more
-        self._take(family, nodes, text, reads)
+        longer = list(self._closures([node], frozenset(("elementwise", "rows") if rows else ("elementwise",))))
+        if rows:  # only the whole of a norm may be rows again
+            nodes = next((x for x in reversed(longer) if self._stated(x, family)), [node])
+        else:
+            nodes = [[node], *longer][self._longest(longer, family)]
+        self._take(family, nodes, *state_nodes(self.graph, nodes))
 
     # ----------------------------------------------------------------- moves in front of a group
 
@@ -298,10 +289,10 @@ class _Grouping:
         for name in group.reads:
             for chain in self._chains(name):
                 nodes = self._joined(chain, group.nodes)
-                found = self._stated(nodes)
-                if found is None or group.family not in found[2] or not _plain(group.family, found[0]):
+                found = self._stated(nodes, group.family)
+                if found is None or not _plain(group.family, found[0]):
                     continue
-                group.nodes, group.text, group.reads = nodes, found[0], found[1]
+                group.nodes, (group.text, group.reads) = nodes, found
                 break
 
     def _with_moves(self, nodes: Sequence[Node]) -> list[Node]:
@@ -361,21 +352,14 @@ class _Grouping:
                 continue
             if OPERATIONS[node.operation].kind not in allowed:
                 continue
-            found = self._stated([node])
-            if found is None:
+            if self._stated([node]) is None:
                 continue
-            nodes, best = [node], found
-            for longer in self._closures([node], allowed):
-                if any(n.output in read for n in longer[:-1]):
-                    break
-                more = self._stated(longer)
-                if more is None or "elementwise" not in more[2]:
-                    break
-                if longer[-1].name not in self.views:
-                    nodes, best = longer, more
-            family: Family = "elementwise" if "elementwise" in best[2] else "generic"
-            self._take(family, nodes, best[0], best[1])
-            read.update(best[1])
+            longer = [x for x in self._closures([node], allowed) if not any(n.output in read for n in x[:-1])]
+            fitting = longer[: self._longest(longer, "elementwise")]
+            nodes = next((x for x in reversed(fitting) if x[-1].name not in self.views), [node])
+            text, reads = state_nodes(self.graph, nodes)
+            self._take("elementwise" if in_family(text, "elementwise") else "generic", nodes, text, reads)
+            read.update(reads)
         needed = self._needed()
         for group in reversed(tuple(self.groups)):
             if group.family == "elementwise":
@@ -395,10 +379,10 @@ class _Grouping:
         nodes = self._joined(group.nodes, reader.nodes)
         if reader.family not in ("row_reduction", "elementwise") or len(nodes) > MOST_NODES:
             return
-        found = self._stated(nodes)
-        if found is None or reader.family not in found[2]:
+        found = self._stated(nodes, reader.family)
+        if found is None:
             return
-        reader.nodes, reader.text, reader.reads = nodes, found[0], found[1]
+        reader.nodes, (reader.text, reader.reads) = nodes, found
         self.groups.remove(group)
         needed.discard(group.output)
         for name, owner in list(self.taken.items()):
@@ -459,8 +443,8 @@ def _name(nodes: Sequence[Node]) -> str:
 @lru_cache(maxsize=1024)
 def workload_of(name: str, text: str) -> Workload:
     """An anonymous operator's workload; its name tells it apart from others with the same operations."""
-    key = from_program(name, text).workload().key
-    return from_program(f"{name}_{key[:8]}", text).workload()
+    made = workload(name, Program.loads(text))
+    return replace(made, op=f"{name}_{made.key[:8]}")
 
 
 def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
@@ -476,4 +460,4 @@ def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(done)
 
 
-__all__ = ["Family", "Group", "families", "grouped", "state_nodes", "workload_of"]
+__all__ = ["Family", "Group", "grouped", "in_family", "state_nodes", "workload_of"]

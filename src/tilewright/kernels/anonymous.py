@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 
-from tilewright.core import OperatorError
+from tilewright.core import OperatorError, Workload
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import DTYPES, Expr, load
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.operator import Operator
+from tilewright.kernels.operator import Operator, as_workload
 from tilewright.kernels.parameters import Kind, Parameter
 
 
@@ -29,9 +29,19 @@ def from_program(name: str, text: str) -> Operator:
         raise OperatorError(f"the program of {name} is damaged ({type(error).__name__}: {error})", _MEND) from error
     if not stated:
         raise OperatorError(f"the program of {name} has no stages", _MEND)
-    dtype = next((t.dtype for t in program.inputs if t.dtype.startswith(("float", "bfloat"))), "float32")
+    dtype = _dtype(program)
     parameters = (Parameter("dtype", Kind.STR, dtype, DTYPES), Parameter("constant", Kind.STR, ""))
     return Operator(name, lambda: stating(program), parameters, (dtype,))
+
+
+def workload(name: str, program: Program) -> Workload:
+    """The workload of ``from_program(name, program.dumps())``, for a program that ``te.trace`` has normalised."""
+    attributes = {"dtype": _dtype(program), "constant": ""}
+    return as_workload(name, attributes, attributes, program, [t.name for t in program.inputs])
+
+
+def _dtype(program: Program) -> str:
+    return next((t.dtype for t in program.inputs if t.dtype.startswith(("float", "bfloat"))), "float32")
 
 
 _MEND = "Extract the tasks again"

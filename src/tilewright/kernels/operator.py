@@ -39,7 +39,7 @@ from tilewright.errors import nearest
 from tilewright.extent import Extent, open_sizes, params_at, ranges_in
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import DTYPES
-from tilewright.kernels.expression.program import output_specs
+from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.parameters import Argument, Kind, Parameter, parameter
 from tilewright.kernels.ranges import at
 
@@ -169,20 +169,7 @@ class Operator:
         except Exception as error:
             code = self.define.__code__
             raise blame(error, code.co_filename, self.name, code.co_firstlineno) from error
-        inputs = zip(program.inputs, labels, strict=True)
-        output, *more = output_specs(program)
-        text = program.dumps()
-        return Workload(
-            op=self.name,
-            params=tuple(params.items()),
-            defaults=tuple(self.attributes.items()),
-            program=text,
-            inputs=tuple(TensorSpec(label, t.shape, t.dtype, t.constant) for t, label in inputs),
-            output=output,
-            flops=program.flops,
-            precision=_precision(str(params.get("precision")), text),
-            more=tuple(more),
-        )
+        return as_workload(self.name, params, self.attributes, program, labels)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -198,6 +185,26 @@ class Operator:
         if self.takes_dtype and "dtype" not in inspect.signature(self.define).bind_partial(*args, **kwargs).arguments:
             kwargs["dtype"] = te.default_dtype()
         return self.define(*args, **kwargs)
+
+
+def as_workload(
+    op: str, params: Mapping[str, Value], defaults: Mapping[str, Value], program: Program, labels: Sequence[str]
+) -> Workload:
+    """The workload of an operator for these parameters: ``program``, whose inputs the operator calls ``labels``."""
+    inputs = zip(program.inputs, labels, strict=True)
+    output, *more = output_specs(program)
+    text = program.dumps()
+    return Workload(
+        op=op,
+        params=tuple(params.items()),
+        defaults=tuple(defaults.items()),
+        program=text,
+        inputs=tuple(TensorSpec(label, t.shape, t.dtype, t.constant) for t, label in inputs),
+        output=output,
+        flops=program.flops,
+        precision=_precision(str(params.get("precision")), text),
+        more=tuple(more),
+    )
 
 
 def _precision(asked: str, program: str) -> str:

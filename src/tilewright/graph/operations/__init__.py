@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tilewright.graph.operations.handlers import ATEN, ONNX, REFUSED, Left
 from tilewright.graph.operations.moves import VIEWS
-from tilewright.graph.operations.table import OPERATIONS, Kind, Operand, Operation, as_numbers, infer, register, state
+from tilewright.graph.operations.table import OPERATIONS, Kind, Operation, infer, operand, register, state
 
 FILES = (
     "activations", "attention", "creation", "einsum", "elementwise", "fused", "gathers", "moves",
@@ -23,10 +23,9 @@ __all__ = [
     "VIEWS",
     "Kind",
     "Left",
-    "Operand",
     "Operation",
-    "as_numbers",
     "infer",
+    "operand",
     "register",
     "state",
 ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any, Literal, Union
 
 from tilewright.caching import ByText
@@ -81,25 +82,49 @@ def infer(
     attributes: Mapping[str, Any],
 ) -> tuple[tuple[int, ...], str]:
     """Shape and dtype of an operation's output. Raises ``UsageError`` for what does not fit."""
-    specs = [None if s is None else (s.shape, s.dtype) for s in inputs]
-    return _inferred(operation, ByText((specs, list(scalars), dict(attributes))))
-
-
-@lru_cache(maxsize=4096)
-def _inferred(operation: Operation, given: ByText[tuple[Any, ...]]) -> tuple[tuple[int, ...], str]:
-    specs, scalars, attributes = given.value
-    inputs = [None if s is None else TensorSpec(f"x{k}", *s) for k, s in enumerate(specs)]
-    numbered = as_numbers(operation, inputs, scalars)
-    operands: list[Operand] = [
-        None if s is None else n if n is not None else te.input(s.name, s.shape, s.dtype)
-        for s, n in zip(inputs, numbered, strict=True)
-    ]
-    made = state(operation, operands, attributes)
+    places = count()
+    operands = [None if s is None else operand(next(places), s.shape, s.dtype) for s in inputs]
+    made = state(operation, operands, scalars, attributes)
     return made.shape, made.dtype
 
 
-def as_numbers(
-    operation: Operation, inputs: Sequence[TensorSpec | None], scalars: Sequence[Number | None]
+@lru_cache(maxsize=4096)
+def operand(number: int, shape: tuple[int, ...], dtype: str) -> te.TensorRef:
+    """What is given to statements as ``x{number}``: the same tensor each time, so that equal statements are one."""
+    return replace(te.input(f"x{number}", shape, dtype), serial=number)
+
+
+def state(
+    operation: Operation,
+    operands: Sequence[te.TensorRef | None],
+    scalars: Sequence[Number | None],
+    attributes: Mapping[str, Any],
+) -> te.TensorRef:
+    """The operation on these operands, its result in their type: the same tensor each time.
+
+    ``scalars``: the numbers of operands that are constants of one element. Raises ``UsageError`` for what does not fit.
+    """
+    return _stated(operation, tuple(operands), ByText((list(scalars), dict(attributes))))
+
+
+@lru_cache(maxsize=4096)
+def _stated(
+    operation: Operation, operands: tuple[te.TensorRef | None, ...], given: ByText[tuple[Any, ...]]
+) -> te.TensorRef:
+    scalars, attributes = given.value
+    numbers = _as_numbers(operation, operands, scalars)
+    taken: list[Operand] = [o if n is None else n for o, n in zip(operands, numbers, strict=True)]
+    try:
+        made = operation.state(*taken, **attributes)
+    except (TypeError, OperatorError) as error:
+        raise UsageError(f"{operation.name}: {error}", "See the function of that name in PyTorch") from error
+    first = next((o.dtype for o in taken if isinstance(o, te.TensorRef) and o.dtype != "bool"), "")
+    rounded = first in NARROW and made.dtype == "float32" and operation.name != "to"
+    return nn.cast(made, first) if rounded else made
+
+
+def _as_numbers(
+    operation: Operation, inputs: Sequence[te.TensorRef | None], scalars: Sequence[Number | None]
 ) -> list[Number | te.Expr | None]:
     """Which inputs are stated as numbers: constants of one element, beside a tensor of at least as many axes.
 
@@ -111,7 +136,7 @@ def as_numbers(
     most = max(len(s.shape) for s in beside)
     conditions = all(s.dtype == "bool" for s in beside)
 
-    def number(spec: TensorSpec | None, given: Number | None) -> Number | te.Expr | None:
+    def number(spec: te.TensorRef | None, given: Number | None) -> Number | te.Expr | None:
         if spec is None or given is None or len(spec.shape) > most:
             return None
         if not conditions:
@@ -120,14 +145,3 @@ def as_numbers(
         return const(given, spec.dtype) if own else None
 
     return [number(s, n) for s, n in zip(inputs, scalars, strict=True)]
-
-
-def state(operation: Operation, operands: Sequence[Operand], attributes: Mapping[str, Any]) -> te.TensorRef:
-    """The operation on these operands, its result in their type. Raises ``UsageError`` for what does not fit."""
-    try:
-        made = operation.state(*operands, **attributes)
-    except (TypeError, OperatorError) as error:
-        raise UsageError(f"{operation.name}: {error}", "See the function of that name in PyTorch") from error
-    first = next((o.dtype for o in operands if isinstance(o, te.TensorRef) and o.dtype != "bool"), "")
-    rounded = first in NARROW and made.dtype == "float32" and operation.name != "to"
-    return nn.cast(made, first) if rounded else made
