@@ -99,10 +99,11 @@ class ChosenBlocks(Blocks):
     """Blocks of at most ``size`` of an extent that calls choose, ``least`` to ``extent``, again as equal as can be.
 
     The kernel's context says how many there are (``blocks``), how large the first ones are (``height``), and how many
-    are that large (``full``): :meth:`set`.
+    are that large (``full``): :meth:`set`. ``of`` stands before the names of these members.
     """
 
     least: int = 1
+    of: str = ""
 
     @property
     def even(self) -> bool:
@@ -117,13 +118,14 @@ class ChosenBlocks(Blocks):
         return tuple(sorted({s for b in found for s in b.sizes}, reverse=True))
 
     def start(self, block: str) -> str:
-        return f"(({block})*x->height-tw::imax(0,({block})-x->full))"
+        return f"(({block})*x->{self.of}height-tw::imax(0,({block})-x->{self.of}full))"
 
     def height(self, block: str) -> str:
-        return f"(x->height-(({block})>=x->full))"
+        return f"(x->{self.of}height-(({block})>=x->{self.of}full))"
 
     def set(self, extent: str, x: str = "x->") -> str:
         """C statements that fill the context in, for an extent; ``x``: how its members are named."""
+        x += self.of
         return (
             f"{{ const long n={extent}; {x}blocks=(n+{self.size - 1}L)/{self.size}L; "
             f"{x}height=(n+{x}blocks-1)/{x}blocks; {x}full=n-{x}blocks*({x}height-1); }}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.core import IllegalSchedule, Target, Value, cached_property
@@ -10,9 +10,8 @@ from tilewright.extent import Extent, least
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.index_forms import IndexForms, position
 from tilewright.kernels.templates.contraction import window
-from tilewright.kernels.templates.contraction.match import Contraction, Operand
+from tilewright.kernels.templates.contraction.match import Contraction, Operand, constant
 from tilewright.kernels.templates.contraction.window import Clip, Image, Table
 from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 
@@ -218,6 +217,11 @@ class ContractionTiling:
         """C text of :attr:`row_count`."""
         return "x->blocks" if self.m.varying else f"{self.row_count}L"
 
+    @property
+    def column_count_text(self) -> str:
+        """C text of the number of register tiles along N."""
+        return "x->nblocks" if self.c.n.varying else f"{self.column_blocks.count}L"
+
     @cached_property
     def table(self) -> Table | None:
         """Which rows of a tile each trip of the clipped loop computes."""
@@ -230,12 +234,22 @@ class ContractionTiling:
     @property
     def column_blocks(self) -> Blocks:
         """Blocks of columns, counted in vectors."""
+        if (extent := self.c.n.varying) is not None:
+            least_, most = (ceildiv(int(n), self.lanes) for n in (least(extent), extent))
+            return ChosenBlocks(most, self.vectors, least_, "n")
         return Blocks(ceildiv(self.c.n.size, self.lanes), self.vectors)
 
     @property
-    def tail(self) -> int:
-        """Valid lanes in the last vector of a row; 0 when it is whole."""
-        return self.c.n.size % self.lanes
+    def ragged(self) -> bool:
+        """Whether the last vector of a row may not be whole."""
+        return self.c.n.size % self.lanes > 0
+
+    @property
+    def tail(self) -> str:
+        """C text of the valid lanes in the last vector of a row."""
+        if self.c.n.varying:
+            return f"(({self.c.n.size_text}-1)%{self.lanes}L+1)"
+        return f"{self.c.n.size % self.lanes or self.lanes}L"
 
     @property
     def width(self) -> int:
@@ -283,40 +297,23 @@ def batch_items(c: Contraction) -> int:
 
 
 def takes_ranges(c: Contraction) -> bool:
-    """Whether columns are fixed, and the sizes that calls choose are those of loops or met while operands are packed.
+    """Whether rows are one loop where calls choose their number, and conditions are over steps that are known.
 
-    Register tiles know the steps between rows and columns, of the output and of what is read behind the sum.
+    All other steps may be expressions of sizes: those between rows and columns, of what is packed and read in place.
     """
-    rows, walked = c.m.axes, list[int]()
-    if c.m.varying:  # walked as one loop
-        step = c.m.stride(Linear(0, c.out_strides))
-        if step is None:
-            return False
-        rows, walked = (), [step]
-    walked += [s for a, s in c.out_strides.items() if a in (*rows, *c.n.axes)]
-    behind = [x for s in c.epilogue for e in s.body for x in e.walk()]
-    positions = [position(x, c.program.tensors[str(x.value)], IndexForms(frozenset(c.batch.axes)))
-                 for x in behind if x.op == "load"]  # fmt: skip
-    steps = [
-        c.m.stride(w) if c.m.varying and a in c.m.axes else w.of(a)
-        for w in positions if w is not None for a in (*c.m.axes, *c.n.axes)
-    ]  # fmt: skip
-    known = all(isinstance(n, int) and not isinstance(n, Extent) for n in (*walked, *steps, *c.n.extents))
-    printed = [*behind, *(x for e in (c.body, *c.monoid.combine, c.monoid.finish) for x in e.walk())]
     bounds = [k for w in (c.a.window, c.b.window) if w for b in w.bounds for k in b.coef.values()]
     return (
-        known
-        and (c.program.leading or (None not in positions and c.b.limit is None))
-        and not any(x.op == "size" for x in printed)
+        not (c.m.varying and c.m.stride(Linear(0, c.out_strides)) is None)
+        and (c.program.leading or c.b.limit is None)
         and not any(isinstance(k, Extent) for k in bounds)
         and not any(x.op == "size" for e in c.atoms.values() for x in e.walk())
     )
 
 
-def _open(c: Contraction, operand: Operand, axes: Sequence[str]) -> bool:
-    """Whether the steps of an operand along some axes, or where it is zero, are for calls to choose."""
-    w = operand.window
-    return w is None or bool(w.bounds) or any(isinstance(w.position.of(a), Extent) for a in (*axes, *c.k.axes))
+def _open(c: Contraction) -> bool:
+    """Whether A is no plain read with steps that are known: register tiles know where its rows are."""
+    where = c.a.affine if direct_a(c) else None
+    return where is None or any(isinstance(where.of(a), Extent) for a in (*c.m.axes, *c.k.axes))
 
 
 def direct_a(c: Contraction) -> bool:
@@ -347,18 +344,39 @@ def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Contrac
         split_k=bool(values.get("split_k", False)),
         threads=target.threads,
     )
-    if not tiling.varying:
-        return tiling
+    return _chosen(tiling) if tiling.varying else tiling
+
+
+def _chosen(tiling: ContractionTiling) -> ContractionTiling:
+    """The plan for all sizes that calls choose, of one that was made for some."""
     c, deep = tiling.c, tiling.deep
     whole = replace(tiling, images=batch_items(c), split_k=tiling.split_k and not deep)
     if c.m.varying:
         whole = replace(whole, inner=whole.rows, lines=1)
-    if deep or whole.a in ("copy", "clip", "prepack") or (whole.a == "direct" and _open(c, c.a, c.m.axes)):
+    kept = constant(c, "a") is not None and not c.m.varying if whole.a == "prepack" else whole.a == "direct"
+    if deep or not kept or (whole.a == "direct" and _open(c)):
         whole = replace(whole, a="pack")
     if c.m.varying and len(whole.m_walks) > 1:
         whole = replace(whole, a="pack")
-    if deep or (whole.b == "direct" and (_open(c, c.b, c.n.axes) or (whole.pack_a and len(whole.k_walks) > 1))):
+    if whole.b == "direct":
+        kept = direct_b(c) and not (whole.pack_a and len(whole.k_walks) > 1)
+    else:
+        kept = constant(c, "b") is not None
+    if deep or not kept:
         whole = replace(whole, b="pack")
     if c.m.varying and len(whole.m_walks) > 1:
         raise IllegalSchedule("rows whose number calls choose are no one loop", "Use another schedule")
-    return whole
+    return _fitting(whole)
+
+
+def _fitting(p: ContractionTiling) -> ContractionTiling:
+    """A register tile whose blocks are as equal as can be, of one for other sizes."""
+    walks = [w.size for w in p.m_walks]
+    if p.lines > 1 and not (len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0):
+        p = replace(p, inner=p.rows, lines=1)
+    if not p.m.varying:
+        p = replace(p, inner=ceildiv(walks[-1], ceildiv(walks[-1], p.inner)))
+    if not p.c.n.varying:
+        vectors = ceildiv(p.c.n.size, p.lanes)
+        p = replace(p, vectors=ceildiv(vectors, ceildiv(vectors, p.vectors)))
+    return p

@@ -74,7 +74,8 @@ def source(p: ContractionTiling, symbol: str) -> str:
 def _more(p: ContractionTiling) -> str:
     """What the context holds for some kernels only."""
     told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
-    return f"{told} long blocks, height, full;" if p.varying else " bool finite;" if finite.extreme(p) else ""
+    blocks = " long blocks, height, full, nblocks, nheight, nfull;"
+    return told + blocks if p.varying else " bool finite;" if finite.extreme(p) else ""
 
 
 CONTEXT = """struct Ctx {
@@ -85,21 +86,32 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
     """The call of the right register tile at row block ``rb`` and column block ``cb``."""
     rows, columns = p.row_blocks, p.column_blocks
     masked = micro.masked_variants(p)
-    tail = f"(cb=={columns.count - 1}L?{p.tail}L:{p.lanes}L)" if p.tail else f"{p.lanes}L"
+    last = "cb==x->nblocks-1" if p.c.n.varying else f"cb=={columns.count - 1}L"
+    tail = f"({last}?{p.tail}:{p.lanes}L)" if p.ragged else f"{p.lanes}L"
     limited = p.c.b.limit is not None
     walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or limited else "kc"
     if p.table:
         walk += ",spans+pc" if clip.first_loop(p) else ",spans"
+    if p.varying:
+        walk += ",x"
     arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p))});"
 
     def by_columns(r: int) -> str:
+        if p.c.n.varying:
+            cases = ""
+            for v in columns.sizes:
+                call = f"{micro.name(r, v, False)}{arguments}"
+                if masked:
+                    call = f"if({last}) {micro.name(r, v, True)}{arguments} else {call}"
+                cases += f"case {v}: {{ {call} }} break; "
+            return f"{{ switch({columns.height('cb')}) {{ {cases}}} }}"
         out = ""
         have = [x for x in micro.variants(p) if x[0] == r]
         for _, v, t in have:
             conditions = []
             if masked:
                 if t:
-                    conditions.append(f"cb=={columns.count - 1}L")
+                    conditions.append(last)
                 elif not columns.even and v == columns.size:
                     conditions.append(f"cb<{columns.full}L")
                 else:
@@ -143,7 +155,7 @@ $if pack_b: T *pb=(T*)(x->ws+w*x->bytes+x->a_bytes);
  const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
  const long tk=t%x->TK, o=t/x->TK; (void)o;
 $batch
- const long r0=ti*$rows/x->TM, r1=(ti+1)*$rows/x->TM, c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
+ const long r0=ti*$rows/x->TM, r1=(ti+1)*$rows/x->TM, c0=tj*$columns/x->TN, c1=(tj+1)*$columns/x->TN;
  const long k0=tk*$units/x->TK, k1=(tk+1)*$units/x->TK;
  $out_type *out=($out_type*)x->t[$inputs]+$outer;
 $if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*$outputs+$outer;
@@ -192,7 +204,7 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "in_place": c.in_place,
             "batch": _batch(p),
             "rows": p.row_count_text,
-            "columns": p.column_blocks.count,
+            "columns": p.column_count_text,
             "units": ctext(p.units),
             "sizes": sizes(p).splitlines(),
             "unit": p.unit,
@@ -252,7 +264,7 @@ def _tile_a(p: ContractionTiling) -> str:
         return "pa+(rb-rb0)*pstep"
     if p.a == "prepack":
         return f"A+rb*{clip.a_panel_elements(p) // p.row_count}L+pc*{p.rows}L"
-    return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{p.k_walks[0].a}L"
+    return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{ctext(p.k_walks[0].a)}"
 
 
 def _steps_of_b(p: ContractionTiling) -> str:
@@ -266,7 +278,7 @@ def _tile_b(p: ContractionTiling) -> str:
         return f"pb+(cb-cb0)*{_steps_of_b(p)}*{p.unit * p.width}L"
     if p.b == "prepack":
         return f"B+cb*{p.c.k.size * p.width}L+pc*{p.unit * p.width}L"
-    return f"B+{cols_start(p)}+pc*{p.k_walks[0].other}L"
+    return f"B+{cols_start(p)}+pc*{ctext(p.k_walks[0].other)}"
 
 
 def _height(p: ContractionTiling) -> str:
@@ -278,7 +290,9 @@ def _valid(p: ContractionTiling) -> str:
     """Columns of the register tile that exist."""
     cols = p.column_blocks
     wide = f"{p.width}L" if cols.even else f"({p.width}L-(cb>={cols.full}L?{p.lanes}L:0L))"
-    return f"tw::imin({wide},{p.c.n.size}L-{cols_start(p)})"
+    if p.c.n.varying:
+        wide = f"{cols.height('cb')}*{p.lanes}L"
+    return f"tw::imin({wide},{p.c.n.size_text}-{cols_start(p)})"
 
 
 def _bounds(p: ContractionTiling) -> list[str]:
@@ -300,16 +314,16 @@ def _finish(p: ContractionTiling, e: Epilogue, here: str) -> list[str]:
     lines = []
     for line in range(p.lines):
         down = line * p.m_walks[-2].other if line else 0
-        sums = f"c+{p.row_c(line * p.inner)}L,{_row_step(p)}L"
+        sums = f"c+{ctext(p.row_c(line * p.inner))},{ctext(_row_step(p))}"
         lines.append(
             f"     if(mode&2) finish(x,o,{_first_row(p, line)},{cols_start(p)},{_height(p)},{_valid(p)},"
-            f"{sums},out+{here}+{down}L{e.pass_arguments(line, cols_start(p))});"
+            f"{sums},out+{here}+{ctext(down)}{e.pass_arguments(line, cols_start(p))});"
         )
     return lines
 
 
 def _columns_out(p: ContractionTiling) -> str:
-    return cols_start(p) if p.c.n_step == 1 else f"{cols_start(p)}*{p.c.n_step}L"
+    return cols_start(p) if p.c.n_step == 1 else f"{cols_start(p)}*{ctext(p.c.n_step)}"
 
 
 def _row_step(p: ContractionTiling) -> int:
@@ -335,7 +349,7 @@ $batch
 $places
  T *d=(T*)x->t[$inputs]+$at;
  const T *s=(const T*)(x->ws+$threads*x->bytes)+$at;
- for(long j=0;j<${columns}L;j+=L) { const long n=${columns}L-j;
+ for(long j=0;j<$columns;j+=L) { const long n=$columns-j;
   V v=n>=L?tw::load<V>(d+j):tw::load_n<V>(d+j,n);
   for(long k=0;k<x->TK-1;k++) { const T *y=s+k*$outputs+j;
    const V r=n>=L?tw::load<V>(y):tw::load_n<V>(y,n); v=$combined; }
@@ -359,13 +373,13 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
     if e.pass_over:
         first = f"m+x->chunk*{p.m.size}L" if p.chunks > 1 else "m"
         finish = _read_after(e) if e.vector else []
-        finish.append(f" finish(x,o,{first},0,1,{c.n.size}L,d,0L,d{e.pass_arguments(0, '0')});")
+        finish.append(f" finish(x,o,{first},0,1,{c.n.size_text},d,0L,d{e.pass_arguments(0, '0')});")
     return fill(
         MERGE,
         {
             "rows": p.m.size_text,
             "sizes": sizes(p).splitlines(),
-            "columns": c.n.size,
+            "columns": c.n.size_text,
             "batch": _batch(p),
             "places": places,
             "inputs": len(c.program.inputs),
@@ -376,6 +390,12 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
             "finish": finish,
         },
     )
+
+
+def _chosen(p: ContractionTiling) -> str:
+    """Statements that fill in the blocks of extents that calls choose."""
+    extents = ((p.row_blocks, p.m.size_text), (p.column_blocks, f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"))
+    return " ".join(b.set(text) for b, text in extents if isinstance(b, ChosenBlocks))
 
 
 def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int]:
@@ -391,7 +411,7 @@ $if varying: Ctx c{}; Ctx *x=&c; $told
 $if varying: $sizes
 $if chosen: $chosen
  const long mt=tw::imin(tw::imax(1,args[1]/$rows),$row_count);
- const long nt=tw::imin(tw::imax(1,args[2]/$width),${column_count}L);
+ const long nt=tw::imin(tw::imax(1,args[2]/$width),$column_count);
  ${context}x->t=tensors; x->ws=(char*)workspace+${fixed}L; x->image=(T*)workspace;
  x->tables=(T*)((char*)workspace+${image}L); x->KC=$units; x->MT=mt; x->NT=nt; $splits
  x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes;
@@ -423,9 +443,9 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
             "context": "" if p.varying else "Ctx c{}; Ctx *x=&c; ",
             "told": " ".join(f"x->{s.argument}=args[{n}];" for n, s in told),
             "sizes": " ".join(sizes(p).split("\n")),
-            "chosen": p.row_blocks.set(p.m.size_text) if isinstance(p.row_blocks, ChosenBlocks) else "",
+            "chosen": _chosen(p),
             "row_count": p.row_count_text,
-            "column_count": p.column_blocks.count,
+            "column_count": p.column_count_text,
             "image": image,
             "fixed": image + tables,
             "units": ctext(c.k.size) if p.at_once else "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})",
@@ -456,7 +476,9 @@ def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
     kc: IntExpr = most if p.at_once else ["min", ["roundup", "KC", u], most]
     rows: IntExpr = ["ceildiv", intexpr(p.m.size), r] if p.m.varying else int(p.row_count)
     mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], rows]
-    nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], p.column_blocks.count]
+    vectors: IntExpr = ["ceildiv", intexpr(c.n.size), p.lanes]
+    columns: IntExpr = ["ceildiv", vectors, p.vectors] if c.n.varying else p.column_blocks.count
+    nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], columns]
     a_bytes: IntExpr = ["roundup", ["*", mt, r * p.item, kc], 4096] if p.a == "pack" else 0
     b_bytes: IntExpr = ["roundup", ["*", nt, width * p.item, kc], 4096] if p.b == "pack" else 0
     size: IntExpr = ["*", p.threads, ["+", a_bytes, b_bytes]] if "pack" in (p.a, p.b) else 0

@@ -104,6 +104,20 @@ class Contraction(family.Contraction):
         return replace(self, n=n, batch=batch)
 
 
+def constant(c: Contraction, which: str) -> int | None:
+    """The program input that an operand can be packed in place of: constant, and read by that operand alone."""
+    operand, other = (c.a, c.b) if which == "a" else (c.b, c.a)
+    if operand.limit is not None:
+        return None  # calls say how much of it there is
+    names = {str(x.value) for x in operand.value.loads()}
+    elsewhere = {str(x.value) for x in other.value.loads()}
+    elsewhere |= {str(x.value) for s in c.epilogue for x in s.loads()}
+    inputs = {t.name: n for n, t in enumerate(c.program.inputs)}
+    if names & elsewhere or not all(c.program.inputs[inputs[n]].constant for n in names):
+        return None
+    return min(inputs[n] for n in names)
+
+
 def _operand(value: Expr, form: family.Contraction, group: Group, linear: IndexForms) -> Operand:
     window = linear.window(value, form.program)
     if value.op != "load":

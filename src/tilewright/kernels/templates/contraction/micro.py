@@ -10,12 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.templates.contraction.finite import extreme
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.store import Epilogue
-from tilewright.kernels.templates.contraction.text import combine_text, no_load
+from tilewright.kernels.templates.contraction.text import combine_text, no_load, sizes
+
+Place = Callable[[int], str]
+"""C text of the address of an element of a row, given its number."""
 
 
 def name(rows: int, vectors: int, masked: bool) -> str:
@@ -24,7 +28,7 @@ def name(rows: int, vectors: int, masked: bool) -> str:
 
 def masked_variants(p: ContractionTiling) -> bool:
     """Reading B in place needs masked loads in the last block, hence a kernel of its own."""
-    return bool(p.tail) and not p.pack_b
+    return p.ragged and not p.pack_b
 
 
 def nested(p: ContractionTiling) -> bool:
@@ -41,6 +45,9 @@ def step_expr(p: ContractionTiling) -> Expr:
 def variants(p: ContractionTiling) -> list[tuple[int, int, bool]]:
     """The (rows, vectors, masked) tiles that the extents need."""
     columns = p.column_blocks
+    if p.c.n.varying:
+        ends = (False, True) if masked_variants(p) else (False,)
+        return [(r * p.lines, v, t) for r in p.row_blocks.sizes for v in columns.sizes for t in ends]
     last = columns.sizes[-1]
     # Blocks of the last size that are not the last block itself, which alone is masked.
     others = columns.count - 1 - (0 if columns.even else columns.full)
@@ -78,16 +85,19 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
     walk = "const long *kr" if nested(p) else "long kc"
     if p.table:
         walk += ", const unsigned char *spans"
+    if p.varying:
+        walk += ", const Ctx *x"
     if extreme(p):
         w("template <bool finite_>")
     w(
         f"TW_NOINLINE void {name(rows, vectors, masked)}({walk}, const {t} *TW_RESTRICT a, "
         f"const {t} *TW_RESTRICT b, {t} *TW_RESTRICT c, long mode, long tail{extra}) {{ (void)mode; (void)tail;"
     )
+    if p.varying:
+        w(sizes(p))
     if p.prefetch_c and p.c.in_place:
         lines = range(0, vectors * p.lanes, max(1, 64 // p.item))
-        for i in range(rows):
-            w("".join(f" __builtin_prefetch(c+{p.row_c(i) + x}L,1,3);" for x in lines))
+        _rows(p, rows, lambda i, at: ["".join(f" __builtin_prefetch({at(x)},1,3);" for x in lines)], w)
     monoid = p.c.stage.monoid
     assert monoid is not None
     identity = print_expr(monoid.identity[0], axis={}, load=no_load, var={}, lanes=None)
@@ -99,45 +109,65 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
     else:
         _innermost(p, rows, vectors, masked, (0, rows // p.lines), w)
     last = vectors - 1
+    masks = p.ragged and p.c.in_place
 
-    def partial(i: int, j: int) -> str:
-        at = f"c+{p.row_c(i) + j * p.lanes}L"
-        return f"tw::load_n<V>({at},tail)" if j == last and p.tail else f"tw::load<V>({at})"
+    def added(i: int, at: Place, masked: bool) -> list[str]:
+        """Statements that combine the sums of a row with what is stored."""
+        reads = [
+            f"tw::load_n<V>({at(j * p.lanes)},tail)" if masked and j == last else f"tw::load<V>({at(j * p.lanes)})"
+            for j in range(vectors)
+        ]
+        return [f"   c{i}_{j}={combine_text(p, read, f'c{i}_{j}')};" for j, read in enumerate(reads)]
 
-    tiles = [(i, j) for i in range(rows) for j in range(vectors)]
-    masks = bool(p.tail) and p.c.in_place
+    def stored(i: int, at: Place, masked: bool) -> list[str]:
+        return [
+            f"  tw::store_n({at(j * p.lanes)},c{i}_{j},tail);"
+            if masked and j == last
+            else f"  tw::store({at(j * p.lanes)},c{i}_{j});"
+            for j in range(vectors)
+        ]
+
+    def both(statements: Callable[[int, Place, bool], list[str]], indent: str) -> None:
+        """Statements of every row, in two versions where only the call knows whether the last vector is whole."""
+        either = masks and not masked
+        if either:
+            w(f"{indent}if(tail=={p.lanes}){{")
+        _rows(p, rows, lambda i, at: statements(i, at, masks and masked), w)
+        if either:
+            w(f"{indent}}} else {{")
+            _rows(p, rows, lambda i, at: statements(i, at, True), w)
+            w(f"{indent}}}")
+
     if p.c.in_place or p.clip or p.c.b.limit is not None:
         w(" if(mode&1){")
-        if masks and not masked:
-            w(f"  if(tail=={p.lanes}){{")
-        for i, j in tiles:
-            read = partial(i, j) if masked and masks else f"tw::load<V>(c+{p.row_c(i) + j * p.lanes}L)"
-            w(f"   c{i}_{j}={combine_text(p, read, f'c{i}_{j}')};")
-        if masks and not masked:
-            w("  } else {")
-            for i, j in tiles:
-                w(f"   c{i}_{j}={combine_text(p, partial(i, j), f'c{i}_{j}')};")
-            w("  }")
+        both(added, "  ")
         w(" }")
     if epilogue.inline:
         w(" if(mode&2){")
-        w(epilogue.registers(rows, vectors, bool(p.tail)))
+        w(epilogue.registers(rows, vectors, p.ragged))
         w(" }")
-    if masks and not masked:
-        w(f" if(tail=={p.lanes}){{")
-    if not masks or not masked:
-        for i, j in tiles:
-            w(f"  tw::store(c+{p.row_c(i) + j * p.lanes}L,c{i}_{j});")
-    if masks:
-        if not masked:
-            w(" } else {")
-        for i, j in tiles:
-            at = f"c+{p.row_c(i) + j * p.lanes}L"
-            w(f"  tw::store_n({at},c{i}_{j},tail);" if j == last else f"  tw::store({at},c{i}_{j});")
-        if not masked:
-            w(" }")
+    both(stored, " ")
     w("}")
     return "\n".join(out)
+
+
+def _rows(p: ContractionTiling, rows: int, texts: Callable[[int, Place], list[str]], w: Callable[[str], None]) -> None:
+    """Statements of every row, given C text of the places of its sums."""
+    steps = [p.row_c(i + 1) - p.row_c(i) for i in range(rows - 1)]
+    if not any(isinstance(s, Extent) for s in steps):
+        for i in range(rows):
+            start = p.row_c(i)
+            for line in texts(i, lambda x, start=start: f"c+{start + x}L"):  # type: ignore[misc]
+                w(line)
+        return
+    # The pointer looks new at each row: GCC would keep the addresses of all rows, and spill sums for them.
+    w("  { T *q=c;")
+    for i in range(rows):
+        for line in texts(i, lambda x: f"q+{x}L"):
+            w(line)
+        if i < rows - 1:
+            w(f'  q+={ctext(steps[i])}; __asm__("":"+r"(q));')
+    w("  }")
 
 
 def _nest(p: ContractionTiling, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
@@ -150,7 +180,7 @@ def _nest(p: ContractionTiling, rows: int, vectors: int, masked: bool, w: Callab
         names = ("a", "b") if last else (f"a{d + 1}", f"b{d + 1}")
         declare = "" if last else "const T *"
         comma = "; " if last else ",*"
-        w(f"  {declare}{names[0]}=a{d}+k{d}*{walk.a}L{comma}{names[1]}=b{d}+k{d}*{walk.other}L;")
+        w(f"  {declare}{names[0]}=a{d}+k{d}*{ctext(walk.a)}{comma}{names[1]}=b{d}+k{d}*{ctext(walk.other)};")
     size = f"long kc={loops[-1].size}L;"
     spans = row_spans(p, rows)
     if p.table is None:
@@ -199,13 +229,13 @@ def _innermost(
         if hidden:
             w('  __asm__("":"+r"(a));')
         for j in range(vectors):
-            at = f"b+{v * b_k + j * p.lanes}L"
+            at = f"b+{ctext(v * b_k + j * p.lanes)}"
             tail = masked and j == vectors - 1
             w(f"  V b{j}={f'tw::load_n<V>({at},tail)' if tail else f'tw::load<V>({at})'}; TW_HOLD(b{j});")
         for i in chosen:
             # A plain scalar lets the compiler choose between a broadcast and a folded operand.
             place = i * u + v if p.pack_a else p.row_a(i) + v * a_k
-            w(f"  {{ const V x=tw::splat<V>(a[{place}L]);")
+            w(f"  {{ const V x=tw::splat<V>(a[{ctext(place)}]);")
             for j in range(vectors):
                 names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
                 value = print_expr(step, axis={}, load=no_load, var=names, lanes=p.lanes)
@@ -227,10 +257,10 @@ def _innermost(
                 # Some k steps ahead, or the same k of the panel to the right.
                 at = (v + p.prefetch_b) * b_k if p.prefetch_b > 0 else v * b_k - p.prefetch_b * p.width
                 for x in range(0, vectors * p.lanes, 64 // p.item):
-                    w(f"  __builtin_prefetch(b+{at + x}L,0,3);")
+                    w(f"  __builtin_prefetch(b+{ctext(at + x)},0,3);")
             body(v)
             w(" }")
-        w(f"  a+={a_advance}L; b+={u * b_k}L; }}")
+        w(f"  a+={ctext(a_advance)}; b+={ctext(u * b_k)}; }}")
     for v in range(left):
         w(" {")
         body(v)
@@ -238,4 +268,4 @@ def _innermost(
     if u > 1 and not nested(p):
         w(" for(;kc>0;kc--){")
         body(0)
-        w(f"  a+={a_single}L; b+={b_k}L; }}")
+        w(f"  a+={ctext(a_single)}; b+={ctext(b_k)}; }}")

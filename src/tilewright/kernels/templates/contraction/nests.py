@@ -24,7 +24,7 @@ COMPUTED, RUNS = 6.0, 0.25
 def nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """One nest: parts of the batch, outer axes, tasks, cache blocks, register tiles, k, the register tile itself."""
     c = p.c
-    m, n, k = p.m.size, c.n.size, c.k.size
+    m, n, k = int(p.m.size), int(c.n.size), int(c.k.size)
 
     def get(name: str) -> int:
         return int(values.get(name, 1))

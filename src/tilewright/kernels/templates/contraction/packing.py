@@ -101,7 +101,7 @@ def pack_b(p: ContractionTiling) -> str:
         " (void)o;\n" + sizes(p) + outer_names(p)
     )
     blocks = p.column_blocks
-    columns = f"const long j0={blocks.start('cb')}*{p.lanes}L, n=tw::imin({width}L,{p.c.n.size}L-j0);"
+    columns = f"const long j0={blocks.start('cb')}*{p.lanes}L, n=tw::imin({width}L,{p.c.n.size_text}-j0);"
     begin = f" for(;cb<ce;cb++) {{ {columns}\n"
     end = f"\n  q+=kc*{width}L; }} }}"
     s = p.b_side

@@ -11,24 +11,10 @@ from tilewright.kernels.templates.contraction.clip import (
     skipped_size,
 )  # fmt: skip
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
-from tilewright.kernels.templates.contraction.match import Contraction, Operand
+from tilewright.kernels.templates.contraction.match import Contraction, Operand, constant
 
 FLAG = 64
 """Bytes behind all else that say whether skipped steps matter, of which the first element is used."""
-
-
-def constant(c: Contraction, which: str) -> int | None:
-    """The program input that an operand can be packed in place of: constant, and read by that operand alone."""
-    operand, other = (c.a, c.b) if which == "a" else (c.b, c.a)
-    if operand.limit is not None:
-        return None  # calls say how much of it there is
-    names = {str(x.value) for x in operand.value.loads()}
-    elsewhere = {str(x.value) for x in other.value.loads()}
-    elsewhere |= {str(x.value) for s in c.epilogue for x in s.loads()}
-    inputs = {t.name: n for n, t in enumerate(c.program.inputs)}
-    if names & elsewhere or not all(c.program.inputs[inputs[n]].constant for n in names):
-        return None
-    return min(inputs[n] for n in names)
 
 
 def outer_axes(c: Contraction, operand: Operand) -> Group:
@@ -104,9 +90,11 @@ def entries(p: ContractionTiling, symbol: str) -> str:
             outer = f"({outer})*{e}L+" + (f"o_{a}" if a in group.axes else "0L")
         names = " ".join(f"const long o_{a}={t}; (void)o_{a};" for a, t in group.split("u").items())
         blocks = p.row_count if which == "a" else p.column_blocks.count
+        # No constant depends on them, but outer positions are counted by them.
+        sizes = "".join(f" c.{s.argument}={s.high}L;" for s in p.c.program.sizes.values())
         lines = [
             f"TW_ENTRY({symbol_of(symbol, which)}) {{ using namespace {symbol}_; (void)args; (void)env;",
-            " Ctx c{}; const Ctx *x=&c; c.t=tensors; T *d=(T*)workspace; bool any=false; (void)any;",
+            f" Ctx c{{}}; const Ctx *x=&c; c.t=tensors;{sizes} T *d=(T*)workspace; bool any=false; (void)any;",
             f" for(long u=0;u<{group.size}L;u++) {{ {names}",
             f"  pack_{which}(x,{outer},0,{blocks}L,0,{p.c.k.size}L,d+u*{size}L); }}",
         ]

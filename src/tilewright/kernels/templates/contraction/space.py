@@ -24,8 +24,7 @@ from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling, batch_items, direct_a, direct_b
-from tilewright.kernels.templates.contraction.match import Contraction
-from tilewright.kernels.templates.contraction.prepack import constant
+from tilewright.kernels.templates.contraction.match import Contraction, constant
 from tilewright.kernels.templates.sharing import (
     FEW_THREADS,
     LINE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import LEAVES, Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
@@ -150,12 +151,12 @@ class Epilogue:
         axes = axis_texts(p, n="n")
         lines = [
             "TW_NOINLINE void fill_tables(const Ctx *x) {" + sizes(p),
-            f" for(long o=0;o<{c.batch.size_text};o++) for(long n=0;n<{c.n.size}L;n++) {{ (void)o;",
+            f" for(long o=0;o<{c.batch.size_text};o++) for(long n=0;n<{c.n.size_text};n++) {{ (void)o;",
             outer_names(p),
         ]
         for number, e in enumerate(self.tables):
             text = print_expr(e, axis=axes, load=lambda y: scalar_read(p, y, axes), var={}, lanes=None)
-            lines.append(f"  x->tables[{number * int(self.columns)}L+o*{c.n.size}L+n]=(T)({text});")
+            lines.append(f"  x->tables[{number * int(self.columns)}L+o*{c.n.size_text}+n]=(T)({text});")
         return "\n".join([*lines, " } }"])
 
     # ------------------------------------------------------------------ reads
@@ -233,7 +234,7 @@ class Epilogue:
                     texts[i, repr(r.load)] = name
                     if not by_row and i:
                         continue
-                    at = f"{r.name}+{self._row(r, i) + r.n * j * lanes}L"
+                    at = f"{r.name}+{ctext(self._row(r, i) + r.n * j * lanes)}"
                     if r.n == 0:
                         read = f"tw::splat<V>(*({at}))"
                     elif tail and j == vectors - 1:
@@ -255,7 +256,7 @@ class Epilogue:
         """
         p, c = self.p, self.p.c
         out_type = C_TYPES[c.output.dtype]
-        row = p.m_walks[-1].other
+        row, step = ctext(p.m_walks[-1].other), ctext(c.n_step)
         head = (
             "TW_NOINLINE void finish(const Ctx *x, long o, long m0, long n0, long rows, long cols, "
             f"const T *s, long lds, {out_type} *d{self.parameters if self.vector else ''}) {{\n"
@@ -270,7 +271,7 @@ class Epilogue:
                 for r in self.reads:
                     if every_row == any(r.m):
                         continue
-                    at = f"{r.name}+{r.m[-1]}L*{'0' if every_row else 'i'}+{r.n}L*j"
+                    at = f"{r.name}+{ctext(r.m[-1])}*{'0' if every_row else 'i'}+{r.n}L*j"
                     text = f"tw::splat<V>(*({at}))" if r.n == 0 else f"(n>=L?tw::load<V>({at}):tw::load_n<V>({at},n))"
                     lines.append(f"  const V {r.name}_={text};")
                     read[repr(r.load)] = f"{r.name}_"
@@ -279,11 +280,11 @@ class Epilogue:
                     lines.append("  V v=n>=L?tw::load<V>(s+i*lds+j):tw::load_n<V>(s+i*lds+j,n);")
             lines += ["  " + t for t in self.values("v", read)]
             if c.n_step == 1:
-                lines.append(f"  {out_type} *q=d+i*{row}L+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); }} }}")
+                lines.append(f"  {out_type} *q=d+i*{row}+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); }} }}")
             else:
-                lines.append(f"  tw::store_step(d+i*{row}L+j*{c.n_step}L,{c.n_step}L,v,tw::imin(n,L)); }} }}")
+                lines.append(f"  tw::store_step(d+i*{row}+j*{step},{step},v,tw::imin(n,L)); }} }}")
         else:
-            lines += self._scalar_pass(out_type, row)
+            lines += self._scalar_pass(out_type, f"{row}+j*{step}")
         lines.append("}")
         return "\n".join(lines)
 
@@ -291,9 +292,10 @@ class Epilogue:
         """The pointers that ``finish`` takes, for one line of register tile ``rb``."""
         if not self.vector:
             return ""
-        return "".join(f",{r.name}+{along_m(r.m)}+{line * (r.m[-2] if line else 0)}L+{r.n}L*({n})" for r in self.reads)
+        down = [ctext(line * (r.m[-2] if line else 0)) for r in self.reads]
+        return "".join(f",{r.name}+{along_m(r.m)}+{to}+{r.n}L*({n})" for r, to in zip(self.reads, down, strict=True))
 
-    def _scalar_pass(self, out_type: str, row: int) -> list[str]:
+    def _scalar_pass(self, out_type: str, place: str) -> list[str]:
         p, c = self.p, self.p.c
         axes = axis_texts(p, m="m", n="n")
         table = self._table_position()
@@ -318,9 +320,8 @@ class Epilogue:
             last = f"f{number}"
             lines.append(f"  const {ctype} {last}=({ctype})({text});")
             names[stage] = last
-        place = f"d+i*{row}L+j*{c.n_step}L"
         if c.output.dtype in NARROWED:
-            lines.append(f"  tw::narrow(*({place}),{last}); }}")
+            lines.append(f"  tw::narrow(*(d+i*{place}),{last}); }}")
         else:
-            lines.append(f"  *({place})=({out_type}){last}; }}")
+            lines.append(f"  *(d+i*{place})=({out_type}){last}; }}")
         return lines

@@ -113,7 +113,7 @@ def tile_row(p: ContractionTiling) -> str:
 
 def along_m(steps: tuple[int, ...]) -> str:
     """Offset of tile ``rb`` in something that has these steps along the loops over M."""
-    return "+".join(f"l{d}*{s}L" for d, s in enumerate(steps) if s) or "0L"
+    return "+".join(f"l{d}*{ctext(s)}" for d, s in enumerate(steps) if s) or "0L"
 
 
 # ------------------------------------------------------------------ single elements
