@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.printer import number, print_expr
-from tilewright.kernels.expression.linear import flat_step
+from tilewright.kernels.expression.linear import Linear, flat_step
 from tilewright.kernels.families.index_forms import Window
 from tilewright.kernels.templates.contraction import triangle
 from tilewright.kernels.templates.contraction.choices import Choices, Part
@@ -195,12 +195,15 @@ TW_INLINE void turn4(const T *s0,const T *s1,const T *s2,const T *s3,T *d) {{
 }}"""
 
 
-def _k_names(p: ContractionTiling) -> tuple[str, str]:
-    """Declarations of the K axes at ``k0``, and the statement that steps them by one."""
+def _k_names(p: ContractionTiling, where: Linear | None = None) -> tuple[str, str]:
+    """Declarations of the K axes at ``k0``, and the statement that steps them by one; the pointer ``at`` with them,
+    where it is given at which positions."""
     declare = " ".join(f"long {a}={t};" for a, t in p.c.k.split("k0").items())
     step = ""
     for a, e in zip(p.c.k.axes, p.c.k.extents, strict=True):
-        step = f"if(++{a}=={ctext(e)}) {{ {a}=0; {step} }}" if step else f"++{a};"
+        by = where.of(a) if where else 0
+        moved, back = (f"at+={ctext(by)}; ", f"at-={ctext(by * e)}; ") if by else ("", "")
+        step = f"{moved}if(++{a}=={ctext(e)}) {{ {a}=0; {back}{step} }}" if step else f"{moved}++{a};"
     return declare, step
 
 
@@ -239,7 +242,9 @@ def _runs(p: ContractionTiling) -> str | None:
         return None
     inner, times = axes[-1 - (choices.chosen is not None)], _times(len(choices.parts[0]))
     extent = p.c.stage.ranges[inner]
-    declare, step = _k_names(p)
+    # A position whose steps calls choose is walked, since every step would multiply by them.
+    walked = choices.parts[0][0][1].position if p.varying and choices.step is None else None
+    declare, step = _k_names(p, walked)
     split = " ".join(f"long n_{a}={t};" for a, t in p.c.n.split("f").items() if a != choices.chosen)
     tensors = [tensor_pointer(p.c, row[0][1].tensor.name) for row in choices.parts]
     sources = [f"const T *src=(const T*){t};" for t in tensors]
@@ -248,10 +253,11 @@ def _runs(p: ContractionTiling) -> str | None:
         f"  for(long l=0;l<n;) {{ const long f=j0+l; {split} {declare}",
         f"   const long len=tw::imin({'(n-l)/' + times[1:] if times else 'n-l'},{ctext(extent)}-n_{inner});",
         f"   T *d=q+l;{' ' + sources[0] if one else ''}",
+        *([f"   const T *at={_source(p, choices.parts[0])};"] if walked else []),
         "   for(long kk=0;kk<kc;kk++) { long lo=0,hi=len;",
     ]
     if choices.step is None:
-        lines += _run(p, choices.parts[0], inner)
+        lines += _run(p, choices.parts[0], inner, "at" if walked else "")
     else:
         for at, row in enumerate(choices.parts):
             start = f"    if({choices.step}=={at}L) {{ {'' if one else sources[at]}"
@@ -264,10 +270,29 @@ def _times(count: int) -> str:
     return f"*{count}L" if count > 1 else ""
 
 
-def _run(p: ContractionTiling, parts: Sequence[Part], inner: str) -> list[str]:
-    """The copy of a run of columns, each of some parts, from ``src`` to ``d``, as far as bounds let it."""
+def _run_texts(p: ContractionTiling) -> dict[str, str]:
+    """C text of every axis and atom at a run's first column."""
+    return outer_texts(p.c) | {a: a for a in p.c.k.axes} | {a: f"n_{a}" for a in p.c.n.axes}
+
+
+def _first(parts: Sequence[Part]) -> int:
+    """The constant of the position from which the parts of a column are read: of a tensor of whole groups, vectors
+    are read from the first element of one; else all that they hold is read."""
+    first = min(x.position.const for _, x in parts)
+    return first - (first % len(parts) if _in_groups(parts[0][1], len(parts)) else 0)
+
+
+def _source(p: ContractionTiling, parts: Sequence[Part]) -> str:
+    """C text of the address of a run's first column."""
+    return f"src+({form(replace(parts[0][1].position, const=_first(parts)), _run_texts(p))})"
+
+
+def _run(p: ContractionTiling, parts: Sequence[Part], inner: str, at: str = "") -> list[str]:
+    """The copy of a run of columns, each of some parts, from ``src`` to ``d``, as far as bounds let it.
+
+    ``at``: the address of its first column, where it is not to be computed."""
     w, count, times = parts[0][1], len(parts), _times(len(parts))
-    texts = outer_texts(p.c) | {a: a for a in p.c.k.axes} | {a: f"n_{a}" for a in p.c.n.axes}
+    texts = _run_texts(p)
     where, lines = w.position, list[str]()
     for f in w.bounds:
         c = f.of(inner)
@@ -278,11 +303,8 @@ def _run(p: ContractionTiling, parts: Sequence[Part], inner: str) -> list[str]:
             lines.append(f"    {{ const long v={form(f, texts)}; if(v<0) lo=tw::imax(lo,(-v+{c - 1})/{c}); }}")
         else:
             lines.append(f"    {{ const long v={form(f, texts)}; hi=v<0?0:tw::imin(hi,v/{-c}+1); }}")
-    # Of a tensor of whole groups, vectors are read from the first element of one; else all that they hold is read.
-    first = min(x.position.const for _, x in parts)
-    grouped = _in_groups(w, count)
-    first -= first % count if grouped else 0
-    lines += ["    if(lo>hi) lo=hi;", f"    const T *s=src+({form(replace(where, const=first), texts)});"]
+    first, grouped = _first(parts), _in_groups(w, count)
+    lines += ["    if(lo>hi) lo=hi;", f"    const T *s={at or _source(p, parts)};"]
     if w.bounds:
         fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
         lines += [
