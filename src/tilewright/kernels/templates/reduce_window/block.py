@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tilewright.core import cached_property
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
@@ -24,7 +25,7 @@ class Place:
 
     ``first``: the C texts (or known numbers) of its first position along its axes and the innermost one. ``outputs``:
     how many it has along each of its axes. ``count``: C text of the lanes in use where not all are, and their number
-    where it is known.
+    where it is known. ``edges``: axes along which the place is known to calls only, and conditions are asked there.
     """
 
     first: Mapping[str, str | int]
@@ -32,6 +33,7 @@ class Place:
     inside_v: bool
     count: str | None
     lanes: int
+    edges: frozenset[str] = frozenset()
 
     @property
     def steps(self) -> list[dict[str, int]]:
@@ -67,7 +69,7 @@ class Block:
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """Where each axis runs."""
-        return {a: (0, n - 1) for a, n in self.p.s.ranges.items()}
+        return {a: (0, int(n) - 1) for a, n in self.p.s.ranges.items()}
 
     def taps(self) -> Iterator[dict[str, int]]:
         s, names = self.p.s, self.p.unrolled
@@ -107,10 +109,10 @@ class Block:
             if isinstance(start, int):
                 known += c * start
             else:
-                parts.append(start if c == 1 else f"{start} * {c}L")
+                parts.append(start if c == 1 else f"{start} * {ctext(c)}")
         if r.at.rest:
             printer = self.printer({a: a for a in self.p.s.ranges}, {}, {}, None)
-            parts += (f"{printer.scalar(term)} * {c}L" for term, c in r.at.rest)
+            parts += (f"{printer.scalar(term)} * {ctext(c)}" for term, c in r.at.rest)
         if r.repeat > 1:
             start = place.first[self.p.s.inner]
             if isinstance(start, int):
@@ -119,8 +121,26 @@ class Block:
                 parts.append(f"{start} / {r.repeat}")
         return " + ".join(parts), known
 
-    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int, int]:
-        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold."""
+    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
+        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold; C texts at an edge that only
+        calls know."""
+        if self.p.s.inner in place.edges:
+            return self._lanes_at(r, tap, str(place.first[self.p.s.inner]), str(place.count))
+        return self._known_lanes(r, tap, place)
+
+    def _lanes_at(self, r: Read, tap: Mapping[str, int], start: str, count: str) -> tuple[int | str, str]:
+        low, high = list[str](), [count]
+        for g in r.guards:
+            c = g.of(self.p.s.inner)
+            k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+            if c > 0 and k < 0:
+                low.append(f"{-k}L - {start}" if c == 1 else f"tw::ceildiv({-k}L - {start} * {c}L, {c})")
+            elif c < 0:
+                from_ = f"{ctext(k - c)} - {start}" if c == -1 else f"({ctext(k - c)} - {start} * {-c}L) / {-c}"
+                high.append(from_)
+        return "(int)" + _nested("max", ["0L", *low]) if low else 0, "(int)" + _nested("min", high)
+
+    def _known_lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int, int]:
         low, high = 0, place.lanes
         start = place.first[self.p.s.inner]
         if place.inside_v or not isinstance(start, int):
@@ -134,9 +154,10 @@ class Block:
 
     def _fails(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> bool:
         """Whether it is known that the read lies outside for all lanes."""
-        low, high = self._lanes(r, tap, place)
-        if low >= high:
-            return True
+        if self.p.s.inner not in place.edges:
+            low, high = self._known_lanes(r, tap, place)
+            if low >= high:
+                return True
         at = dict(tap)
         for a, n in step.items():
             start = place.first[a]
@@ -146,16 +167,18 @@ class Block:
             set(g.axes) <= set(at) and g.const + sum(f * at[a] for a, f in g.axes.items()) < 0 for g in r.guards
         )  # fmt: skip
 
-    def runtime(self, tap: Mapping[str, int]) -> tuple[str, ...]:
+    def runtime(self, tap: Mapping[str, int], place: Place) -> tuple[str, ...]:
         """Conditions on the other axes at a tap, as C texts; they are the same for the whole block."""
         texts = []
+        known = {*self.p.blocked, self.p.s.inner} - place.edges | {self.p.s.inner}
         for r in self.p.s.reads:
             for g in r.guards:
                 loose = set(g.axes) - set(tap)
-                if loose and not loose & {*self.p.blocked, self.p.s.inner}:
+                if loose and not loose & known:
                     k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
-                    parts = [f"{a} * {c}L" if c != 1 else a for a, c in sorted(g.axes.items()) if a in loose]
-                    texts.append(f"{' + '.join(parts)} >= {-k}L")
+                    at = {a: place.first.get(a, a) for a in loose}
+                    parts = [f"{at[a]} * {c}L" if c != 1 else str(at[a]) for a, c in sorted(g.axes.items()) if a in at]
+                    texts.append(f"{' + '.join(parts)} >= {ctext(-k)}")
         return tuple(dict.fromkeys(texts))
 
     def _load(
@@ -166,15 +189,16 @@ class Block:
         r = self.p.s.reads[number]
         text, known = self._position(r, tap, step, place)
         low, high = self._lanes(r, tap, place)
-        key = number, f"{known} {text} {low} {high}"
+        key = number, f"{ctext(known)} {text} {low} {high}"
         if key in names:
             return names[key]
-        at = f"{r.tensor} + ({text} + {known}L)" if text else f"{r.tensor} + {known}L"
+        rest = ctext(known)
+        at = f"{r.tensor} + ({text} + {rest})" if text else f"{r.tensor} + {rest}"
         name = self.emitter.fresh("q")
         lane = VECTOR_TYPE[r.value.dtype]
         vector = f"tw::vec<{lane}, {self.p.lanes}>"
         if r.at.of(self.p.s.inner) == 0 and r.repeat == 1:
-            item = f"{r.tensor}[{text} + {known}L]" if text else f"{r.tensor}[{known}L]"
+            item = f"{r.tensor}[{text} + {rest}]" if text else f"{r.tensor}[{rest}]"
             element = self.p.s.tensors[r.tensor].dtype
             printer = self.printer({}, {}, {}, None)
             printer.var = {"read": f"tw::widen({item})" if "float16" in element else item}
@@ -184,18 +208,18 @@ class Block:
             loaded = self._vector_read(r, VECTOR_TYPE[element], at, low, high, place)
             printer = self.printer({}, {}, {"read": loaded}, None)
             value = printer.vector_text(r.value)
-            if r.outside is not None and (low > 0 or high < place.lanes) and not _zero(r.outside):
+            if r.outside is not None and (low, high) != (0, place.lanes) and not _zero(r.outside):
                 mask = self._mask(low, high, vector)
                 value = f"tw::select({mask}, {value}, {printer.vector_text(r.outside)})"
         w.line(f"const {vector} {name} = {value};")
         names[key] = name
         return name
 
-    def _mask(self, low: int, high: int, vector: str) -> str:
+    def _mask(self, low: int | str, high: int | str, vector: str) -> str:
         i = f"tw::iota<tw::mask<{vector}>>()"
         return f"(({i} >= {low}) & ({i} < {high}))"
 
-    def _vector_read(self, r: Read, lane: str, at: str, low: int, high: int, place: Place) -> str:
+    def _vector_read(self, r: Read, lane: str, at: str, low: int | str, high: int | str, place: Place) -> str:
         lanes, step = self.p.lanes, r.at.of(self.p.s.inner)
         vector = f"tw::vec<{lane}, {lanes}>"
         if r.repeat > 1:
@@ -213,15 +237,21 @@ class Block:
             return f"tw::load_step_if<{vector}>({at}, {step}L, {self._mask(low, high, vector)})"
         return f"tw::load_step<{vector}>({at}, {step}L{'' if whole and count is None else f', {count}'})"
 
-    def _evens(self, vector: str, at: str, low: int, high: int, whole: bool) -> str:
+    def _evens(self, vector: str, at: str, low: int | str, high: int | str, whole: bool) -> str:
         """Every other element: two vectors that overlap by one, so that nothing past the last is touched."""
         n = self.p.lanes
         picks = ", ".join(str(2 * k if 2 * k < n else n + 2 * k - (n - 1)) for k in range(n))
         parts = []
         for start in (0, n - 1):
-            a, b = max(0, 2 * low - start), min(n, 2 * high - 1 - start)
+            a, b = (0, 0) if isinstance(low, str) or isinstance(high, str) else (2 * low - start, 2 * high - 1 - start)
+            a, b = max(0, a), min(n, b)
             if whole:
                 parts.append(f"tw::load<{vector}>({at} + {start})")
+            elif isinstance(low, str):
+                mask = self._mask(f"2 * {low} - {start}", f"2 * {high} - {1 + start}", vector)
+                parts.append(f"tw::load_if<{vector}>({at} + {start}, {mask})")
+            elif isinstance(high, str):
+                parts.append(f"tw::load_n<{vector}>({at} + {start}, 2 * {high} - {1 + start})")
             elif b <= a:
                 parts.append(f"{vector}{{}}")
             elif a == 0:
@@ -260,7 +290,7 @@ class Block:
             w.line(f"for (long {a} = 0; {a} < {s.ranges[a]}L; {a}++) {{")
         groups: dict[tuple[str, ...], list[dict[str, int]]] = {}
         for tap in self.taps():
-            groups.setdefault(self.runtime(tap), []).append(tap)
+            groups.setdefault(self.runtime(tap, place), []).append(tap)
         for conditions, taps in groups.items():
             if conditions:
                 with w.block(f"if ({' && '.join(conditions)})"):
@@ -363,6 +393,14 @@ def _invariants(value: Expr, blocked: frozenset[str], numbers: ValueNumbers) -> 
 
     visit(value)
     return list(found.values())
+
+
+def _nested(function: str, texts: list[str]) -> str:
+    """C text of the least or the greatest of some numbers."""
+    text = texts[0]
+    for other in texts[1:]:
+        text = f"tw::i{function}({text}, {other})"
+    return text
 
 
 def _zero(e: Expr) -> bool:

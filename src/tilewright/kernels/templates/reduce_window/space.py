@@ -18,7 +18,8 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from tilewright.core import Target, Value
+from tilewright.core import IllegalSchedule, Target, Value
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
@@ -39,12 +40,16 @@ class Span:
     """Blocks along an axis that share one printed body: ``count`` of ``size`` elements from ``start``.
 
     ``inside``: no condition along this axis fails in them. A span of one block starts at a known place.
+    ``end``: of an axis whose extent calls choose, C text of where the blocks that are inside end, from ``start`` on;
+    those of the span that is not inside are all others up to ``extent``.
     """
 
     start: int
     size: int
     count: int
     inside: bool
+    end: str = ""
+    extent: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +81,15 @@ class WindowTiling:
     @property
     def blocked(self) -> dict[str, int]:
         return blocked(self.s, self.block, self.size, self.rows)
+
+    @property
+    def open_axes(self) -> tuple[str, ...]:
+        """Axes of vectors and blocks whose extents calls choose."""
+        return tuple(a for a in (*self.blocked, self.s.inner) if isinstance(self.s.ranges[a], Extent))
+
+    def step(self, axis: str) -> int:
+        """How many outputs a block has along an axis."""
+        return self.lanes if axis == self.s.inner else self.blocked[axis]
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -146,13 +160,13 @@ def along(s: Stencil, axis: str | None, size: int) -> tuple[Span, ...]:
 def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
     """The axis in blocks: those at known places where conditions may fail, a run of others between."""
     extent = s.ranges[axis]
-    low, high = 0, extent
-    for r in s.reads:
-        for g in r.guards:
-            if axis in g.axes:
-                a, b = _holds(g, axis, s.ranges)
-                low, high = max(low, a), min(high, b)
-    found, at = [], 0
+    low, highs = inside(s, axis)
+    if isinstance(extent, Extent):
+        # At the edges blocks have one output, and conditions are asked there; vectors are masked.
+        start, edge = -(-low // size) * size, size if axis == s.inner else 1
+        end = f"{axis}_end"
+        return Span(start, size, 2, True, end), Span(start, edge, 2, False, end, ctext(extent))
+    high, found, at = min(highs), list[Span](), 0
     while at < extent:
         take = min(size, extent - at)
         run = (high - at) // size if at >= low else 0
@@ -165,10 +179,34 @@ def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
     return tuple(found)
 
 
+def inside(s: Stencil, axis: str) -> tuple[int, tuple[int, ...]]:
+    """Where all conditions along an axis hold: the first position, and what is past the last one, the least of some."""
+    found = [_holds(g, axis, s.ranges) for r in s.reads for g in r.guards if axis in g.axes]
+    return max((a for a, _ in found), default=0), (s.ranges[axis], *dict.fromkeys(b for _, b in found))
+
+
+def ending(s: Stencil, axis: str, size: int) -> str:
+    """C text of the end of the blocks inside, of an axis whose extent calls choose."""
+    low, highs = inside(s, axis)
+    start, text = -(-low // size) * size, ctext(highs[0])
+    for high in highs[1:]:
+        text = f"tw::imin({text}, {ctext(high)})"
+    return f"{start}L + tw::imax(0, ({text} - {start}L) / {size}) * {size}L"
+
+
+def takes_ranges(s: Stencil) -> bool:
+    """Whether windows are known, and conditions along vectors are about these and their taps alone."""
+    steps = [k for r in s.reads for k in (r.at.of(s.inner), *(c for g in r.guards for c in g.axes.values()))]
+    lows = [g.const for r in s.reads for g in r.guards for a, c in g.axes.items() if a in s.axes and c > 0]
+    mixed = any(s.inner in g.axes and {*g.axes} & {*s.axes[:-1]} for r in s.reads for g in r.guards)
+    known = not any(isinstance(n, Extent) for n in (*steps, *lows, *s.part.reduce))
+    return known and not (mixed and isinstance(s.ranges[s.inner], Extent))
+
+
 def _holds(g: Linear, axis: str, ranges: Mapping[str, int]) -> tuple[int, int]:
     """Positions ``[low, high)`` at which a sum is at least 0 for all values of its other axes."""
     c = g.of(axis)
-    least = g.const + sum(min(0, f * (ranges[a] - 1)) for a, f in g.axes.items() if a != axis)
+    least = g.const + sum(f * (ranges[a] - 1) for a, f in g.axes.items() if a != axis and f < 0)
     if c > 0:
         return -(least // c), ranges[axis]
     return 0, least // -c + 1
@@ -185,7 +223,7 @@ def code(s: Stencil, sizes: Mapping[str, int], rolled: bool, lanes: int) -> int:
 def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
     """Into how many strips a block's axis may be cut: no more than there are blocks between the edges."""
     before = [a for a in s.axes[:-1] if a != block]
-    if not before or before[-1] not in s.windows or before[-1] > block:
+    if isinstance(s.ranges[block], Extent) or not before or before[-1] not in s.windows or before[-1] > block:
         return (1,)
     run = max(x.count for x in spans(s, block, size))
     return tuple(k for k in (1, 2, 4, 8) if k == 1 or k <= run)
@@ -309,9 +347,13 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTilin
     """The decisions of a schedule."""
     block = None if values["block"] == NONE else str(values["block"])
     size, rows = int(values["size"]), int(values["rows"])
+    order = str(values["order"])
+    if isinstance(s.ranges[s.inner], Extent) and order == "v":
+        order = "vb"  # vectors whose number calls choose are no tasks
+    if block not in (*blocks(s), None) or (rows > 1 and beside(s, block) is None):
+        raise IllegalSchedule("an axis of its blocks has one output", "Use another schedule")
     must = required(s, blocked(s, block, size, rows))
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
-    order = str(values["order"])
     return WindowTiling(
         s=s, target=target, lanes=lanes_of(s, target), block=block, size=size, rows=rows,
         rolled=rolled, hoist=bool(values["hoist"]),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.extent import Extent
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.reduce_window.lower import kernel
 from tilewright.kernels.templates.reduce_window.match import match
 from tilewright.kernels.templates.reduce_window.nests import nests, static
-from tilewright.kernels.templates.reduce_window.space import default, plan, printable, space
+from tilewright.kernels.templates.reduce_window.space import default, plan, printable, space, takes_ranges
 
 CPU_STENCIL = PlannedTemplate(
     name="cpu_stencil",
@@ -17,7 +16,8 @@ CPU_STENCIL = PlannedTemplate(
     refusal="is no stencil",
     find=match,
     usable=printable,
-    ranges=lambda s: isinstance(s.ranges[s.axes[0]], Extent) and len(s.axes) > 1,
+    ranges=takes_ranges,
+    any_sizes=True,
     span=space,
     choose=default,
     plan=plan,
