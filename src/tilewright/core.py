@@ -139,10 +139,12 @@ class Workload(Json, sparse=("more",)):
 
     @property
     def label(self) -> str:
-        """Short human name: the operator and the parameters that differ from their defaults."""
+        """Short human name: the operator and the parameters that differ from their defaults; ranges of a program alone
+        behind them."""
         plain = dict(self.defaults)
         shown = [f"{k}={v}" for k, v in self.params if k not in plain or plain[k] != v]
-        return " ".join([self.op, *shown])
+        ranges = [] if ".." in " ".join(shown) else [repr(e) for e in self.ranges.values()]
+        return " ".join([self.op, *shown, *ranges])
 
 
 @dataclass(frozen=True)

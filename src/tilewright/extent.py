@@ -9,9 +9,15 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
 from typing import Annotated, Any, Union
+
+from tilewright.errors import UsageError
 
 _TEXT = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
 _SPANS = r"\w+=\d+\.\.\d+(?:,\w+=\d+\.\.\d+)*"
@@ -25,6 +31,28 @@ Factor = Union[str, tuple[Form, int]]
 
 Sizes = Mapping[str, int]
 """The sizes of one call, by name."""
+
+MOST_COMPARED = 1 << 14
+"""Combinations of sizes that are tried one by one, where bounds of an expression do not answer a question."""
+
+_for_every: ContextVar[bool] = ContextVar("for_every", default=False)
+
+
+class Undecided(UsageError):
+    """A question about an extent that some of its sizes answer otherwise than others."""
+
+
+@contextmanager
+def for_every_size() -> Iterator[None]:
+    """Within, a comparison of extents holds for every size, or raises :class:`Undecided`; so does a conversion.
+
+    Elsewhere a comparison is of the greatest sizes.
+    """
+    before = _for_every.set(True)
+    try:
+        yield
+    finally:
+        _for_every.reset(before)
 
 
 class Extent(int):
@@ -81,6 +109,41 @@ class Extent(int):
         """Whether a call may choose it."""
         return self.low <= size <= self.high
 
+    # -- questions, which every size answers alike within :func:`for_every_size`
+    def __lt__(self, other: float) -> bool:
+        return self._compared(operator.lt, other)
+
+    def __le__(self, other: float) -> bool:
+        return self._compared(operator.le, other)
+
+    def __gt__(self, other: float) -> bool:
+        return self._compared(operator.gt, other)
+
+    def __ge__(self, other: float) -> bool:
+        return self._compared(operator.ge, other)
+
+    def __bool__(self) -> bool:
+        return self._compared(operator.gt, 0) or self._compared(operator.lt, 0)
+
+    def __int__(self) -> int:
+        if _for_every.get():
+            raise Undecided(f"what is computed takes the size {self!r} as one number", "Give that size as one number")
+        return int.__int__(self)
+
+    def __float__(self) -> float:
+        return float(self.__int__())
+
+    def _compared(self, relation: Callable[[Any, Any], bool], other: float) -> bool:
+        if not _for_every.get():
+            return relation(int.__int__(self), int.__int__(other) if isinstance(other, Extent) else other)
+        difference, fixed = (self - other, 0) if isinstance(other, Extent) else (self, other)
+        for low, high in (bounds(difference), bounds(difference, exactly=True)):
+            answer = relation(low, fixed)
+            if relation(high, fixed) == answer:
+                return answer
+        what = f"what is computed depends on how {self!r} compares with {other!r}"
+        raise Undecided(what, "Give that size as one number")
+
     # -- any expression
     @property
     def sizes(self) -> tuple[Extent, ...]:
@@ -118,14 +181,16 @@ class Extent(int):
         return self * -1
 
     def __floordiv__(self, other: int) -> int:
+        if isinstance(other, Extent) and (exact := _exact(self.form, other.form)) is not None:
+            return made(exact, self.spans)
         if type(other) is not int or other < 1:
-            return int(self) // other
+            return int(self) // int(other)
         return made(_quotient(self.form, other), self.spans)
 
     def __mod__(self, other: int) -> int:
         """The remainder where it is the same for every size; else some number above 0."""
         if type(other) is not int or other < 1:
-            return int(self) % other
+            return int(self) % int(other)
         terms = dict(self.form)
         constant = terms.pop((), 0)
         if any(c % other for c in terms.values()):
@@ -156,6 +221,11 @@ class Extent(int):
         return f"{spans}:{_text(self.form, str, '', '//')}"
 
     __str__ = int.__repr__
+
+
+def text_of(number: int) -> str:
+    """A number, or an extent's expression without the ranges of its sizes."""
+    return _text(number.form, str, "", "//") if isinstance(number, Extent) else str(number)
 
 
 def ctext(number: int) -> str:
@@ -189,9 +259,43 @@ def least(number: int) -> int:
     return number.least if isinstance(number, Extent) else number
 
 
+def bounds(number: int, exactly: bool = False) -> tuple[int, int]:
+    """Between which a number or an extent lies for every size, both included.
+
+    ``exactly``: the least and the greatest that it is, where few enough sizes are to be tried.
+    """
+    if not isinstance(number, Extent):
+        return number, number
+    return _bounds(number.form, tuple(number.spans.items()), exactly)
+
+
+@lru_cache(maxsize=4096)
+def _bounds(form: Form, spans: tuple[tuple[str, tuple[int, int]], ...], exactly: bool) -> tuple[int, int]:
+    if exactly and math.prod(b - a + 1 for _, (a, b) in spans) <= MOST_COMPARED:
+        names = [n for n, _ in spans]
+        every = [
+            _value(form, dict(zip(names, sizes, strict=True)))
+            for sizes in itertools.product(*(range(a, b + 1) for _, (a, b) in spans))
+        ]
+        return min(every), max(every)
+    least, most = ({n: span[k] for n, span in spans} for k in (0, 1))
+    low = high = 0
+    for factors, c in form:  # factors grow with sizes, and are not negative
+        ends = [c * math.prod(_factor(f, sizes) for f in factors) for sizes in (least, most)]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
 def divisor(number: int) -> int:
     """The greatest number that divides it, whatever a call chooses."""
     return math.gcd(*(c for _, c in number.form)) if isinstance(number, Extent) else number
+
+
+def divides(one: int, other: int) -> bool:
+    """Whether ``other`` is a whole multiple of ``one`` for every size, as their expressions show."""
+    if not isinstance(one, Extent) and not isinstance(other, Extent):
+        return other % one == 0
+    return one != 0 and _exact(form_of(other), form_of(one)) is not None
 
 
 def argument(name: str) -> str:
@@ -281,6 +385,28 @@ def _quotient(form: Form, by: int) -> Form:
     return _sum(whole, ((((inside, by),), 1),))
 
 
+def _exact(form: Form, by: Form) -> Form | None:
+    """The quotient of two polynomials where there is no remainder, whatever the sizes; else ``None``."""
+
+    def leading(terms: Form) -> tuple[tuple[Factor, ...], int]:
+        return max(terms, key=lambda t: (len(t[0]), repr(t[0])))
+
+    first, unit = leading(by)
+    total: Form = ()
+    while form:
+        factors, c = leading(form)
+        rest = list(factors)
+        for f in first:
+            if f not in rest:
+                return None
+            rest.remove(f)
+        if c % unit:
+            return None
+        term: Form = ((tuple(rest), c // unit),)
+        total, form = _sum(total, term), _sum(form, _product(term, by), -1)
+    return total
+
+
 def _replaced(form: Form, fixed: Sizes) -> Form:
     """The polynomial with numbers in the place of some sizes."""
     total: Form = ()
@@ -313,10 +439,43 @@ def _text(form: Form, name: Callable[[str], str], suffix: str, over: str) -> str
     return f"({out})" if several else out
 
 
+def replaced(number: int, sizes: Mapping[str, int]) -> int:
+    """The same expression of numbers and extents in the place of its sizes, by name."""
+    if not isinstance(number, Extent):
+        return number
+    spans = {n: span for e in sizes.values() if isinstance(e, Extent) for n, span in e.spans.items()}
+    return made(_replaced(number.form, sizes), {**number.spans, **spans})
+
+
 def open_sizes(numbers: Iterable[int]) -> dict[str, Extent]:
     """The sizes that calls choose among what some extents are computed from, by name."""
     found = {s.name: s for n in numbers if isinstance(n, Extent) for s in n.sizes}
     return dict(sorted(found.items()))
+
+
+def extents_among(values: Iterable[object]) -> Iterator[Extent]:
+    """The extents among lengths, shapes and attributes."""
+    for v in values:
+        if isinstance(v, Extent):
+            yield v
+        elif isinstance(v, tuple | list):
+            yield from extents_among(v)
+        elif isinstance(v, Mapping):
+            yield from extents_among(v.values())
+
+
+def varies(*values: object) -> bool:
+    """Whether there is an extent among them."""
+    return next(extents_among(values), None) is not None
+
+
+def values_at(value: Any, sizes: Sizes) -> Any:
+    """A length, or a value of tuples, lists and dictionaries with lengths in it, for these sizes."""
+    if isinstance(value, tuple | list):
+        return type(value)(values_at(v, sizes) for v in value)
+    if isinstance(value, dict):
+        return {k: values_at(v, sizes) for k, v in value.items()}
+    return value.at(sizes) if isinstance(value, Extent) else value
 
 
 def shape_at(shape: Iterable[int], sizes: Sizes) -> tuple[int, ...]:

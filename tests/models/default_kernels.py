@@ -7,15 +7,17 @@ from pathlib import Path
 
 from tilewright.core import Artifact, Candidate, Task, Workload
 from tilewright.database import Database, StoredArtifact, StoredKernel
+from tilewright.extent import greatest
 from tilewright.kernels import templates
 from tilewright.measure.places import find_place
 
 
 def default_kernels(workloads: Iterable[Workload], path: Path) -> None:
-    """Compile each workload's default schedule, many in a library, and store it as if it had been tuned."""
+    """Compile each workload's default schedule, many in a library, and store it as if it had been tuned, for all sizes
+    where some are ranges."""
     place = find_place("auto", "auto", 1)
     tasks = [Task(w, place.target) for w in {w.key: w for w in workloads}.values()]
-    candidates = [Candidate(t, templates.default_schedule(t)) for t in tasks]
+    candidates = [Candidate(t, templates.default_schedule(t).at(greatest(t.workload.ranges))) for t in tasks]
     with place.builder() as builder:
         results = builder.build(candidates)
     refused = [(c.task.workload.op, r) for c, r in zip(candidates, results, strict=True) if not isinstance(r, Artifact)]

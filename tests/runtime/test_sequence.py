@@ -27,6 +27,11 @@ def product(built: Built, k: int, n: int, *, packed: bool = False, align: int = 
     return LoadedKernel(load_bytes(built.data), program, {"m": 1, "n": n, "k": k}, 1)
 
 
+def step(kernel: LoadedKernel, inputs: tuple[str, ...], output: str) -> Step:
+    """A step of fixed sizes."""
+    return Step(lambda sizes: kernel, inputs, output)
+
+
 class Made:
     """A sequence of products of vectors by constant matrices, and what NumPy says of it."""
 
@@ -39,7 +44,7 @@ class Made:
             k, n = SIZES[source], SIZES[output]
             self.constants[f"w_{output}"] = random(k, n, seed=seed)
             self.values[f"w_{output}"] = TensorSpec(f"w_{output}", (k, n), "float32")
-            self.steps.append(Step(product(built, k, n, **how), (source, f"w_{output}"), output))
+            self.steps.append(step(product(built, k, n, **how), (source, f"w_{output}"), output))
 
     def sequence(self, inputs: Sequence[str], outputs: Sequence[str]) -> KernelSequence:
         return KernelSequence(self.steps, self.values, self.constants, inputs, outputs, self.places)
@@ -117,10 +122,10 @@ def test_an_input_that_does_not_fit_is_refused(built: Built, wrong: Any) -> None
 def test_a_weight_of_two_calls_is_rearranged_once(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made(built, {"z": "part"}, packed=True)
     weight = ("w_z",)
-    kernel = made.steps[0].kernel
+    kernel = made.steps[0].kernel({})
     made.values |= {n: TensorSpec(n, (1, 5), "float32") for n in ("z2", "z3")}
     made.constants["other"], made.values["other"] = made.constants["w_z"] + 1, made.values["w_z"]
-    made.steps += [Step(kernel, ("x", *weight), "z2"), Step(kernel, ("x", "other"), "z3")]
+    made.steps += [step(kernel, ("x", *weight), "z2"), step(kernel, ("x", "other"), "z3")]
     packed: list[Any] = []
     pack = LoadedKernel.pack
     monkeypatch.setattr(LoadedKernel, "pack", lambda self, at: packed.append(at) or pack(self, at))

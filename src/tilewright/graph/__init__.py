@@ -14,6 +14,7 @@ from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.layouts import cheapest
 from tilewright.graph.operations import OPERATIONS, Operation, register
 from tilewright.graph.places import Place, Places, in_place
+from tilewright.graph.refused import refusal, refused
 from tilewright.graph.tasks import GraphTask, tasks_of
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "grouped",
     "in_place",
     "original",
+    "refusal",
+    "refused",
     "register",
     "tasks_of",
 ]

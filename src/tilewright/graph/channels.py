@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import TensorSpec, UsageError, Workload
+from tilewright.core import Extent, TensorSpec, UsageError, Workload
 from tilewright.graph.fold import CONVOLUTIONS
-from tilewright.graph.groups import Family, Group, in_family, state_nodes, workload_of
+from tilewright.graph.groups import Family, Group, in_family, sizes_of_nodes, state_nodes, workload_of
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.operations import OPERATIONS
 from tilewright.graph.places import contiguous
@@ -224,8 +224,9 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) ->
         (node,) = made_graph.nodes
         offset = contiguous(node, made_graph.values[reads[0]].shape)
         if offset is not None:
-            return made_graph, replace(group, inputs=reads, outputs=(output,), offset=offset)
-    return made_graph, Group(workload.op, family, group.nodes, reads, (output,), workload)
+            return made_graph, replace(group, inputs=reads, outputs=(output,), offset=offset)  # of the same sizes
+    sizes = sizes_of_nodes(made_graph, made_graph.nodes)
+    return made_graph, Group(workload.op, family, group.nodes, reads, (output,), workload, sizes=sizes)
 
 
 def _rank(graph: Graph, nodes: Sequence[Node]) -> int | None:
@@ -307,15 +308,15 @@ def _move(spec: TensorSpec, to_last: bool) -> Group:
         return Group("reshape", "view", (), (source.name,), (target.name,))
     order = _order(rank)
     dims = order if to_last else tuple(order.index(d) for d in range(rank))
-    workload = _permutation(source, dims)
-    return Group(workload.op, "elementwise", (), (source.name,), (target.name,), workload)
+    workload, sizes = _permutation(source, dims)
+    return Group(workload.op, "elementwise", (), (source.name,), (target.name,), workload, sizes=sizes)
 
 
-def _permutation(source: TensorSpec, dims: tuple[int, ...]) -> Workload:
+def _permutation(source: TensorSpec, dims: tuple[int, ...]) -> tuple[Workload, Mapping[str, Extent]]:
     builder = GraphBuilder()
     out = builder.add("permute", [builder.input("x", source.shape, source.dtype)], {"dims": dims})
     graph = builder.build([out])
-    return workload_of("permute", state_nodes(graph, graph.nodes)[0])
+    return workload_of("permute", state_nodes(graph, graph.nodes)[0]), sizes_of_nodes(graph, graph.nodes)
 
 
 __all__ = ["Channels", "channels_last", "named_last", "original"]

@@ -10,20 +10,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, Union
 
 from tilewright.caching import ByText
-from tilewright.core import UsageError, Workload
+from tilewright.core import Extent, UsageError, Workload
+from tilewright.extent import extents_among, for_every_size, open_sizes, values_at, varies
 from tilewright.graph.ir import Graph, Node
 from tilewright.graph.operations import OPERATIONS, VIEWS, operand, state
+from tilewright.graph.own_sizes import compact, plain
 from tilewright.graph.reorder import reordered
 from tilewright.kernels import te
 from tilewright.kernels.anonymous import workload
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import attention, contraction, elementwise, recurrent, reduce_window, row_reduction
+from tilewright.kernels.ranges import program_at
 
 Family = Literal[
     "attention", "recurrent", "reduce_window", "contraction", "row_reduction", "elementwise", "generic", "view",
@@ -33,6 +36,8 @@ Family = Literal[
 MOST_NODES = 24
 """Operations of one group."""
 LONGEST_NAME = 48
+SHARES = (0.0, 0.55)
+"""Places in ranges of sizes at which a program is compared with that of the size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,7 @@ class Group:
     outputs: tuple[str, ...]
     workload: Workload | None = None
     offset: int = 0
+    sizes: Mapping[str, Extent] = field(default_factory=dict)
 
     @property
     def output(self) -> str:
@@ -73,6 +79,15 @@ def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ..
 
     Raises ``UsageError`` or ``OperatorError`` where they are no program.
     """
+    return _with_sizes(graph, nodes)[:2]
+
+
+def sizes_of_nodes(graph: Graph, nodes: Sequence[Node]) -> Mapping[str, Extent]:
+    """The sizes of the program of :func:`state_nodes`, by name, each of the graph's."""
+    return _with_sizes(graph, nodes)[2]
+
+
+def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ...], Mapping[str, Extent]]:
     later = {n.output for n in nodes}
     rearranged = _weights(graph, nodes)
     numbers: dict[str, int] = {}  # of the values, in the order in which they occur
@@ -90,34 +105,63 @@ def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ..
         numbers[node.output] = len(numbers)
         read = tuple(numbers[n] if n else None for n in node.inputs)
         steps.append((node.operation, read, dict(node.attributes), numbers[node.output]))
-    text, reads = _stated(ByText((tuple(given), tuple(steps))))
-    names = list(numbers)
-    return text, tuple(names[n] for n in reads)
+    names, section = list(numbers), (tuple(given), tuple(steps))
+    if not varies(section):
+        text, reads, _ = _stated(ByText(section))
+        return text, tuple(names[n] for n in reads), {}
+    shapes, attributes = [shape for _, shape, *_ in given], [a for _, _, a, _ in steps]
+    refused = None
+    for own in (compact(shapes), plain([*shapes, *attributes])):  # the fewest sizes first
+        try:
+            text, reads, shape = _for_every_size(own.of(section))
+        except UsageError as e:
+            refused = refused or e
+            continue
+        if tuple(map(own.back, shape)) == graph.values[nodes[-1].output].shape:
+            return text, tuple(names[n] for n in reads), own.extents
+    raise refused or UsageError(f"{nodes[-1].name} has another shape by itself", "Give its sizes as numbers")
+
+
+def _for_every_size(section: _Section) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """The program of some nodes whose lengths are extents. Raises ``UsageError`` where it is another for some sizes."""
+    made = _stated(ByText(section))
+    extents = open_sizes(extents_among(section))
+    for share in SHARES:
+        sizes = {n: max(e.low + round(share * (e.high - e.low)), min(2, e.high)) for n, e in extents.items()}
+        if program_at(made[0], sizes) != _stated(ByText(values_at(section, sizes)))[0]:
+            shown = " ".join(f"{n}={size}" for n, size in sizes.items())
+            raise UsageError(f"the program is another one for {shown}", "Give its sizes as numbers")
+    return made
 
 
 _Given = tuple[int, tuple[int, ...], str, Union[float, int, bool, None], bool]
 """A value that nodes read: its number, shape, dtype, the number that it holds, and whether kernels may rearrange it."""
 _Step = tuple[str, tuple[Union[int, None], ...], dict[str, Any], int]
 """A node: its operation, the numbers of what it reads, its attributes, and the number of its output."""
+_Section = tuple[tuple[_Given, ...], tuple[_Step, ...]]
 
 
 @lru_cache(maxsize=4096)
-def _stated(section: ByText[tuple[tuple[_Given, ...], tuple[_Step, ...]]]) -> tuple[str, tuple[int, ...]]:
-    """The program of some nodes, whatever their values are called, and the numbers of the values that it reads."""
+def _stated(
+    section: ByText[_Section],
+) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """The program of some nodes, whatever their values are called, the numbers of the values that it reads, and the
+    shape of its result."""
     given, steps = section.value
     made: dict[int | None, te.TensorRef] = {n: operand(n, shape, dtype) for n, shape, dtype, _, _ in given}
     scalars: dict[int | None, float | None] = {n: scalar for n, _, _, scalar, _ in given}
     for name, inputs, attributes, output in steps:
         operands, held = [made.get(n) for n in inputs], [scalars.get(n) for n in inputs]
         made[output] = state(OPERATIONS[name], operands, held, attributes)
-    program, labels = te.program(made[steps[-1][-1]])
+    with for_every_size():
+        program, labels = te.program(made[steps[-1][-1]])
     reads = tuple(int(x.removeprefix("x")) for x in labels)
     rearranged = {n for n, *_, moves in given if moves}
     inputs = zip(program.inputs, reads, strict=True)
     program = replace(program, inputs=tuple(replace(t, constant=n in rearranged) for t, n in inputs))
     if steps[-1][0] == "permute" and len(steps) > 1:
         program = reordered(program)
-    return program.dumps(), reads
+    return program.dumps(), reads, program.output.shape
 
 
 def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
@@ -400,7 +444,8 @@ class _Grouping:
             name = "attention" if group.family == "attention" else _name(group.nodes)
             names = tuple(n.name for n in group.nodes)
             workload = workload_of(name, group.text)
-            waiting.append(Group(workload.op, group.family, names, group.reads, (group.output,), workload))
+            sizes = sizes_of_nodes(graph, group.nodes)
+            waiting.append(Group(workload.op, group.family, names, group.reads, (group.output,), workload, sizes=sizes))
         for node in graph.nodes:
             if node.name in self.taken or not needed.intersection(node.outputs):
                 continue
@@ -411,7 +456,8 @@ class _Grouping:
         stated = None if node.operation in VIEWS else self._stated([node])
         workload = None if stated is None else workload_of(node.operation, stated[0])
         name, offset = node.operation if workload is None else workload.op, self.views[node.name]
-        return Group(name, "view", (node.name,), node.reads, node.outputs, workload, offset)
+        sizes = {} if stated is None else sizes_of_nodes(self.graph, [node])
+        return Group(name, "view", (node.name,), node.reads, node.outputs, workload, offset, sizes)
 
 
 def _opaque(node: Node) -> Group:
@@ -460,4 +506,4 @@ def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(done)
 
 
-__all__ = ["Family", "Group", "grouped", "in_family", "state_nodes", "workload_of"]
+__all__ = ["Family", "Group", "grouped", "in_family", "sizes_of_nodes", "state_nodes", "workload_of"]

@@ -1,4 +1,4 @@
-"""A graph: named operations on tensors of fixed shapes, immutable once it is built."""
+"""A graph: named operations on tensors whose axes are numbers or extents, immutable once it is built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import TensorSpec, UsageError, cached_property
+from tilewright.core import Extent, TensorSpec, UsageError, cached_property
 from tilewright.errors import nearest
 from tilewright.graph.operations import OPERATIONS, infer
 
@@ -109,7 +109,7 @@ class GraphBuilder:
     def __init__(self) -> None:
         self._inputs: list[TensorSpec] = []
         self._constants: dict[str, Array] = {}
-        self._nodes: list[Node] = []
+        self.nodes: list[Node] = []
         self._names: set[str] = set()
         self.values: dict[str, TensorSpec] = {}
 
@@ -133,7 +133,8 @@ class GraphBuilder:
 
     def input(self, name: str, shape: Sequence[int], dtype: str, constant: bool = False) -> str:
         """A value that each call gives; ``constant``: one that seldom differs, such as a weight."""
-        spec = TensorSpec(name, tuple(int(n) for n in shape), dtype, constant)
+        lengths = tuple(n if isinstance(n, Extent) else int(n) for n in shape)
+        spec = TensorSpec(name, lengths, dtype, constant)
         self._define(spec)
         self._inputs.append(spec)
         return name
@@ -196,7 +197,7 @@ class GraphBuilder:
         self._read("the graph's output", outputs)
         needed = set(outputs)
         kept: list[Node] = []
-        for node in reversed(self._nodes):
+        for node in reversed(self.nodes):
             if needed.intersection(node.outputs):
                 kept.append(node)
                 needed.update(node.reads)
@@ -214,12 +215,12 @@ class GraphBuilder:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """What is added within is taken back where an error ends it."""
-        nodes, values = len(self._nodes), len(self.values)
+        nodes, values = len(self.nodes), len(self.values)
         try:
             yield
         except Exception:
-            self._names.difference_update(n.name for n in self._nodes[nodes:])
-            del self._nodes[nodes:]
+            self._names.difference_update(n.name for n in self.nodes[nodes:])
+            del self.nodes[nodes:]
             while len(self.values) > values:
                 self._constants.pop(self.values.popitem()[0], None)
             raise
@@ -242,10 +243,10 @@ class GraphBuilder:
         return None if array is None or array.size != 1 else array.reshape(()).item()
 
     def _append(self, node: Node) -> None:
-        self._nodes.append(node)
+        self.nodes.append(node)
 
     def _fresh(self, operation: str) -> str:
-        number = len(self._nodes)
+        number = len(self.nodes)
         while f"{operation}_{number}" in self.values:
             number += 1
         return f"{operation}_{number}"

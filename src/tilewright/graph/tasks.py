@@ -43,7 +43,8 @@ def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group:
 
     def add(group: Group, choice: str = "") -> None:
         if group.workload is not None and group.family != "view" and wanted(group):
-            before = found.get(group.workload.key, GraphTask(group.workload, group.family, 0, choice))
+            own = "" if group.sizes else choice  # a choice is of fixed sizes
+            before = found.get(group.workload.key, GraphTask(group.workload, group.family, 0, own))
             found[group.workload.key] = replace(before, calls=before.calls + 1)
 
     for g in channels.groups:

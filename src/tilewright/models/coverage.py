@@ -52,13 +52,16 @@ class Coverage:
 
 def of_model(extracted: Extracted) -> Coverage:
     """What kernels would compute of a model whose tasks are all tuned."""
-    producer = extracted.imported.producer
-    units = [
-        Unit(g, -1, g.inputs, g.outputs)
-        if g.family != "opaque"
-        else Unit(None, producer[g.output], g.inputs, g.outputs)
-        for g in extracted.groups
-    ]
+    producer, tasks = extracted.imported.producer, {t.workload.op for t in extracted.tasks}
+    units = []
+    for g in extracted.groups:
+        last = extracted.channels.last.get(g.output)
+        if g.family == "opaque" and g.output not in extracted.imported.lengths:
+            units.append(Unit(None, producer[g.output], g.inputs, g.outputs))
+        elif g.family != "opaque" and g.output not in extracted.refused:
+            taken = g if last is None or g.family == "view" or g.name in tasks else last
+            units.append(Unit(taken, -1, taken.inputs, taken.outputs))
+    units += [Unit(None, n, (), ()) for n in extracted.nodes_left]
     return _coverage(extracted, units, "")
 
 
@@ -105,7 +108,8 @@ def _coverage(extracted: Extracted, units: Iterable[Unit], why: str) -> Coverage
     outputs = {n.name: n.outputs for n in imported.graph.nodes}
     for unit in units:
         key = _key(imported, unit)
-        line = lines.setdefault(key, Line(*key, why=imported.left.get(key[1], why) if key[0] == RUNTIME else ""))
+        reason = imported.left.get(key[1]) or extracted.nodes_left.get(unit.node, why) if key[0] == RUNTIME else ""
+        line = lines.setdefault(key, Line(*key, why=reason))
         lines[key] = replace(line, calls=line.calls + 1)
         if unit.group is None:
             owners[unit.node] = key

@@ -9,20 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.core import UsageError
+from tilewright.backends import parse_target
+from tilewright.core import UsageError, cached_property
+from tilewright.extent import text_of
 from tilewright.files import SHARED, replace_file
-from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, tasks_of
-from tilewright.models.importer import Imported, Importer
-from tilewright.models.model_file import Model, read_model
+from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, refusal, refused, tasks_of
+from tilewright.models.importer import Imported
+from tilewright.models.model_file import Model, Size, operator_name, read_model
+from tilewright.models.open_sizes import imported
 
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
-    """A model's tasks, those with the most operations first; ``imported`` and ``channels`` are the whole of it."""
+    """A model's tasks, those with the most operations first; ``imported`` and ``channels`` are the whole of it.
+
+    ``refused``: groups whose open sizes no kernel takes, by their output, and why.
+    """
 
     imported: Imported
     channels: Channels
     tasks: tuple[GraphTask, ...]
+    refused: Mapping[str, str]
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -30,26 +37,44 @@ class Extracted:
         return self.channels.groups
 
     def to_json(self) -> dict[str, Any]:
-        return {"tasks": [t.to_json() for t in self.tasks], "left": dict(self.imported.left)}
+        return {"tasks": [t.to_json() for t in self.tasks], "left": {**self.imported.left, **self.left}}
+
+    @cached_property
+    def nodes_left(self) -> Mapping[int, str]:
+        """The numbers of the model's nodes in refused groups, and why each is left to onnxruntime."""
+        outputs = {n.name: n.outputs for n in self.imported.graph.nodes}
+        producer = self.imported.producer
+        return {
+            producer[v]: self.refused[g.output]
+            for g in self.groups if g.output in self.refused
+            for n in g.nodes for v in outputs.get(n, ()) if v in producer
+        }  # fmt: skip
+
+    @property
+    def left(self) -> dict[str, str]:
+        """The operators in refused groups, and why each is left to onnxruntime."""
+        return {operator_name(self.imported.nodes[n]): why for n, why in self.nodes_left.items()}
 
 
-def extract(path: str | os.PathLike[str] | Model, sizes: Mapping[str, int] | None = None) -> Extracted:
+def extract(path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None) -> Extracted:
     """The tasks of the ONNX model in a file, or of one that was read. Raises ``UsageError`` as ``read_model`` does."""
-    return extracted(Importer(read_model(path, sizes)).run())
+    return extracted(imported(read_model(path, sizes)))
 
 
-def extracted(imported: Imported) -> Extracted:
+def extracted(model: Imported) -> Extracted:
     """The tasks of a model that was read."""
-    graph = imported.graph
+    graph = model.graph
     channels = channels_last(graph, grouped(graph, in_place(graph)), turned=True)
-    return Extracted(imported, channels, tasks_of(channels))
+    target = parse_target("cpu")
+    tasks = tasks_of(channels, lambda g: not refusal(g, target))
+    return Extracted(model, channels, tasks, refused(channels, target))
 
 
 def write_tasks(tasks: Sequence[GraphTask], path: str | os.PathLike[str], threads: int = 1) -> None:
     """A file for ``tilewright tune --tasks``. Raises ``UsageError`` where it cannot be written."""
     lines = []
     for t in tasks:
-        shapes = " ".join("x".join(map(str, s.shape)) or "()" for s in (*t.workload.inputs, t.workload.output))
+        shapes = " ".join("x".join(map(text_of, s.shape)) or "()" for s in (*t.workload.inputs, t.workload.output))
         lines += [
             "[[task]]",
             f"# {t.family}, {t.workload.flops:.4g} operations: {shapes}",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import TensorSpec, TilewrightError, UsageError
-from tilewright.graph import Graph, distribute, fold_batch_norms
+from tilewright.extent import for_every_size, varies
+from tilewright.graph import Graph, Node, distribute, fold_batch_norms
 from tilewright.graph.importing import Importing
 from tilewright.graph.operations import REFUSED, Left
 from tilewright.graph.operations.handlers import OnnxHandler
@@ -15,9 +16,10 @@ from tilewright.kernels.expression.expr import DTYPES, INTEGERS
 from tilewright.models.expanding import Expanding
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
+from tilewright.models.lengths import lengths_of, numbers_at, open_lengths
 from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, operator_name
 from tilewright.models.operators import HANDLERS
-from tilewright.models.sessions import captured, dtype_kind
+from tilewright.models.sessions import captured, dtype_kind, dtype_name
 
 NOT_TAKEN = (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError)
 """What handlers raise for nodes that they do not take."""
@@ -34,7 +36,7 @@ class Imported:
     ``producer``: the number of the ONNX node that gives a value. ``left``: ONNX operators that are opaque, and why.
     ``unshaped``: values whose shape or type is not known before the model runs. ``folded``: values of the model that
     are known now, its own constants among them. ``nodes``: the ONNX nodes, functions, branches and loops written out
-    where their course is known.
+    where their course is known. ``lengths``: values that follow from open sizes alone, in expressions of them.
     """
 
     model: Model
@@ -45,24 +47,50 @@ class Imported:
     unshaped: frozenset[str]
     folded: Mapping[str, Array]
     nodes: Sequence[Any]
+    lengths: Mapping[str, Lengths]
+
+
+LENGTHS = "lengths"
+"""The opaque operation that gives values which follow from open sizes."""
+
+Made = tuple[str, dict[str, Any], tuple[int, ...], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """Whole numbers in expressions of open sizes: an array of objects, and the element type that the model gives it."""
+
+    values: Array
+    dtype: str
+
+    def at(self, sizes: Mapping[str, int]) -> Array:
+        """The numbers for these sizes."""
+        return numbers_at(self.values, sizes, self.dtype)
 
 
 class Importer(Importing):
     """What handlers of ONNX's operators work with: values by their ONNX names, and a builder.
 
-    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave; ``handlers``: by operator.
+    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave; ``handlers``: by operator. ``leave``: nodes
+    that stay with onnxruntime, by their first output, and why.
     """
 
-    def __init__(self, model: Model, handlers: Mapping[str, OnnxHandler] = HANDLERS) -> None:
+    def __init__(
+        self, model: Model, handlers: Mapping[str, OnnxHandler] = HANDLERS, leave: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__()
         self.handlers = handlers
+        self.lengths: dict[str, Lengths] = {}
+        self.made: dict[str, tuple[Made, ...]] = {}
+        self._leave = leave or {}
         self.onnx = onnx_module()
         self.model = model
         self.unshaped: set[str] = set()
         self.left: dict[str, str] = {}
         self.opset = model.opset()
-        self.types = Types(model, self.constants)
-        self._expanding = Expanding(model, self.constants, self.types.of)
+        self._greatest: dict[str, Array] = {}
+        self.types = Types(model, self.constants, self._greatest)
+        self._expanding = Expanding(model, self.constants, self._kind)
         self._nodes: list[Any] = []
         self._producer: dict[str, int] = {}
         self._whole = False
@@ -87,14 +115,15 @@ class Importer(Importing):
         stated = self.builder.build(outputs)
         return Imported(
             self.model, distribute(fold_batch_norms(stated)), stated, self._producer, self.left,
-            frozenset(self.unshaped), self.constants, self._nodes,
+            frozenset(self.unshaped), self.constants, self._nodes, self.lengths,
         )  # fmt: skip
 
     def _input(self, value: Any) -> None:
-        spec = self.types.declare(value, self.model.shapes[value.name])
+        shape = self.model.shapes[value.name]
+        spec = self.types.declare(value, tuple(map(int, shape)))
         if spec is None:
             raise UsageError(f"the input {value.name} has no element type", "Export the model with one")
-        self.builder.input(spec.name, spec.shape, spec.dtype)
+        self.builder.input(spec.name, shape, spec.dtype)
 
     def _several(self, nodes: Sequence[Any], folding: Folding) -> None:
         self._read.update(n for node in nodes for n in (*node.input, *captured(node)))
@@ -103,6 +132,8 @@ class Importer(Importing):
 
     def _node(self, node: Any, folding: Folding) -> None:
         inferred = self.types.infer(node)
+        if self.model.open_sizes and self._lengths(node, inferred):
+            return
         folded = folding.fold(node, inferred)
         if folded is not None:
             for name, array in folded.items():
@@ -111,16 +142,43 @@ class Importer(Importing):
         handler = self.handlers.get(operator_name(node))
         try:
             with self.builder.attempt():
+                if node.output[0] in self._leave:
+                    raise Left(self._leave[node.output[0]])
                 if handler is None:
                     raise Left(REFUSED.get(operator_name(node), "the operator is not known"))
                 self._check_known(node)
-                handler(self, node, self.attributes(node))
+                before = len(self.builder.nodes)
+                with for_every_size():
+                    handler(self, node, self.attributes(node))
                 self._check_made(node, inferred)
+            self.made[node.output[0]] = tuple(self._made_of(n) for n in self.builder.nodes[before:])
             self._keep(node)
         except NOT_TAKEN as e:
             why = self._expanded(node, folding, getattr(e, "message", None) or str(e) or type(e).__name__)
             if why:
                 self._opaque(node, why)
+
+    def _lengths(self, node: Any, inferred: Mapping[str, Any] | None) -> bool:
+        """Whether a node gives numbers that follow from open sizes; they are then known by their expressions."""
+        found = lengths_of(
+            node, lambda n: self.lengths[n].values if n in self.lengths else self.constants.get(n), self._shape_of
+        )
+        kind = (inferred or {}).get(node.output[0])
+        if found is None or kind is None or not kind.tensor_type.elem_type:
+            return False
+        (name,), dtype = node.output, dtype_name(kind.tensor_type.elem_type)
+        if not open_lengths(found):
+            self.known_as(name, found.astype(dtype))
+            return True
+        self.lengths[name] = Lengths(found, dtype)
+        self._greatest[name] = found.astype(dtype)
+        self.builder.add_opaque(LENGTHS, [], [TensorSpec(name, found.shape, dtype)])
+        return True
+
+    def _made_of(self, node: Node) -> Made:
+        """What a handler added, whatever it called it: operation, attributes, shape and element type."""
+        spec = self.spec(node.output)
+        return node.operation, dict(node.attributes), spec.shape, spec.dtype
 
     def _expanded(self, node: Any, folding: Folding, why: str) -> str:
         """Put what a node stands for in its place. Why it stays otherwise, ``why`` where it stands for itself."""
@@ -162,7 +220,9 @@ class Importer(Importing):
         return self.constants[name]
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """A constant's whole numbers."""
+        """A constant's whole numbers; extents where they follow from open sizes."""
+        if name in self.lengths:
+            return tuple(self.lengths[name].values.reshape(-1))
         return tuple(int(v) for v in self.known(name).reshape(-1))
 
     def attributes(self, node: Any) -> dict[str, Any]:
@@ -199,13 +259,25 @@ class Importer(Importing):
             if wanted.elem_type and wanted.elem_type != dtype_kind(spec.dtype):
                 raise Left(f"kernels do not compute in {self.spec(node.input[0]).dtype}")
             dims = [d.dim_value if d.HasField("dim_value") else None for d in wanted.shape.dim]
+            made = tuple(map(int, spec.shape))  # of the greatest sizes
             if wanted.HasField("shape") and (
-                len(dims) != len(spec.shape) or any(d not in (None, n) for d, n in zip(dims, spec.shape, strict=True))
+                len(dims) != len(made) or any(d not in (None, n) for d, n in zip(dims, made, strict=True))
             ):
-                raise Left(f"it gives {spec.shape}, not {tuple(dims)}")
+                raise Left(f"it gives {made}, not {tuple(dims)}")
+
+    def _shape_of(self, name: str) -> tuple[int, ...] | None:
+        return self.shape(name) if name in self.builder.values and name not in self.unshaped else None
 
     def _known_shape(self, name: str) -> tuple[int, ...] | None:
-        return self.shape(name) if name in self.builder.values and name not in self.unshaped else None
+        """A value's shape, if it is the same for every size."""
+        shape = self._shape_of(name)
+        return None if shape is None or varies(shape) else shape
+
+    def _kind(self, name: str) -> Any:
+        """A value's ``TypeProto`` with what it is for every size; ``None`` where nothing is known of it."""
+        if not self.model.open_sizes or name not in self.builder.values:
+            return self.types.of(name)
+        return None if name in self.unshaped else self.types.open_type(self.spec(name))
 
     def _keep(self, node: Any) -> None:
         self._producer.update((n, len(self._nodes)) for n in node.output if n)
@@ -218,10 +290,13 @@ class Importer(Importing):
         self._keep(node)
         self.left.setdefault(name, why)
         outputs = []
+        reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
+        changes = any(n in self.lengths or n in self.unshaped or varies(self._shape_of(n)) for n in reads)
         for output, spec in self.types.of_outputs(node).items():
+            if spec is not None and changes:
+                spec = self.types.open_output(node, spec, {n: self._kind(n) for n in reads})
             if spec is None:
                 self.unshaped.add(output)
             outputs.append(spec or TensorSpec(output, (), "unknown"))
-        reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n in self.builder.values]
         if outputs:
-            self.builder.add_opaque(f"onnx::{name}", reads, outputs)
+            self.builder.add_opaque(f"onnx::{name}", [n for n in reads if n in self.builder.values], outputs)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from tilewright.core import TensorSpec, TilewrightError
+from tilewright.core import Extent, TensorSpec, TilewrightError
+from tilewright.extent import greatest, read_size
 from tilewright.models.model_file import STANDARD, Array, Model, onnx_module
 from tilewright.models.sessions import Session, captured, dtype_kind, dtype_name, part_of
 
@@ -17,12 +20,14 @@ class Types:
     """What is known of each value, node by node, in the order of the model.
 
     Only nodes are looked at whose inputs are: nothing is computed, so that no memory is taken for what a file claims.
+    Where sizes stay open all is known for the greatest; ``lengths`` are whole numbers that follow from these.
     """
 
-    def __init__(self, model: Model, constants: Mapping[str, Array]) -> None:
+    def __init__(self, model: Model, constants: dict[str, Array], lengths: dict[str, Array]) -> None:
         self.onnx = onnx_module()
-        self.model, self.constants = model, constants
-        self._sizes = model.named_sizes
+        self._fixed = constants
+        self.model, self.constants = model, ChainMap(lengths, constants)
+        self._sizes = model.at(greatest(model.open_sizes)).named_sizes
         self._known: dict[str, Any] = {}
         self._stated = {v.name: v.type for v in (*model.proto.graph.value_info, *model.proto.graph.output)}
         self._tensors: dict[str, Any] = {}
@@ -80,6 +85,34 @@ class Types:
                     if kind is not None and (name not in self._known or found[name] is not None):
                         self._known[name] = kind
         return found
+
+    def open_type(self, spec: TensorSpec) -> Any:
+        """A tensor's type; an axis that is no number has its expression as a name."""
+        shape = [repr(n) if isinstance(n, Extent) else n for n in spec.shape]
+        return self.onnx.helper.make_tensor_type_proto(dtype_kind(spec.dtype), shape)
+
+    def open_output(self, node: Any, spec: TensorSpec, given: Mapping[str, Any]) -> TensorSpec | None:
+        """An output of a node for every size, where ``spec`` has it for the greatest ones; ``None`` where ONNX's
+        inference does not say. ``given``: types of what it reads, as :meth:`open_type` gives them."""
+        domain = "" if node.domain in STANDARD else node.domain
+        if None in given.values():
+            return None
+        data = {n: self._tensor(n) for n in given if n in self._fixed and self._fixed[n].size <= FEW}
+        try:
+            schema = self.onnx.defs.get_schema(node.op_type, self.model.opset(domain), domain)
+            made = self.onnx.shape_inference.infer_node_outputs(
+                schema, node, dict(given), data, opset_imports=list(self.model.proto.opset_import)
+            )
+        except Exception:  # its errors have no common class
+            return None
+        kind = made.get(spec.name)
+        if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+            return None
+        dims = kind.tensor_type.shape.dim
+        if len(dims) != len(spec.shape) or not all(d.HasField("dim_value") or d.dim_param for d in dims):
+            return None
+        shape = tuple(read_size(d.dim_param) if d.dim_param else d.dim_value for d in dims)
+        return replace(spec, shape=shape) if tuple(map(int, shape)) == spec.shape else None
 
     def _asked(self, node: Any) -> dict[str, Any]:
         reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]

@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
-from tilewright.core import UsageError
+from tilewright.core import Extent, UsageError, cached_property
 from tilewright.errors import nearest
+from tilewright.extent import open_sizes, shape_at
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +53,7 @@ class Model:
     """A sound ``ModelProto`` in its own operator set.
 
     ``path``: the file that it was read from, beside which its external data lies. ``shapes``: of its inputs, by name,
-    every axis with its size.
+    every axis with its size, or an extent where it stays open.
     """
 
     proto: Any
@@ -64,13 +65,22 @@ class Model:
         names = STANDARD if domain in STANDARD else (domain,)
         return next((s.version for s in self.proto.opset_import if s.domain in names), 0)
 
+    @cached_property
+    def open_sizes(self) -> Mapping[str, Extent]:
+        """The sizes that stay open, by name."""
+        return open_sizes(n for shape in self.shapes.values() for n in shape)
+
+    def at(self, sizes: Mapping[str, int]) -> Model:
+        """The model for sizes of its open axes, by name."""
+        return Model(self.proto, self.path, {name: shape_at(shape, sizes) for name, shape in self.shapes.items()})
+
     @property
     def named_sizes(self) -> dict[str, int]:
         """Sizes of the inputs' axes by name, of names that stand for one size."""
         found: dict[str, set[int]] = {}
         for value in self.proto.graph.input:
             for dim, size in zip(value.type.tensor_type.shape.dim, self.shapes.get(value.name, ()), strict=False):
-                if dim.dim_param:
+                if dim.dim_param and not isinstance(size, Extent):
                     found.setdefault(dim.dim_param, set()).add(size)
         return {name: sizes.pop() for name, sizes in found.items() if len(sizes) == 1}
 
@@ -107,11 +117,15 @@ class Model:
         return viewed.reshape(shape)
 
 
-def read_model(path: str | os.PathLike[str] | Model, sizes: Mapping[str, int] | None = None) -> Model:
-    """The model in a file, or one that was read for other sizes, the shapes of its inputs fixed.
+Size = Union[int, tuple[int, int]]
+"""Of an axis: a number, or the least and the greatest where it stays open."""
+
+
+def read_model(path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None) -> Model:
+    """The model in a file, or one that was read for other sizes, with the shapes of its inputs.
 
     ``sizes``: of dynamic axes, by name. Raises ``UsageError`` for a file that is missing or damaged, an operator set
-    that is too new, an axis without a size, and a size that no axis has.
+    that is too new, an axis without a size, a range that is none, and a size that no axis has.
     """
     if isinstance(path, Model):
         return prepared(path.proto, sizes, path.path)
@@ -152,7 +166,7 @@ def read_proto(source: str | os.PathLike[str] | bytes) -> Any:
     return proto
 
 
-def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | None = None) -> Model:
+def prepared(proto: Any, sizes: Mapping[str, Size] | None = None, path: Path | None = None) -> Model:
     """A sound ``ModelProto`` with the sizes of its inputs, as :func:`read_model` gives it."""
     given, file = dict(sizes or {}), "the model" if path is None else str(path)
     version = Model(proto, path, {}).opset()
@@ -177,7 +191,7 @@ def prepared(proto: Any, sizes: Mapping[str, int] | None = None, path: Path | No
     return Model(proto, path, shapes)
 
 
-def _size(value: str, place: int, dim: Any, sizes: Mapping[str, int], named: dict[str, set[str]], file: str) -> int:
+def _size(value: str, place: int, dim: Any, sizes: Mapping[str, Size], named: dict[str, set[str]], file: str) -> int:
     """The size of an axis: its own, or the one given. An axis of no elements may be given another size.
 
     Axes that share a name may each be given one by place. ``named``: takes the name, with its places.
@@ -188,14 +202,28 @@ def _size(value: str, place: int, dim: Any, sizes: Mapping[str, int], named: dic
     at = f"{value}.{place}"
     name = dim.dim_param or at
     named.setdefault(name, set()).add(at)
-    found = sizes.get(at, sizes.get(name, own))
-    if found < 0 and (at in sizes or name in sizes):
+    key = at if at in sizes else name
+    found = sizes.get(key, own)
+    if isinstance(found, tuple):
+        return extent(key, *found)
+    if found < 0 and key in sizes:
         raise UsageError(f"the size of {name} is {found}", "Give the number of elements, 0 or more")
     if found < 0:
         raise UsageError(
-            f"{file}: axis {place} of the input {value} has no fixed size", f"Write --size {name}=1, or what it is"
+            f"{file}: axis {place} of the input {value} has no fixed size",
+            f"Write --size {name}=1, or what it is; --size {name}=1..8 keeps it open",
         )
     return found
+
+
+def extent(name: str, low: int, high: int) -> int:
+    """A size from ``low`` to ``high``, both included. Raises ``UsageError`` where there is none."""
+    if not 1 <= low <= high:
+        ordered = f"{max(1, min(low, high))}..{max(1, low, high)}"
+        raise UsageError(
+            f"{name}={low}..{high} is no range", f"Write the least size first, at least 1: {name}={ordered}"
+        )
+    return Extent(high, low, name) if low < high else low
 
 
 def _inner_tensors(graph: Any) -> Iterator[Any]:

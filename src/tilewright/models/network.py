@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.core import UsageError
+from tilewright.core import Extent, UsageError
+from tilewright.extent import Sizes, shape_at, sizes_of
 from tilewright.graph import Places
 from tilewright.kernels.expression.expr import BITS
 from tilewright.models.extract import Extracted
@@ -19,37 +21,53 @@ from tilewright.models.parts import Part, Parts, parts_of
 from tilewright.models.sessions import Run, Session, captured, part_of, tensor_value
 
 if TYPE_CHECKING:
+    from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.runtime import Library
+    from tilewright.runtime.tuned import Tuned
 
 Values = dict[str, Array]
+Computed = Callable[[Mapping[str, Array], Sizes], Values]
+"""A part: what it reads, by name, and the sizes of the model's open axes, to what it gives."""
 
 
 class Network:
     """``run(inputs)``: arrays by name, to the model's outputs by name.
 
-    Values outside of tuned groups are computed by onnxruntime on ``threads`` threads. Raises ``UsageError`` where
-    onnxruntime is not installed or refuses the model.
+    Where the model's axes stay open the inputs say their sizes. Values outside of tuned groups are computed by
+    onnxruntime on ``threads`` threads. Raises ``UsageError`` where onnxruntime is not installed or refuses the model.
     """
 
     def __init__(self, extracted: Extracted, library: Library, threads: int = 1) -> None:
         self.extracted, self.threads = extracted, threads
         self._plan: Parts = parts_of(extracted, library)
         self._types: dict[str, Any] = {}
-        self.parts: list[tuple[Part, Run]] = [
+        self.parts: list[tuple[Part, Computed]] = [
             (p, self._sequence(p) if p.ours else self._session(p)) for p in self._plan.parts
         ]
         self.outputs = extracted.imported.graph.outputs
 
     def run(self, inputs: Mapping[str, Array], seconds: list[float] | None = None) -> Values:
-        """The outputs. ``seconds``: takes the time of every part."""
-        values: Values = {**inputs}
+        """The outputs. ``seconds``: takes the time of every part. Raises ``UsageError`` for inputs that do not fit."""
+        imported, sizes = self.extracted.imported, self._sizes(inputs)
+        values: Values = {**inputs, **{n: v.at(sizes) for n, v in imported.lengths.items()}}
         for part, run in self.parts:
             begin = time.perf_counter()
-            values.update(run({n: values[n] for n in part.inputs}))
+            values.update(run({n: values[n] for n in part.inputs}, sizes))
             if seconds is not None:
                 seconds.append(time.perf_counter() - begin)
-        folded = self.extracted.imported.folded
+        folded = imported.folded
         return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
+
+    def _sizes(self, inputs: Mapping[str, Array]) -> Sizes:
+        """The sizes of the open axes."""
+        model = self.extracted.imported.model
+        if not model.open_sizes:
+            return {}
+        shapes = {n: s for n, s in model.shapes.items() if n in inputs}
+        found = sizes_of((s, inputs[n].shape) for n, s in shapes.items())
+        if found is None or found.keys() != model.open_sizes.keys():
+            raise misfit({n: inputs[n].shape for n in shapes}, shapes)
+        return found
 
     def _typed_output(self, name: str, value: Any) -> Any:
         """Kernels store bfloat16 and 8-bit reals as the whole numbers of their bits."""
@@ -67,12 +85,12 @@ class Network:
         """The operators that onnxruntime computes: how often, and why."""
         nodes = self.extracted.imported.nodes
         found = Counter(operator_name(nodes[u.node]) for p, _ in self.parts for u in p.units if u.group is None)
-        why = self.extracted.imported.left
+        why = {**self.extracted.left, **self.extracted.imported.left}
         return {op: {"calls": n, "why": why.get(op, "no kernel was tuned for it")} for op, n in found.items()}
 
     # ----------------------------------------------------------------- parts
 
-    def _sequence(self, part: Part) -> Run:
+    def _sequence(self, part: Part) -> Computed:
         from tilewright.runtime.sequence import KernelSequence, Step
 
         graph = self.extracted.channels.graph
@@ -81,7 +99,7 @@ class Network:
         steps = []
         for g in groups:
             if g.family != "view":
-                steps.append(Step(self._plan.kernels[g.output][1], g.inputs, g.output))
+                steps.append(Step(partial(_kernel, self._plan.kernels[g.output], g.sizes), g.inputs, g.output))
             elif not places.put(g):
                 raise UsageError(f"{g.output} does not lie where its parts are written", "Extract the model again")
         made = {places.of(n).value for n in (*(s.output for s in steps), *part.inputs)} - {*part.inputs}
@@ -90,18 +108,18 @@ class Network:
         given_to = (steps, graph.values, graph.constants, part.inputs, computed, places)
         sequence = KernelSequence(*given_to) if computed else None
 
-        def run(given: Mapping[str, Array]) -> Values:
-            out = sequence.run(given) if sequence is not None else {}
+        def run(given: Mapping[str, Array], sizes: Sizes) -> Values:
+            out = sequence.run(given, sizes) if sequence is not None else {}
             known = {**graph.constants, **given} if passed else {}
             for o, place in passed.items():
-                shape = graph.values[o].shape
-                flat = known[place.value].reshape(-1)
-                out[o] = flat[place.offset : place.offset + math.prod(shape)].reshape(shape)
+                shape = shape_at(graph.values[o].shape, sizes)
+                (begin,) = shape_at([place.offset], sizes)
+                out[o] = known[place.value].reshape(-1)[begin : begin + math.prod(shape)].reshape(shape)
             return out
 
         return run
 
-    def _session(self, part: Part) -> Run:
+    def _session(self, part: Part) -> Computed:
         imported = self.extracted.imported
         nodes = [imported.nodes[n] for n in sorted(u.node for u in part.units)]
         wanted = {x for n in nodes for x in (*n.input, *captured(n))}
@@ -109,15 +127,46 @@ class Network:
         inputs = [self._typed(n) for n in part.inputs]
         session = Session(*part_of(imported.model, nodes, inputs, part.outputs, constants), self.threads)
         self._types.update(session.types())
-        return session.run
+        return lambda given, sizes: session.run(given)
 
     def _typed(self, name: str) -> Any:
         """The type of a value that a session reads: known, or as the session that gives it says."""
         imported = self.extracted.imported
         if name in imported.unshaped:
             return self._types[name]
+        if name in imported.lengths:
+            lengths = imported.lengths[name]
+            return tensor_value(name, lengths.dtype, lengths.values.shape)
         spec = imported.graph.values[name]
-        return tensor_value(name, spec.dtype, spec.shape)
+        return tensor_value(name, spec.dtype, [None if isinstance(n, Extent) else n for n in spec.shape])
+
+
+def _kernel(tuned: Tuned, own: Mapping[str, Extent], sizes: Sizes) -> LoadedKernel:
+    """A group's kernel for sizes of the model."""
+    return tuned.kernel({n: e.at(sizes) for n, e in own.items()})
+
+
+def misfit(given: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int, ...]]) -> UsageError:
+    """The error of inputs whose shapes are none of a model's, of which some axes are open."""
+    known: dict[str, int] = {}
+    for name, shape in shapes.items():
+        if len(shape) != len(given[name]):
+            return UsageError(
+                f"the input {name} has {len(given[name])} axes, and {len(shape)} in the model",
+                f"Give an array of {'x'.join(map(repr, shape))}",
+            )
+        for place, (n, size) in enumerate(zip(shape, given[name], strict=True)):
+            what = f"axis {place} of the input {name} has {size} elements"
+            if not isinstance(n, Extent):
+                if n != size:
+                    return UsageError(f"{what}, and {n} in the model", f"Give an array of {'x'.join(map(repr, shape))}")
+            elif not n.takes(size):
+                return UsageError(f"{what}, outside of {n!r}", "Give a size of that range, or open the model for more")
+            elif known.setdefault(n.name, size) != size:
+                return UsageError(
+                    f"{what}, and another axis of the size {n.name} has {known[n.name]}", "Give both alike"
+                )
+    return UsageError("the inputs do not fit the model", "Give an array for each")
 
 
 def interleaved(runs: Mapping[str, Run], inputs: Mapping[str, Array], rounds: int) -> dict[str, float]:

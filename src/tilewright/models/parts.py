@@ -12,11 +12,8 @@ from tilewright.models.extract import Extracted
 from tilewright.models.sessions import captured
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.runtime import Library
-    from tilewright.runtime.entry import Entry
-
-Kernel = tuple["Entry", "LoadedKernel"]
+    from tilewright.runtime.tuned import Tuned
 
 
 @dataclass(frozen=True)
@@ -44,30 +41,32 @@ class Parts:
     """The parts in order, and the kernels of the groups that are served, by the group's output."""
 
     parts: tuple[Part, ...]
-    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+    kernels: Mapping[str, Tuned] = field(default_factory=dict)
 
 
 def parts_of(extracted: Extracted, library: Library) -> Parts:
-    """Everything that has a tuned kernel in ``library`` is ours, in the layouts that take the least time together.
+    """Everything that has tuned kernels in ``library``, for each of its sizes, is ours, in the layouts that take the
+    least time together.
 
     Values that nothing needs are not computed.
     """
     graph, imported = extracted.channels.graph, extracted.imported
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[str, Tuned] = {}
     ours: dict[str, Group] = {}
     written: set[str] = set()  # by kernels, views of that included
     places = Places(graph.values)
-    available = {s.name for s in graph.inputs}
-    found: dict[str, Kernel | None] = {}
+    available = {s.name for s in graph.inputs} | set(imported.lengths)
+    found: dict[str, Tuned | None] = {}
 
-    def kernel_of(workload: Workload) -> Kernel | None:
+    def kernel_of(workload: Workload) -> Tuned | None:
         if workload.key not in found:
-            found[workload.key] = library.tuned(workload)
+            tuned = library.tuned(workload)
+            found[workload.key] = tuned if tuned is not None and tuned.serves_all else None
         return found[workload.key]
 
     def seconds(g: Group) -> float | None:
         kernel = kernel_of(g.workload) if g.workload is not None else None
-        return None if kernel is None else kernel[0].seconds
+        return None if kernel is None else kernel.seconds
 
     for g in cheapest(extracted.channels, seconds):
         outside = [n for n in g.inputs if not (n in ours or n in available or n in graph.constants)]

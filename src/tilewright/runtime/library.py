@@ -26,11 +26,10 @@ from tilewright.runtime.stats import Counters, Stats
 from tilewright.runtime.watching import watcher
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.kernels.operator import Operator
     from tilewright.runtime.bundle.trusted import Trust
-    from tilewright.runtime.entry import Entry
     from tilewright.runtime.gpu_plan import GpuPlan
+    from tilewright.runtime.tuned import Tuned
 
 Array = np.ndarray[Any, Any]
 
@@ -133,8 +132,9 @@ class Library(Closing):
         """How :meth:`plan` would answer: which tier, why, and with which kernel."""
         return self._resolver.explain(op, params)
 
-    def tuned(self, workload: Workload) -> tuple[Entry, LoadedKernel] | None:
-        """The tuned kernel of a workload by itself, for what calls it without a plan; ``None`` where there is none."""
+    def tuned(self, workload: Workload) -> Tuned | None:
+        """The tuned kernels of a workload by themselves, for what calls them without a plan, at every size of its
+        ranges if it has some; ``None`` where there are none."""
         return self._resolver.tuned(workload)
 
     def explain_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> dict[str, Any] | None:

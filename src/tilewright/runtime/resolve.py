@@ -11,15 +11,16 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import cores
 from tilewright.backends.cpu.device import device_model
-from tilewright.backends.cpu.loader import LoadedKernel, LoadError, load_bytes
+from tilewright.backends.cpu.loader import LoadedKernel, LoadedLibrary, LoadError, load_bytes
 from tilewright.backends.cpu.targets import runs_here
 from tilewright.core import ABI_VERSION, DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
-from tilewright.extent import greatest
+from tilewright.extent import Sizes, greatest
 from tilewright.forking import ForkLock, steady
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import agree, numbers, settled, type_name
@@ -34,6 +35,7 @@ from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
 from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
 from tilewright.runtime.stats import UNTUNED, Cell, Counters
+from tilewright.runtime.tuned import Serving, Tuned, shared
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
@@ -294,23 +296,54 @@ class Resolver:
 
     # ----------------------------------------------------------------------- tiers
 
-    def tuned(self, workload: Workload) -> tuple[Entry, LoadedKernel] | None:
-        """The tuned kernel of a workload that :meth:`plan` would call, by itself; ``None`` where there is none."""
+    def tuned(self, workload: Workload) -> Tuned | None:
+        """The tuned kernels of a workload that :meth:`plan` would call, by themselves; ``None`` where there are none.
+
+        Of ranges, those of parts of them and of single sizes.
+        """
         self.require_open()
-        entry = self._of_workload(workload).entry
-        return None if entry is None else (entry, self._loaded(entry))
+        if not workload.ranges:
+            entry = self._of_workload(workload).entry
+            return None if entry is None else Tuned(workload, [Serving({}, entry)], lambda e, _: self._loaded(e))
+        by_spans: dict[tuple[Any, ...], list[Serving]] = {}
+        known = (*self.store.ranges(), *self.store.entries(workload.op))
+        for e in {(e.workload_key, e.target.key, e.device_model, e.sha256): e for e in known}.values():
+            found = shared(workload, e, partial(_stored_workload, self.store))
+            if found is not None:
+                by_spans.setdefault(tuple(sorted(found.spans.items())), []).append(found)
+        serving = [
+            replace(s[0], entry=best) for s in by_spans.values() if (best := self._choose([x.entry for x in s]).entry)
+        ]
+        libraries: dict[str, LoadedLibrary] = {}
+
+        def load(entry: Entry, sizes: Sizes) -> LoadedKernel:
+            library = libraries.get(entry.sha256) or libraries.setdefault(entry.sha256, self._library(entry))
+            return self._kernel(library, entry.at(sizes) if entry.ranges else entry)
+
+        return Tuned(workload, serving, load) if serving else None
 
     def _loaded(self, entry: Entry) -> LoadedKernel:
         """A stored kernel. Raises ``DatabaseError`` for one that cannot be loaded."""
+        return self._kernel(self._library(entry), entry)
+
+    def _library(self, entry: Entry) -> LoadedLibrary:
         try:
-            code = self.store.code(entry.sha256)
-            launch = {k: int(v) for k, v in entry.schedule.launch}
-            return load_bytes(code, entry.sha256).kernel(entry.program, launch, entry.target.threads)
+            return load_bytes(self.store.code(entry.sha256), entry.sha256)
         except LoadError as e:
-            raise DatabaseError(
-                f"the kernel of {entry.op} {entry.label} in {self.store.path} cannot be loaded: {e.message}",
-                "Tune it again, or restore a copy of the database",
-            ) from e
+            raise self._damaged(entry, e) from e
+
+    def _kernel(self, library: LoadedLibrary, entry: Entry) -> LoadedKernel:
+        try:
+            launch = {k: int(v) for k, v in entry.schedule.launch}
+            return library.kernel(entry.program, launch, entry.target.threads)
+        except LoadError as e:
+            raise self._damaged(entry, e) from e
+
+    def _damaged(self, entry: Entry, e: LoadError) -> DatabaseError:
+        return DatabaseError(
+            f"the kernel of {entry.op} {entry.label} in {self.store.path} cannot be loaded: {e.message}",
+            "Tune it again, or restore a copy of the database",
+        )
 
     def _exact(self, entry: Entry, reason: str) -> Served:
         with self._lock:

@@ -34,7 +34,8 @@ from tilewright.core import (
     Workload,
     cached_property,
 )
-from tilewright.extent import greatest, params_at
+from tilewright.extent import Sizes, greatest, params_at, ranges_in
+from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.ranges import at, narrowed
 from tilewright.measure.measuring import at_sizes
 from tilewright.paths import default_path
@@ -333,13 +334,24 @@ def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> lis
     """The sizes of a range that are tuned by themselves. Raises ``UsageError`` where there is no range."""
     if not workload.ranges:
         raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or leave --portfolio out")
-    params, anchors = _given(workload), list(Places(workload.ranges).anchors.values())
-    work = [w.flops + math.prod(w.output.shape) for w in (at(workload, n) for n in anchors)]
+    anchors = list(Places(workload.ranges).anchors.values())
+    sized = [at(workload, n) for n in anchors]
+    work = [w.flops + math.prod(w.output.shape) for w in sized]
     # A share lost at a small size counts as much as at a large one.
     return [
-        TuneTask(operator, params_at(params, n), max(work) / mine, threads)
-        for n, mine in zip(anchors, work, strict=True)
+        TuneTask(*_one_size(operator, workload, w, n), max(work) / mine, threads)
+        for n, w, mine in zip(anchors, sized, work, strict=True)
     ]
+
+
+def _one_size(
+    operator: Operator, workload: Workload, one: Workload, sizes: Sizes
+) -> tuple[Operator, dict[str, Value | str]]:
+    """The operator and parameters of ``one`` size of a range. An anonymous operator has its sizes in its program."""
+    params = _given(workload)
+    if ranges_in(params):
+        return operator, params_at(params, sizes)
+    return from_program(workload.op, one.program), dict(params)
 
 
 class _Unfit(Exception):

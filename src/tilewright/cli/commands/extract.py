@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli.options import json_option
 from tilewright.cli.output import console, emit_json, percent, say, table
 from tilewright.core import UsageError
+from tilewright.extent import span_of, text_of
+
+if TYPE_CHECKING:
+    from tilewright.models.model_file import Size
 
 
-def sizes_of(given: tuple[str, ...]) -> dict[str, int]:
-    """``NAME=VALUE`` texts as sizes. Raises ``UsageError``."""
-    out = {}
+def sizes_of(given: tuple[str, ...]) -> dict[str, Size]:
+    """``NAME=VALUE`` and ``NAME=LOW..HIGH`` texts as sizes. Raises ``UsageError``."""
+    out: dict[str, Size] = {}
     for text in given:
         name, found, value = text.rpartition("=")
-        if not found or not name or not value.isdecimal():
-            raise UsageError(f"--size {text} is no size", "Write --size NAME=NUMBER, as in --size batch=1")
-        out[name] = int(value)
+        span = span_of(value)
+        if not found or not name or (span is None and not value.isdecimal()):
+            raise UsageError(
+                f"--size {text} is no size", "Write --size NAME=NUMBER, as in --size batch=1, or --size batch=1..8"
+            )
+        out[name] = span or int(value)
     return out
 
 
 size_option = click.option(
-    "--size", "sizes", multiple=True, metavar="NAME=N", help="Size of a dynamic axis; may be given several times."
-)
+    "--size", "sizes", multiple=True, metavar="NAME=N|LOW..HIGH",
+    help="Size of a dynamic axis, or the range of its sizes; may be given several times.",
+)  # fmt: skip
 
 
 @click.command("extract")
@@ -45,7 +54,7 @@ def command(model: Path, output: Path | None, sizes: tuple[str, ...], threads: i
     \b
     Examples:
       tilewright extract resnet50.onnx
-      tilewright extract bert.onnx --size batch=1 --size rows=128 -o bert.toml
+      tilewright extract bert.onnx --size batch=1 --size rows=1..128 -o bert.toml
       tilewright tune --tasks bert.toml --time-budget 20m
     """
     from tilewright.models.coverage import KERNELS, RUNTIME, of_model
@@ -63,7 +72,7 @@ def command(model: Path, output: Path | None, sizes: tuple[str, ...], threads: i
     total = sum(t.calls * t.workload.flops for t in found.tasks if t.workload.op in lines) or 1
     for t in found.tasks:
         flops = t.calls * t.workload.flops
-        shape = "x".join(map(str, t.workload.output.shape)) or "()"
+        shape = "x".join(map(text_of, t.workload.output.shape)) or "()"
         line = lines.pop(t.workload.op, None)
         shares = ("-", "-") if line is None else (f"{line.operators} ({percent(line.share)})", percent(flops / total))
         rows.add_row(KERNELS, t.workload.op, t.family, str(t.calls), shares[0], f"{flops:.4g}", shares[1], shape)

@@ -58,7 +58,7 @@ def command(
     inputs = random_inputs(imported, given=given_inputs(sources, imported))
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
         network = Network(found, library, threads)
-        kernels = {t.workload.key: k[0].seconds for t in found.tasks if (k := library.tuned(t.workload)) is not None}
+        kernels = {t.workload.key: k.seconds for t in found.tasks if (k := library.tuned(t.workload)) is not None}
     try:
         sessions = [Session.of_file(imported.model, threads, optimised=optimised) for optimised in (True, False)]
     except NoKernel:

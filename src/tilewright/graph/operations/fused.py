@@ -27,7 +27,7 @@ def _rotary_embedding(
         raise UsageError(f"rotary_embedding: cos {cos.shape} of {input.shape}", f"It is ({b}, {s}, up to {d // 2})")
 
     def point(p: te.Expr, h: te.Expr, i: te.Expr, e: te.Expr) -> te.Expr:
-        place = (p if cos.shape[0] > 1 else te.minimum(p, 0), i, e // 2 % half if interleaved else e % half)
+        place = (p if cos.shape[0] != 1 else te.minimum(p, 0), i, e // 2 % half if interleaved else e % half)
         other = e + 1 - e % 2 * 2 if interleaved else (e + half) % r
         first = te.cast(e % 2 if interleaved else e // half, "int32")
         turned = value(input[p, h, i, other]) * value(sin[place])

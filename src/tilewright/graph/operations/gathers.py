@@ -31,7 +31,7 @@ def _at(index: te.Expr, size: int, wrap: bool) -> te.Expr:
     at = te.cast(index, INDEX)
     if not wrap:
         return at
-    return (at + size) % size if size > 1 else te.minimum(te.maximum(at, 0), 0)  # programs read all inputs
+    return (at + size) % size if size != 1 else te.minimum(te.maximum(at, 0), 0)  # programs read all inputs
 
 
 # --------------------------------------------------------------------------- gathers

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from tilewright.core import UsageError
+from tilewright.core import Extent, UsageError
+from tilewright.extent import divides, varies
 from tilewright.graph.operations.handlers import Build, Call, OnnxBuild, aten, aten_named, axes_of, onnx
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
@@ -46,14 +45,14 @@ def _reshape(input: te.TensorRef, shape: Sequence[int]) -> te.TensorRef:
 
 def _pieces(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
     """Axes above 1 in runs of equal products, as short as possible."""
-    a = [d for d, n in enumerate(old) if n > 1]
-    b = [d for d, n in enumerate(new) if n > 1]
+    a = [d for d, n in enumerate(old) if n != 1]
+    b = [d for d, n in enumerate(new) if n != 1]
     out = []
     while a or b:
         olds, news = [a.pop(0)], [b.pop(0)]
         x, y = old[olds[0]], new[news[0]]
         while x != y:
-            if x < y:
+            if a and (not b or _shorter(x, y)):
                 olds.append(a.pop(0))
                 x *= old[olds[-1]]
             else:
@@ -61,6 +60,11 @@ def _pieces(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int],
                 y *= new[news[-1]]
         out.append((olds, news))
     return out
+
+
+def _shorter(x: int, y: int) -> bool:
+    """Whether a run of ``x`` elements goes on rather than one of ``y``."""
+    return divides(x, y) if isinstance(x, Extent) or isinstance(y, Extent) else x < y
 
 
 def _expand(input: te.TensorRef, shape: Sequence[int]) -> te.TensorRef:
@@ -446,6 +450,16 @@ def _onnx_split(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
         start += part
 
 
+def part_of(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """Where a slice of an axis begins and stops; positions below 0 count from its end, and are kept within it."""
+    if not varies((start, end, size)):
+        begin, stop, _ = slice(start, end, step).indices(size)
+        return begin, stop
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    begin, stop = (max(low, min(high, n + size if n < 0 else n)) for n in (start, end))
+    return begin, stop
+
+
 @onnx("Slice")
 def _onnx_slice(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     x = node.input[0]
@@ -460,7 +474,7 @@ def _onnx_slice(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     taken, turned = [], set()
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis %= len(shape)
-        begin, stop, _ = slice(start, end, step).indices(shape[axis])
+        begin, stop = part_of(start, end, step, shape[axis])
         if step < 0:  # the same elements forwards, then turned
             count = max(0, -(-(begin - stop) // -step))
             begin, stop, step = begin + (count - 1) * step, begin + 1, -step
@@ -478,8 +492,11 @@ def _onnx_slice(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Expand")
 def _onnx_expand(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    shape = np.broadcast_shapes(build.shape(node.input[0]), build.numbers(node.input[1]))
-    build.add("expand", node.input[:1], node.output[0], shape=tuple(int(n) for n in shape))
+    own, wanted = build.shape(node.input[0]), build.numbers(node.input[1])
+    rank = max(len(own), len(wanted))
+    own, wanted = ((*(1,) * (rank - len(s)), *s) for s in (own, wanted))
+    shape = tuple(a if b == 1 else b for a, b in zip(own, wanted, strict=True))
+    build.add("expand", node.input[:1], node.output[0], shape=shape)
 
 
 @onnx("Pad")

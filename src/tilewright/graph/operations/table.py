@@ -16,6 +16,7 @@ from typing import Any, Literal, Union
 
 from tilewright.caching import ByText
 from tilewright.core import OperatorError, TensorSpec, UsageError, cached_property
+from tilewright.extent import for_every_size
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import NARROW, const
 from tilewright.kernels.nn.element import computed
@@ -115,7 +116,8 @@ def _stated(
     numbers = _as_numbers(operation, operands, scalars)
     taken: list[Operand] = [o if n is None else n for o, n in zip(operands, numbers, strict=True)]
     try:
-        made = operation.state(*taken, **attributes)
+        with for_every_size():
+            made = operation.state(*taken, **attributes)
     except (TypeError, OperatorError) as error:
         raise UsageError(f"{operation.name}: {error}", "See the function of that name in PyTorch") from error
     first = next((o.dtype for o in taken if isinstance(o, te.TensorRef) and o.dtype != "bool"), "")

@@ -23,7 +23,7 @@ def _tile(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
     sizes = (*(1,) * more, *input.shape)
 
     def point(*i: te.Expr) -> te.Expr:
-        return input[tuple(x % n if k > 1 else x for x, n, k in list(zip(i, sizes, dims, strict=True))[more:])]
+        return input[tuple(x % n if k != 1 else x for x, n, k in list(zip(i, sizes, dims, strict=True))[more:])]
 
     return te.compute(tuple(n * k for n, k in zip(sizes, dims, strict=True)), point)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.extent import varies
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx
 from tilewright.graph.operations.padding import padded, pads_of
 from tilewright.graph.operations.table import register
@@ -113,21 +114,26 @@ class _Axis:
         return self.dilation * (self.kernel - 1) + 1
 
     @property
-    def starts(self) -> Array:
-        """Where windows begin, counted from the first element."""
+    def count(self) -> int:
+        """How many windows there are."""
         room = self.before + self.size + self.after - self.span
         count = room // self.stride + 1
-        if self.up and room % self.stride and count * self.stride < self.before + self.size:
-            count += 1
-        return np.arange(count) * self.stride - self.before
+        whole = not self.up or self.stride == 1
+        return count if whole or not room % self.stride or count * self.stride >= self.before + self.size else count + 1
 
     @property
     def overhang(self) -> int:
         """Elements by which the last window, if there is one, reaches past the padding."""
-        return max(0, int(self.starts[-1]) + self.span - self.size - self.after) if len(self.starts) else 0
+        if not self.up or self.stride == 1:
+            return 0
+        last = (self.count - 1) * self.stride - self.before
+        return max(0, last + self.span - self.size - self.after) if self.count > 0 else 0
 
     def elements(self, counted: bool) -> Array:
         """Elements of each window inside of the input, or, ``counted``, inside of it and its padding."""
+        if varies(self.size):
+            raise Left("the share of padding in a window depends on the size")
+        starts = np.arange(self.count) * self.stride - self.before
         first, end = (-self.before, self.size + self.after) if counted else (0, self.size)
-        count: Array = np.minimum(self.starts + self.kernel, end) - np.maximum(self.starts, first)
+        count: Array = np.minimum(starts + self.kernel, end) - np.maximum(starts, first)
         return count

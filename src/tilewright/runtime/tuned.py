@@ -1,0 +1,120 @@
+"""The tuned kernels of a workload: of one whose sizes are ranges, the kernel of each size without another look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.backends.cpu.loader import LoadedKernel
+from tilewright.core import Workload
+from tilewright.extent import Extent, Sizes, greatest, sizes_of
+from tilewright.kernels.ranges import narrowed
+from tilewright.runtime.entry import Entry
+
+Spans = Mapping[str, tuple[int, int]]
+
+TRIED = 1 << 16
+"""Sizes of one range that are asked for one by one, to see whether kernels serve all of them."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A kernel that serves sizes from the first to the second of ``spans``, by name; none where all are fixed."""
+
+    spans: Spans
+    entry: Entry
+
+    def has(self, sizes: Sizes) -> bool:
+        return all(low <= sizes[n] <= high for n, (low, high) in self.spans.items())
+
+    @property
+    def count(self) -> int:
+        """How many sizes it serves."""
+        count = 1
+        for low, high in self.spans.values():
+            count *= high - low + 1
+        return count
+
+
+class Tuned:
+    """Kernels of a workload, the one for the fewest sizes first; ``load`` gives a kernel for sizes of its ranges."""
+
+    def __init__(
+        self, workload: Workload, serving: Sequence[Serving], load: Callable[[Entry, Sizes], LoadedKernel]
+    ) -> None:
+        self.workload = workload
+        self._serving = sorted(serving, key=lambda s: (bool(s.entry.ranges), s.count))
+        self._load = load
+
+    def entry(self, sizes: Sizes) -> Entry | None:
+        """What serves sizes of the workload's ranges, by name; ``None`` where nothing was tuned for them."""
+        return next((s.entry for s in self._serving if s.has(sizes)), None)
+
+    def kernel(self, sizes: Sizes) -> LoadedKernel:
+        """The kernel for these sizes. Raises ``LookupError`` where there is none, and ``DatabaseError``."""
+        found = self.entry(sizes)
+        if found is None:
+            raise LookupError(f"nothing was tuned for {self.workload.op} of {dict(sizes)}")
+        return self._load(found, sizes)
+
+    @property
+    def serves_all(self) -> bool:
+        """Whether there is a kernel for every size."""
+        ranges = self.workload.ranges
+        whole = {n: (e.low, e.high) for n, e in ranges.items()}
+        if any(_within(whole, s.spans) for s in self._serving):
+            return True
+        if len(ranges) != 1:
+            return False
+        ((name, extent),) = ranges.items()
+        sizes = range(extent.low, extent.high + 1)
+        return len(sizes) <= TRIED and all(self.entry({name: n}) is not None for n in sizes)
+
+    @property
+    def seconds(self) -> float:
+        """Measured seconds of one call, for the greatest sizes that were timed."""
+        found = self.entry(greatest(self.workload.ranges)) or self._serving[-1].entry
+        return found.seconds
+
+
+def shared(workload: Workload, entry: Entry, stored: Callable[[Entry], Workload]) -> Serving | None:
+    """An entry where it computes some sizes of a workload's ranges: those that it has too.
+
+    ``stored``: gives an entry's workload.
+    """
+    if len(entry.inputs) != len(workload.inputs) or any(
+        (a.dtype, len(a.shape), a.constant) != (b.dtype, len(b.shape), b.constant)
+        for a, b in zip(entry.inputs, workload.inputs, strict=True)
+    ):
+        return None
+    spans = _spans(workload, entry)
+    if spans is None:
+        return None
+    theirs = stored(entry)
+    there = narrowed(theirs, spans) if entry.ranges else theirs
+    return Serving(spans, entry) if narrowed(workload, spans).program == there.program else None
+
+
+def _spans(workload: Workload, entry: Entry) -> Spans | None:
+    """The sizes that both have; ``None`` where there are none."""
+    if entry.ranges:
+        if entry.ranges.keys() != workload.ranges.keys():
+            return None
+        both = {n: _met(e, workload.ranges[n]) for n, e in entry.ranges.items()}
+        return both if all(low <= high for low, high in both.values()) else None
+    shapes = zip((s.shape for s in workload.inputs), (s.shape for s in entry.inputs), strict=True)
+    sizes = sizes_of(shapes)
+    if sizes is None or sizes.keys() != workload.ranges.keys():
+        return None
+    return {n: (size, size) for n, size in sizes.items()}
+
+
+def _met(a: Extent, b: Extent) -> tuple[int, int]:
+    return max(a.low, b.low), min(a.high, b.high)
+
+
+def _within(inner: Spans, outer: Spans) -> bool:
+    return all(outer[n][0] <= low and high <= outer[n][1] for n, (low, high) in inner.items())
+
+
+__all__ = ["Serving", "Tuned", "shared"]
