@@ -14,9 +14,10 @@ import numpy as np
 from tilewright.core import TilewrightError, UsageError
 from tilewright.errors import nearest
 from tilewright.forking import ForkLock
-from tilewright.models.extract import extract
+from tilewright.models.extract import extracted
 from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort_value
-from tilewright.models.model_file import Array, Model, read_model, read_proto
+from tilewright.models.model_file import Array, Model, Size, read_model, read_proto, size_of
+from tilewright.models.open_sizes import imported
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
 
 if TYPE_CHECKING:
@@ -57,9 +58,12 @@ class InferenceSession:
     """The ONNX model in a file, with onnxruntime's interface: ``run(output_names, input_feed)``.
 
     Tasks with a kernel in the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run by it, the rest by
-    onnxruntime, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else 1). Where the
-    model leaves axes open, the first call with new sizes builds a network for them; the last 8 are kept. Calls from
-    several threads are safe.
+    onnxruntime, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else 1).
+
+    ``sizes``: of axes that the model leaves open, by name, as ``tilewright extract --size`` takes them: a number, or
+    the least and the greatest as ``(1, 32)`` or ``"1..32"``. One network, made here, then serves all of these sizes,
+    with weights rearranged once and memory for the greatest. For other sizes, and without ``sizes``, the first call
+    builds a network for its own; the last 8 are kept. Calls from several threads are safe.
 
     Raises ``UsageError`` for a model that cannot be read, arguments that do not fit (they are named as onnxruntime
     names them) and providers without ``CPUExecutionProvider``; ``DatabaseError`` for a ``db`` that cannot be used.
@@ -74,6 +78,7 @@ class InferenceSession:
         *,
         db: str | os.PathLike[str] | None = None,
         threads: int | None = None,
+        sizes: Mapping[str, Size | str] | None = None,
     ) -> None:
         names = [p if isinstance(p, str) else p[0] for p in providers or PROVIDERS]
         if "CPUExecutionProvider" not in names:
@@ -91,11 +96,15 @@ class InferenceSession:
         self._names = [v.name for v in graph.output]
         self._outputs: list[NodeArg] | None = None
         self._networks: OrderedDict[Shapes, Network] = OrderedDict()
+        self._open: Network | None = None
         self._lock = ForkLock()
         smallest = {n: tuple(_size(d) or 1 for d in arg.shape) for n, arg in self._inputs.items()}
         read_model(self._model, self._sizes(smallest))  # what cannot be read is said now
         self._dtypes = {n: _dtype(arg) for n, arg in self._inputs.items()}
-        if all(_size(d) for arg in self._inputs.values() for d in arg.shape):
+        if sizes is not None:
+            given = {name: size_of(name, size) for name, size in sizes.items()}
+            self._open = self._of(read_model(self._model, given))
+        elif all(_size(d) for arg in self._inputs.values() for d in arg.shape):
             self.network(smallest)
 
     # ----------------------------------------------------------------- what onnxruntime's sessions tell
@@ -213,6 +222,8 @@ class InferenceSession:
         Its ``served`` and ``left`` say what kernels compute, and what onnxruntime does. Raises ``UsageError`` for
         shapes that do not fit.
         """
+        if self._open is not None and self._open.takes(shapes):
+            return self._open
         key = tuple(shapes.values())
         with self._lock:
             found = self._networks.get(key)
@@ -224,12 +235,15 @@ class InferenceSession:
             return found
 
     def _built(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+        for name, shape in shapes.items():
+            _check_shape(self.input(name), shape)
+        return self._of(read_model(self._model, self._sizes(shapes)))
+
+    def _of(self, model: Model) -> Network:
         from tilewright.models.network import Network
         from tilewright.runtime import Library
 
-        for name, shape in shapes.items():
-            _check_shape(self.input(name), shape)
-        found = extract(self._model, self._sizes(shapes))
+        found = extracted(imported(model))
         with Library(
             self._db, threads=self._threads, missing_ok=self._db is None, count_misses=False, watch=False
         ) as library:

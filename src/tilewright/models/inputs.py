@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
 from tilewright.errors import nearest
+from tilewright.extent import sizes_of
 from tilewright.kernels.expression.expr import BITS, FLOATS
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import Array
@@ -67,7 +68,7 @@ def _load(file: Path, source: str) -> Any:
 def _check(spec: TensorSpec, array: Array) -> None:
     dtype = BITS.get(spec.dtype, spec.dtype) if array.dtype.name != spec.dtype else spec.dtype
     fits = array.dtype.name == dtype or (spec.dtype == "string" and array.dtype.kind in "OSU")
-    if array.shape != spec.shape or not fits:
+    if sizes_of([(spec.shape, array.shape)]) is None or not fits:
         raise UsageError(
             f"--input has {array.shape} {array.dtype} for the input {spec.name}", f"It is {spec.shape} of {spec.dtype}"
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.core import Extent, UsageError, cached_property
 from tilewright.errors import nearest
-from tilewright.extent import open_sizes, shape_at
+from tilewright.extent import open_sizes, shape_at, span_of
 
 Array = np.ndarray[Any, Any]
 
@@ -121,6 +121,21 @@ Size = Union[int, tuple[int, int]]
 """Of an axis: a number, or the least and the greatest where it stays open."""
 
 
+def size_of(name: str, given: object) -> Size:
+    """A size of an axis: a number, two numbers, or the text of either as commands take it. Raises ``UsageError``."""
+    if isinstance(given, str):
+        given = span_of(given) or (int(given) if given.isdecimal() else given)
+    if isinstance(given, list | tuple):
+        given = tuple(int(n) for n in given) if len(given) == 2 and all(map(_whole, given)) else given
+    if _whole(given) or (isinstance(given, tuple) and len(given) == 2 and all(map(_whole, given))):
+        return given  # type: ignore[return-value]
+    raise UsageError(f"the size {name}={given} is none", f"Give a number, or the least and the greatest: {name}=1..8")
+
+
+def _whole(given: object) -> bool:
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+
+
 def read_model(path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None) -> Model:
     """The model in a file, or one that was read for other sizes, with the shapes of its inputs.
 
@@ -173,35 +188,37 @@ def prepared(proto: Any, sizes: Mapping[str, Size] | None = None, path: Path | N
     if version > OPSETS[1]:
         raise UsageError(f"{file} uses operator set {version}", f"Export it with {OPSETS[0]} to {OPSETS[1]}")
     initialized = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
-    shapes: dict[str, tuple[int, ...]] = {}
-    named: dict[str, set[str]] = {}
-    for value in proto.graph.input:
-        if value.name in initialized:
-            continue
+    inputs = [v for v in proto.graph.input if v.name not in initialized]
+    named: dict[str, set[str]] = {}  # of dynamic axes, with their places
+    for value in inputs:
         if not value.type.HasField("tensor_type"):
             raise UsageError(f"{file}: the input {value.name} is no tensor", "Export the model with tensors as inputs")
         if not value.type.tensor_type.HasField("shape"):
             raise UsageError(f"{file}: the input {value.name} has no shape", "Export the model with one")
-        dims = enumerate(value.type.tensor_type.shape.dim)
-        shapes[value.name] = tuple(_size(value.name, place, dim, given, named, file) for place, dim in dims)
+        for place, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value") or dim.dim_value < 1:
+                named.setdefault(dim.dim_param or f"{value.name}.{place}", set()).add(f"{value.name}.{place}")
     strange = next((n for n in given if n not in named and not any(n in places for places in named.values())), None)
     if strange is not None:
         known = f"It has {', '.join(sorted(named))}" if named else "All its sizes are fixed"
         raise UsageError(f"{file} has no axis called {strange!r}", f"{nearest(strange, named)}{known}")
+    shapes = {
+        v.name: tuple(_size(v.name, k, d, given, file) for k, d in enumerate(v.type.tensor_type.shape.dim))
+        for v in inputs
+    }
     return Model(proto, path, shapes)
 
 
-def _size(value: str, place: int, dim: Any, sizes: Mapping[str, Size], named: dict[str, set[str]], file: str) -> int:
+def _size(value: str, place: int, dim: Any, sizes: Mapping[str, Size], file: str) -> int:
     """The size of an axis: its own, or the one given. An axis of no elements may be given another size.
 
-    Axes that share a name may each be given one by place. ``named``: takes the name, with its places.
+    Axes that share a name may each be given one by place.
     """
     own = int(dim.dim_value) if dim.HasField("dim_value") else -1
     if own > 0:
         return own
     at = f"{value}.{place}"
     name = dim.dim_param or at
-    named.setdefault(name, set()).add(at)
     key = at if at in sizes else name
     found = sizes.get(key, own)
     if isinstance(found, tuple):

@@ -48,7 +48,7 @@ class Network:
 
     def run(self, inputs: Mapping[str, Array], seconds: list[float] | None = None) -> Values:
         """The outputs. ``seconds``: takes the time of every part. Raises ``UsageError`` for inputs that do not fit."""
-        imported, sizes = self.extracted.imported, self._sizes(inputs)
+        imported, sizes = self.extracted.imported, self.sizes_of(inputs)
         values: Values = {**inputs, **{n: v.at(sizes) for n, v in imported.lengths.items()}}
         for part, run in self.parts:
             begin = time.perf_counter()
@@ -58,16 +58,26 @@ class Network:
         folded = imported.folded
         return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
 
-    def _sizes(self, inputs: Mapping[str, Array]) -> Sizes:
-        """The sizes of the open axes."""
+    def sizes_to_try(self, inputs: Mapping[str, Array]) -> list[dict[str, int]]:
+        """Sizes that show whether a network is right: the least, some between and the greatest, or those of inputs.
+
+        Raises ``UsageError`` for inputs that do not fit.
+        """
         model = self.extracted.imported.model
-        if not model.open_sizes:
-            return {}
-        shapes = {n: s for n, s in model.shapes.items() if n in inputs}
-        found = sizes_of((s, inputs[n].shape) for n, s in shapes.items())
-        if found is None or found.keys() != model.open_sizes.keys():
-            raise misfit({n: inputs[n].shape for n in shapes}, shapes)
-        return found
+        known = _told({n: s for n, s in model.shapes.items() if n in inputs}, inputs)
+        shares = (0.0, 0.4, 1.0) if model.open_sizes.keys() - known.keys() else (0.0,)
+        every = ({n: e.low + round(s * (e.high - e.low)) for n, e in model.open_sizes.items()} for s in shares)
+        return list({tuple(sizes.values()): sizes for sizes in ({**sizes, **known} for sizes in every)}.values())
+
+    def sizes_of(self, inputs: Mapping[str, Array]) -> Sizes:
+        """The sizes of the open axes. Raises ``UsageError`` for inputs that do not fit."""
+        model = self.extracted.imported.model
+        return _told(model.shapes, inputs) if model.open_sizes else {}
+
+    def takes(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        """Whether inputs of these shapes, all of them, are of its sizes."""
+        own = self.extracted.imported.model.shapes
+        return sizes_of((own[n], shape) for n, shape in shapes.items()) is not None
 
     def _typed_output(self, name: str, value: Any) -> Any:
         """Kernels store bfloat16 and 8-bit reals as the whole numbers of their bits."""
@@ -144,6 +154,14 @@ class Network:
 def _kernel(tuned: Tuned, own: Mapping[str, Extent], sizes: Sizes) -> LoadedKernel:
     """A group's kernel for sizes of the model."""
     return tuned.kernel({n: e.at(sizes) for n, e in own.items()})
+
+
+def _told(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, Array]) -> dict[str, int]:
+    """The sizes that inputs of these shapes have."""
+    found = sizes_of((s, inputs[n].shape) for n, s in shapes.items())
+    if found is None:
+        raise misfit({n: inputs[n].shape for n in shapes}, shapes)
+    return found
 
 
 def misfit(given: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int, ...]]) -> UsageError:

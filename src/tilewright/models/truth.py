@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,6 +204,11 @@ def compare(
         else:  # it overflows where float64 does not
             error = min(error_of(got[name], t[name]) for t in theirs)
             found.append(Comparison(error, 0.0, floor, name, "onnxruntime"))
+    return worst(found)
+
+
+def worst(found: Iterable[Comparison]) -> Comparison:
+    """The one that is nearest to being wrong, or furthest."""
     return max(found, key=lambda c: (not c.right, c.error / c.allowed if c.allowed else c.error))
 
 

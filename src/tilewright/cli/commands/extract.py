@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 def sizes_of(given: tuple[str, ...]) -> dict[str, Size]:
     """``NAME=VALUE`` and ``NAME=LOW..HIGH`` texts as sizes. Raises ``UsageError``."""
+    from tilewright.models.model_file import size_of
+
     out: dict[str, Size] = {}
     for text in given:
         name, found, value = text.rpartition("=")
-        span = span_of(value)
-        if not found or not name or (span is None and not value.isdecimal()):
+        if not found or not name or (span_of(value) is None and not value.isdecimal()):
             raise UsageError(
                 f"--size {text} is no size", "Write --size NAME=NUMBER, as in --size batch=1, or --size batch=1..8"
             )
-        out[name] = span or int(value)
+        out[name] = size_of(name, value)
     return out
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilewright.cli.commands.extract import size_option, sizes_of, taken_of
 from tilewright.cli.options import db_option, json_option
 from tilewright.cli.output import console, emit_json, percent, say, seconds, table
+
+if TYPE_CHECKING:
+    from tilewright.models.model_file import Model
+    from tilewright.models.network import Network
+    from tilewright.models.truth import Comparison
 
 
 @click.command("run")
@@ -36,54 +43,91 @@ def command(
 
     The outputs are compared with those of float64 on the same inputs, and so are onnxruntime's, of the file as it is.
     An output may be wrong by 4 times onnxruntime's error, or by 0.0001 of its largest magnitude where it is float32.
-    Exit code 1 where one is wrong by more.
+    Exit code 1 where one is wrong by more. Of a range of sizes the least, the greatest and some between are run, or
+    those of the inputs that are given; the table is of the greatest.
 
     \b
     Examples:
       tilewright run resnet50.onnx
       tilewright run resnet50.onnx --input image=photo.npy
       tilewright run bert.onnx --size rows=128 --input inputs.npz --json
+      tilewright run bert.onnx --size rows=1..128
       tilewright run resnet50.onnx --threads 2 --benchmark 20
     """
     from tilewright.models.coverage import of_run
     from tilewright.models.extract import extract
-    from tilewright.models.inputs import given_inputs, random_inputs
-    from tilewright.models.network import Network, interleaved
-    from tilewright.models.sessions import NoKernel, Session
-    from tilewright.models.truth import Truth, compare
+    from tilewright.models.inputs import given_inputs
+    from tilewright.models.network import Network
+    from tilewright.models.truth import worst
     from tilewright.runtime import Library
 
     found = extract(model, sizes_of(sizes))
     imported = found.imported
-    inputs = random_inputs(imported, given=given_inputs(sources, imported))
+    given = given_inputs(sources, imported)
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
         network = Network(found, library, threads)
         kernels = {t.workload.key: k.seconds for t in found.tasks if (k := library.tuned(t.workload)) is not None}
-    try:
-        sessions = [Session.of_file(imported.model, threads, optimised=optimised) for optimised in (True, False)]
-    except NoKernel:
-        if benchmark is not None:
-            raise
-        sessions = []
-    truth = Truth(imported)
-    theirs = [s.run(inputs) for s in sessions]
-    compared = compare(network.run(inputs), theirs, truth.run(inputs), truth.narrow)
-    spent: list[float] = []
-    network.run(inputs, spent)
-    ours = sum(s for s, (p, _) in zip(spent, network.parts, strict=True) if p.ours)
-    coverage = of_run(found, [p for p, _ in network.parts], spent, kernels)
+    runs = [Run.of(network, imported.model.at(s), given, threads, benchmark) for s in network.sizes_to_try(given)]
+    last, compared = runs[-1], worst(r.compared for r in runs)
+    coverage = of_run(found, [p for p, _ in network.parts], last.spent, kernels)
     data: dict[str, Any] = {
         "served": network.served, "left": network.left, **coverage.to_json(), **compared.to_json(),
-        "served_share_of_time": ours / sum(spent) if sum(spent) else 0.0, "parts": len(network.parts),
+        "served_share_of_time": last.served_share, "parts": len(network.parts), **last.timed(),
     }  # fmt: skip
-    if benchmark is not None:
-        data["seconds"] = interleaved({"tilewright": network.run, "onnxruntime": sessions[0].run}, inputs, benchmark)
-        data["speedup"] = data["seconds"]["onnxruntime"] / data["seconds"]["tilewright"]
+    if imported.model.open_sizes:
+        data["sizes"] = [{"size": r.sizes, **r.compared.to_json(), **r.timed()} for r in runs]
     if as_json:
         emit_json(data)
     else:
         _show(data)
     return 0 if compared.right else 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a network for sizes of its open axes, if it has some. ``spent``: seconds of its parts; ``seconds``: of
+    the whole network and of onnxruntime, where these were timed."""
+
+    sizes: dict[str, int]
+    compared: Comparison
+    spent: list[float]
+    served_share: float
+    seconds: dict[str, float]
+
+    @staticmethod
+    def of(network: Network, model: Model, given: Mapping[str, Any], threads: int, benchmark: int | None) -> Run:
+        """Run and compare, on the inputs ``given`` and others that are drawn."""
+        from tilewright.models.importer import Importer
+        from tilewright.models.inputs import random_inputs
+        from tilewright.models.network import interleaved
+        from tilewright.models.sessions import NoKernel, Session
+        from tilewright.models.truth import Truth, compare
+
+        fixed = Importer(model).run() if network.extracted.imported.model.open_sizes else network.extracted.imported
+        inputs = random_inputs(fixed, given=given)
+        try:
+            sessions = [Session.of_file(model, threads, optimised=optimised) for optimised in (True, False)]
+        except NoKernel:
+            if benchmark is not None:
+                raise
+            sessions = []
+        truth = Truth(fixed)
+        theirs = [s.run(inputs) for s in sessions]
+        compared = compare(network.run(inputs), theirs, truth.run(inputs), truth.narrow)
+        spent: list[float] = []
+        network.run(inputs, spent)
+        ours = sum(s for s, (p, _) in zip(spent, network.parts, strict=True) if p.ours)
+        seconds = {}
+        if benchmark is not None:
+            seconds = interleaved({"tilewright": network.run, "onnxruntime": sessions[0].run}, inputs, benchmark)
+        sizes = dict(network.sizes_of(inputs))
+        return Run(sizes, compared, spent, ours / sum(spent) if sum(spent) else 0.0, seconds)
+
+    def timed(self) -> dict[str, Any]:
+        """The seconds and their ratio, where there are some."""
+        if not self.seconds:
+            return {}
+        return {"seconds": self.seconds, "speedup": self.seconds["onnxruntime"] / self.seconds["tilewright"]}
 
 
 def _show(data: dict[str, Any]) -> None:
@@ -98,6 +142,11 @@ def _show(data: dict[str, Any]) -> None:
         f"{taken_of(data['taken'], data['operators'])} in {percent(data['served_share_of_time'])} of the time, in "
         f"{data['parts']} part(s)"
     )
+    for one in data.get("sizes", ()):
+        shown = " ".join(f"{n}={size}" for n, size in one["size"].items())
+        speed = f", {one['speedup']:.3g} times as fast" if "speedup" in one else ""
+        verdict = "right" if one["right"] else "WRONG"
+        out.print(f"{shown}: largest error {one['largest_error']:.2g} of {one['output']}: {verdict}{speed}")
     if "seconds" in data:
         times = ", ".join(f"{n} {seconds(s)}" for n, s in data["seconds"].items())
         out.print(f"a run: {times}; {data['speedup']:.3g} times as fast")
