@@ -286,6 +286,19 @@ def _bounds(form: Form, spans: tuple[tuple[str, tuple[int, int]], ...], exactly:
     return low, high
 
 
+def smaller(a: int, b: int) -> int:
+    """The smaller of two lengths, the same of the two for every size. Raises :class:`Undecided`."""
+    low, high = bounds(a - b, exactly=True)
+    if low < 0 < high:
+        raise Undecided(f"which of {a!r} and {b!r} is less depends on the size", "Give that size as one number")
+    return a if high <= 0 else b
+
+
+def larger(a: int, b: int) -> int:
+    """The larger of two lengths, as :func:`smaller` has the other."""
+    return b if smaller(a, b) is a else a
+
+
 def divisor(number: int) -> int:
     """The greatest number that divides it, whatever a call chooses."""
     return math.gcd(*(c for _, c in number.form)) if isinstance(number, Extent) else number

@@ -16,7 +16,7 @@ from tilewright.kernels.expression.expr import DTYPES, INTEGERS
 from tilewright.models.expanding import Expanding
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
-from tilewright.models.lengths import lengths_of, numbers_at, open_lengths
+from tilewright.models.lengths import Lengths, lengths_of, open_lengths
 from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, operator_name
 from tilewright.models.operators import HANDLERS
 from tilewright.models.sessions import captured, dtype_kind, dtype_name
@@ -54,18 +54,6 @@ LENGTHS = "lengths"
 """The opaque operation that gives values which follow from open sizes."""
 
 Made = tuple[str, dict[str, Any], tuple[int, ...], str]
-
-
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """Whole numbers in expressions of open sizes: an array of objects, and the element type that the model gives it."""
-
-    values: Array
-    dtype: str
-
-    def at(self, sizes: Mapping[str, int]) -> Array:
-        """The numbers for these sizes."""
-        return numbers_at(self.values, sizes, self.dtype)
 
 
 class Importer(Importing):
@@ -283,6 +271,13 @@ class Importer(Importing):
         self._producer.update((n, len(self._nodes)) for n in node.output if n)
         self._nodes.append(node)
 
+    def _open_output(self, node: Any, spec: TensorSpec, reads: Sequence[str]) -> TensorSpec | None:
+        """An output of a node that onnxruntime computes, for every size; ``None`` where that is not known."""
+        stated = self.types.open_output(node, spec, {n: self._kind(n) for n in reads})
+        if stated is not None or any(n in self.unshaped or n not in self.builder.values for n in reads):
+            return stated
+        return self.types.fitted_output(node, spec, {n: self.spec(n) for n in reads}, self.lengths)
+
     def _opaque(self, node: Any, why: str) -> None:
         name = operator_name(node)
         if self._whole:
@@ -294,7 +289,7 @@ class Importer(Importing):
         changes = any(n in self.lengths or n in self.unshaped or varies(self._shape_of(n)) for n in reads)
         for output, spec in self.types.of_outputs(node).items():
             if spec is not None and changes:
-                spec = self.types.open_output(node, spec, {n: self._kind(n) for n in reads})
+                spec = self._open_output(node, spec, reads)
             if spec is None:
                 self.unshaped.add(output)
             outputs.append(spec or TensorSpec(output, (), "unknown"))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilewright.core import Extent, TensorSpec, TilewrightError
-from tilewright.extent import greatest, read_size
+from tilewright.extent import Sizes, bounds, extents_among, greatest
+from tilewright.models.lengths import Lengths
 from tilewright.models.model_file import STANDARD, Array, Model, onnx_module
 from tilewright.models.sessions import Session, captured, dtype_kind, dtype_name, part_of
 
 FEW = 1024
 """Elements of a constant that inference is shown: axes, sizes, scales."""
+
+TRIED = 24
+"""Steps from the least to the greatest size at which a shape is inferred."""
+
+MOST_PARTS = 16
+"""The largest numbers by which the expression of a shape multiplies and divides."""
 
 
 class Types:
@@ -31,6 +38,7 @@ class Types:
         self._known: dict[str, Any] = {}
         self._stated = {v.name: v.type for v in (*model.proto.graph.value_info, *model.proto.graph.output)}
         self._tensors: dict[str, Any] = {}
+        self._named: dict[str, Extent] = {}
 
     def declare(self, value: Any, shape: tuple[int, ...]) -> TensorSpec | None:
         """An input of the model, its axes with their sizes."""
@@ -47,22 +55,15 @@ class Types:
     def infer(self, node: Any) -> Mapping[str, Any] | None:
         """``TypeProto``s of a node's outputs, as ONNX's schema has them; ``None`` where its inputs do not fit."""
         domain = "" if node.domain in STANDARD else node.domain
-        try:
-            schema = self.onnx.defs.get_schema(node.op_type, self.model.opset(domain), domain)
-        except self.onnx.defs.SchemaError:
+        if not self.onnx.defs.has(node.op_type, domain):
             return {}
         reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
         given = {n: t for n in reads if (t := self.of(n)) is not None}
         if len(given) < len(reads):
             return {}
         data = {n: self._tensor(n) for n in reads if n in self.constants and self.constants[n].size <= FEW}
-        try:
-            made: dict[str, Any] = self.onnx.shape_inference.infer_node_outputs(
-                schema, node, given, data, opset_imports=list(self.model.proto.opset_import)
-            )
-        except Exception:  # its errors have no common class
-            return None
-        self._known.update(made)
+        made = self._inferred(node, given, data)
+        self._known.update(made or {})
         return made
 
     def settle(self, spec: TensorSpec) -> None:
@@ -89,30 +90,62 @@ class Types:
     def open_type(self, spec: TensorSpec) -> Any:
         """A tensor's type; an axis that is no number has its expression as a name."""
         shape = [repr(n) if isinstance(n, Extent) else n for n in spec.shape]
+        self._named.update((repr(n), n) for n in spec.shape if isinstance(n, Extent))
         return self.onnx.helper.make_tensor_type_proto(dtype_kind(spec.dtype), shape)
 
     def open_output(self, node: Any, spec: TensorSpec, given: Mapping[str, Any]) -> TensorSpec | None:
         """An output of a node for every size, where ``spec`` has it for the greatest ones; ``None`` where ONNX's
         inference does not say. ``given``: types of what it reads, as :meth:`open_type` gives them."""
-        domain = "" if node.domain in STANDARD else node.domain
         if None in given.values():
             return None
         data = {n: self._tensor(n) for n in given if n in self._fixed and self._fixed[n].size <= FEW}
-        try:
-            schema = self.onnx.defs.get_schema(node.op_type, self.model.opset(domain), domain)
-            made = self.onnx.shape_inference.infer_node_outputs(
-                schema, node, dict(given), data, opset_imports=list(self.model.proto.opset_import)
-            )
-        except Exception:  # its errors have no common class
-            return None
-        kind = made.get(spec.name)
+        kind = (self._inferred(node, given, data) or {}).get(spec.name)
         if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
             return None
         dims = kind.tensor_type.shape.dim
-        if len(dims) != len(spec.shape) or not all(d.HasField("dim_value") or d.dim_param for d in dims):
+        if len(dims) != len(spec.shape) or not all(d.HasField("dim_value") or d.dim_param in self._named for d in dims):
             return None
-        shape = tuple(read_size(d.dim_param) if d.dim_param else d.dim_value for d in dims)
+        shape = tuple(self._named[d.dim_param] if d.dim_param else d.dim_value for d in dims)
         return replace(spec, shape=shape) if tuple(map(int, shape)) == spec.shape else None
+
+    def fitted_output(
+        self, node: Any, spec: TensorSpec, shapes: Mapping[str, TensorSpec], lengths: Mapping[str, Lengths]
+    ) -> TensorSpec | None:
+        """An output of a node as expressions of its inputs' axes that hold for every size that is tried; ``None`` where
+        there are none. ``shapes``: of the inputs; ``lengths``: those that are numbers which follow from open sizes."""
+        points = list(_points(self.model.open_sizes))
+        found = [self._shape_at(node, spec.name, shapes, lengths, sizes) for sizes in points]
+        known = [shape for shape in found if shape is not None and len(shape) == len(spec.shape)]
+        if len(known) < len(points):
+            return None
+        lengths_read = [lengths[n].values.reshape(-1) for n in shapes if n in lengths]
+        pool = dict.fromkeys(extents_among([*(s.shape for s in shapes.values()), *map(tuple, lengths_read)]))
+        made = [_fitted([s[d] for s in known], points, pool) for d in range(len(spec.shape))]
+        shape = tuple(n for n in made if n is not None)
+        return replace(spec, shape=shape) if tuple(bounds(n)[1] for n in shape) == spec.shape else None
+
+    def _shape_at(
+        self, node: Any, name: str, shapes: Mapping[str, TensorSpec], lengths: Mapping[str, Lengths], sizes: Sizes
+    ) -> tuple[int, ...] | None:
+        """What ONNX infers of an output for these sizes."""
+        given = {n: self.open_type(s.at(sizes)) for n, s in shapes.items()}
+        data = {n: self._tensor(n) for n in given if n in self._fixed and self._fixed[n].size <= FEW}
+        data |= {n: self.onnx.numpy_helper.from_array(lengths[n].at(sizes), n) for n in given if n in lengths}
+        made = self._inferred(node, given, data)
+        found = None if made is None else self.spec(name, made.get(name))
+        return None if found is None else found.shape
+
+    def _inferred(self, node: Any, given: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any] | None:
+        """``TypeProto``s of a node's outputs by ONNX's inference; ``None`` where it fails."""
+        domain = "" if node.domain in STANDARD else node.domain
+        try:
+            schema = self.onnx.defs.get_schema(node.op_type, self.model.opset(domain), domain)
+            made: dict[str, Any] = self.onnx.shape_inference.infer_node_outputs(
+                schema, node, dict(given), dict(data), opset_imports=list(self.model.proto.opset_import)
+            )
+        except Exception:  # its errors have no common class
+            return None
+        return made
 
     def _asked(self, node: Any) -> dict[str, Any]:
         reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
@@ -162,3 +195,28 @@ class Types:
         if not kind.tensor_type.elem_type or not all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims):
             return None
         return TensorSpec(name, tuple(d.dim_value for d in dims), dtype_name(kind.tensor_type.elem_type))
+
+
+def _points(extents: Mapping[str, Extent]) -> Iterator[dict[str, int]]:
+    """Sizes: each from the least to the greatest beside the others' middle, and all at their ends."""
+    middle = {n: (e.low + e.high) // 2 for n, e in extents.items()}
+    for name, e in extents.items():
+        step = max(1, (e.high - e.low) // TRIED)
+        yield from ({**middle, name: size} for size in {*range(e.low, e.high + 1, step), e.high, e.high - 1})
+    yield {n: e.low for n, e in extents.items()}
+    yield greatest(extents)
+
+
+def _fitted(lengths: Sequence[int], points: Sequence[Sizes], pool: Iterable[Extent]) -> int | None:
+    """The number, or a multiple of one extent over a number with something added, that all these lengths are."""
+    if len(set(lengths)) == 1:
+        return lengths[0]
+    for e in pool:
+        values = [e.at(sizes) for sizes in points]
+        for by in range(1, MOST_PARTS + 1):
+            for times in range(1, MOST_PARTS + 1):
+                least = max(n * by - times * v for n, v in zip(lengths, values, strict=True))
+                most = min(n * by - times * v + by - 1 for n, v in zip(lengths, values, strict=True))
+                if least <= most:
+                    return (e * times + least) // by
+    return None

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from tilewright.forking import ForkLock
 from tilewright.models.extract import extracted
 from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort_value
 from tilewright.models.model_file import Array, Model, Size, read_model, read_proto, size_of
+from tilewright.models.network import Network, Unforeseen
 from tilewright.models.open_sizes import imported
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
-
-if TYPE_CHECKING:
-    from tilewright.models.network import Network
 
 PROVIDERS = ("TilewrightExecutionProvider", "CPUExecutionProvider")
 
@@ -186,7 +184,11 @@ class InferenceSession:
                 f"Required inputs ({missing}) are missing from input feed ({list(feed)})", "Give an array for each"
             )
         given = {n: self._array(arg, feed[n]) for n, arg in self._inputs.items()}
-        return self.network({n: a.shape for n, a in given.items()}).run(given)
+        shapes = {n: a.shape for n, a in given.items()}
+        try:
+            return self.network(shapes).run(given)
+        except Unforeseen:
+            return self._of_size(shapes).run(given)
 
     def input(self, name: str) -> NodeArg:
         """An input by name. Raises ``UsageError`` where the model has none of that name."""
@@ -224,6 +226,10 @@ class InferenceSession:
         """
         if self._open is not None and self._open.takes(shapes):
             return self._open
+        return self._of_size(shapes)
+
+    def _of_size(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+        """The network of these shapes alone."""
         key = tuple(shapes.values())
         with self._lock:
             found = self._networks.get(key)
@@ -240,7 +246,6 @@ class InferenceSession:
         return self._of(read_model(self._model, self._sizes(shapes)))
 
     def _of(self, model: Model) -> Network:
-        from tilewright.models.network import Network
         from tilewright.runtime import Library
 
         found = extracted(imported(model))

@@ -9,17 +9,31 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.extent import Extent, for_every_size
+from tilewright.extent import Extent, for_every_size, larger, smaller
 from tilewright.models.model_file import STANDARD, Array
 
 MOST = 256
 """Elements of an array of lengths."""
 
 Shapes = Callable[[str], tuple[int, ...] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """Whole numbers in expressions of open sizes: an array of objects, and the element type that the model gives it."""
+
+    values: Array
+    dtype: str
+
+    def at(self, sizes: Mapping[str, int]) -> Array:
+        """The numbers for these sizes."""
+        flat = [n.at(sizes) if isinstance(n, Extent) else n for n in self.values.reshape(-1)]
+        return np.array(flat, self.dtype).reshape(self.values.shape)
 
 
 def lengths_of(node: Any, known: Callable[[str], Array | None], shape_of: Shapes) -> Array | None:
@@ -45,13 +59,6 @@ def lengths_of(node: Any, known: Callable[[str], Array | None], shape_of: Shapes
     except (ValueError, TypeError, IndexError, ArithmeticError, LookupError):
         return None
     return made if made is not None and made.size <= MOST else None
-
-
-def numbers_at(lengths: Array, sizes: Mapping[str, int], dtype: Any) -> Array:
-    """The numbers for these sizes."""
-    return np.array(
-        [n.at(sizes) if isinstance(n, Extent) else n for n in lengths.reshape(-1)], dtype
-    ).reshape(lengths.shape)  # fmt: skip
 
 
 def open_lengths(lengths: Array) -> bool:
@@ -185,6 +192,6 @@ RULES: dict[str, Callable[[Read, Mapping[str, Any]], Array | None]] = {
     "LessOrEqual": _elementwise(operator.le), "GreaterOrEqual": _elementwise(operator.ge),
     "Not": _elementwise(operator.not_), "And": _elementwise(lambda x, y: x and y),
     "Or": _elementwise(lambda x, y: x or y), "Where": _elementwise(lambda c, x, y: x if c else y),
-    "Max": _elementwise(max), "Min": _elementwise(min),
+    "Max": _elementwise(larger), "Min": _elementwise(smaller),
 }  # fmt: skip
 """By operator: results of inputs as arrays of objects, and of attributes."""

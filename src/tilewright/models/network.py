@@ -119,6 +119,10 @@ class Network:
         sequence = KernelSequence(*given_to) if computed else None
 
         def run(given: Mapping[str, Array], sizes: Sizes) -> Values:
+            for n, array in given.items():
+                foreseen = shape_at(graph.values[n].shape, sizes) if n in graph.values else array.shape
+                if array.shape != foreseen:
+                    raise Unforeseen(n, array.shape, foreseen, sizes)
             out = sequence.run(given, sizes) if sequence is not None else {}
             known = {**graph.constants, **given} if passed else {}
             for o, place in passed.items():
@@ -149,6 +153,16 @@ class Network:
             return tensor_value(name, lengths.dtype, lengths.values.shape)
         spec = imported.graph.values[name]
         return tensor_value(name, spec.dtype, [None if isinstance(n, Extent) else n for n in spec.shape])
+
+
+class Unforeseen(UsageError):
+    """onnxruntime gives a value another shape than a network of open sizes foresees."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], foreseen: tuple[int, ...], sizes: Sizes) -> None:
+        shown = " ".join(f"--size {n}={size}" for n, size in sizes.items())
+        super().__init__(
+            f"{name} has the shape {shape}, and {foreseen} was foreseen", f"Run these sizes alone: {shown}"
+        )
 
 
 def _kernel(tuned: Tuned, own: Mapping[str, Extent], sizes: Sizes) -> LoadedKernel:

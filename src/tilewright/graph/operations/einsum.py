@@ -37,7 +37,7 @@ def _onnx_einsum(build: OnnxBuild, node: Any, a: Attributes) -> None:
     sizes: dict[str, int] = {}
     for t, x in zip(terms, operands, strict=True):
         for c, n in zip(t, build.shape(x), strict=True):
-            sizes[c] = max(n, sizes.get(c, 1))
+            sizes[c] = n if sizes.get(c, 1) == 1 else sizes[c]
     for k, (t, x) in enumerate(zip(terms, operands, strict=True)):
         ones = [d for d, (c, n) in enumerate(zip(t, build.shape(x), strict=True)) if n != sizes[c]]
         if ones:  # an axis of one element belongs to all

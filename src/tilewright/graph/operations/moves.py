@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.core import Extent, UsageError
-from tilewright.extent import divides, varies
-from tilewright.graph.operations.handlers import Build, Call, OnnxBuild, aten, aten_named, axes_of, onnx
+from tilewright.extent import divides, larger, smaller, varies
+from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, axes_of, onnx
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import INDEX, const
@@ -76,9 +76,10 @@ def _slice(input: te.TensorRef, dim: int, start: int, end: int, step: int = 1) -
     """Elements ``start``, ``start + step``, ... below ``end``, counted from 0, within the axis."""
     d = one_dim("slice", dim, len(input.shape))
     size = input.shape[d]
-    if step < 1 or not 0 <= start < min(end, size):
+    end = smaller(end, size)
+    if step < 1 or not 0 <= start < end:
         raise UsageError(f"slice: {start}:{end}:{step} takes nothing of an axis of {size}", "Take one element at least")
-    count = -(-(min(end, size) - start) // step)
+    count = -(-(end - start) // step)
     shape = (*input.shape[:d], count, *input.shape[d + 1 :])
     return te.compute(shape, lambda *i: input[(*i[:d], i[d] * step + start, *i[d + 1 :])])
 
@@ -295,7 +296,7 @@ def _stacked(build: Build, call: Call) -> None:
 
 def _part(build: Build, x: str, dim: int, start: int, end: int, step: int = 1, output: str | None = None) -> str:
     """Elements of an axis, the value itself where that is all of them."""
-    if (start, min(end, build.shape(x)[dim]), step) == (0, build.shape(x)[dim], 1):
+    if (start, smaller(end, build.shape(x)[dim]), step) == (0, build.shape(x)[dim], 1):
         return x if output is None else build.same(x, output)
     return build.add("slice", [x], output, dim=dim, start=start, end=end, step=step)
 
@@ -329,6 +330,8 @@ def _parted(build: Build, call: Call) -> None:
     sizes = next((call[n] for n in ("split_sizes", "split_size") if n in call.arguments), 1)
     if "chunks" in call.arguments:
         sizes = -(-size // call["chunks"])
+    if varies(size, sizes):
+        raise Left("how long its parts are depends on the size")
     if isinstance(sizes, int):
         sizes = [min(sizes, size - k) for k in range(0, size, sizes)]
     start = sum(sizes[: call.result])
@@ -407,7 +410,8 @@ def _onnx_squeeze(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     old = build.shape(node.input[0])
     axes = axes_of(build, node, a)
     if node.op_type == "Squeeze":
-        gone = {d % len(old) for d in axes} if axes is not None else {d for d, n in enumerate(old) if n == 1}
+        # Whether an axis of one element goes is no question of sizes that are sometimes 1.
+        gone = {d % len(old) for d in axes} if axes is not None else {d for d, n in enumerate(old) if n <= 1}
         shape = tuple(n for d, n in enumerate(old) if d not in gone)
     else:
         rank = len(old) + len(axes or ())
@@ -442,7 +446,7 @@ def _onnx_split(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
         parts = build.numbers(node.input[1])
     else:
         each = -(-size // len(node.output))
-        parts = tuple(min(each, size - k * each) for k in range(len(node.output)))
+        parts = tuple(smaller(each, size - k * each) for k in range(len(node.output)))
     start = 0
     for part, output in zip(parts, node.output, strict=True):
         if output:
@@ -456,7 +460,7 @@ def part_of(start: int, end: int, step: int, size: int) -> tuple[int, int]:
         begin, stop, _ = slice(start, end, step).indices(size)
         return begin, stop
     low, high = (0, size) if step > 0 else (-1, size - 1)
-    begin, stop = (max(low, min(high, n + size if n < 0 else n)) for n in (start, end))
+    begin, stop = (larger(low, smaller(high, n + size if n < 0 else n)) for n in (start, end))
     return begin, stop
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.extent import larger, varies
 from tilewright.graph.operations.handlers import OnnxBuild
 
 
@@ -19,7 +20,7 @@ def pads_of(build: OnnxBuild, node: Any, a: dict[str, Any], kernel: list[int]) -
     strides, gaps = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
     before, after = [], []
     for n, k, s, d in zip(build.shape(node.input[0])[2:], kernel, strides, gaps, strict=True):
-        total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+        total = larger((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
         small, large = total // 2, total - total // 2
         before.append(small if auto == "SAME_UPPER" else large)
         after.append(large if auto == "SAME_UPPER" else small)
@@ -30,8 +31,8 @@ def padded(
     build: OnnxBuild, x: str, before: list[int], after: list[int], value: float, most: tuple[int, ...] = ()
 ) -> tuple[str, tuple[int, ...]]:
     """The input with what padding is not the same on both sides, or more than ``most``, around it, and the rest."""
-    both = [min(b, e) for b, e in zip(before, after, strict=True)]
-    if before == after and all(b <= m for b, m in zip(both, most, strict=False)):
+    both = [0 if varies(b, e) else min(b, e) for b, e in zip(before, after, strict=True)]
+    if before == after and not varies(before) and all(b <= m for b, m in zip(both, most, strict=False)):
         return x, tuple(both)
     flat = [n for b, e in reversed(list(zip(before, after, strict=True))) for n in (b, e)]
     return build.add("pad", [x], pad=tuple(flat), value=value), (0,) * len(both)

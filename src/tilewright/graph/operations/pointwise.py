@@ -23,7 +23,7 @@ def broadcast_shape(op: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that all stretch to. Raises ``UsageError``."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    out = tuple(max(sizes) for sizes in zip(*padded, strict=True))
+    out = tuple(next((n for n in sizes if n != 1), 1) for sizes in zip(*padded, strict=True))
     if any(n not in (1, m) for s in padded for n, m in zip(s, out, strict=True)):
         shown = " and ".join(map(str, shapes))
         raise UsageError(f"{op}: {shown} do not stretch to one shape", "Each axis has the same size or 1")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tilewright.core import UsageError
+from tilewright.extent import bounds, divides, varies
 from tilewright.graph.operations.handlers import Array, Attributes, Build, Call, Left, OnnxBuild, aten, onnx
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
@@ -76,17 +78,33 @@ class Axis:
     """How an axis is resized: the ``places`` (size, taps) of each element's neighbours, within the axis, and weights.
 
     ``weights`` is ``None`` where each element is one of the axis. ``outside`` (size,): elements that are none, if any.
+    ``repeats``: each element of the axis stands so often, whatever its size; there are no places then.
     """
 
     dim: int
     places: Array
     weights: Array | None
     outside: Array | None = None
+    repeats: int = 0
 
 
 def nearest(dim: int, at: Array, size: int) -> Axis:
     """Elements at whole numbers, or at the last ones of an axis of ``size``."""
     return Axis(dim, np.clip(at, 0, size - 1).astype(np.int64)[:, None], None)
+
+
+def repeated(dim: int, at: Callable[[int], Array], count: int, size: int) -> Axis:
+    """The nearest elements of an axis of many sizes: ``at`` gives their places for a count, the same for every size.
+
+    Raises :class:`Left` where they are not each element several times.
+    """
+    if not divides(size, count):
+        raise Left("which elements are nearest depends on the size")
+    most, repeats = bounds(size)[1], count // size
+    places = np.clip(at(most * repeats), 0, most - 1)
+    if not np.array_equal(places, np.arange(most * repeats) // repeats):
+        raise Left("which elements are nearest depends on the size")
+    return Axis(dim, np.zeros((0, 1), np.int64), None, repeats=repeats)
 
 
 def filtered(
@@ -147,6 +165,8 @@ def resized(build: Build, x: str, axes: Sequence[Axis], output: str) -> None:
 
 def _taken(build: Build, r: Axis, size: int) -> list[tuple[str, list[str], dict[str, Any]]]:
     """The operation that takes elements of an axis, if they are not all of it."""
+    if r.repeats:
+        return [("repeat_interleave", [], {"repeats": r.repeats, "dim": r.dim})]
     at = r.places[:, 0]
     count = len(at)
     if np.array_equal(at, np.arange(size)):
@@ -185,6 +205,9 @@ def _upsampled(build: Build, call: Call) -> None:
     axes = []
     for k, factor in enumerate(factors):
         d, size, count = k + 2, shape[k + 2], out[k + 2]
+        if varies(size, count):
+            axes.append(_repeated_by_pytorch(name, d, size, count, aligned, factor, single))
+            continue
         i = np.arange(count, dtype=single)
         if aligned:
             step = single(size - 1) / single(count - 1) if count > 1 else single(0)
@@ -204,6 +227,17 @@ def _upsampled(build: Build, call: Call) -> None:
     resized(build, x, axes, call.output)
 
 
+def _repeated_by_pytorch(
+    name: str, d: int, size: int, count: int, aligned: bool, factor: float | None, single: Any
+) -> Axis:  # fmt: skip
+    """An axis of many sizes. Raises :class:`Left` where it is no repetition."""
+    if "nearest" not in name or aligned:
+        raise Left("its weights depend on the size")
+    shift = single(0.5 if "exact" in name else 0.0)
+    step = single(1 / factor) if factor else single(1 / (count // size)) if divides(size, count) else single(1)
+    return repeated(d, lambda n: np.floor((np.arange(n, dtype=single) + shift) * step), count, size)
+
+
 # --------------------------------------------------------------------------- ONNX
 
 ROUNDED: dict[str, Callable[[Array], Array]] = {
@@ -212,6 +246,10 @@ ROUNDED: dict[str, Callable[[Array], Array]] = {
     "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
     "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
 }
+
+
+def _nearest_of(rounded: Callable[[Array], Array], mode: str, scale: Any, count: int) -> Array:
+    return rounded(_positions(mode, count, 0, scale, (0.0, 1.0)))
 
 
 def _positions(mode: str, count: int, size: int, scale: Any, roi: Sequence[float]) -> Any:
@@ -247,15 +285,33 @@ def _scales(build: OnnxBuild, node: Any, a: Attributes, axes: Sequence[int]) -> 
         scale, sizes = (names[1], "") if node.op_type == "Upsample" or build.opset < 11 else (names[2], names[3])
         given = build.known(scale) if scale and (not sizes or 0 not in build.shape(scale)) else np.zeros(0, np.float32)
     if given.size:
-        return list(given), [int(s * np.float32(n)) for s, n in zip(given, shape, strict=True)]
+        return list(given), [_scaled(s, n) for s, n in zip(given, shape, strict=True)]
     wanted = list(build.numbers(sizes))
-    factors = [np.float32(m) / np.float32(n) for m, n in zip(wanted, shape, strict=True)]
+    factors = [_factor(m, n) for m, n in zip(wanted, shape, strict=True)]
     policy = a.get("keep_aspect_ratio_policy", b"stretch").decode()
     if policy != "stretch":
         one = min(factors) if policy == "not_larger" else max(factors)
         factors = [one] * len(factors)
         wanted = [int(np.floor(one * np.float32(n) + np.float32(0.5))) for n in shape]
     return factors, wanted
+
+
+def _scaled(scale: Any, size: int) -> int:
+    """The new size of an axis."""
+    if not varies(size):
+        return int(scale * np.float32(size))
+    if not float(scale).is_integer():
+        raise Left("which elements are nearest depends on the size")
+    return size * int(scale)
+
+
+def _factor(count: int, size: int) -> Any:
+    """The scale of an axis."""
+    if not varies(count, size):
+        return np.float32(count) / np.float32(size)
+    if not divides(size, count):
+        raise Left("which elements are nearest depends on the size")
+    return np.float32(count // size)
 
 
 @onnx("Resize", "Upsample")
@@ -273,6 +329,14 @@ def _onnx_resize(build: OnnxBuild, node: Any, a: Attributes) -> None:
     axes, outside = [], []
     for d, scale, count, part in zip(dims, *_scales(build, node, a, dims), roi, strict=True):
         size = shape[d]
+        if varies(size):
+            if not (scale == 1 and count == size):
+                how = ("ceil" if scale < 1 else "floor") if old else text.get("nearest_mode", "round_prefer_floor")
+                if mode != "nearest" or placed not in ("asymmetric", "half_pixel") or crops:
+                    raise Left("its weights depend on the size")
+                at_of = partial(_nearest_of, ROUNDED[how], placed, scale)
+                axes.append(repeated(d, at_of, count, size))
+            continue
         if placed == "align_corners" and float(scale) * size % 1 and count > 1:
             raise Left("the standard and onnxruntime place corners of broken sizes differently")
         if crops and scale == 1 and tuple(part) != (0, 1):

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import UsageError
+from tilewright.extent import bounds, varies
+from tilewright.graph.operations.creation import MOST
 from tilewright.graph.operations.handlers import Attributes, Build, Call, Left, OnnxBuild, aten, onnx, refuse
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INDEX, INTEGERS
+
+AS_IT_RUNS = "it is known only when the model runs"
 
 
 def _tile(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
@@ -152,12 +156,35 @@ def _onnx_compress(build: OnnxBuild, node: Any, a: Attributes) -> None:
     build.add("index_select", [x, places], node.output[0], dim=axis)
 
 
+@onnx("ConstantOfShape")
+def _onnx_filled(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """Of a shape with open sizes; others are constants when the model is read."""
+    shape = build.numbers(node.input[0])
+    if not varies(shape):
+        raise Left(AS_IT_RUNS)
+    number = build.onnx.numpy_helper.to_array(a["value"]) if "value" in a else np.zeros(1, np.float32)
+    one = build.constant(number.reshape((1,) * len(shape)))
+    build.add("expand", [one], node.output[0], shape=shape)
+
+
+@onnx("Range")
+def _onnx_range(build: OnnxBuild, node: Any, a: Attributes) -> None:
+    """Up to an open size: the first of as many numbers as there are for the greatest."""
+    (begin,), (end,), (step,) = map(build.numbers, node.input)
+    dtype, most = build.spec(node.input[0]).dtype, bounds(end)[1]
+    if not varies(end) or varies(begin, step) or step != 1 or dtype not in INTEGERS or most - begin > MOST:
+        raise Left(AS_IT_RUNS)
+    every = build.constant(np.arange(begin, most).astype(dtype))
+    build.add("slice", [every], node.output[0], dim=0, start=0, end=end - begin)
+
+
 @onnx(
-    "Shape", "Size", "Constant", "ConstantOfShape", "Range", "EyeLike", "BlackmanWindow", "HammingWindow", "HannWindow",
+    "Shape", "Size", "Constant", "EyeLike", "BlackmanWindow", "HammingWindow", "HannWindow",
     "MelWeightMatrix",
 )  # fmt: skip
 def _onnx_known(build: OnnxBuild, node: Any, a: Attributes) -> None:
     """Known when the model is read, unless it says otherwise."""
+    raise Left(AS_IT_RUNS)
     raise Left("it is known only when the model runs, or larger than what is computed before")
 
 

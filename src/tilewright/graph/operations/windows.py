@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.extent import varies
+from tilewright.extent import larger, varies
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx
 from tilewright.graph.operations.padding import padded, pads_of
 from tilewright.graph.operations.table import register
@@ -127,7 +127,7 @@ class _Axis:
         if not self.up or self.stride == 1:
             return 0
         last = (self.count - 1) * self.stride - self.before
-        return max(0, last + self.span - self.size - self.after) if self.count > 0 else 0
+        return larger(0, last + self.span - self.size - self.after) if self.count > 0 else 0
 
     def elements(self, counted: bool) -> Array:
         """Elements of each window inside of the input, or, ``counted``, inside of it and its padding."""

@@ -15,7 +15,7 @@ from functools import lru_cache, reduce
 from typing import Protocol
 
 from tilewright.core import TensorSpec, UsageError, cached_property, canonical_json
-from tilewright.extent import Extent, Size, Sizes, open_sizes
+from tilewright.extent import Extent, Size, Sizes, bounds, open_sizes
 from tilewright.kernels.expression.expr import (
     FLOAT8,
     INDEX,
@@ -288,9 +288,10 @@ class Program(JsonList, sparse=("results",)):
     def flops(self) -> int:
         """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted.
 
-        What lands at one element of an axis, as a scatter's sources do, is counted once, not for every element.
+        What lands at one element of an axis, as a scatter's sources do, is counted once, not for every element. Of
+        extents the greatest counts.
         """
-        return sum(_flops(s) for s in self.stages)
+        return bounds(sum(_flops(s) for s in self.stages))[1]
 
     def dumps(self) -> str:
         """Canonical text: equal for programs that compute the same thing the same way."""

@@ -20,7 +20,7 @@ def elementwise(fn: str, **inputs: te.TensorRef) -> te.TensorRef:
     for ref in inputs.values():
         longer, other = (ref.shape, shape) if len(ref.shape) >= len(shape) else (shape, ref.shape)
         padded = (*(1 for _ in range(len(longer) - len(other))), *other)
-        shape = tuple(max(a, b) for a, b in zip(longer, padded, strict=True))
+        shape = tuple(b if a == 1 else a for a, b in zip(longer, padded, strict=True))
     for name, ref in inputs.items():
         broadcast("elementwise", name, ref.shape, shape)
     element = value(next(iter(inputs.values()))[(0,) * len(next(iter(inputs.values())).shape)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from tilewright.core import UsageError
+from tilewright.extent import bounds, varies
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.kernels.nn.dims import one_dim
@@ -77,7 +78,7 @@ def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
 
     Negative numbers cut off.
     """
-    rank, given = len(input.shape), numbers(pad) or ()
+    rank, given = len(input.shape), (tuple(pad) if varies(pad) else numbers(pad)) or ()
     if len(given) % 2 or len(given) > 2 * rank:
         raise UsageError(
             f"pad: pad={','.join(map(str, given))} does not fit a tensor of {rank} axes",
@@ -92,7 +93,7 @@ def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
         at = tuple(x - before for x, (before, _) in zip(i, pairs, strict=True))
         guard = None
         for x, n, (before, after) in zip(at, input.shape, pairs, strict=True):
-            for needed, condition in ((before > 0, x >= 0), (after > 0, x < n)):
+            for needed, condition in ((bounds(before)[1] > 0, x >= 0), (bounds(after)[1] > 0, x < n)):
                 if needed:
                     guard = condition if guard is None else guard & condition
         element = input[at]

@@ -24,7 +24,7 @@ def common_batch(op: str, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]
     """The batch axes that those of both operands stretch to, as in NumPy. Raises ``UsageError`` where they do not."""
     rank = max(len(a), len(b))
     padded = [(*(1 for _ in range(rank - len(own))), *own) for own in (a, b)]
-    batch = tuple(max(x, y) for x, y in zip(*padded, strict=True))
+    batch = tuple(y if x == 1 else x for x, y in zip(*padded, strict=True))
     for what, own in (("input", a), ("other", b)):
         broadcast(op, f"{what}'s batch", own, batch)
     return batch
