@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from tilewright.core import Extent, UsageError
 from tilewright.extent import Sizes, shape_at, sizes_of
-from tilewright.graph import Places
+from tilewright.graph import Graph, Place, Places
 from tilewright.kernels.expression.expr import BITS
 from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
@@ -23,6 +24,7 @@ from tilewright.models.sessions import Run, Session, captured, part_of, tensor_v
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.runtime import Library
+    from tilewright.runtime.sequence import KernelSequence
     from tilewright.runtime.tuned import Tuned
 
 Values = dict[str, Array]
@@ -116,22 +118,7 @@ class Network:
         computed = [o for o in part.outputs if places.of(o).value in made]
         passed = {o: places.of(o) for o in part.outputs if o not in computed}
         given_to = (steps, graph.values, graph.constants, part.inputs, computed, places)
-        sequence = KernelSequence(*given_to) if computed else None
-
-        def run(given: Mapping[str, Array], sizes: Sizes) -> Values:
-            for n, array in given.items():
-                foreseen = shape_at(graph.values[n].shape, sizes) if n in graph.values else array.shape
-                if array.shape != foreseen:
-                    raise Unforeseen(n, array.shape, foreseen, sizes)
-            out = sequence.run(given, sizes) if sequence is not None else {}
-            known = {**graph.constants, **given} if passed else {}
-            for o, place in passed.items():
-                shape = shape_at(graph.values[o].shape, sizes)
-                (begin,) = shape_at([place.offset], sizes)
-                out[o] = known[place.value].reshape(-1)[begin : begin + math.prod(shape)].reshape(shape)
-            return out
-
-        return run
+        return _Kernels(graph, passed, KernelSequence(*given_to) if computed else None)
 
     def _session(self, part: Part) -> Computed:
         imported = self.extracted.imported
@@ -153,6 +140,29 @@ class Network:
             return tensor_value(name, lengths.dtype, lengths.values.shape)
         spec = imported.graph.values[name]
         return tensor_value(name, spec.dtype, [None if isinstance(n, Extent) else n for n in spec.shape])
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernels:
+    """A part of ours: kernels in ``sequence``, if there are any, and what is passed on of other values' memory."""
+
+    graph: Graph
+    passed: Mapping[str, Place]
+    sequence: KernelSequence | None
+
+    def __call__(self, given: Mapping[str, Array], sizes: Sizes) -> Values:
+        values = self.graph.values
+        for n, array in given.items():
+            foreseen = shape_at(values[n].shape, sizes) if n in values else array.shape
+            if sizes and array.shape != foreseen:
+                raise Unforeseen(n, array.shape, foreseen, sizes)
+        out = self.sequence.run(given, sizes) if self.sequence is not None else {}
+        known = {**self.graph.constants, **given} if self.passed else {}
+        for o, place in self.passed.items():
+            shape = shape_at(values[o].shape, sizes)
+            (begin,) = shape_at([place.offset], sizes)
+            out[o] = known[place.value].reshape(-1)[begin : begin + math.prod(shape)].reshape(shape)
+        return out
 
 
 class Unforeseen(UsageError):
