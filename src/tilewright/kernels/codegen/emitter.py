@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tilewright.extent import Extent, ctext
+from tilewright.extent import Extent, argument, ctext
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.loopnest import Loop, LoopNest
 
@@ -274,7 +274,9 @@ class Emitter:
             fn.line("(void)worker_;")
             fn.line(f"const {context} &c_ = *(const {context} *)ctx_;")
             for ctype, n in names:
-                fn.line(f"{ctype} const {n} = c_.{n};" if ctype.endswith("*") else f"const {ctype} &{n} = c_.{n};")
+                # Sizes that calls choose are copied: what follows from them is then the same after every store.
+                copied = ctype.endswith("*") or n.startswith(argument(""))
+                fn.line(f"{ctype} const {n} = c_.{n};" if copied else f"const {ctype} &{n} = c_.{n};")
             yield fn
         self.functions[place] = fn.text()
         call = self.fresh("ctx")

@@ -232,6 +232,15 @@ template <class V, class T> TW_INLINE V load_n(const T *p, long n) { return conv
 template <class V, class M, class T> TW_INLINE V load_if(const T *p, M m) {
     return convert<V>(get_if<vec<T, lanes<V>>>(p, m));
 }
+// The elements from the first one up to before the last one.
+template <class V, class T> TW_INLINE V load_between(const T *p, long from, long to) {
+#ifdef TW_MASKED_64
+    if constexpr (masked_<vec<T, lanes<V>>> == 64)
+        return convert<V>(get64<vec<T, lanes<V>>>(p, kfirst<V>(to) & ~kfirst<V>(from)));
+    else
+#endif
+    return load_if<V>(p, first<mask<V>>(to) & ~first<mask<V>>(from));
+}
 // Every step-th element: n of them, or where m holds.
 template <class V, class T> TW_INLINE V load_step(const T *p, long step, long n = lanes<V>) {
     vec<T, lanes<V>> v = {};

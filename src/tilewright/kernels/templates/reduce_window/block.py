@@ -18,6 +18,9 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read
 from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable
 
+COUNT = "count_"
+"""Lanes in use of a vector at an edge that calls know."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -49,6 +52,7 @@ class Block:
     emitter: Emitter
     memo: Memo = field(default_factory=Memo)
     numbers: ValueNumbers = field(default_factory=ValueNumbers)
+    ends: dict[str, str] = field(default_factory=dict)  # names of the lanes that end at edges, by C text
 
     @property
     def vector(self) -> str:
@@ -121,43 +125,46 @@ class Block:
                 parts.append(f"{start} / {r.repeat}")
         return " + ".join(parts), known
 
-    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
-        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold; C texts at an edge that only
-        calls know."""
-        if self.p.s.inner in place.edges:
-            return self._lanes_at(r, tap, str(place.first[self.p.s.inner]), str(place.count))
-        return self._known_lanes(r, tap, place)
+    def count(self, w: Writer, place: Place, extent: str) -> None:
+        """Declare how many lanes are in use of a vector at an edge that calls know, and how many conditions leave."""
+        w.line(f"const long {COUNT} = tw::imin({self.p.lanes}L, {extent} - {place.first[self.p.s.inner]});")
+        self.ends = {}
+        for r, tap in product(self.p.s.reads, self.taps()):
+            high = self._high(r, tap, place)
+            if high not in self.ends:
+                self.ends[high] = self.emitter.fresh("to")
+                w.line(f"const int {self.ends[high]} = (int){high};")
 
-    def _lanes_at(self, r: Read, tap: Mapping[str, int], start: str, count: str) -> tuple[int | str, str]:
-        low, high = list[str](), [count]
+    def _high(self, r: Read, tap: Mapping[str, int], place: Place) -> str:
+        """C text of the first lane at such an edge in which a condition from above fails."""
+        text, start = COUNT, place.first[self.p.s.inner]
         for g in r.guards:
-            c = g.of(self.p.s.inner)
-            k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
-            if c > 0 and k < 0:
-                low.append(f"{-k}L - {start}" if c == 1 else f"tw::ceildiv({-k}L - {start} * {c}L, {c})")
-            elif c < 0:
-                from_ = f"{ctext(k - c)} - {start}" if c == -1 else f"({ctext(k - c)} - {start} * {-c}L) / {-c}"
-                high.append(from_)
-        return "(int)" + _nested("max", ["0L", *low]) if low else 0, "(int)" + _nested("min", high)
+            c = -g.of(self.p.s.inner)
+            if c > 0:
+                k = ctext(g.const + c + sum(f * tap[a] for a, f in g.axes.items() if a in tap))
+                text = (
+                    f"tw::imin({text}, {k} - {start})" if c == 1 else f"tw::imin({text}, ({k} - {start} * {c}L) / {c})"
+                )
+        return text
 
-    def _known_lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int, int]:
+    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int, int | str]:
+        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold; C text where calls know it."""
         low, high = 0, place.lanes
         start = place.first[self.p.s.inner]
-        if place.inside_v or not isinstance(start, int):
+        if place.inside_v or (not isinstance(start, int) and self.p.s.inner not in place.edges):
             return low, high
         for g in r.guards:
             c = g.of(self.p.s.inner)
-            if c:
+            if c and isinstance(start, int) and (c > 0 or self.p.s.inner not in place.edges):
                 k = g.const + c * start + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
                 low, high = (max(low, -(k // c)), high) if c > 0 else (low, min(high, k // -c + 1))
-        return low, high
+        return low, self.ends[self._high(r, tap, place)] if self.p.s.inner in place.edges else high
 
     def _fails(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> bool:
         """Whether it is known that the read lies outside for all lanes."""
-        if self.p.s.inner not in place.edges:
-            low, high = self._known_lanes(r, tap, place)
-            if low >= high:
-                return True
+        low, high = self._lanes(r, tap, place)
+        if isinstance(high, int) and low >= high:
+            return True
         at = dict(tap)
         for a, n in step.items():
             start = place.first[a]
@@ -215,11 +222,11 @@ class Block:
         names[key] = name
         return name
 
-    def _mask(self, low: int | str, high: int | str, vector: str) -> str:
+    def _mask(self, low: int, high: int | str, vector: str) -> str:
         i = f"tw::iota<tw::mask<{vector}>>()"
-        return f"(({i} >= {low}) & ({i} < {high}))"
+        return f"(({i} >= {low}) & ({i} < {high}))" if low or isinstance(high, int) else f"({i} < {high})"
 
-    def _vector_read(self, r: Read, lane: str, at: str, low: int | str, high: int | str, place: Place) -> str:
+    def _vector_read(self, r: Read, lane: str, at: str, low: int, high: int | str, place: Place) -> str:
         lanes, step = self.p.lanes, r.at.of(self.p.s.inner)
         vector = f"tw::vec<{lane}, {lanes}>"
         if r.repeat > 1:
@@ -227,6 +234,8 @@ class Block:
         whole = low == 0 and high == place.lanes
         count = place.count if whole else str(high)
         if step == 1:
+            if isinstance(high, str):
+                return self._between(vector, at, low, high)
             if low:
                 return f"tw::load_if<{vector}>({at}, {self._mask(low, high, vector)})"
             return f"tw::load<{vector}>({at})" if whole and count is None else f"tw::load_n<{vector}>({at}, {count})"
@@ -237,22 +246,26 @@ class Block:
             return f"tw::load_step_if<{vector}>({at}, {step}L, {self._mask(low, high, vector)})"
         return f"tw::load_step<{vector}>({at}, {step}L{'' if whole and count is None else f', {count}'})"
 
-    def _evens(self, vector: str, at: str, low: int | str, high: int | str, whole: bool) -> str:
+    def _between(self, vector: str, at: str, low: int, high: str) -> str:
+        """Lanes from a known one to one that calls know."""
+        function, first = ("load_between", f"{low}, ") if low else ("load_n", "")
+        return f"tw::{function}<{vector}>({at}, {first}{high})"
+
+    def _evens(self, vector: str, at: str, low: int, high: int | str, whole: bool) -> str:
         """Every other element: two vectors that overlap by one, so that nothing past the last is touched."""
         n = self.p.lanes
         picks = ", ".join(str(2 * k if 2 * k < n else n + 2 * k - (n - 1)) for k in range(n))
         parts = []
         for start in (0, n - 1):
-            a, b = (0, 0) if isinstance(low, str) or isinstance(high, str) else (2 * low - start, 2 * high - 1 - start)
-            a, b = max(0, a), min(n, b)
+            a = max(0, 2 * low - start)
             if whole:
                 parts.append(f"tw::load<{vector}>({at} + {start})")
-            elif isinstance(low, str):
-                mask = self._mask(f"2 * {low} - {start}", f"2 * {high} - {1 + start}", vector)
-                parts.append(f"tw::load_if<{vector}>({at} + {start}, {mask})")
-            elif isinstance(high, str):
-                parts.append(f"tw::load_n<{vector}>({at} + {start}, 2 * {high} - {1 + start})")
-            elif b <= a:
+                continue
+            if isinstance(high, str):
+                parts.append(self._between(vector, f"{at} + {start}", a, f"2 * {high} - {1 + start}"))
+                continue
+            b = min(n, 2 * high - 1 - start)
+            if b <= a:
                 parts.append(f"{vector}{{}}")
             elif a == 0:
                 parts.append(f"tw::load_n<{vector}>({at} + {start}, {b})")
@@ -393,14 +406,6 @@ def _invariants(value: Expr, blocked: frozenset[str], numbers: ValueNumbers) -> 
 
     visit(value)
     return list(found.values())
-
-
-def _nested(function: str, texts: list[str]) -> str:
-    """C text of the least or the greatest of some numbers."""
-    text = texts[0]
-    for other in texts[1:]:
-        text = f"tw::i{function}({text}, {other})"
-    return text
 
 
 def _zero(e: Expr) -> bool:

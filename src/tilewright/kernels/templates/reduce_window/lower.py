@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
 from tilewright.kernels.codegen.stream import STREAM
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.reduce_window.block import Block, Place
+from tilewright.kernels.templates.reduce_window.block import COUNT, Block, Place
 from tilewright.kernels.templates.reduce_window.nests import STRIP, nest
-from tilewright.kernels.templates.reduce_window.space import Span, WindowTiling, ending
-
-COUNT = "count_"
-"""Lanes in use of a vector at an edge."""
+from tilewright.kernels.templates.reduce_window.space import Span, WindowTiling
 
 REPEAT = "template <class V, class H, class F> TW_INLINE V repeat(H h, F f) { return f(h); }\n"
 
@@ -46,7 +45,7 @@ def _walk(block: Block, w: Writer, scope: Scope) -> None:
     for a in (*block.p.others, *((STRIP,) if block.p.stripped else ())):
         w.line(f"const long {a} = {scope.at(a)};")
     for a in block.p.open_axes:
-        w.line(f"const long {a}_end = {ending(block.p.s, a, block.p.step(a))};")
+        w.line(f"const long {a}_end = {block.p.end(a)};")
     for rows in block.p.r_spans:
         with w.block(_rows(block.p, rows)):
             if rows.extent:
@@ -57,48 +56,52 @@ def _walk(block: Block, w: Writer, scope: Scope) -> None:
 def _row(block: Block, w: Writer, scope: Scope, rows: Span) -> None:
     """All blocks and vectors of one position along the second axis, or of all where there is none."""
     p, size = block.p, block.p.s.ranges[block.p.s.inner]
-    if p.order == "bv":
-        for span in p.b_spans:
-            with w.block(_strip(p, span)):
-                for v in p.v_spans:
-                    with w.block(_head(v, "v_")):
-                        _count(p, w, v)
-                        place = _place(p, rows, span, v)
-                        block.print(w, place, *block.hoisted(w, place))
-        return
+    vectors = [v for v in p.v_spans if not v.extent]
     if p.order == "v":
         w.line(f"const long v_ = {scope.at(p.s.inner)};")
-    for v in p.v_spans:
+    # Vectors at edges that calls know are walked by themselves: their lanes are counted once.
+    for v in p.v_spans if p.order != "bv" else [v for v in p.v_spans if v.extent]:
         head = _head(v, "v_")
         if p.order == "v":
             head = (
                 f"if (v_ {'<' if v.size == p.lanes else '=='} {size // p.lanes * p.lanes}L)" if size % p.lanes else ""
             )
         with w.block(head):
-            _count(p, w, v)
+            if v.extent:
+                block.count(w, _place(p, rows, p.b_spans[0], v), v.extent)
             found = block.hoisted(w, _place(p, rows, p.b_spans[0], v))
-            for span in p.b_spans:
-                with w.block(_strip(p, span)):
-                    block.print(w, _place(p, rows, span, v), *found)
+            for span in _blocks(p, w):
+                block.print(w, _place(p, rows, span, v), *found)
+    if p.order == "bv":
+        for span in _blocks(p, w):
+            for v in vectors:
+                with w.block(_head(v, "v_")):
+                    place = _place(p, rows, span, v)
+                    block.print(w, place, *block.hoisted(w, place))
+
+
+def _blocks(p: WindowTiling, w: Writer) -> Iterator[Span]:
+    """The runs of blocks along the block's axis, each inside of its loop."""
+    if p.block in p.open_axes:
+        w.line(f"long at_ = {p.b_spans[-1].start}L;")
+    for span in p.b_spans:
+        with w.block(_strip(p, span)):
+            yield span
 
 
 def _head(span: Span, name: str) -> str:
     """The loop over a run of blocks; nothing for a block at a known place."""
     if span.count == 1:
         return ""
+    if name == "v_" and span.end:
+        start, end = (span.end, span.extent) if span.extent else (f"{span.start}L", span.end)
+        return f"for (long v_ = {start}; v_ < {end}; v_ += {span.size}L)"
     if span.extent:
-        past = f"{name} = {name} == {span.start}L ? {span.end} : {name}"
-        return f"for (long {name} = 0; ({past}) < {span.extent}; {name} += {span.size}L)"
+        return f"for (long b_ = 0; (b_ = b_ == at_ ? {span.end} : b_) < {span.extent}; b_++)"
     if span.end:
-        return f"for (long {name} = {span.start}L; {name} < {span.end}; {name} += {span.size}L)"
+        return f"for (; at_ + {span.size}L <= {span.end}; at_ += {span.size}L)"
     end = span.start + span.count * span.size
     return f"for (long {name} = {span.start}L; {name} < {end}L; {name} += {span.size}L)"
-
-
-def _count(p: WindowTiling, w: Writer, v: Span) -> None:
-    """Declares how many lanes of a vector at an edge are in use, where calls choose the extent."""
-    if v.extent:
-        w.line(f"const long {COUNT} = tw::imin({p.lanes}L, {v.extent} - v_);")
 
 
 def _strip(p: WindowTiling, span: Span) -> str:
@@ -132,7 +135,8 @@ def _place(p: WindowTiling, rows: Span, span: Span, v: Span) -> Place:
     outputs = {}
     found = ((p.s.inner, v), (p.second, rows), (p.block, span))
     edges = frozenset(a for a, x in found if a is not None and x.extent)
-    for axis, along, name in ((p.second, rows, p.second), (p.block, span, "b_")):
+    at = "at_" if span.end and not span.extent else "b_"
+    for axis, along, name in ((p.second, rows, p.second), (p.block, span, at)):
         if axis is not None:
             first[axis] = along.start if along.count == 1 else str(name)
             outputs[axis] = along.size

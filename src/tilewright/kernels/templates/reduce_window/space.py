@@ -13,7 +13,7 @@ how many pieces the work is divided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -24,6 +24,7 @@ from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read, Stencil
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 NONE = "none"
@@ -40,8 +41,8 @@ class Span:
     """Blocks along an axis that share one printed body: ``count`` of ``size`` elements from ``start``.
 
     ``inside``: no condition along this axis fails in them. A span of one block starts at a known place.
-    ``end``: of an axis whose extent calls choose, C text of where the blocks that are inside end, from ``start`` on;
-    those of the span that is not inside are all others up to ``extent``.
+    Of an axis whose extent calls choose, ``end`` is the C text of where the blocks that are inside end, and ``extent``
+    that of the extent for a span of others, at the edges.
     """
 
     start: int
@@ -87,9 +88,17 @@ class WindowTiling:
         """Axes of vectors and blocks whose extents calls choose."""
         return tuple(a for a in (*self.blocked, self.s.inner) if isinstance(self.s.ranges[a], Extent))
 
-    def step(self, axis: str) -> int:
-        """How many outputs a block has along an axis."""
-        return self.lanes if axis == self.s.inner else self.blocked[axis]
+    def end(self, axis: str) -> str:
+        """C text of where what is inside ends, of an axis whose extent calls choose."""
+        low, (most, *highs) = inside(self.s, axis)
+        text = ctext(most)
+        for high in highs:
+            text = f"tw::imin({text}, {ctext(high)})"
+        if axis == self.block:  # in blocks of all sizes
+            return f"tw::imax({low}L, {text})"
+        step = self.lanes if axis == self.s.inner else self.rows
+        start = step if axis == self.s.inner else ceildiv(low, step) * step
+        return f"{start}L + tw::imax(0, ({text} - {start}L) / {step}) * {step}L"
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -107,7 +116,13 @@ class WindowTiling:
 
     @property
     def b_spans(self) -> tuple[Span, ...]:
-        return along(self.s, self.block, self.size)
+        found = along(self.s, self.block, self.size)
+        if self.block not in self.open_axes:
+            return found
+        run, edge = found
+        # Without masked loads, which the edges print for each block, compilers take long.
+        smaller = [self.size >> n for n in range(1, self.size.bit_length())] if self.target.vector_bytes > 16 else [1]
+        return edge, *(replace(run, start=inside(self.s, self.block)[0], size=n) for n in (self.size, *smaller))
 
     @property
     def r_spans(self) -> tuple[Span, ...]:
@@ -163,9 +178,15 @@ def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
     low, highs = inside(s, axis)
     if isinstance(extent, Extent):
         # At the edges blocks have one output, and conditions are asked there; vectors are masked.
-        start, edge = -(-low // size) * size, size if axis == s.inner else 1
-        end = f"{axis}_end"
-        return Span(start, size, 2, True, end), Span(start, edge, 2, False, end, ctext(extent))
+        end, text = f"{axis}_end", ctext(extent)
+        if axis == s.inner:
+            return (
+                Span(0, size, 1, False, "", text),
+                Span(size, size, 2, True, end),
+                Span(size, size, 2, False, end, text),
+            )
+        start = ceildiv(low, size) * size
+        return Span(start, size, 2, True, end), Span(start, 1, 2, False, end, text)
     high, found, at = min(highs), list[Span](), 0
     while at < extent:
         take = min(size, extent - at)
@@ -183,15 +204,6 @@ def inside(s: Stencil, axis: str) -> tuple[int, tuple[int, ...]]:
     """Where all conditions along an axis hold: the first position, and what is past the last one, the least of some."""
     found = [_holds(g, axis, s.ranges) for r in s.reads for g in r.guards if axis in g.axes]
     return max((a for a, _ in found), default=0), (s.ranges[axis], *dict.fromkeys(b for _, b in found))
-
-
-def ending(s: Stencil, axis: str, size: int) -> str:
-    """C text of the end of the blocks inside, of an axis whose extent calls choose."""
-    low, highs = inside(s, axis)
-    start, text = -(-low // size) * size, ctext(highs[0])
-    for high in highs[1:]:
-        text = f"tw::imin({text}, {ctext(high)})"
-    return f"{start}L + tw::imax(0, ({text} - {start}L) / {size}) * {size}L"
 
 
 def takes_ranges(s: Stencil) -> bool:
@@ -309,8 +321,9 @@ def legal(s: Stencil, target: Target) -> set[tuple[str, int, int, bool]]:
 
 @lru_cache(maxsize=64)
 def printable(s: Stencil, target: Target) -> bool:
-    """Whether some block is short enough to print."""
-    return bool(legal(s, target))
+    """Whether some block is short enough to print, and conditions from below fail in the first vector alone."""
+    first = not isinstance(s.ranges[s.inner], Extent) or inside(s, s.inner)[0] <= lanes_of(s, target)
+    return first and bool(legal(s, target))
 
 
 def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]:
