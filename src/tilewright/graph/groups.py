@@ -183,7 +183,7 @@ MATCHERS: Mapping[Family, Callable[[str], object]] = {
     "reduce_window": reduce_window.reduce_window,
     "contraction": contraction.contractions,
     "row_reduction": row_reduction.row_reduction,
-    "elementwise": elementwise.elementwise,
+    "elementwise": elementwise.maps,
 }
 """What looks for a family's form in a program, the most specific family first."""
 

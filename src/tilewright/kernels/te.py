@@ -117,7 +117,7 @@ class TensorRef(Symbol):
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """How a tensor is computed, in named axes ``i0, ...`` and ``r0, ...``."""
+    """How a tensor is computed, in named axes ``i0, ...`` and ``r0, ...``; its monoid called what it computes."""
 
     reduce: tuple[int, ...]
     body: tuple[Expr, ...]
@@ -125,10 +125,13 @@ class Definition:
     scan: int | None = None
     step: Step | None = None
 
+    def __post_init__(self) -> None:
+        if self.monoid is not None and self.step is None:
+            object.__setattr__(self, "monoid", monoids.canonical(self.monoid))
+
     def stage(self, name: str, extents: tuple[int, ...], dtype: str) -> Stage:
         """The stage that computes the tensor, its reads still by symbol."""
-        monoid = self.monoid if self.step is not None else monoids.canonical(self.monoid)
-        return Stage(name, extents, self.reduce, self.body, dtype, monoid, self.scan, self.step)
+        return Stage(name, extents, self.reduce, self.body, dtype, self.monoid, self.scan, self.step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +236,7 @@ def compute(
     if isinstance(value, Reduction):
         m = value.monoid
         out = dtype or ("int64" if m.finish.dtype == INDEX else m.finish.dtype)
-        m = Monoid(m.name, m.identity, m.combine, cast(m.finish, out))
+        m = replace(m, finish=cast(m.finish, out))
         body = _own(value.body, (*axes, *value.axes), name)
         return _defined(name, extents, out, Definition(value.extents, body, m, _scanned(value, axes, name)))
     if not isinstance(value, (Expr, Real)):

@@ -31,6 +31,8 @@ def whole_index(value: ExprLike) -> Expr:
     if index.dtype in FLOATS or index.dtype == "bool":
         raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number", _INDEX_RULE)
     index = cast(index, INDEX)
+    if index.op in ("axis", "const"):  # most are
+        return index
     check_size((index,), "an index")
     for node in index.walk():
         if node.op == "load":

@@ -6,6 +6,9 @@ A monoid's name is that of what it computes: two definitions of a sum are one pr
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression.expr import FLOATS, Expr, select
@@ -48,14 +51,16 @@ def arg(name: str, dt: str) -> Monoid:
     )
 
 
-def canonical(m: Monoid | None) -> Monoid | None:
+def canonical(m: Monoid) -> Monoid:
     """The monoid under the name of what it computes: a user's own name is no part of that."""
-    if m is None:
-        return None
-    like = m.identity[0].dtype
-    known = [simple(name, like) for name in SIMPLE]
-    known += [arg(name, like) for name in ("argmax", "argmin")]
-    for k in known if like != "bool" else ():
-        if m.to_json()[1:3] == k.to_json()[1:3]:
-            return Monoid(k.name, m.identity, m.combine, m.finish)
-    return Monoid("custom", m.identity, m.combine, m.finish)
+    computed = m.to_json()[1:3]
+    return replace(m, name=next((name for name, k in _known(m.identity[0].dtype) if k == computed), "custom"))
+
+
+@cache
+def _known(dtype: str) -> tuple[tuple[str, list[Any]], ...]:
+    """Names of the reductions that the language has for a dtype, and what each computes."""
+    if dtype == "bool":
+        return ()
+    known = [*(simple(name, dtype) for name in SIMPLE), *(arg(name, dtype) for name in ("argmax", "argmin"))]
+    return tuple((m.name, m.to_json()[1:3]) for m in known)

@@ -285,6 +285,16 @@ class Program(JsonList, sparse=("results",)):
         return any(s.step is not None for s in self.stages)
 
     @cached_property
+    def uses(self) -> Mapping[str, int]:
+        """How often all points of all stages read each tensor together; what a point reads twice counts once."""
+        found: dict[str, int] = {}
+        for s in self.stages:
+            numbers = ValueNumbers()
+            for x in {numbers.of(x): x for x in s.loads()}.values():
+                found[str(x.value)] = found.get(str(x.value), 0) + s.points
+        return found
+
+    @cached_property
     def flops(self) -> int:
         """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted.
 

@@ -71,13 +71,21 @@ class Elementwise:
 
 
 @lru_cache(maxsize=256)
-def elementwise(text: str) -> Elementwise | None:
-    """The normal form of a program (canonical text), the same object each time.
+def maps(text: str) -> Program | None:
+    """A program (canonical text) as maps alone, or ``None`` where it is not of the family.
 
-    ``None`` where it has other reductions, or several results.
+    It has other reductions then, or several results, or is too long for one expression.
     """
     program = unrolled(Program.loads(text))
-    if program.results or any(s.monoid is not None for s in program.stages) or not _short(program):
+    fits = not program.results and all(s.monoid is None for s in program.stages) and _short(program)
+    return program if fits else None
+
+
+@lru_cache(maxsize=256)
+def elementwise(text: str) -> Elementwise | None:
+    """The normal form of a program (canonical text), the same object each time; ``None`` where :func:`maps` is."""
+    program = maps(text)
+    if program is None:
         return None
     last = program.stages[-1]
     (part,) = split(program, frozenset(s.name for s in program.stages[:-1]), frozenset()) or ()
@@ -103,4 +111,4 @@ def tree_size(e: Expr, sizes: Mapping[str, int]) -> int:
     return own + sum(tree_size(a, sizes) for a in e.args)
 
 
-__all__ = ["MAX_NODES", "Elementwise", "elementwise", "tree_size"]
+__all__ = ["MAX_NODES", "Elementwise", "elementwise", "maps", "tree_size"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, cast
+from tilewright.kernels.expression.expr import Expr, axis, cast
 from tilewright.kernels.expression.program import Domain, Monoid, Program, Stage
 
 MAX_INLINE, MAX_EPILOGUE = 4, 3
@@ -66,13 +66,7 @@ def recompute(program: Program, s: Stage) -> float:
         n.op in ("const", "axis", "load", "cast", "select") or n.dtype in ("index", "bool")
         for e in s.body for n in e.walk()
     )  # fmt: skip
-    if free:
-        return 1.0
-    uses = 0
-    for t in program.stages:
-        numbers = ValueNumbers()
-        uses += t.points * len({numbers.of(x) for x in t.loads() if x.value == s.name})
-    return uses / s.points
+    return 1.0 if free else program.uses.get(s.name, 0) / s.points
 
 
 def reductions(program: Program) -> tuple[str, ...]:
