@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -86,12 +87,13 @@ def channels_last(graph: Graph, groups: Sequence[Group], turned: bool = False) -
     nodes = {n.name: n for n in graph.nodes}
     found: dict[str, tuple[Graph, Group]] = {}
     joined: dict[str, tuple[str, ...]] = {}
+    joins = {g.output: nodes[g.nodes[0]] for g in groups if g.family == "view" and len(g.inputs) > 1}
     for g in _over_space(graph, [g for g in groups if g.workload is not None], nodes):
         own = [nodes[n] for n in g.nodes]
-        inside = _joined(graph, groups, g)
-        variant = _variant(graph, g, [nodes[n] for n in inside] + own, turned) if inside else None
+        inside = _joined(graph, joins, g)
+        variant = _variant(graph, g, inside + own, turned) if inside else None
         if variant is not None:
-            joined[g.output] = tuple(nodes[n].output for n in inside)
+            joined[g.output] = tuple(n.output for n in inside)
         else:
             variant = _variant(graph, g, own, turned)
         if variant is not None:
@@ -115,29 +117,35 @@ def channels_last(graph: Graph, groups: Sequence[Group], turned: bool = False) -
     return Channels(wider, tuple(groups), last, to_last, to_first, inner)
 
 
-def _joined(graph: Graph, groups: Sequence[Group], reader: Group) -> tuple[str, ...]:
-    """Concatenations without a kernel that a group alone reads and could compute on the way into it."""
+def _joined(graph: Graph, joins: Mapping[str, Node], reader: Group) -> list[Node]:
+    """Concatenations without a kernel that a group alone reads and could compute on the way into it.
+
+    ``joins``: all that need no kernel, by their outputs.
+    """
     if reader.family not in ("elementwise", "row_reduction"):
-        return ()
-    inputs = {v for v in reader.inputs if v not in graph.outputs}
-    return tuple(
-        g.nodes[0] for g in groups
-        if g.family == "view" and len(g.inputs) > 1 and g.output in inputs
-        and all(n.name in reader.nodes for n in graph.consumers[g.output])
-    )  # fmt: skip
+        return []
+    found = [
+        joins[v] for v in reader.inputs
+        if v in joins and v not in graph.outputs and all(n.name in reader.nodes for n in graph.consumers[v])
+    ]  # fmt: skip
+    return sorted(found, key=lambda n: graph.position[n.name])
 
 
 def _over_space(graph: Graph, groups: Sequence[Group], nodes: Mapping[str, Node]) -> list[Group]:
     """Those with a convolution or window, and what is connected to them by values: other axes are no channels."""
-    left = list(groups)
-    kept = [g for g in left if any(nodes[n].operation in (*CONVOLUTIONS, *POOLS) for n in g.nodes)]
-    new = kept
+    beside: dict[str, list[Group]] = {}  # by a value: the groups that read or give it
+    for g in groups:
+        for v in (*g.inputs, g.output):
+            beside.setdefault(v, []).append(g)
+    new = [g for g in groups if any(nodes[n].operation in (*CONVOLUTIONS, *POOLS) for n in g.nodes)]
+    kept = {g.output for g in new}
     while new:
-        left = [g for g in left if g not in new]
-        near = {v for g in new for v in (*g.inputs, g.output) if v not in graph.constants}
-        new = [g for g in left if near.intersection((*g.inputs, g.output))]
-        kept = [*kept, *new]
-    return [g for g in groups if g in kept]
+        g = new.pop()
+        for v in (*g.inputs, g.output):
+            near = [] if v in graph.constants else beside.pop(v, [])
+            new += [other for other in near if other.output not in kept]
+            kept.update(other.output for other in near)
+    return [g for g in groups if g.output in kept]
 
 
 def _order(rank: int) -> tuple[int, ...]:
@@ -194,14 +202,14 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) ->
                 names[node.output] = names[node.inputs[0]]
                 given.update([node.output] if there else [])
                 continue
+            spec = graph.values[node.output]
             if plain:
-                names[node.output] = node.output
                 given.add(node.output)
-            else:
-                spec = graph.values[node.output]
-                names[node.output] = named_last(node.output) if len(spec.shape) == rank else node.output
-            inputs = [names[n] if n else n for n in node.inputs]
-            builder.add(node.operation, inputs, attributes, output=names[node.output], name=node.name)
+            elif len(spec.shape) == rank:
+                spec = _moved_spec(spec)
+            names[node.output] = spec.name
+            inputs = tuple(names[n] if n else n for n in node.inputs)
+            builder.put(replace(node, inputs=inputs, outputs=(spec.name,), attributes=attributes), [spec])
             computed = True
         output = names[group.output]
         if nodes[-1].operation == "permute" and output != nodes[-1].output:
@@ -308,13 +316,14 @@ def _move(spec: TensorSpec, to_last: bool) -> Group:
         return Group("reshape", "view", (), (source.name,), (target.name,))
     order = _order(rank)
     dims = order if to_last else tuple(order.index(d) for d in range(rank))
-    workload, sizes = _permutation(source, dims)
+    workload, sizes = _permutation(source.shape, source.dtype, dims)
     return Group(workload.op, "elementwise", (), (source.name,), (target.name,), workload, sizes=sizes)
 
 
-def _permutation(source: TensorSpec, dims: tuple[int, ...]) -> tuple[Workload, Mapping[str, Extent]]:
+@lru_cache(maxsize=1024)
+def _permutation(shape: tuple[int, ...], dtype: str, dims: tuple[int, ...]) -> tuple[Workload, Mapping[str, Extent]]:
     builder = GraphBuilder()
-    out = builder.add("permute", [builder.input("x", source.shape, source.dtype)], {"dims": dims})
+    out = builder.add("permute", [builder.input("x", shape, dtype)], {"dims": dims})
     graph = builder.build([out])
     return workload_of("permute", state_nodes(graph, graph.nodes)[0]), sizes_of_nodes(graph, graph.nodes)
 

@@ -404,17 +404,20 @@ class _Grouping:
             text, reads = state_nodes(self.graph, nodes)
             self._take("elementwise" if in_family(text, "elementwise") else "generic", nodes, text, reads)
             read.update(reads)
-        needed = self._needed()
+        needed, reading = self._needed(), dict[str, list[_Open]]()
+        for group in self.groups:
+            for name in group.reads:
+                reading.setdefault(name, []).append(group)
         for group in reversed(tuple(self.groups)):
             if group.family == "elementwise":
-                self._merge(group, needed)
+                self._merge(group, needed, reading)
 
-    def _merge(self, group: _Open, needed: set[str]) -> None:
+    def _merge(self, group: _Open, needed: set[str], reading: Mapping[str, list[_Open]]) -> None:
         """A chain that one reduction of rows or one other chain alone reads is computed on the way into it.
 
-        Its output is then no longer ``needed``.
+        Its output is then no longer ``needed``. ``reading``: the groups that read a value, by its name.
         """
-        readers = [g for g in self.groups if group.output in g.reads and g.output in needed]
+        readers = [g for g in reading.get(group.output, ()) if g.output in needed]
         others = [c for c in self.graph.consumers[group.output] if c.name not in self.taken]
         stored = group.output in self.graph.outputs or any(needed.intersection(c.outputs) for c in others)
         if len(readers) != 1 or stored:
@@ -429,9 +432,12 @@ class _Grouping:
         reader.nodes, (reader.text, reader.reads) = nodes, found
         self.groups.remove(group)
         needed.discard(group.output)
-        for name, owner in list(self.taken.items()):
-            if owner is group:
-                self.taken[name] = reader
+        for name in group.reads:
+            if reader not in reading[name]:
+                reading[name].append(reader)
+        for node in group.nodes:
+            if self.taken.get(node.name) is group:
+                self.taken[node.name] = reader
 
     # ----------------------------------------------------------------- the result
 

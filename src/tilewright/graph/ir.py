@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -125,11 +125,14 @@ class GraphBuilder:
 
     def copy(self, graph: Graph, node: Node) -> None:
         """A node of a graph as it is there."""
-        if node.opaque:
-            outputs = [graph.values[o] for o in node.outputs]
-            self.add_opaque(node.operation, node.inputs, outputs, node.attributes, name=node.name)
-        else:
-            self.add(node.operation, node.inputs, node.attributes, output=node.output, name=node.name)
+        self.put(node, [graph.values[o] for o in node.outputs])
+
+    def put(self, node: Node, outputs: Iterable[TensorSpec]) -> None:
+        """A node whose outputs' shapes are known to be these."""
+        self._read(node.operation, node.inputs)
+        for spec in outputs:
+            self._define(spec)
+        self.nodes.append(replace(node, name=self._node_name(node.name)))
 
     def input(self, name: str, shape: Sequence[int], dtype: str, constant: bool = False) -> str:
         """A value that each call gives; ``constant``: one that seldom differs, such as a weight."""
@@ -167,8 +170,8 @@ class GraphBuilder:
         scalars = [self._scalar(n) for n in inputs]
         shape, dtype = infer(found, given, scalars, attributes or {})
         out = output or self._fresh(operation)
-        self._define(TensorSpec(out, shape, dtype))
-        self._append(Node(self._node_name(name or out), operation, tuple(inputs), (out,), dict(attributes or {})))
+        node = Node(name or out, operation, tuple(inputs), (out,), dict(attributes or {}))
+        self.put(node, [TensorSpec(out, shape, dtype)])
         return out
 
     def add_opaque(
@@ -181,13 +184,10 @@ class GraphBuilder:
         name: str | None = None,
     ) -> tuple[str, ...]:
         """A node that something else computes; its outputs with the shapes given."""
-        self._read(operation, inputs)
         made = tuple(outputs)
-        for spec in made:
-            self._define(spec)
         names = tuple(s.name for s in made)
         label = operation if operation not in OPERATIONS else f"opaque::{operation}"
-        self._append(Node(self._node_name(name or names[0]), label, tuple(inputs), names, dict(attributes or {})))
+        self.put(Node(name or names[0], label, tuple(inputs), names, dict(attributes or {})), made)
         return names
 
     def build(self, outputs: Sequence[str]) -> Graph:
@@ -241,9 +241,6 @@ class GraphBuilder:
     def _scalar(self, name: str) -> float | int | bool | None:
         array = self._constants.get(name)
         return None if array is None or array.size != 1 else array.reshape(()).item()
-
-    def _append(self, node: Node) -> None:
-        self.nodes.append(node)
 
     def _fresh(self, operation: str) -> str:
         number = len(self.nodes)

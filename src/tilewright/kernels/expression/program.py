@@ -309,12 +309,19 @@ class Program(JsonList, sparse=("results",)):
 
     @cached_property
     def _text(self) -> str:
-        return canonical_json(self.to_json())
+        text = canonical_json(self.to_json())
+        known = _latest(text)
+        if not known:
+            known.append(self)
+        return text
 
     @staticmethod
     def loads(text: str) -> Program:
         """The program that :meth:`dumps` wrote. Raises ``UsageError`` for any other text."""
-        return _parse(text)
+        known = _latest(text)
+        if not known:
+            known.append(_parse(text))
+        return known[0]
 
 
 def output_specs(program: Program) -> tuple[TensorSpec, ...]:
@@ -325,6 +332,11 @@ def output_specs(program: Program) -> tuple[TensorSpec, ...]:
 
 
 @lru_cache(maxsize=256)
+def _latest(text: str) -> list[Program]:
+    """Takes the program of a text, as it was first written or read lately."""
+    return []
+
+
 def _parse(text: str) -> Program:
     try:
         return Program.from_json(json.loads(text))
