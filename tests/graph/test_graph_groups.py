@@ -9,8 +9,10 @@ import small_graphs as graphs
 from tilewright.backends import parse_target
 from tilewright.caching import ByText
 from tilewright.core import TensorSpec
-from tilewright.graph import Graph, GraphBuilder, fold_batch_norms, grouped
-from tilewright.graph.groups import _stated, state_nodes
+from tilewright.graph import Graph, GraphBuilder, channels_last, fold_batch_norms, grouped
+from tilewright.graph.channels import _permutation
+from tilewright.graph.groups import _stated, in_family, state_nodes, workload_of
+from tilewright.graph.operations import table
 from tilewright.kernels.anonymous import from_program
 
 
@@ -192,6 +194,43 @@ def test_nodes_are_stated_once_for_all_that_differ_in_names_alone(number: float,
     assert stated("p", "q", number) == (text, ("q", "p"))
     assert (_stated.cache_info().hits, reads) == (before + 1, ("b", "a"))
     assert stated("a", "b", other)[0] != text
+
+
+def test_equal_blocks_are_stated_and_matched_once() -> None:
+    memos = (table._stated, _stated, in_family, workload_of, _permutation)
+
+    def computed(blocks: int) -> list[int]:
+        for memo in memos:
+            memo.cache_clear()
+        m = graphs.Maker()
+        x = m.b.input("x", (1, 8, 6, 6), "float32")
+        for _ in range(blocks):
+            y = m.add("relu", m.add("conv2d", x, m.weight(8, 8, 3, 3), m.weight(8), padding=1))
+            y = m.add("mul", y, m.add("sigmoid", m.add("mean", y, dim=(2, 3), keepdim=True)))
+            x = m.add("relu", m.add("add", m.add("conv2d", y, m.weight(8, 8, 1, 1)), x))
+        graph = m.b.build([x])
+        assert len(channels_last(graph, grouped(graph)).last) == 3 * blocks
+        return [memo.cache_info().misses for memo in memos]
+
+    assert computed(6) == computed(3)
+
+
+def test_how_far_a_chain_stays_in_its_family_is_found_in_few_statements() -> None:
+    m = graphs.Maker()
+    x = m.b.input("x", (4, 8), "float32")
+    for k in range(22):
+        x = m.add("add", m.add("tanh", x) if k % 2 else x, m.number(k))
+    graph = m.b.build([x])
+    _stated.cache_clear()
+    assert [len(g.nodes) for g in grouped(graph)] == [24, 9]
+    assert _stated.cache_info().misses < 14
+
+
+@pytest.mark.parametrize("graph", [graphs.encoder_layer(), fold_batch_norms(graphs.residual_block())])
+def test_a_group_has_the_workload_of_its_programs_operator(graph: Graph) -> None:
+    workloads = [g.workload for g in grouped(graph) if g.workload is not None]
+    assert [from_program(w.op, w.program).workload() for w in workloads] == workloads
+    assert len(workloads) > 1
 
 
 def test_an_attribute_of_another_type_is_another_statement() -> None:

@@ -157,8 +157,8 @@ def _stated(
         program, labels = te.program(made[steps[-1][-1]])
     reads = tuple(int(x.removeprefix("x")) for x in labels)
     rearranged = {n for n, *_, moves in given if moves}
-    inputs = zip(program.inputs, reads, strict=True)
-    program = replace(program, inputs=tuple(replace(t, constant=n in rearranged) for t, n in inputs))
+    tensors = zip(program.inputs, reads, strict=True)
+    program = replace(program, inputs=tuple(replace(t, constant=n in rearranged) for t, n in tensors))
     if steps[-1][0] == "permute" and len(steps) > 1:
         program = reordered(program)
     return program.dumps(), reads, program.output.shape
