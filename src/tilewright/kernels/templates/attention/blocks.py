@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import INDEX, Expr
+from tilewright.extent import Extent, ctext
+from tilewright.kernels.expression.expr import INDEX, Expr, whole
 from tilewright.kernels.expression.linear import Linear, linearise
 
 Ends = tuple[str, str]
@@ -80,10 +81,10 @@ class Blocks:
     # ------------------------------------------------------------------ whole numbers
 
     def _ends(self, form: Linear) -> Ends | None:
-        lows, highs = [f"{form.const}L"], [f"{form.const}L"]
+        lows, highs = [ctext(form.const)], [ctext(form.const)]
         for e, k in form.terms:
             ends = self._atom(e)
-            if ends is None:
+            if ends is None or isinstance(k, Extent):
                 return None
             low, high = ends if k > 0 else ends[::-1]
             lows.append(f"{k}L*{low}")
@@ -94,7 +95,7 @@ class Blocks:
         if e.op == "axis":
             return self.axes[str(e.value)]
         if e.op in ("floordiv", "mod"):
-            ends, d = self._ends(linearise(e.args[0])), f"{e.args[1].value}L"
+            ends, d = self._ends(linearise(e.args[0])), ctext(whole(e.args[1]))
             if ends is None:
                 return None
             low, high = (f"tw::floordiv<long>({x},{d})" for x in ends)

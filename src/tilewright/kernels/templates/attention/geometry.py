@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.core import IntExpr, Target, Value
+from tilewright.extent import Extent, ctext, intexpr
 from tilewright.kernels.families.attention import Attention, Rows
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.attention.staging import staged_reads
@@ -42,7 +43,13 @@ class AttentionTiling:
 
     @property
     def strips(self) -> int:
-        return ceildiv(self.a.queries, self.strip)
+        return ceildiv(int(self.a.queries), self.strip)
+
+    def counted(self, extent: int, size: int) -> str:
+        """C text of the number of blocks of an extent."""
+        if isinstance(extent, Extent):
+            return f"tw::ceildiv({ctext(extent)},{size}L)"
+        return f"{ceildiv(extent, size)}L"
 
     @property
     def ragged(self) -> bool:
@@ -54,9 +61,12 @@ class AttentionTiling:
         return Group(self.a.outer, tuple(self.a.ranges[x] for x in self.a.outer))
 
     @property
-    def key_rest(self) -> int:
+    def key_rests(self) -> tuple[int, ...]:
         """Keys of the last tile of scores where that is a smaller one; blocks begin at multiples of a tile."""
-        return self.a.keys % self.key_rows
+        if isinstance(self.a.keys, Extent):
+            return tuple(range(1, self.key_rows))
+        rest = self.a.keys % self.key_rows
+        return (rest,) if rest else ()
 
     @property
     def value_blocks(self) -> Blocks:
@@ -132,8 +142,17 @@ class AttentionTiling:
         size: IntExpr = ["+", ["*", self.worker_bytes, self.threads], self.converted_bytes]
         if not self.split:
             return size
-        each = int(self.outer.size) * self.strips * self.part * ITEM
+        strips: IntExpr = ["ceildiv", intexpr(self.a.queries), self.strip]
+        each: IntExpr = int(self.outer.size) * self.strips * self.part * ITEM
+        if self.a.program.sizes:
+            each = ["*", intexpr(self.outer.size), strips, self.part * ITEM]
         return ["+", size, ["*", each, "KP", ["min", 1, ["//", "KP", 2]]]]
+
+
+def takes_ranges(a: Attention) -> bool:
+    """Whether rows have a known length and distance, and none is converted first, which needs memory for all."""
+    known = (a.depth, a.width, *(n for r in (a.k, a.v) for n in (r.along, r.inner)))
+    return not any(isinstance(n, Extent) for n in known) and all(r.gathered or not r.converted for r in (a.k, a.v))
 
 
 def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> AttentionTiling:

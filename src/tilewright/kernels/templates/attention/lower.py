@@ -10,7 +10,8 @@ each leaves its result, maximum and sum, and another pass adds them.
 
 from __future__ import annotations
 
-from tilewright.core import Extent, Launch, LaunchProgram
+from tilewright.core import Launch, LaunchProgram
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, write
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import Printer
@@ -32,6 +33,7 @@ def source(p: AttentionTiling, symbol: str) -> str:
         f"namespace {symbol}_ {{",
         f"typedef tw::f32v V; enum {{ L={p.lanes}, W={p.strip} }};",
         "struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes;"
+        f"{''.join(f' long {n};' for n in _arguments(p))}"
         f"{' float *parts; long KP;' if p.split else ''} }};",
         turn(p.lanes),
         *(_convert(p, r) for r in p.converted),
@@ -40,7 +42,7 @@ def source(p: AttentionTiling, symbol: str) -> str:
         _masked(p),
         *(_stage(p, r) for r in staged_reads(p.a)),
         _weigh(p),
-        *(score_tile(p, r) for r in dict.fromkeys((p.key_rows, p.key_rest)) if r),
+        *(score_tile(p, r) for r in (p.key_rows, *p.key_rests)),
         *(value_tile(p, r) for r in p.value_blocks.sizes),
         _finish(p),
         _task(p),
@@ -52,12 +54,21 @@ def source(p: AttentionTiling, symbol: str) -> str:
 
 
 def launch_program(p: AttentionTiling, symbol: str) -> LaunchProgram:
-    chosen = p.a.program.varying
-    arguments = ("KB", *(("KP",) if p.split else ()), *((chosen.argument,) if chosen is not None else ()))
+    arguments = ("KB", *(("KP",) if p.split else ()), *_arguments(p))
     return LaunchProgram((Launch(symbol, arguments),), workspace=p.workspace)
 
 
+def _arguments(p: AttentionTiling) -> list[str]:
+    """Names of the sizes that calls choose."""
+    return [s.argument for s in p.a.program.sizes.values()]
+
+
 # --------------------------------------------------------------------------- names in the printed text
+
+
+def _sizes(p: AttentionTiling, start: str = "") -> list[str]:
+    """Declarations of the sizes that calls choose, which the context has."""
+    return [f"{start} const long {n}=x->{n}; (void){n};" for n in _arguments(p)]
 
 
 def _pointers(p: AttentionTiling, *exprs: Expr) -> list[str]:
@@ -79,7 +90,7 @@ def _outer_arguments(p: AttentionTiling) -> str:
 
 
 def _unused(p: AttentionTiling) -> str:
-    return " (void)x; " + "".join(f"(void)o_{a}; " for a in p.a.outer)
+    return " (void)x; " + "".join(f"(void)o_{a}; " for a in p.a.outer) + "".join(_sizes(p))
 
 
 def _printer(
@@ -91,7 +102,8 @@ def _printer(
     count: str | None,
 ) -> Printer:
     texts = {a: f"o_{a}" for a in p.a.outer} | axes
-    ranges = {a: (0, n - 1) for a, n in p.a.ranges.items()} | {p.a.query: (0, p.strips * p.strip - 1)}
+    ranges = {a: (0, int(n) - 1) for a, n in p.a.ranges.items()}
+    ranges[p.a.query] = (0, p.strips * p.strip - 1)
     return MemoryPrinter(
         texts, var=var, lanes=lanes, vector=vector, varying=frozenset(var) if lanes else frozenset(), ranges=ranges,
         tensors=p.a.program.tensors, count=count,
@@ -116,7 +128,7 @@ CONVERT = """\
 TW_NOINLINE void convert_$name(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
  const $kind *s=(const $kind*)x->t[$number]+t*${chunk}L;
  float *d=(float*)(x->ws+${offset}L)+t*${chunk}L;
- const long n=tw::imin(${chunk}L,${size}L-t*${chunk}L); long j=0;
+ const long n=tw::imin(${chunk}L,$size-t*${chunk}L); long j=0;
  for(;j+L<=n;j+=L) tw::store(d+j,tw::load<V>(s+j));
  if(j<n) tw::store_n(d+j,tw::load_n<V>(s+j,n-j),n-j); }"""
 
@@ -131,7 +143,7 @@ def _convert(p: AttentionTiling, rows: Rows) -> str:
             "number": [x.name for x in p.a.program.inputs].index(t.name),
             "chunk": CHUNK,
             "offset": p.converted_offset(rows),
-            "size": t.size,
+            "size": ctext(t.size),
         },
     )
 
@@ -193,10 +205,10 @@ def _queries(p: AttentionTiling) -> str:
         lines.append(" }")
     lines += [
         " long l=0;",
-        f" for(;l+L<=nq;l+=L) {{ const float *f=from+l*{along}L; long r=0;",
-        f"  for(;r+L<={d}L;r+=L) turn(f+r,{along}L,q+r*W+l,W);",
-        f"  for(;r<{d}L;r++) for(long i=0;i<L;i++) q[r*W+l+i]=f[i*{along}L+r]; }}",
-        f" for(;l<W;l++) for(long r=0;r<{d}L;r++) q[r*W+l]=l<nq?from[l*{along}L+r]:0.0f;",
+        f" for(;l+L<=nq;l+=L) {{ const float *f=from+l*{ctext(along)}; long r=0;",
+        f"  for(;r+L<={d}L;r+=L) turn(f+r,{ctext(along)},q+r*W+l,W);",
+        f"  for(;r<{d}L;r++) for(long i=0;i<L;i++) q[r*W+l+i]=f[i*{ctext(along)}+r]; }}",
+        f" for(;l<W;l++) for(long r=0;r<{d}L;r++) q[r*W+l]=l<nq?from[l*{ctext(along)}+r]:0.0f;",
         "}",
     ]
     return "\n".join(lines)
@@ -254,7 +266,7 @@ $pointers
  const $kind *from=(const $kind*)$tensor+($base);
  const long n=jb-ja;
  for(long l=0;l<nq;l+=L) { const long wide=tw::imin(nq-l,L); long j=0;
-  if(wide==L) for(;j+L<=n;j+=L) turn(from+l*${along}L+j,${along}L,d+j*W+l,W);
+  if(wide==L) for(;j+L<=n;j+=L) turn(from+l*$along+j,$along,d+j*W+l,W);
   for(;j<n;j++) for(long i=0;i<wide;i++) d[j*W+l+i]=$value; }
 }"""
 
@@ -263,7 +275,7 @@ def _stage(p: AttentionTiling, r: StagedRead) -> str:
     """A function that turns a block of a mask or bias into a tile [key][query]."""
     t = r.tensor
     base = _printer(p, {p.a.query: "q0", p.a.key: "ja"}, None, None, {}, None)
-    element = f"from[(l+i)*{r.along}L+j]"
+    element = f"from[(l+i)*{ctext(r.along)}+j]"
     return fill(
         STAGE,
         {
@@ -274,7 +286,7 @@ def _stage(p: AttentionTiling, r: StagedRead) -> str:
             "kind": _kind(t),
             "tensor": t.name,
             "base": flat_index(r.load.args, t, base),
-            "along": r.along,
+            "along": ctext(r.along),
             "value": f"tw::widen({element})" if "float16" in t.dtype else f"(float){element}",
         },
     )
@@ -331,9 +343,9 @@ $pointers
  for(long b=0;b<nq;b+=L) { const long n=tw::imin(nq-b,L);
   const V h=tw::splat<V>(1.0f)/tw::load<V>(l+b);
   for(long e=0;e<${width}L;e++) tw::store(o+e*W+b,tw::load<V>(o+e*W+b)*h);
-  float *g=d+b*${step}L; long e=0;
-  if(n==L) for(;e+L<=${width}L;e+=L) turn(o+e*W+b,W,g+e,${step}L);
-  for(;e<${width}L;e++) for(long i=0;i<n;i++) g[i*${step}L+e]=o[e*W+b+i]; }
+  float *g=d+b*$step; long e=0;
+  if(n==L) for(;e+L<=${width}L;e+=L) turn(o+e*W+b,W,g+e,$step);
+  for(;e<${width}L;e++) for(long i=0;i<n;i++) g[i*$step+e]=o[e*W+b+i]; }
 $after
 }"""
 
@@ -342,7 +354,7 @@ def _finish(p: AttentionTiling) -> str:
     """A function that divides by the sums, turns the result and applies what comes after."""
     a = p.a
     strides = dict(zip((*_rows_axes(p), "e"), a.output.strides, strict=True))
-    at = "+".join([f"q0*{strides[a.query]}L", *(f"o_{b}*{strides[b]}L" for b in a.outer)])
+    at = "+".join([f"q0*{ctext(strides[a.query])}", *(f"o_{b}*{ctext(strides[b])}" for b in a.outer)])
     return fill(
         FINISH,
         {
@@ -354,7 +366,7 @@ def _finish(p: AttentionTiling) -> str:
             "number": len(a.program.inputs),
             "to": f"{a.output.name}+{at}" if a.plain_finish else "rows",
             "width": a.width,
-            "step": strides[a.query] if a.plain_finish else a.width,
+            "step": ctext(strides[a.query] if a.plain_finish else a.width),
             "after": [] if a.plain_finish else _row_pass(p),
         },
     )
@@ -404,11 +416,12 @@ def _row(rows: Rows, number: str) -> str:
 # masked are left out at both ends of a block.
 TASK = """\
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
+$sizes
 $if split: float *const mine=x->KP>1?x->parts+t*${part}L:nullptr; const long part=t%x->KP; t/=x->KP;
-$if split: const long first_key=part*${key_tiles}L/x->KP*$rows;
-$if split: const long end=tw::imin((part+1)*${key_tiles}L/x->KP*$rows,${keys}L);
-$unless split: const long first_key=0, end=${keys}L;
- const long o=t/${strips}L, q0=($last_strip-t%${strips}L)*W, nq=tw::imin(W,${queries}L-q0); (void)o;
+$if split: const long first_key=part*$key_tiles/x->KP*$rows;
+$if split: const long end=tw::imin((part+1)*$key_tiles/x->KP*$rows,$keys);
+$unless split: const long first_key=0, end=$keys;
+ const long o=t/$strips, q0=($last_strip-t%$strips)*W, nq=tw::imin(W,$queries-q0); (void)o;
 $axes
  float *q=(float*)(x->ws+${converted}L+w*x->bytes), *s=q+${depth}L*W;
  float *o_=s+$tiles*x->score_rows*W, *rows=o_+${part}L; (void)rows;
@@ -427,7 +440,7 @@ $if masked:   if(!masked(x$outer,q0,q0+nq-1,z,jb-1)) break; }
 $if gathers_k:  gather_keys(x$outer,ja,jb,(float*)k);
   float *d=s; long i=ja;
   for(;i+$rows<=jb;i+=$rows,d+=${tile}L) scores_$rows(k+$key*${along_k}L,q,d);
-$if rest:  if(i<jb) scores_$rest(k+$key*${along_k}L,q,d);
+$rest
 $stages
   weigh(x$outer,q0,nq,ja,jb,s,m,l,c);
 $if known:  jb=tw::imin(jb,known);
@@ -450,7 +463,7 @@ def _task(p: AttentionTiling) -> str:
             **_strip(p),
             "split": p.split,
             "part": p.part,
-            "key_tiles": -(-a.keys // p.key_rows),
+            "key_tiles": p.counted(a.keys, p.key_rows),
             "depth": a.depth,
             "from_k": _from(p, a.k, "r0"),
             "from_v": _from(p, a.v, "e"),
@@ -458,13 +471,13 @@ def _task(p: AttentionTiling) -> str:
             "gathers_v": a.v.gathered,
             "known": _known(p),
             "key": _row(a.k, "i"),
-            "keys": a.keys,
+            "keys": ctext(a.keys),
             "masked": _blocks(p).masked(a.score) != FALSE,
             "rows": p.key_rows,
             "rows_less": p.key_rows - 1,
             "tile": p.key_rows * p.strip,
             "along_k": p.steps(a.k)[0],
-            "rest": p.key_rest,
+            "rest": _rest(p),
             "stages": [
                 f"  stage_{read.name}(x{outer},q0,nq,ja,jb,s+{n}*x->score_rows*W);"
                 for n, read in enumerate(staged_reads(a), 1)
@@ -479,6 +492,15 @@ def _task(p: AttentionTiling) -> str:
     )
 
 
+def _rest(p: AttentionTiling) -> list[str]:
+    """Statements that compute the scores of the last keys, fewer than a tile has."""
+    place = f"k+{_row(p.a.k, 'i')}*{p.steps(p.a.k)[0]}L,q,d"
+    if len(p.key_rests) < 2:
+        return [f"  if(i<jb) scores_{r}({place});" for r in p.key_rests]
+    cases = " ".join(f"case {r}: scores_{r}({place}); break;" for r in p.key_rests)
+    return [f"  switch(jb-i) {{ {cases} }}"]
+
+
 def _known(p: AttentionTiling) -> list[str]:
     """Statements that say how many rows of values there are; none where all exist."""
     limit = p.a.v.limit
@@ -490,7 +512,8 @@ def _known(p: AttentionTiling) -> list[str]:
 # The weight of a part is exp(its maximum - the largest); a part whose scores are all minus infinity has none.
 MERGE = """\
 TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
- const long o=t/${strips}L, q0=($last_strip-t%${strips}L)*W, nq=tw::imin(W,${queries}L-q0); (void)o;
+$sizes
+ const long o=t/$strips, q0=($last_strip-t%$strips)*W, nq=tw::imin(W,$queries-q0); (void)o;
 $axes
  float *rows=(float*)(x->ws+${converted}L+w*x->bytes)+${depth}L*W+$tiles*x->score_rows*W+${part}L;
  float *const o_=x->parts+t*x->KP*${part}L, *const m=o_+${width}L*W, *const l=m+W, *const c=l+W; (void)rows;
@@ -514,10 +537,12 @@ def _merge(p: AttentionTiling) -> str:
 
 def _strip(p: AttentionTiling) -> dict[str, str | int | list[str]]:
     """What every task over strips says of them."""
+    strips = p.counted(p.a.queries, p.strip)
     return {
-        "strips": p.strips,
-        "last_strip": f"{p.strips - 1}L",
-        "queries": p.a.queries,
+        "sizes": _sizes(p),
+        "strips": strips,
+        "last_strip": f"{strips}-1" if isinstance(p.a.queries, Extent) else f"{p.strips - 1}L",
+        "queries": ctext(p.a.queries),
         "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
         "converted": p.converted_bytes,
         "tiles": p.tiles,
@@ -526,14 +551,10 @@ def _strip(p: AttentionTiling) -> dict[str, str | int | list[str]]:
     }
 
 
-def _tasks(size: int) -> str:
-    """C text of a number of tasks."""
-    return size.text("args[1]") if isinstance(size, Extent) else f"{size}L"
-
-
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;
  x.k=$k; x.v=$v; x.KB=$block;
+$sizes
  x.score_rows=tw::imax(x.KB,${depth}L);
  x.bytes=((${fixed}L+$tiles*x.score_rows*W$rows)*4+$page_less)/$page*$page;
 $if split: x.KP=args[1]; x.parts=(float*)(x.ws+${converted}L+${threads}L*x.bytes);
@@ -572,6 +593,9 @@ def _entry(p: AttentionTiling, symbol: str) -> str:
             "conversions": [
                 f" tw::parallel_for(env,{-(-r.tensor.size // CHUNK)}L,convert_{r.tensor.name},&x);" for r in p.converted
             ],
-            "tasks": _tasks(p.outer.size * p.strips),
+            "sizes": [f" const long {s}=x.{s}=args[{n}]; (void){s};" for n, s in enumerate(_arguments(p), 1 + p.split)],
+            "tasks": f"{p.outer.size_text}*{p.counted(p.a.queries, p.strip)}"
+            if p.a.program.sizes
+            else f"{p.outer.size * p.strips}L",
         },
     )

@@ -21,20 +21,21 @@ EXP_FLOPS = 3
 def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """Two nests over strips of queries and blocks of keys; every pair of a query and a key is counted."""
     a = p.a
-    part = ceildiv(a.keys, int(values.get("KP", 1)))
+    heads, queries, keys = int(a.outer_size), int(a.queries), int(a.keys)
+    part = ceildiv(keys, int(values.get("KP", 1)))
     block = max(p.key_rows, min(int(values["KB"]), part) // p.key_rows * p.key_rows)
     reads, scores, result = accesses(a)
     kind = "parallel" if p.threads > 1 else "serial"
     outer = [
-        Loop("o", a.outer_size, 1, kind),
-        Loop("i", a.queries, p.strip, kind, "l2"),
-        *([Loop("j", a.keys, part, kind)] if part < a.keys else []),
+        Loop("o", heads, 1, kind),
+        Loop("i", queries, p.strip, kind, "l2"),
+        *([Loop("j", keys, part, kind)] if part < keys else []),
         Loop("j", part, block, level="l1", argument="KB"),
     ]
     lanes = [Loop("i", p.strip, p.lanes, "unroll", "register"), Loop("i", p.lanes, 1, "vector", "register")]
     first = LoopNest(
         "scores",
-        {"o": a.outer_size, "i": a.queries, "j": a.keys, "r": a.depth},
+        {"o": heads, "i": queries, "j": keys, "r": a.depth},
         (
             *outer,
             Loop("j", block, p.key_rows, level="register"),
@@ -49,7 +50,7 @@ def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ..
     read = Access(scores.tensor, scores.indices, scores.dtype)
     second = LoopNest(
         "values",
-        {"o": a.outer_size, "i": a.queries, "j": a.keys, "e": a.width},
+        {"o": heads, "i": queries, "j": keys, "e": a.width},
         (
             *outer,
             Loop("e", a.width, p.value_rows, level="register"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tilewright.extent import least
 from tilewright.kernels.expression.bounds import Bounds
 from tilewright.kernels.expression.expr import FLOATS, Expr, same
 from tilewright.kernels.expression.linear import flat_step
@@ -34,7 +35,7 @@ class StagedRead:
 @lru_cache(maxsize=64)
 def staged_reads(a: Attention) -> tuple[StagedRead, ...]:
     """The reads that are turned: they step along queries and keys, and stay within their tensor everywhere."""
-    bounds = Bounds({x: (0, n - 1) for x, n in a.ranges.items()})
+    bounds = Bounds({x: (0, int(n) - 1) for x, n in a.ranges.items()})
     found: list[StagedRead] = []
     for load in a.score.loads():
         tensor = a.program.tensors[str(load.value)]
@@ -45,7 +46,10 @@ def staged_reads(a: Attention) -> tuple[StagedRead, ...]:
         if tensor.dtype not in ("bool", *FLOATS[1:]):
             continue
         ends = [bounds.of(i) for i in load.args]
-        inside = all(low >= 0 and high < n for (low, high), n in zip(ends, tensor.shape, strict=True))
+        inside = all(
+            low >= 0 and (high < least(n) or (i.op == "axis" and a.ranges[str(i.value)] == n))
+            for i, (low, high), n in zip(load.args, ends, tensor.shape, strict=True)
+        )
         if inside and not any(same(load, r.load) for r in found):
             assert along is not None
             found.append(StagedRead(f"b{len(found)}", load, tensor, along))

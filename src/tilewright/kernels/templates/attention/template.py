@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.extent import Extent
 from tilewright.kernels.families.attention import match
-from tilewright.kernels.templates.attention.geometry import ITEM, plan
+from tilewright.kernels.templates.attention.geometry import ITEM, plan, takes_ranges
 from tilewright.kernels.templates.attention.lower import launch_program, source
 from tilewright.kernels.templates.attention.nests import nests
 from tilewright.kernels.templates.attention.space import default, space
@@ -24,8 +23,8 @@ CPU_ATTENTION = PlannedTemplate(
     ),
     # Queries for half a vector or less are left to other templates.
     usable=lambda a, target: 2 * a.queries * ITEM > target.vector_bytes,
-    # What is converted first is as long as it may be.
-    ranges=lambda a: isinstance(a.outer_size, Extent) and {a.k.tensor.dtype, a.v.tensor.dtype} == {"float32"},
+    ranges=takes_ranges,
+    any_sizes=True,
     span=space,
     choose=default,
     plan=plan,

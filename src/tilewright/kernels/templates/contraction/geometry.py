@@ -203,6 +203,11 @@ class ContractionTiling:
         return bool(self.c.program.sizes)
 
     @property
+    def told(self) -> bool:
+        """Whether register tiles are told what calls choose: it is in steps, not a length of first axes alone."""
+        return self.varying and not self.c.program.leading
+
+    @property
     def deep(self) -> bool:
         """Whether calls choose K: it is then neither divided among tasks nor met unpacked."""
         return isinstance(self.c.k.size, Extent)

@@ -74,7 +74,7 @@ def source(p: ContractionTiling, symbol: str) -> str:
 def _more(p: ContractionTiling) -> str:
     """What the context holds for some kernels only."""
     told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
-    blocks = " long blocks, height, full, nblocks, nheight, nfull;"
+    blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
     return told + blocks if p.varying else " bool finite;" if finite.extreme(p) else ""
 
 
@@ -92,7 +92,7 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
     walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or limited else "kc"
     if p.table:
         walk += ",spans+pc" if clip.first_loop(p) else ",spans"
-    if p.varying:
+    if p.told:
         walk += ",x"
     arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p))});"
 

@@ -85,7 +85,7 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
     walk = "const long *kr" if nested(p) else "long kc"
     if p.table:
         walk += ", const unsigned char *spans"
-    if p.varying:
+    if p.told:
         walk += ", const Ctx *x"
     if extreme(p):
         w("template <bool finite_>")
@@ -93,7 +93,7 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
         f"TW_NOINLINE void {name(rows, vectors, masked)}({walk}, const {t} *TW_RESTRICT a, "
         f"const {t} *TW_RESTRICT b, {t} *TW_RESTRICT c, long mode, long tail{extra}) {{ (void)mode; (void)tail;"
     )
-    if p.varying:
+    if p.told:
         w(sizes(p))
     if p.prefetch_c and p.c.in_place:
         lines = range(0, vectors * p.lanes, max(1, 64 // p.item))

@@ -8,7 +8,7 @@ from tilewright.kernels.templates.grouped.nests import nests
 from tilewright.kernels.templates.grouped.plan import MEMBERS, default, member, plan, space
 from tilewright.kernels.templates.planned import PlannedTemplate
 
-BASE = 3
+BASE = 2
 
 CPU_GROUPED = PlannedTemplate(
     name="cpu_grouped",
