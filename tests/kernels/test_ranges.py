@@ -171,6 +171,25 @@ def test_a_whole_multiple_of_a_size_is_a_length() -> None:
     assert at(workload, {"m": 3}) == halves.workload(m=3, n=3)
 
 
+def test_a_condition_on_a_falling_index_is_asked_at_every_size() -> None:
+    """``5 - i`` is least where a call chooses the greatest size."""
+
+    @operator
+    def first_six(n: int) -> te.TensorRef:
+        x = te.input("x", (n, 4))
+        return te.compute((n, 4), lambda i, j: te.select(i * -1 + 5 >= 0, x[i, j], 0.0))
+
+    target = replace(parse_target("cpu"), threads=1)
+    task = Task(first_six.workload(n="1..40"), target)
+    (template,) = templates.templates_for(task)
+    schedule = template.default(Task(at(task.workload, {"n": 40}), target)).at({"n": 40})
+    with Builder(target) as builder:
+        (built,) = builder.build([Candidate(task, schedule)])
+    for size in (1, 6, 7, 40):
+        kernel = kernel_of(built, schedule.at({"n": size}), 1)
+        assert Verifier(Program.loads(at(task.workload, {"n": size}).program)).check(kernel.run, [0]) is None, size
+
+
 def test_one_size_of_a_range_is_a_plain_size() -> None:
     op = get_operator("matmul")
     assert op.workload(m="5..5", n=3, k=3) == op.workload(m=5, n=3, k=3)

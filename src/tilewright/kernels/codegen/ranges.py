@@ -20,7 +20,9 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
         extent = whole(e)
         return extent.least, int(extent)  # type: ignore[attr-defined]
     if e.op == "axis":
-        return axes.get(str(e.value), (0, None))
+        low, high = axes.get(str(e.value), (0, None))
+        # Of an extent the greatest: a multiple of one below zero is least where that is the greatest.
+        return None if low is None else int(low), None if high is None else int(high)
     if e.op in ("load", "var"):
         return _ITEM.get(e.dtype, (None, None))
     if e.op == "cast":

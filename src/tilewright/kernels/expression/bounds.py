@@ -36,7 +36,7 @@ class Bounds:
     """Intervals of index expressions, given the interval of each axis."""
 
     def __init__(self, axes: Mapping[str, Interval]) -> None:
-        self._axes = axes
+        self._axes = {a: (least(low), int(high)) for a, (low, high) in axes.items()}
         self._numbers = ValueNumbers()
         self._linear: dict[int, Linear] = {}
 

@@ -28,7 +28,7 @@ class Linearizer:
     @staticmethod
     def below(extents: Mapping[str, int]) -> Linearizer:
         """For axes from 0 on."""
-        return Linearizer({a: (0, int(n) - 1) for a, n in extents.items()})
+        return Linearizer({a: (0, n - 1) for a, n in extents.items()})
 
     def of(self, e: Expr) -> Linear:
         """The sum that ``e`` is, with divisions resolved where the ranges allow."""

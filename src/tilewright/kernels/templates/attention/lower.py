@@ -102,7 +102,7 @@ def _printer(
     count: str | None,
 ) -> Printer:
     texts = {a: f"o_{a}" for a in p.a.outer} | axes
-    ranges = {a: (0, int(n) - 1) for a, n in p.a.ranges.items()}
+    ranges = {a: (0, n - 1) for a, n in p.a.ranges.items()}
     ranges[p.a.query] = (0, p.strips * p.strip - 1)
     return MemoryPrinter(
         texts, var=var, lanes=lanes, vector=vector, varying=frozenset(var) if lanes else frozenset(), ranges=ranges,

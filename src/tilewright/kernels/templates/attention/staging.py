@@ -35,7 +35,7 @@ class StagedRead:
 @lru_cache(maxsize=64)
 def staged_reads(a: Attention) -> tuple[StagedRead, ...]:
     """The reads that are turned: they step along queries and keys, and stay within their tensor everywhere."""
-    bounds = Bounds({x: (0, int(n) - 1) for x, n in a.ranges.items()})
+    bounds = Bounds({x: (0, n - 1) for x, n in a.ranges.items()})
     found: list[StagedRead] = []
     for load in a.score.loads():
         tensor = a.program.tensors[str(load.value)]

@@ -73,7 +73,7 @@ class Block:
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """Where each axis runs."""
-        return {a: (0, int(n) - 1) for a, n in self.p.s.ranges.items()}
+        return {a: (0, n - 1) for a, n in self.p.s.ranges.items()}
 
     def taps(self) -> Iterator[dict[str, int]]:
         s, names = self.p.s, self.p.unrolled
