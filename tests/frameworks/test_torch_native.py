@@ -18,6 +18,7 @@ import tilewright
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
 import tilewright.torch as tt  # noqa: E402
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.torch import backend, native, operators, placed  # noqa: E402
 from tilewright.torch.serving import serving  # noqa: E402
 
@@ -219,6 +220,39 @@ def test_compiled_graphs_take_the_same_way(library: tilewright.Library, monkeypa
     monkeypatch.setattr(placed.Placed, "__call__", refuse)
     assert torch.equal(compiled(a, b), wanted)
     assert library.stats().tiers["exact"] == before + 1
+
+
+RESULTS: dict[str, Any] = {
+    "int64": lambda x: x.argmax(1), "bool": lambda x: x > 0, "float64": lambda x: x.double() * 3,
+    "int32": lambda x: (x > 0).int() * 5, "uint8": lambda x: (x > 0).to(torch.uint8),
+    "int8": lambda x: (x > 0).to(torch.int8), "float16": lambda x: x.half() * 3, "bfloat16": lambda x: x.bfloat16() * 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_results_of_every_type_come_from_compiled_graphs(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, asked = torch.randn(4, 9), []
+    torch._dynamo.reset()
+
+    def compiled(find: Any) -> Any:
+        def make(graph: Any, inputs: Any) -> Any:
+            return backend.compiled(graph, inputs, find, backend.Rest("eager"))
+
+        torch._dynamo.reset()
+        return torch.compile(RESULTS[kind], backend=make)
+
+    compiled(asked.append)(x)
+    default_kernels(asked, tmp_path / "t.db")
+    library = tt.use(tilewright.Library(tmp_path / "t.db", watch=False))
+    placed_kernels = compiled(library.find)
+    for _ in range(2):
+        got = placed_kernels(x)
+        assert got.dtype is getattr(torch, kind)
+        assert torch.equal(got, RESULTS[kind](x))
+        monkeypatch.setattr(placed.Placed, "__call__", refuse)
+    assert library.stats().tiers["exact"] == 2
 
 
 def test_a_kernel_of_a_range_answers_every_size(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from default_kernels import default_kernels  # noqa: E402
 from networks_file import networks  # noqa: E402
 
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.cli import app  # noqa: E402
 from tilewright.models.coverage import of_model  # noqa: E402
 from tilewright.models.extract import extract  # noqa: E402

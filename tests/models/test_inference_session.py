@@ -12,8 +12,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from default_kernels import default_kernels  # noqa: E402
-
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright import models  # noqa: E402
 from tilewright.core import DatabaseError, TilewrightError  # noqa: E402
 from tilewright.models import InferenceSession  # noqa: E402

@@ -12,9 +12,9 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from default_kernels import default_kernels  # noqa: E402
 from networks_file import networks  # noqa: E402
 
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.cli import app  # noqa: E402
 from tilewright.models.extract import extract, write_tasks  # noqa: E402
 from tilewright.models.inputs import random_inputs  # noqa: E402

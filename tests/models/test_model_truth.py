@@ -13,9 +13,9 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from default_kernels import default_kernels  # noqa: E402
 from test_model_file import model, node, read, value  # noqa: E402
 
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.cli import app  # noqa: E402
 from tilewright.models.extract import extract  # noqa: E402
 from tilewright.models.inputs import random_inputs  # noqa: E402

@@ -12,9 +12,9 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from default_kernels import default_kernels  # noqa: E402
 from onnx_cases import NodeTest, node_tests  # noqa: E402
 
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.graph.operations import ONNX, REFUSED  # noqa: E402
 from tilewright.kernels.expression.program import Program  # noqa: E402
 from tilewright.kernels.reference import evaluate  # noqa: E402

@@ -14,11 +14,11 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 import further_operators  # noqa: E402, F401
-from default_kernels import default_kernels  # noqa: E402
 from onnx_cases import ROUNDING  # noqa: E402
 from single_operators import RECIPES, Variant, variants  # noqa: E402
 from test_onnx_nodes import interpreted  # noqa: E402
 
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.core import TilewrightError  # noqa: E402
 from tilewright.models.extract import Extracted, extracted  # noqa: E402
 from tilewright.models.importer import Importer  # noqa: E402

@@ -15,18 +15,26 @@ from tilewright.measure.places import find_place
 def default_kernels(workloads: Iterable[Workload], path: Path) -> None:
     """Compile each workload's default schedule, many in a library, and store it as if it had been tuned, for all sizes
     where some are ranges."""
+    refused = built_defaults(workloads, path)
+    assert not refused, refused
+
+
+def built_defaults(workloads: Iterable[Workload], path: Path) -> list[str]:
+    """As :func:`default_kernels`; returns a line for each workload that has no kernel."""
     place = find_place("auto", "auto", 1)
     tasks = [Task(w, place.target) for w in {w.key: w for w in workloads}.values()]
     candidates = [Candidate(t, templates.default_schedule(t).at(greatest(t.workload.ranges))) for t in tasks]
     with place.builder() as builder:
         results = builder.build(candidates)
-    refused = [(c.task.workload.op, r) for c, r in zip(candidates, results, strict=True) if not isinstance(r, Artifact)]
-    assert not refused, refused
+    refused = []
     with Database.open(path) as database:
         for candidate, built in zip(candidates, results, strict=True):
-            assert isinstance(built, Artifact)
+            if not isinstance(built, Artifact):
+                refused.append(f"{candidate.task.workload.op}: {built}")
+                continue
             kernel = StoredKernel(
                 candidate.task, "", 1, candidate.schedule, built.program, 1e-6, built.sha256, state="verified"
             )  # fmt: skip
             artifact = StoredArtifact.read(built, templates.full_source(candidate))
             database.set_kernels(candidate.task, place.device.model, None, [kernel], [artifact])
+    return refused
