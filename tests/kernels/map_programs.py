@@ -115,6 +115,12 @@ def quantised() -> Program:
     )[0]
 
 
+def repeated() -> Program:
+    """Two numbers again and again along a short axis: moves without vectors."""
+    x = te.input("x", (2,), "int64")
+    return te.program(te.compute((2, 3, 4), lambda i, j, k: x[k % 2]))[0]
+
+
 def one_number() -> Program:
     x = te.input("x", (1, 1))
     return te.program(te.compute((), lambda: x[0, 0] + 1.0))[0]
@@ -147,4 +153,5 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "every_third": every_third,
     "quantised": quantised,
     "one_number": one_number,
+    "repeated": repeated,
 }

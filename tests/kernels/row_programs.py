@@ -161,6 +161,18 @@ def double_product(m: int = 3, n: int = 41) -> Program:
     return program_of(te.compute((m,), lambda i: te.prod(n, lambda r: 1.0 + 0.1 * te.tanh(x[i, r]))))
 
 
+def picked(m: int = 3, n: int = 37, k: int = 4) -> Program:
+    """Along each row elements of the rows that a map chooses, but where its input says none."""
+    labels, x = te.input("labels", (m, n), "int64"), te.input("x", (m, k, n))
+    chosen = te.compute((m, n), lambda i, j: te.select(labels[i, j] != 2, labels[i, j], 0))
+
+    def read(i: te.Expr, j: te.Expr) -> te.Expr:
+        return x[i, te.minimum(te.maximum(te.cast(chosen[i, j], "index"), 0), k - 1), j]
+
+    loss = te.compute((m, n), lambda i, j: te.select(labels[i, j] != 2, -read(i, j), 0.0))
+    return program_of(te.compute((m,), lambda i: te.sum(n, lambda r: loss[i, r])))
+
+
 def matvec(m: int = 7, n: int = 53) -> Program:
     x, y = te.input("x", (m, n)), te.input("y", (n,))
     return program_of(te.compute((m,), lambda i: te.sum(n, lambda r: x[i, r] * y[r])))
@@ -191,6 +203,7 @@ ROWS: dict[str, Callable[[], Program]] = {
     "whole": whole,
     "double_product": double_product,
     "matvec": matvec,
+    "picked": picked,
     "total": PROGRAMS["total"],
     "gathered": gpu_programs.gathered_rows,
 }  # fmt: skip

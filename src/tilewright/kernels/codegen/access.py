@@ -44,6 +44,13 @@ def positions(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> st
     return f"({' + '.join(terms)})" if terms else f"tw::splat<{printer.vec('long')}>(0)"
 
 
+def vector_step(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> int | None:
+    """Elements between those of neighbouring lanes; ``None`` where a computed index chooses each."""
+    if any(n.op == "var" and printer.varies(n) for i in indices for n in i.walk()):
+        return None
+    return flat_step(indices, _strides(tensor), str(printer.vector))
+
+
 @dataclass
 class MemoryPrinter(Printer):
     """A printer that reads ``tensors`` in memory. ``count``: C text of how many lanes are in use, ``None`` for all."""
@@ -65,7 +72,7 @@ class MemoryPrinter(Printer):
         lane = self.lane_type(e) if e.dtype != "bool" else "int"
         v = self.vec(lane)
         base = f"(const signed char *){tensor.name}" if e.dtype == "bool" else tensor.name
-        step = flat_step(e.args, _strides(tensor), str(self.vector))
+        step = vector_step(e.args, tensor, self)
         if step is None:
             return f"tw::load_at<{v}>({base}, {positions(e.args, tensor, self)}, {self._in_use(guard)})"
         at = f"{base} + ({flat_index(e.args, tensor, self)})"
@@ -115,7 +122,7 @@ def write(
             return f"tw::narrow({tensor.name}[{at}], {text});"
         return f"{tensor.name}[{at}] = ({CTYPE[tensor.dtype]})({text});"
     text = printer.vector_text(value)
-    step = flat_step(indices, _strides(tensor), str(printer.vector))
+    step = vector_step(indices, tensor, printer)
     if step == 1:
         return stored(f"{tensor.name} + ({at})", tensor.dtype, text, count, function)
     base = tensor.name

@@ -192,6 +192,10 @@ class Printer:
             return "int" if narrow else "long"
         return VECTOR_TYPE[e.dtype]
 
+    def scalar_type(self, e: Expr) -> str:
+        """C type of this value as a scalar."""
+        return computed(e.dtype)
+
     def vec(self, lane: str) -> str:
         return f"tw::vec<{lane}, {self.lanes}>"
 
@@ -328,7 +332,7 @@ class Printer:
             if self.varies(e):
                 line(f"const {self.vec(self.lane_type(e))} {name} = {self.vector_text(e)};")
             else:
-                line(f"const {computed(e.dtype)} {name} = {self.scalar(e)};")
+                line(f"const {self.scalar_type(e)} {name} = {self.scalar(e)};")
             self.names[value_number] = name
 
     def text(self, e: Expr) -> str:

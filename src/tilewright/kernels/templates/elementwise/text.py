@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, stored, unrounded
 from tilewright.kernels.codegen.emitter import Emitter, Scope
-from tilewright.kernels.codegen.printer import Memo, Printer, computed
+from tilewright.kernels.codegen.printer import Memo, Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers
 from tilewright.kernels.templates.elementwise.segments import Segment
@@ -25,6 +25,9 @@ class MovePrinter(MemoryPrinter):
 
     def lane_type(self, e: Expr) -> str:
         return RAW_TYPES.get(e.dtype) or super().lane_type(e)
+
+    def scalar_type(self, e: Expr) -> str:
+        return RAW_TYPES.get(e.dtype) or super().scalar_type(e)
 
 
 def ctype(dtype: str) -> str:
@@ -124,7 +127,7 @@ class Text:
         for e in invariants(values, fixed, self.memo.numbers):
             name = self.emitter.fresh("h")
             printer.names = names
-            w.line(f"const {RAW_TYPES.get(e.dtype) or computed(e.dtype)} {name} = {printer.scalar(e)};")
+            w.line(f"const {printer.scalar_type(e)} {name} = {printer.scalar(e)};")
             names[self.memo.numbers.of(e)] = name
         return names
 

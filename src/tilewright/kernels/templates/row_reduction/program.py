@@ -98,13 +98,13 @@ class RowProgram(RowReduction):
 
     @cached_property
     def streams(self) -> tuple[Expr, ...]:
-        """Reads of inputs that differ from row to row, none chosen by an index tensor, and walk along it, once each."""
+        """Reads of inputs that differ from row to row, none at a computed index, and walk along it, once each."""
         found: dict[tuple[str, str], Expr] = {}
         for s in self.stages:
             for x in s.body:
                 for n in x.loads():
                     moves = linear(n.args[0]).step(self.inner)
-                    chosen = bool(n.args[0].loads())
+                    chosen = any(x.op in ("load", "var") for x in n.args[0].walk())
                     if moves == 1 and not chosen and (not self.rows or n.args[0].axes() & set(self.row_axes)):
                         found.setdefault((str(n.value), repr(n.args[0])), n)
         return tuple(found.values())
