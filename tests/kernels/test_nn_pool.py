@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random as chance
 from typing import Any
 
@@ -14,6 +15,7 @@ from tilewright import nn, te
 from tilewright.core import OperatorError, UsageError
 from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.nn.reduce import cummax_positions, cummin_positions
 from tilewright.kernels.operators import get_operator
 
 NEAR = {"rtol": 1e-12, "atol": 1e-13}
@@ -75,6 +77,38 @@ def test_special_values() -> None:
     op = get_operator("max_pool1d")
     assert op.numpy is not None
     np.testing.assert_array_equal(op.numpy(x, kernel_size=3, stride=1, padding=1), got)
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("seen", "at"),
+    [
+        ([[1, 3, 2], [0, 3, 3]], 1), ([[1, NAN, INF], [NAN, 2, 0]], 3), ([[-INF] * 3] * 2, 0), ([[-0.0, 0, 0]] * 2, 0),
+    ],
+)  # fmt: skip
+def test_positions_are_of_the_first_number_or_the_last_nan_and_never_in_the_padding(seen: Any, at: int) -> None:
+    x = np.array(seen, np.float64)[None, None]
+    assert run(lambda x: nn.max_pool_positions(x, (2, 3)), x) == at
+    assert run(lambda x: nn.adaptive_max_pool_positions(x, 1), x) == at
+    around = run(lambda x: nn.max_pool_positions(x, (4, 5), padding=(2, 2), stride=(9, 9)), x[..., :1, :2])
+    assert around == (1 if seen[0][1] > seen[0][0] or seen[0][1] != seen[0][1] else 0)
+
+
+def test_positions_of_uneven_windows_are_those_of_the_values() -> None:
+    x = random(2, 3, 7, 5)
+    largest = run(lambda x: nn.adaptive_max_pool(x, (3, 4)), x)
+    at = run(lambda x: nn.adaptive_max_pool_positions(x, (3, 4)), x)
+    np.testing.assert_array_equal(
+        np.take_along_axis(x.reshape(2, 3, -1), at.reshape(2, 3, -1), 2).ravel(), largest.ravel()
+    )
+
+
+def test_positions_so_far_are_of_the_last_of_equals() -> None:
+    x = np.array([[1.0, 3, 3, 2, 3], [1, NAN, 2, NAN, 9]])
+    np.testing.assert_array_equal(run(lambda x: cummax_positions(x, 1), x), [[0, 1, 2, 2, 4], [0, 1, 1, 3, 3]])
+    np.testing.assert_array_equal(run(lambda x: cummin_positions(x, 1), x), [[0] * 5, [0, 1, 1, 3, 3]])
 
 
 def test_sixteen_bit_means_are_rounded_once() -> None:

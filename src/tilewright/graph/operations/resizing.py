@@ -216,8 +216,9 @@ def _upsampled(build: Build, call: Call) -> None:
         if "nearest" in name:
             axes.append(nearest(d, np.floor((i + single(0.5)) * step if "exact" in name else i * step), size))
             continue
-        at = i * step if aligned else (i + single(0.5)) * step - single(0.5)
-        if name.endswith("_aa"):
+        smoothed = name.endswith("_aa")  # whose steps alone are other ones where corners are aligned
+        at = i * step if aligned and not smoothed else (i + single(0.5)) * step - single(0.5)
+        if smoothed:
             kernel, reach = (cubic(-0.5), 2) if "cubic" in name else (triangle, 1)
             axes.append(filtered(d, at, size, kernel, reach, max(float(step), 1.0), excluded=True))
         elif "cubic" in name:

@@ -15,7 +15,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, compare, const
 from tilewright.kernels.nn.dims import several_dims
 from tilewright.kernels.nn.element import value
-from tilewright.kernels.nn.reduce import cummax, cummin
+from tilewright.kernels.nn.reduce import cummax, cummax_positions, cummin, cummin_positions
 
 
 def _layer_norm(
@@ -116,7 +116,10 @@ for _name, _function in (
     ("argmax", nn.argmax), ("argmin", nn.argmin), ("logsumexp", nn.logsumexp),
 ):  # fmt: skip
     register(_name, "rows", _reduction(_function))
-for _name, _scan in (("cumsum", nn.cumsum), ("cumprod", nn.cumprod), ("cummax", cummax), ("cummin", cummin)):
+for _name, _scan in (
+    ("cumsum", nn.cumsum), ("cumprod", nn.cumprod), ("cummax", cummax), ("cummin", cummin),
+    ("cummax_positions", cummax_positions), ("cummin_positions", cummin_positions),
+):  # fmt: skip
     register(_name, "rows", _scan)
 register("norm", "rows", _norm)
 register("any", "rows", _truth("any", nn.amax))
@@ -221,8 +224,8 @@ def _first(call: Call, what: str) -> None:
 
 @aten("cumsum", "cumprod", "cummax", "cummin")
 def _aten_scan(build: Build, call: Call) -> None:
-    _first(call, "positions")
-    build.add(call.operator, [_in_dtype(build, call)], call.output, dim=call["dim"])
+    operation = f"{call.operator}_positions" if call.result else call.operator
+    build.add(operation, [_in_dtype(build, call)], call.output, dim=call["dim"])
 
 
 def _statistics(build: Build, call: Call, x: str, dims: tuple[int, ...], eps: float) -> None:

@@ -25,6 +25,7 @@ for _rank, _largest, _mean in (
 register("max_pool_positions", "window", nn.max_pool_positions)
 register("adaptive_avg_pool", "window", nn.adaptive_avg_pool)
 register("adaptive_max_pool", "window", nn.adaptive_max_pool)
+register("adaptive_max_pool_positions", "window", nn.adaptive_max_pool_positions)
 
 
 @aten("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -54,10 +55,9 @@ def _numbers(value: Any) -> Any:
 @aten("adaptive_avg_pool1d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 @aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive(build: Build, call: Call) -> None:
-    if call.result:
-        raise Left("it gives positions")
     size = tuple(call["output_size"])
     operation = "adaptive_max_pool" if "max" in call.operator else "adaptive_avg_pool"
+    operation = f"{operation}_positions" if call.result else operation
     _of_images(build, call, operation, len(size), {"output_size": size})
 
 

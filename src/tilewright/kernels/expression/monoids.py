@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression.expr import FLOATS, Expr, select
@@ -32,17 +32,24 @@ def _range(dtype: str) -> tuple[float | int, float | int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def arg(name: str, dt: str) -> Monoid:
-    """``argmax`` or ``argmin`` of values of dtype ``dt``: a value and its position."""
+Ties = Literal["first", "last", "last NaN"]
+"""Which of equal values is found: the first, the last, or of numbers the first and of several NaN the last."""
+
+
+def arg(name: str, dt: str, ties: Ties = "first") -> Monoid:
+    """``argmax`` or ``argmin`` of values of dtype ``dt``: a value and its position, -1 for one that is never found."""
     better = "gt" if name == "argmax" else "lt"
     worst = _range(dt)[0 if better == "gt" else 1]
     lv, rv, li, ri = left(0, dt), right(0, dt), left(1, "int64"), right(1, "int64")
-    beats, ties = ex.compare(better, rv, lv), ex.compare("eq", rv, lv)
-    if dt in FLOATS:  # NaN beats every number and ties with NaN, as in NumPy
+    beats, equal = ex.compare(better, rv, lv), ex.compare("eq", rv, lv)
+    preferred = ri > li if ties == "last" else ri < li
+    if dt in FLOATS:  # NaN beats every number and equals NaN, as in NumPy
         l_nan, r_nan = ex.compare("ne", lv, lv), ex.compare("ne", rv, rv)
-        beats, ties = beats | (r_nan & ~l_nan), ties | (r_nan & l_nan)
-    # Ties go to the smaller position, whatever the order of combination; -1 marks "nothing yet".
-    take = (ri >= 0) & (beats | (ties & (ri < li)) | (li < 0))
+        beats, equal = beats | (r_nan & ~l_nan), equal | (r_nan & l_nan)
+        if ties == "last NaN":
+            preferred = (preferred & ~r_nan) | ((ri > li) & r_nan)
+    # Positions decide between equals, whatever the order of combination; -1 marks "nothing yet".
+    take = (ri >= 0) & (beats | (equal & preferred) | (li < 0))
     return Monoid(
         name,
         (ex.const(worst, dt), ex.const(-1, "int64")),

@@ -61,6 +61,7 @@ from tilewright.kernels.nn.normalize import layer_norm as layer_norm
 from tilewright.kernels.nn.normalize import rms_norm as rms_norm
 from tilewright.kernels.nn.pool import adaptive_avg_pool as adaptive_avg_pool
 from tilewright.kernels.nn.pool import adaptive_max_pool as adaptive_max_pool
+from tilewright.kernels.nn.pool import adaptive_max_pool_positions as adaptive_max_pool_positions
 from tilewright.kernels.nn.pool import avg_pool1d as avg_pool1d
 from tilewright.kernels.nn.pool import avg_pool2d as avg_pool2d
 from tilewright.kernels.nn.pool import avg_pool3d as avg_pool3d

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
+from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.expr import FLOATS
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.element import computed, value
 from tilewright.kernels.nn.sizes import Layout, both, check_rank, inside, per_axis, windows
 from tilewright.kernels.parameters import numbers
 
@@ -52,11 +54,16 @@ class _Windows:
         """Not zero for the axes along which a window may see something outside of the input."""
         return tuple(max(p, o) for p, o in zip(self.padding, self.overhang, strict=True))
 
+    def place(self, index: Sequence[te.Expr], taps: Sequence[te.Expr]) -> list[te.Expr]:
+        """The spatial indices of the element that a window sees at ``taps``."""
+        place = self.lay.split(tuple(index))[2]
+        parts = zip(place, self.stride, taps, self.dilation, self.padding, strict=True)
+        return [i * s + r * d - p for i, s, r, d, p in parts]
+
     def tap(self, index: Sequence[te.Expr], taps: Sequence[te.Expr], outside: float) -> te.Expr:
         """The element that a window sees at ``taps``."""
-        b, c, place = self.lay.split(tuple(index))
-        parts = zip(place, self.stride, taps, self.dilation, self.padding, strict=True)
-        at = [i * s + r * d - p for i, s, r, d, p in parts]
+        b, c, _ = self.lay.split(tuple(index))
+        at = self.place(index, taps)
         x = value(self.input[self.lay.join(b, c, at)])
         guard = inside(at, self.sizes, self.guarded)
         return x if guard is None else te.select(guard, x, outside)
@@ -91,28 +98,28 @@ class _Windows:
 
     def largest_at(self) -> te.TensorRef:
         """The position (int64) of every window's largest value among the spatial elements of its channel."""
-        inner = [math.prod(self.kernel[d + 1 :]) for d in range(len(self.kernel))]
 
-        def taps(r: te.Expr) -> list[te.Expr]:
-            return [r // n if d == 0 else r // n % k for d, (n, k) in enumerate(zip(inner, self.kernel, strict=True))]
+        def element(index: Sequence[te.Expr], taps: Sequence[te.Expr]) -> tuple[te.Expr, te.Expr]:
+            at = self.place(index, taps)
+            guard = inside(at, self.sizes, self.guarded)
+            position = _position(at, self.sizes)
+            return self.tap(index, taps, -math.inf), position if guard is None else te.select(guard, position, -1)
 
-        chosen = te.compute(
-            self.shape,
-            lambda *i: te.argmax(math.prod(self.kernel), lambda r: self.tap(i, taps(r), -math.inf)),
-        )
+        found = _first_largest(self.input)
+        return te.compute(self.shape, lambda *i: te.reduce(found, self.kernel, lambda *taps: element(i, taps)))
 
-        def flat(*index: te.Expr) -> te.Expr:
-            out: te.Expr | None = None
-            place = self.lay.split(index)[2]
-            for i, r, n, s, p, d in zip(
-                place, taps(chosen[index]), self.sizes, self.stride, self.padding, self.dilation, strict=True
-            ):
-                at = te.cast(i * s - p, "int64") + r * d
-                out = at if out is None else out * n + at
-            assert out is not None
-            return out
 
-        return te.compute(self.shape, flat)
+def _first_largest(input: te.TensorRef) -> te.Monoid:
+    """Positions of largest values as in PyTorch's pooling: of equal numbers the first, of several NaN the last."""
+    return monoids.arg("argmax", computed(input.dtype), "last NaN")
+
+
+def _position(at: Sequence[te.Expr], sizes: Sequence[int]) -> te.Expr:
+    """The number (int64) of the element at these indices among all of ``sizes``, read row by row."""
+    found = te.cast(at[0], "int64")
+    for i, n in zip(at[1:], sizes[1:], strict=True):
+        found = found * n + te.cast(i, "int64")
+    return found
 
 
 def _windows(
@@ -248,7 +255,7 @@ def max_pool_positions(
 ) -> te.TensorRef:
     """Where the largest value of every window of (n, c, *spatial) stands: int64, counted over its channel's elements.
 
-    Of equals the first.
+    Of equal numbers the first, of several NaN the last; padding is never found.
     """
     spatial = len(input.shape) - 2
     layout = ("NCW", "NCHW", "NCDHW")[max(0, spatial - 1)]
@@ -257,9 +264,16 @@ def max_pool_positions(
 
 
 def _adaptive(
-    op: str, input: te.TensorRef, output_size: te.Ints, reduce: Callable[..., te.Reduction], outside: float
+    op: str,
+    input: te.TensorRef,
+    output_size: te.Ints,
+    reduce: Callable[..., te.Reduction],
+    element: Callable[[te.Expr, te.Expr | None, Sequence[te.Expr]], Any],
 ) -> tuple[te.TensorRef, Callable[..., Any]]:
-    """``reduce`` over windows that part each spatial axis as evenly as they can, and the number of their elements."""
+    """``reduce`` over windows that part each spatial axis as evenly as they can, and the number of their elements.
+
+    ``element`` is given a value, whether it is in the window, ``None`` where it always is, and its spatial indices.
+    """
     spatial = len(input.shape) - 2
     sizes = input.shape[2:]
     out = per_axis(op, "output_size", output_size, spatial, 1)
@@ -277,13 +291,13 @@ def _adaptive(
     def point(*i: te.Expr) -> te.Reduction:
         place = i[2:]
 
-        def tap(*taps: te.Expr) -> te.Expr:
+        def tap(*taps: te.Expr) -> Any:
             guard: te.Expr | None = None
+            at = [first(p, n, o) + r for p, r, (n, o) in zip(place, taps, axes, strict=True)]
             for p, r, (n, o) in zip(place, taps, axes, strict=True):
                 if n % o:
                     guard = both(guard, r < count(p, n, o))
-            x = value(input[(*i[:2], *(first(p, n, o) + r for p, r, (n, o) in zip(place, taps, axes, strict=True)))])
-            return x if guard is None else te.select(guard, x, outside)
+            return element(value(input[(*i[:2], *at)]), guard, at)
 
         return reduce(kernel, tap)
 
@@ -301,7 +315,7 @@ def adaptive_avg_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef
 
     Window ``i`` of an axis of ``n`` begins at ``floor(i*n/size)`` and ends before ``ceil((i + 1)*n/size)``.
     """
-    total, elements = _adaptive("adaptive_avg_pool", input, output_size, te.sum, 0.0)
+    total, elements = _adaptive("adaptive_avg_pool", input, output_size, te.sum, _or(0.0))
 
     def mean(*i: te.Expr) -> te.Expr:
         count: Any = elements(*i)
@@ -312,4 +326,24 @@ def adaptive_avg_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef
 
 def adaptive_max_pool(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef:
     """Largest values in the windows of :func:`adaptive_avg_pool`; NaN wins."""
-    return _adaptive("adaptive_max_pool", input, output_size, te.max, -math.inf)[0]
+    return _adaptive("adaptive_max_pool", input, output_size, te.max, _or(-math.inf))[0]
+
+
+def adaptive_max_pool_positions(input: te.TensorRef, output_size: te.Ints) -> te.TensorRef:
+    """Where the largest values of :func:`adaptive_max_pool` stand, as :func:`max_pool_positions` has them."""
+    found = _first_largest(input)
+
+    def element(x: te.Expr, guard: te.Expr | None, at: Sequence[te.Expr]) -> tuple[te.Expr, te.Expr]:
+        position = _position(at, input.shape[2:])
+        return (x, position) if guard is None else (_or(-math.inf)(x, guard), te.select(guard, position, -1))
+
+    return _adaptive("adaptive_max_pool", input, output_size, partial(te.reduce, found), element)[0]
+
+
+def _or(outside: float) -> Callable[..., te.Expr]:
+    """A value where it is in the window, and ``outside`` elsewhere."""
+
+    def element(x: te.Expr, guard: te.Expr | None, _: object = None) -> te.Expr:
+        return x if guard is None else te.select(guard, x, outside)
+
+    return element

@@ -11,9 +11,10 @@ from typing import Literal
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
+from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.dims import one_dim, reducer, several_dims, without
-from tilewright.kernels.nn.element import reciprocal, value
+from tilewright.kernels.nn.element import computed, reciprocal, value
 
 NormOrder = Literal["2", "1", "inf"]
 
@@ -184,6 +185,22 @@ def cummax(input: te.TensorRef, dim: int) -> te.TensorRef:
 def cummin(input: te.TensorRef, dim: int) -> te.TensorRef:
     """The smallest value so far along an axis; NaN wins."""
     return _running("cummin", "min", input, dim)
+
+
+def cummax_positions(input: te.TensorRef, dim: int) -> te.TensorRef:
+    """Where the largest value so far stands along an axis (int64): of equals the last; NaN wins."""
+    return _running_position("cummax", "argmax", input, dim)
+
+
+def cummin_positions(input: te.TensorRef, dim: int) -> te.TensorRef:
+    """Where the smallest value so far stands along an axis (int64): of equals the last; NaN wins."""
+    return _running_position("cummin", "argmin", input, dim)
+
+
+def _running_position(op: str, monoid: str, input: te.TensorRef, dim: int) -> te.TensorRef:
+    d = one_dim(op, dim, len(input.shape))
+    found = monoids.arg(monoid, computed(input.dtype), "last")
+    return te.compute(input.shape, lambda *i: te.scan(found, i[d], (value(input[i]), te.cast(i[d], "int64"))))
 
 
 def _running(op: str, monoid: str, input: te.TensorRef, dim: int) -> te.TensorRef:
