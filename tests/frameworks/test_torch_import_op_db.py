@@ -1,9 +1,12 @@
-"""Samples of PyTorch's own (``op_db``): what the importer takes means what PyTorch computes, by the float64 interpreter."""
+"""Samples of PyTorch's own (``op_db``): what the importer takes means what PyTorch computes, by the float64 interpreter and
+by compiled kernels.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -11,56 +14,25 @@ import pytest
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
+import tilewright  # noqa: E402
 from tilewright.graph import Graph  # noqa: E402
 from tilewright.graph.groups import state_nodes  # noqa: E402
 from tilewright.graph.operations import ATEN  # noqa: E402
 from tilewright.kernels.expression.program import Program  # noqa: E402
 from tilewright.kernels.reference import evaluate  # noqa: E402
-from tilewright.torch.decompositions import decompositions  # noqa: E402
 from tilewright.torch.importer import imported  # noqa: E402
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    _methods = pytest.importorskip(
-        "torch.testing._internal.common_methods_invocations", reason="PyTorch's tests need expecttest"
-    )
+pytest.importorskip("expecttest", reason="PyTorch's tests need expecttest")
+from op_db_kernels import KINDS, Compiled, Sample, Traced, name_of, op_db, samples  # noqa: E402
 
-SAMPLES = 3
+SAMPLES = 2
 LARGEST = 5000
 """Elements of a sample's tensors, more of which take the interpreter long."""
 LEAST = {"float64": 280, "int64": 180}
 """Operators of which a sample at least is taken whole."""
 CLOSE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
+PARTS = 16
 pytestmark = pytest.mark.filterwarnings("ignore")
-leaves_of = torch.utils._pytree.tree_flatten
-
-
-def samples(kind: str) -> Any:
-    """Operators with their samples: functions of tensors, and those tensors."""
-    dtype = getattr(torch, kind)
-    for info in _methods.op_db:
-        if dtype not in info.dtypes:
-            continue
-        torch.manual_seed(0)
-        drawn = info.sample_inputs_func(info, "cpu", dtype, False)
-        for _, sample in zip(range(SAMPLES), drawn, strict=False):
-            leaves, spec = leaves_of(((sample.input, *sample.args), sample.kwargs))
-            tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
-            plain = all(t.layout is torch.strided and not t.is_complex() and 0 < t.numel() <= LARGEST for t in tensors)
-            if tensors and plain:
-                yield info.name, called(info, leaves, spec), tensors
-
-
-def called(info: Any, leaves: list[Any], spec: Any) -> Callable[..., list[Any]]:
-    """The operator as a function of its tensors that gives a list of tensors."""
-
-    def call(*tensors: Any) -> list[Any]:
-        rest = iter(tensors)
-        given = [next(rest) if isinstance(x, torch.Tensor) else x for x in leaves]
-        args, kwargs = torch.utils._pytree.tree_unflatten(given, spec)
-        return [t for t in leaves_of(info(*args, **kwargs))[0] if isinstance(t, torch.Tensor)]
-
-    return call
 
 
 def computed(graph: Graph, output: str, given: dict[str, Any]) -> Any:
@@ -84,34 +56,62 @@ def test_every_name_of_the_table_is_an_operator_of_pytorch() -> None:
 
 @pytest.mark.parametrize("kind", list(LEAST))
 def test_what_is_taken_whole_is_what_pytorch_computes(kind: str) -> None:
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     taken = set()
-    for name, call, tensors in samples(kind):
+    for sample in (s for info in op_db for s in samples(info, kind, SAMPLES, forms=["as given"])):
+        if not all(0 < t.numel() <= LARGEST for t in sample.tensors):
+            continue
+        traced = Traced(sample)
         try:
-            wanted = call(*(t.clone() for t in tensors))
-            traced = make_fx(torch.func.functionalize(call), decomposition_table=decompositions(), tracing_mode="fake")
-            module = traced(*tensors)
+            traced()
         except Exception:  # what PyTorch does not trace is no graph
             continue
-        module.graph.eliminate_dead_code()
-        found = imported(module)
-        if found is None or any(n.opaque for n in found.graph.nodes):
-            continue
-        inputs = [n.name for n in module.graph.nodes if n.op == "placeholder"]
-        given = dict(zip(inputs, tensors, strict=True))
-        given |= {n.name: getattr(module, n.target) for n in module.graph.nodes if n.op == "get_attr"}
-        (outputs,) = next(n for n in module.graph.nodes if n.op == "output").args
-        for node, value in zip(outputs, wanted, strict=True):
-            if node.name in given or node.name in found.graph.constants:
-                continue
-            got = computed(found.graph, node.name, given)
-            assert got.shape == tuple(value.shape), name
-            close = CLOSE.get(value.dtype, 0.0)
-            shown = f"{name} of {[tuple(t.shape) for t in tensors]}"
-            np.testing.assert_allclose(got, value.double().numpy(), rtol=close, atol=close, err_msg=shown)
-            taken.add(name)
+        if check(sample, traced.graph):
+            taken.add(sample.name)
     assert len(taken) >= LEAST[kind]
+
+
+def check(sample: Sample, module: Any) -> bool:
+    """Compares the values of a graph that is taken whole with PyTorch's; whether there are some."""
+    found = None if module is None else imported(module)
+    if found is None or any(n.opaque for n in found.graph.nodes):
+        return False
+    inputs = [n.name for n in module.graph.nodes if n.op == "placeholder"]
+    given = dict(zip(inputs, sample.tensors, strict=True))
+    given |= {n.name: getattr(module, n.target) for n in module.graph.nodes if n.op == "get_attr"}
+    (outputs,) = next(n for n in module.graph.nodes if n.op == "output").args
+    compared = False
+    for node, value in zip(outputs, module(*(t.clone() for t in sample.tensors)), strict=True):
+        if not isinstance(value, torch.Tensor) or node.name in given or node.name in found.graph.constants:
+            continue
+        got = computed(found.graph, node.name, given)
+        assert got.shape == tuple(value.shape), sample.name
+        close = CLOSE.get(value.dtype, 0.0)
+        np.testing.assert_allclose(got, value.double().numpy(), rtol=close, atol=close, err_msg=str(sample))
+        compared = True
+    return compared
+
+
+def sources() -> int:
+    """A number of the files that say what operators compute: which samples run changes with them."""
+    package = Path(tilewright.__file__).parent
+    files = sorted(f for part in ("graph", "kernels") for f in (package / part).rglob("*.py"))
+    return int(sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:8], 16)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "bfloat16"])
+def test_compiled_kernels_of_some_operators_agree_with_eager(kind: str, tmp_path: Path) -> None:
+    compiled = Compiled(tmp_path)
+    for info in Random(sources()).sample([i for i in op_db if getattr(torch, kind) in i.dtypes], 10):
+        assert compiled.run(samples(info, kind, 1, sources())).wrong == [], name_of(info)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_kernels_of_all_operators_agree_with_eager(kind: str, part: int, tmp_path: Path) -> None:
+    """In whole: ``python scripts/op_db_kernels.py``."""
+    compiled = Compiled(tmp_path)
+    assert [w for info in op_db[part::PARTS] for w in compiled.run(samples(info, kind, 1)).wrong] == []
 
 
 @pytest.mark.parametrize("ahead", [False, True])
