@@ -16,8 +16,8 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 import open_models  # noqa: E402
-from default_kernels import default_kernels  # noqa: E402
 
+from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.cli import app  # noqa: E402
 from tilewright.core import UsageError  # noqa: E402
 from tilewright.models import InferenceSession  # noqa: E402
