@@ -22,7 +22,7 @@ from tilewright.graph.operations import OPERATIONS, VIEWS, operand, state
 from tilewright.graph.own_sizes import compact, plain
 from tilewright.graph.reorder import reordered
 from tilewright.kernels import te
-from tilewright.kernels.anonymous import workload
+from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import attention, contraction, elementwise, recurrent, reduce_window, row_reduction
@@ -495,7 +495,7 @@ def _name(nodes: Sequence[Node]) -> str:
 @lru_cache(maxsize=1024)
 def workload_of(name: str, text: str) -> Workload:
     """An anonymous operator's workload; its name tells it apart from others with the same operations."""
-    made = workload(name, Program.loads(text))
+    made = program_workload(name, Program.loads(text))
     return replace(made, op=f"{name}_{made.key[:8]}")
 
 

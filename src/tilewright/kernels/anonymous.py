@@ -34,7 +34,7 @@ def from_program(name: str, text: str) -> Operator:
     return Operator(name, lambda: stating(program), parameters, (dtype,))
 
 
-def workload(name: str, program: Program) -> Workload:
+def program_workload(name: str, program: Program) -> Workload:
     """The workload of ``from_program(name, program.dumps())``, for a program that ``te.trace`` has normalised."""
     attributes = {"dtype": _dtype(program), "constant": ""}
     return as_workload(name, attributes, attributes, program, [t.name for t in program.inputs])

@@ -4,7 +4,6 @@ product or norm alone where there is none for its group.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from torch.fx import GraphModule, Node
 from tilewright.core import TilewrightError, Workload, digest
 from tilewright.graph import OPERATIONS, Channels, Graph, Group, channels_last, cheapest, grouped, original
 from tilewright.graph.groups import state_nodes
-from tilewright.kernels.anonymous import from_program
+from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.program import Program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported
@@ -189,10 +188,10 @@ class Placing:
                 continue
             try:
                 text, reads = state_nodes(self.graph, [node])
-                workload = from_program(f"{node.operation}_alone", text).workload()
             except TilewrightError:
                 continue
-            yield Group(workload.op, group.family, (node.name,), reads, (node.output,), workload)
+            alone = program_workload(f"{node.operation}_alone", Program.loads(text))
+            yield Group(alone.op, group.family, (node.name,), reads, (node.output,), alone)
 
     def _call(self, group: Group, like: Node, as_pytorch: bool) -> Node:
         """A kernel's call. ``as_pytorch``: its output, lying as ``like``'s, else row-major as the kernel gives it."""
@@ -283,9 +282,9 @@ def changing(workload: Workload) -> Workload:
     """The same with inputs that may differ in each call."""
     if not any(s.constant for s in workload.inputs):
         return workload
-    program = Program.from_json(json.loads(workload.program))
+    program = Program.loads(workload.program)
     inputs = tuple(replace(t, constant=False) for t in program.inputs)
-    return from_program(workload.op, replace(program, inputs=inputs).dumps()).workload()
+    return program_workload(workload.op, replace(program, inputs=inputs))
 
 
 __all__ = ["Find", "Placing", "changing"]

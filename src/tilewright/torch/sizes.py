@@ -18,7 +18,8 @@ from torch.fx import Graph, GraphModule, Node, Proxy
 from tilewright.core import TilewrightError, Workload
 from tilewright.forking import ForkLock
 from tilewright.graph.groups import state_nodes
-from tilewright.kernels.anonymous import from_program
+from tilewright.kernels.anonymous import program_workload
+from tilewright.kernels.expression.program import Program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import imported
 from tilewright.torch.placed import Call, Placed
@@ -152,7 +153,7 @@ class Sized:
         except TilewrightError:
             return None
         names = [n.name for n in self.part.graph.nodes if n.op == "placeholder"][: len(inputs)]
-        return from_program("part", text).workload() if list(reads) == names else None
+        return program_workload("part", Program.loads(text)) if list(reads) == names else None
 
 
 __all__ = ["Dimension", "Sized", "changes", "cut_out", "shape_of", "symbols"]

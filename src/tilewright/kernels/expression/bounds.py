@@ -42,6 +42,8 @@ class Bounds:
 
     def of(self, e: Expr, facts: Facts | None = None) -> Interval:
         """An interval that holds every value of ``e`` where ``facts`` hold."""
+        if e.op == "axis" and not facts:
+            return self._axes[str(e.value)]
         return self._of(self.linear(e), facts or {})
 
     def facts(self, condition: Expr, holds: bool, known: Facts) -> Facts:
