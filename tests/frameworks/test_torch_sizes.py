@@ -14,7 +14,10 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make
 F: Any = torch.nn.functional
 
 import tilewright.torch as tt  # noqa: E402
+from tilewright.core import UsageError  # noqa: E402
 from tilewright.torch import backend  # noqa: E402
+from tilewright.torch.dynamic import marked  # noqa: E402
+from tilewright.torch.optimize import _tasks  # noqa: E402
 
 nn = torch.nn
 pytestmark = [
@@ -84,8 +87,7 @@ def test_every_size_is_right_and_nothing_is_compiled_again(name: str, dynamic: b
             torch.testing.assert_close(run(x), module(x), rtol=1e-4, atol=1e-5)
             made.append(only.graphs)
     assert made[1:] == made[1:2] * 7, "the second size may make a graph of changing sizes"
-    if not (dynamic and name == "conv"):  # height and width change too, and those of its output are no multiples
-        assert only.library.stats().tiers["fallback"] > 0  # what kernels would have answered
+    assert only.library.stats().tiers["fallback"] > 0  # what kernels would have answered
     asked = dict(only.asked)
     with torch.no_grad():
         for batch in (4, 5, 7):
@@ -148,3 +150,54 @@ def test_a_range_serves_graphs_of_fixed_sizes(tmp_path: Path) -> None:
     x = torch.randn(5, 8)
     torch.testing.assert_close(run(x), torch.softmax(x, -1))
     assert served(library) == {"range": 1}
+
+
+def linear() -> Any:
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU()).eval()
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_optimize_tunes_ranges_of_dynamic_axes(exported: bool, tmp_path: Path) -> None:
+    module, x = linear(), torch.randn(3, 8)
+    given, how = module, {"dynamic_shapes": {"input": {0: (2, 5)}}}
+    if exported:
+        rows = torch.export.Dim("rows", min=2, max=5)
+        given, how = torch.export.export(module, (x,), dynamic_shapes=({0: rows},)), {}
+    run = tt.optimize(given, (x,), db=tmp_path / "t.db", rest="eager", compare=False, **how, **HOW)
+    run.library.restart_stats()
+    with torch.no_grad():
+        for rows in range(2, 6):
+            y = torch.randn(rows, 8)
+            torch.testing.assert_close(run(y), module(y), rtol=1e-4, atol=1e-5)
+        found = served(run.library)
+        assert sum(found.values()) == 4
+        assert found["range"] >= 1
+        if not exported:  # an exported program refuses sizes outside of its own ranges
+            y = torch.randn(7, 8)
+            torch.testing.assert_close(run(y), module(y), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"y": {0: (2, 5)}}, "no argument 'y'"),
+        ({"input": {0: (5, 2)}}, "outside of 5 to 2"),
+        ({"input": {0: (4, 9)}}, "axis 0 of argument 0 has 3 elements"),
+        ({"input": {7: (2, 5)}}, "has no axis 7"),
+        ({"input": {0: "many"}}, "has no least and greatest size"),
+        (({0: (2, 5)}, None), "not of 1 arguments"),
+    ],
+)
+def test_dynamic_axes_that_are_none_are_refused(axes: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        tt.optimize(linear(), (torch.randn(3, 8),), dynamic_shapes=axes)
+
+
+def test_images_of_changing_height_are_tasks_with_ranges() -> None:
+    module, x = MODULES["conv"][0](), torch.randn(2, 4, 12, 8)
+    marked_module, example = marked(module, (x,), ({0: (2, 4), 2: (8, 16)},))
+    with torch.no_grad():
+        tasks = _tasks(marked_module, example, backend.Rest("eager"))
+    shapes = {t.workload.op.partition("_")[0]: [repr(n) for n in t.workload.output.shape] for t in tasks}
+    assert shapes["max"] == ["n0=2..4", "6", "n1=6..14:(n1 // 2)", "3"]
+    assert "conv2d" not in shapes, "its kernel with channels first takes no range of pixels: PyTorch computes it"

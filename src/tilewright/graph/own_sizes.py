@@ -39,7 +39,7 @@ class OwnSizes:
         """A length of these sizes in the graph's."""
         return replaced(length, self.extents)
 
-    def _of(self, e: Extent) -> int:
+    def _of(self, e: Extent) -> Any:
         product: int = 1
         rest: int = e
         for own, name in self._known:

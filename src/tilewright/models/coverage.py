@@ -14,6 +14,7 @@ from tilewright.models.sessions import captured
 
 KERNELS, RUNTIME = "tilewright", "onnxruntime"
 NOT_TUNED = "no kernel was tuned for it"
+NOT_FOR_ALL = "no kernels were tuned for all of its sizes"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ def of_model(extracted: Extracted) -> Coverage:
     return _coverage(extracted, units, "")
 
 
+def not_tuned(extracted: Extracted) -> str:
+    """Why onnxruntime computes what kernels could."""
+    return NOT_FOR_ALL if extracted.imported.model.open_sizes else NOT_TUNED
+
+
 def of_run(
     extracted: Extracted, parts: Sequence[Part], spent: Sequence[float], kernel_seconds: Mapping[str, float]
 ) -> Coverage:
@@ -72,7 +78,7 @@ def of_run(
 
     ``kernel_seconds``: measured seconds of kernels by the key of their workload; a part's time is shared out by them.
     """
-    made = _coverage(extracted, [u for p in parts for u in p.units], NOT_TUNED)
+    made = _coverage(extracted, [u for p in parts for u in p.units], not_tuned(extracted))
     total = sum(spent) or 1.0
     times: dict[tuple[str, str], float] = {}
     shared: set[tuple[str, str]] = set()

@@ -84,6 +84,7 @@ def _array(values: list[Any]) -> Array:
 
 
 Read = list[Any]
+"""Inputs as arrays of objects, ``None`` for an absent one."""
 
 
 def _axes(read: Read, a: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -106,23 +107,24 @@ def _gather(read: Read, a: Mapping[str, Any]) -> Array:
     return found if isinstance(found, np.ndarray) else _scalar(found)
 
 
-def _slice(read: Read, a: Mapping[str, Any]) -> Array | None:
+def _slice(read: Read, a: Mapping[str, Any]) -> Array:
+    data: Array = read[0]
     if "starts" in a:
         starts, ends = tuple(a["starts"].ints), tuple(a["ends"].ints)
-        axes, steps = tuple(a["axes"].ints) if "axes" in a else tuple(range(len(starts))), (1,) * len(starts)
+        given = [tuple(a["axes"].ints) if "axes" in a else None, None]
     else:
-        starts, ends, axes, steps = (
-            _whole(x) if x is not None else None for x in (*read[1:], None, None, None, None)[:4]
-        )  # type: ignore[assignment]
-        axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
-    index: list[Any] = [slice(None)] * read[0].ndim
+        starts, ends = _whole(read[1]), _whole(read[2])
+        given = [None if x is None else _whole(x) for x in (*read[3:], None, None)[:2]]
+    axes, steps = given[0] or tuple(range(len(starts))), given[1] or (1,) * len(starts)
+    index: list[Any] = [slice(None)] * data.ndim
     for begin, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        index[axis] = slice(begin, None if step < 0 and end < -read[0].shape[axis] else end, step)
-    return np.asarray(read[0][tuple(index)], object)
+        index[axis] = slice(begin, None if step < 0 and end < -data.shape[axis] else end, step)
+    return np.asarray(data[tuple(index)], object)
 
 
 def _squeeze(read: Read, a: Mapping[str, Any]) -> Array:
-    return np.squeeze(read[0], _axes(read, a))
+    data: Array = read[0]
+    return data.squeeze(_axes(read, a))
 
 
 def _unsqueeze(read: Read, a: Mapping[str, Any]) -> Array:
@@ -130,7 +132,8 @@ def _unsqueeze(read: Read, a: Mapping[str, Any]) -> Array:
 
 
 def _reshape(read: Read, a: Mapping[str, Any]) -> Array:
-    return read[0].reshape(_whole(read[1]))
+    data: Array = read[0]
+    return data.reshape(_whole(read[1]))
 
 
 def _concat(read: Read, a: Mapping[str, Any]) -> Array:
@@ -138,7 +141,8 @@ def _concat(read: Read, a: Mapping[str, Any]) -> Array:
 
 
 def _cast(read: Read, a: Mapping[str, Any]) -> Array | None:
-    return read[0] if a["to"].i in (6, 7) else None  # int32, int64
+    data: Array = read[0]
+    return data if a["to"].i in (6, 7) else None  # int32, int64
 
 
 def _elementwise(fn: Callable[..., Any]) -> Callable[[Read, Mapping[str, Any]], Array]:

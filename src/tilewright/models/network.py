@@ -16,6 +16,7 @@ from tilewright.core import Extent, UsageError
 from tilewright.extent import Sizes, shape_at, sizes_of
 from tilewright.graph import Graph, Place, Places
 from tilewright.kernels.expression.expr import BITS
+from tilewright.models.coverage import not_tuned
 from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
 from tilewright.models.parts import Part, Parts, parts_of
@@ -98,7 +99,7 @@ class Network:
         nodes = self.extracted.imported.nodes
         found = Counter(operator_name(nodes[u.node]) for p, _ in self.parts for u in p.units if u.group is None)
         why = {**self.extracted.left, **self.extracted.imported.left}
-        return {op: {"calls": n, "why": why.get(op, "no kernel was tuned for it")} for op, n in found.items()}
+        return {op: {"calls": n, "why": why.get(op, not_tuned(self.extracted))} for op, n in found.items()}
 
     # ----------------------------------------------------------------- parts
 

@@ -20,7 +20,8 @@ from torch.fx import GraphModule, Node
 from tilewright.core import UsageError, Workload
 from tilewright.runtime.serving import Served
 from tilewright.torch.decompositions import decompositions
-from tilewright.torch.importer import imported
+from tilewright.torch.extents import extents_of
+from tilewright.torch.importer import NO_EXTENTS, imported
 from tilewright.torch.layouts import hide, uncover
 from tilewright.torch.placed import Kernels, kernel
 from tilewright.torch.placing import Find, Placing
@@ -51,12 +52,15 @@ def place(
 
 
 def prepared(
-    module: GraphModule, find: Find, weights: frozenset[str], keep: bool, fuses: bool
+    module: GraphModule, find: Find, weights: frozenset[str], keep: bool, fuses: bool, ranges: bool = False
 ) -> tuple[Placing | None, list[Node]]:
-    """A graph's groups, as :func:`place` takes them, ``None`` where it has no output; and what hides masked queries."""
+    """A graph's groups, as :func:`place` takes them, ``None`` where it has no output; and what hides masked queries.
+
+    ``ranges``: of sizes that have a least and a greatest, instead of the call's that PyTorch made the graph for.
+    """
     module.graph.eliminate_dead_code()
     covers = hide(module)
-    found = imported(module, weights)
+    found = imported(module, weights, extents_of(module) if ranges else NO_EXTENTS)
     return None if found is None else Placing(module, found, find, keep, fuses), covers
 
 

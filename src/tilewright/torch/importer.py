@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from tilewright.core import TensorSpec, TilewrightError
+from tilewright.core import Extent, TensorSpec, TilewrightError
+from tilewright.extent import for_every_size
 from tilewright.graph import Graph
 from tilewright.graph.importing import Importing
 from tilewright.graph.operations import ATEN, REFUSED, Left
 from tilewright.graph.operations.handlers import Call, Open, Value
+from tilewright.torch.extents import length
 
 aten = torch.ops.aten
 
@@ -28,15 +32,21 @@ class Imported:
     left: Mapping[str, str]
 
 
-def spec_of(node: Node) -> TensorSpec | None:
+Extents = Mapping[Any, Extent]
+"""Of PyTorch's symbols of sizes."""
+
+NO_EXTENTS: Extents = MappingProxyType({})
+
+
+def spec_of(node: Node, extents: Extents = NO_EXTENTS) -> TensorSpec | None:
     """What is known of the tensor that a node gives, in this processor's memory.
 
-    Where sizes change, those of the call that PyTorch made the graph for.
+    Where sizes change, those of the call that PyTorch made the graph for, and what follows from ``extents``.
     """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.layout is not torch.strided:
         return None
-    shape = [_number(n) for n in value.shape]
+    shape = [_length(n, extents) for n in value.shape]
     if any(n is None or n < 1 for n in shape) or any((_number(s) or 0) < 0 for s in value.stride()):
         return None
     return TensorSpec(node.name, tuple(n for n in shape if n is not None), _dtype_name(value.dtype))
@@ -50,6 +60,15 @@ def _number(n: Any) -> int | None:
     return int(known) if known is not None else None
 
 
+def _length(n: Any, extents: Extents) -> int | None:
+    """A size: an extent where it follows from some, else as :func:`_number` has it."""
+    if extents and isinstance(n, torch.SymInt):
+        with suppress(LookupError):
+            found: int = length(n.node.expr, extents)
+            return found
+    return _number(n)
+
+
 def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -60,12 +79,15 @@ def dense(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and value.is_contiguous() and not value.is_conj() and not value.is_neg()
 
 
-def imported(module: GraphModule, weights: frozenset[str] = frozenset()) -> Imported | None:
+def imported(
+    module: GraphModule, weights: frozenset[str] = frozenset(), extents: Extents = NO_EXTENTS
+) -> Imported | None:
     """The graph of a module, or ``None`` where it has no output that is a tensor.
 
-    ``weights``: inputs that seldom change.
+    ``weights``: inputs that seldom change. ``extents``: sizes that stay open; others are those of the call that PyTorch
+    made the graph for.
     """
-    importer = _Importer(weights)
+    importer = _Importer(weights, extents)
     outputs: list[str] = []
     for node in module.graph.nodes:
         if node.op == "output":
@@ -76,22 +98,22 @@ def imported(module: GraphModule, weights: frozenset[str] = frozenset()) -> Impo
 
 
 class _Importer(Importing):
-    def __init__(self, weights: frozenset[str]) -> None:
+    def __init__(self, weights: frozenset[str], extents: Extents) -> None:
         super().__init__()
-        self.weights = weights
+        self.weights, self.extents = weights, extents
         self.nodes: dict[str, Node] = {}
         self.left: dict[str, str] = {}
 
     def read(self, node: Node) -> None:
         self.nodes[node.name] = node
-        spec = spec_of(node)
+        spec = spec_of(node, self.extents)
         if node.op in ("placeholder", "get_attr"):
             given = spec or TensorSpec(node.name, (1,), "float32")
             self.builder.input(node.name, given.shape, given.dtype, node.name in self.weights)
             return
         source, result = _result(node)
         try:
-            with self.builder.attempt():
+            with self.builder.attempt(), for_every_size():
                 self._state(node, source, result, spec)
         except (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError) as e:
             self._opaque(node, source, spec, getattr(e, "message", None) or str(e) or type(e).__name__)
@@ -119,7 +141,7 @@ class _Importer(Importing):
             raise Left("its input does not lie row-major")
         if any(isinstance(n.meta.get("val"), torch.Tensor) and spec_of(n) is None for n in source.all_input_nodes):
             raise Left("it reads no tensor of this processor that has elements")
-        arguments, given = _arguments(source)
+        arguments, given = _arguments(source, self.extents)
         operator_name = name_of(source).partition(".")[0]
         handler(self, Call(operator_name, arguments, given, result, spec, node.name))
         made = self.spec(node.name)
@@ -155,7 +177,7 @@ def _result(node: Node) -> tuple[Node, int]:
     return node, 0
 
 
-def _arguments(node: Node) -> tuple[dict[str, Any], frozenset[str]]:
+def _arguments(node: Node, extents: Extents) -> tuple[dict[str, Any], frozenset[str]]:
     """A node's arguments by name, defaults filled in, and which differ from their defaults."""
     target: Any = node.target
     found, given = {}, set()
@@ -168,15 +190,19 @@ def _arguments(node: Node) -> tuple[dict[str, Any], frozenset[str]]:
             value = node.kwargs.get(a.name, default)
         if value is not default and (isinstance(value, Node) or value != default):
             given.add(name)
-        found[name] = _argument(value)
+        found[name] = _argument(value, extents)
     return found, frozenset(given)
 
 
-def _argument(value: Any) -> Any:
+def _argument(value: Any, extents: Extents) -> Any:
     if isinstance(value, Node):
-        return Value(value.name) if isinstance(value.meta.get("val"), torch.Tensor) else Open()
+        given = value.meta.get("val")
+        if isinstance(given, torch.SymInt):
+            with suppress(LookupError):
+                return length(given.node.expr, extents)
+        return Value(value.name) if isinstance(given, torch.Tensor) else Open()
     if isinstance(value, torch.dtype):
         return _dtype_name(value)
     if isinstance(value, list | tuple):
-        return [_argument(v) for v in value]
+        return [_argument(v, extents) for v in value]
     return value

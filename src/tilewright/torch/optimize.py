@@ -14,16 +14,20 @@ from weakref import WeakSet
 import torch
 from torch.fx import GraphModule
 
-from tilewright.core import TilewrightError, UsageError, Workload
-from tilewright.graph import GraphTask, tasks_of
+from tilewright.backends import parse_target
+from tilewright.core import Target, TilewrightError, UsageError, Workload
+from tilewright.graph import GraphTask, Group, refusal, tasks_of
 from tilewright.kernels.anonymous import from_program
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
 from tilewright.torch import comparing
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
+from tilewright.torch.dynamic import is_marked, marked
 from tilewright.torch.placed import Kernels
+from tilewright.torch.placing import Placing, changing
 from tilewright.torch.recurrent import lowered
 from tilewright.tuner.many import TuneTask, tune_many
+from tilewright.tuner.ranges import tune_tasks
 
 TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2}
 """The largest difference from the module's own result, beside the largest number in it."""
@@ -41,6 +45,7 @@ def optimize(
     threads: int = 1,
     rest: str = "inductor",
     compare: bool = True,
+    dynamic_shapes: Any = None,
     **settings: Any,
 ) -> Any:
     """``module`` compiled for arguments like ``example`` (a tuple), with tuned kernels for the parts that have any.
@@ -56,11 +61,17 @@ def optimize(
     operations that PyTorch counts (not those on their ``.data``). Without gradients: training compiles
     ``backend="tilewright"``.
 
+    ``dynamic_shapes``: axes of arguments that change from call to call, as ``torch.export`` takes them (by the name of
+    an argument or in their order): ``{"x": {0: torch.export.Dim("batch", min=2, max=32)}}``, or ``(2, 32)`` in the
+    place of the ``Dim``. Their tasks are ranges, and one kernel, or a few, serve all sizes. An ``ExportedProgram`` may
+    stand in the place of the module; its own dynamic axes are taken.
+
     Raises ``UsageError`` for bad arguments, and ``TilewrightError`` where the result differs from the module's own.
     """
     if not isinstance(example, (tuple, list)):
         raise UsageError(f"example is a {type(example).__name__}", "Give the module's arguments as a tuple: (x,)")
     others = Rest(rest)
+    module, example = marked(module, example, dynamic_shapes)
     before = _versions(module, example)
     with torch.no_grad():
         wanted = module(*example)
@@ -71,10 +82,11 @@ def optimize(
         TuneTask(from_program(t.workload.op, t.workload.program), {"dtype": dict(t.workload.params)["dtype"]},
                  float(t.calls), threads, t.choice)
         for t in parts
-        if not isinstance(served.find(t.workload), Served)
+        if not _served(served, t.workload)
     ]  # fmt: skip
     if tasks:
-        tune_many(tasks, db=db, trials=trials, time_budget=time_budget, resume=True, **settings)
+        tune = tune_tasks if any(t.workload.ranges for t in parts) else tune_many
+        tune(tasks, db=db, trials=trials, time_budget=time_budget, resume=True, **settings)
     library = Library(db, missing_ok=True, watch=False)
 
     def find(workload: Workload) -> Served | None:
@@ -96,6 +108,14 @@ def optimize(
         library.restart_stats()
     made.library, made.comparison = library, outcome
     return made
+
+
+def _served(library: Library, workload: Workload) -> bool:
+    """Whether kernels serve every size of a workload."""
+    if not workload.ranges:
+        return isinstance(library.find(workload), Served)
+    tuned = library.tuned(workload)
+    return tuned is not None and tuned.serves_all
 
 
 class _Form:
@@ -155,10 +175,15 @@ def _versions(module: torch.nn.Module, example: Sequence[Any]) -> list[int]:
 def _tasks(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> list[GraphTask]:
     """What kernels could compute of the module, each once, in every layout that may be chosen."""
     found: dict[str, GraphTask] = {}
+    target = parse_target("cpu")
 
     def note(graph: GraphModule, example: Sequence[Any]) -> Any:
-        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), True, rest.fuses)
-        for task in tasks_of(placing.channels, placing.placeable) if placing is not None else ():
+        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), True, rest.fuses, ranges=True)
+        if placing is None:
+            return run_eagerly(graph)
+        for task in tasks_of(placing.channels, partial(_wanted, placing, target)):
+            if task.workload.ranges:  # weights may differ in every call of changing sizes
+                task = replace(task, workload=changing(task.workload))
             before = found.get(task.workload.key)
             found[task.workload.key] = task if before is None else replace(before, calls=before.calls + task.calls)
         return run_eagerly(graph)
@@ -167,13 +192,17 @@ def _tasks(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> list[
     return list(found.values())
 
 
+def _wanted(placing: Placing, target: Target, group: Group) -> bool:
+    return placing.placeable(group) and not refusal(group, target)
+
+
 def _compiled(module: torch.nn.Module, example: Sequence[Any], backend: Callable[..., Any]) -> tuple[Any, Any]:
     """The module compiled afresh, and its answer to the example."""
     # PyTorch counts how often a function is compiled, for all modules of a class together: each counts for itself here.
     known = inspect.signature(torch.compile).parameters
     alone = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
     compile: Any = torch.compile
-    made = compile(module, backend=backend, dynamic=False, **alone)
+    made = compile(module, backend=backend, dynamic=None if is_marked(example) else False, **alone)
     # Dynamo hands on recurrent layers only where it is told to.
     with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
         return made, made(*example)

@@ -20,10 +20,11 @@ from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.program import Program
 from tilewright.runtime.serving import Served
+from tilewright.torch.extents import symbols
 from tilewright.torch.importer import Imported
 from tilewright.torch.layouts import WORTH, dense, order, ordered, permuted, plain, row_major
 from tilewright.torch.placed import CALLS, Kernels, Part, Placed
-from tilewright.torch.sizes import Sized, changes, cut_out, shape_of, symbols
+from tilewright.torch.sizes import Sized, changes, cut_out, shape_of
 
 Find = Callable[[Workload], Served | None]
 
@@ -218,15 +219,16 @@ class Placing:
 
     def _call_sized(self, group: Group, like: Node) -> Node | None:
         """A kernel for the sizes of each call, its output lying as PyTorch's; ``None`` where there can be none."""
-        shape = shape_of(like, self._sizes)
         part = cut_out(self.module, [self.nodes[n] for n in group.inputs], like, self._sizes)
-        if shape is None or part is None:
+        if part is None:
             return None
         value, sizes = like.meta["val"], list(self._sizes.values())
         name = digest([CALLS, part.code, [str(s) for s in self._sizes]])
         with self.module.graph.inserting_before(like):
+            lengths = shape_of(like, self._sizes)
+            if lengths is None:
+                return None
             inputs = [row_major(self.module, self.nodes[n]) for n in group.inputs]
-            lengths = [d.among(sizes) for d in shape]
             made = self._calling(name, Sized(self.find, part), lengths, value.dtype, inputs, sizes)
             made.meta["val"] = value.new_empty(value.shape)
             return ordered(self.module, made, _order(like))

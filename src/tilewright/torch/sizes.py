@@ -7,9 +7,7 @@ the part. Nothing is compiled again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,36 +19,12 @@ from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.program import Program
 from tilewright.runtime.serving import Served
+from tilewright.torch.extents import length
 from tilewright.torch.importer import imported
 from tilewright.torch.placed import Call, Placed
 from tilewright.torch.serving import serving
 
 _KEPT = 4096  # sizes of one part; then all are forgotten and found again
-
-
-@dataclass(frozen=True)
-class Dimension:
-    """A length: a number times sizes of the call, by their places."""
-
-    factor: int
-    places: tuple[int, ...] = ()
-
-    def among(self, sizes: Sequence[Node]) -> int | Node:
-        """The length in a graph in which these nodes give the sizes."""
-        made: Any = math.prod((Proxy(sizes[p]) for p in self.places), start=self.factor)
-        return made.node if isinstance(made, Proxy) else int(made)
-
-
-def symbols(module: GraphModule) -> dict[Any, Node]:
-    """The sizes that a graph is given, by their symbols."""
-    found: dict[Any, Node] = {}
-    for node in module.graph.nodes:
-        value = node.meta.get("val")
-        if node.op == "placeholder" and isinstance(value, torch.SymInt):
-            symbol: Any = value.node.expr
-            if symbol.is_Symbol:
-                found.setdefault(symbol, node)
-    return found
 
 
 def changes(node: Node) -> bool:
@@ -59,20 +33,14 @@ def changes(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape)
 
 
-def shape_of(node: Node, sizes: Mapping[Any, Node]) -> tuple[Dimension, ...] | None:
-    """The shape of a node's tensor by what ``sizes`` holds in this order; ``None`` for other arithmetic of them."""
-    places = {s: p for p, s in enumerate(sizes)}
-    made = []
-    for n in node.meta["val"].shape:
-        if isinstance(n, int):
-            made.append(Dimension(n))
-            continue
-        factor, rest = n.node.expr.as_coeff_Mul()
-        factors = rest.args if rest.is_Mul else (rest,)
-        if not factor.is_Integer or any(f not in places for f in factors):
-            return None
-        made.append(Dimension(int(factor), tuple(places[f] for f in factors)))
-    return tuple(made)
+def shape_of(node: Node, sizes: Mapping[Any, Node]) -> list[int | Node] | None:
+    """The shape of a node's tensor in a graph whose nodes give the sizes; ``None`` for other arithmetic of them."""
+    proxies = {s: Proxy(n) for s, n in sizes.items()}
+    try:
+        found = [n if isinstance(n, int) else length(n.node.expr, proxies) for n in node.meta["val"].shape]
+    except LookupError:
+        return None
+    return [n.node if isinstance(n, Proxy) else n for n in found]
 
 
 def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Mapping[Any, Node]) -> GraphModule | None:
@@ -156,4 +124,4 @@ class Sized:
         return program_workload("part", Program.loads(text)) if list(reads) == names else None
 
 
-__all__ = ["Dimension", "Sized", "changes", "cut_out", "shape_of", "symbols"]
+__all__ = ["Sized", "changes", "cut_out", "shape_of"]

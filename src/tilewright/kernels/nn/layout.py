@@ -78,7 +78,8 @@ def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
 
     Negative numbers cut off.
     """
-    rank, given = len(input.shape), (tuple(pad) if varies(pad) else numbers(pad)) or ()
+    rank = len(input.shape)
+    given = pad if isinstance(pad, tuple) and varies(pad) else numbers(pad) or ()
     if len(given) % 2 or len(given) > 2 * rank:
         raise UsageError(
             f"pad: pad={','.join(map(str, given))} does not fit a tensor of {rank} axes",

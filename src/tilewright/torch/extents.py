@@ -1,0 +1,64 @@
+"""Sizes of PyTorch's graphs: symbols, what is computed from them, and extents of those that are bounded."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._sympy.functions import CleanDiv, FloorDiv
+
+from tilewright.core import Extent
+
+MOST = 1 << 24
+"""The greatest size of a range: what PyTorch bounds by more it does not bound."""
+
+
+def length(expression: Any, sizes: Mapping[Any, Any]) -> Any:
+    """The value of PyTorch's expression of sizes, given that of each symbol: a number, a proxy of a node, an extent.
+
+    Raises ``LookupError`` for other arithmetic, and for symbols that have none.
+    """
+    if expression.is_Integer:
+        return int(expression)
+    if expression.is_Symbol:
+        return sizes[expression]
+    parts = [length(x, sizes) for x in expression.args] if expression.func in _FUNCTIONS else None
+    if parts is None:
+        raise LookupError(f"{expression} is no arithmetic of sizes")
+    return functools.reduce(_FUNCTIONS[expression.func], parts)
+
+
+_FUNCTIONS: dict[Any, Callable[[Any, Any], Any]] = {
+    sympy.Add: operator.add, sympy.Mul: operator.mul, FloorDiv: operator.floordiv, CleanDiv: operator.floordiv,
+}  # fmt: skip
+"""PyTorch's functions of sizes whose arguments are taken from the left."""
+
+
+def symbols(module: GraphModule) -> dict[Any, Node]:
+    """The sizes that a graph is given, by their symbols."""
+    found: dict[Any, Node] = {}
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch.SymInt):
+            symbol: Any = value.node.expr
+            if symbol.is_Symbol:
+                found.setdefault(symbol, node)
+    return found
+
+
+def extents_of(module: GraphModule) -> dict[Any, Extent]:
+    """The sizes of a graph that have a least and a greatest, by their symbols, as extents of the symbols' names."""
+    found = {}
+    for symbol, node in symbols(module).items():
+        span = node.meta["val"].node.shape_env.bound_sympy(symbol)
+        if span.lower.is_Integer and span.upper.is_Integer and 1 <= span.lower < span.upper <= MOST:
+            found[symbol] = Extent(int(span.upper), int(span.lower), str(symbol))
+    return found
+
+
+__all__ = ["extents_of", "length", "symbols"]
