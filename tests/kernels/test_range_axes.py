@@ -164,6 +164,7 @@ INNER: dict[str, tuple[str, str, dict[str, Value]]] = {
         {"b": "1..2", "h": 2, "lq": "9..40", "lk": "1..50", "d": 16, "is_causal": True}),
     "masked": ("cpu_attention", "attention",
         {"b": 1, "h": "2..3", "lq": "9..40", "lk": "1..50", "d": 8, "mask": "float"}),
+    "running sums": ("cpu_scan", "cumsum", {"shape": "1..3,1..90,1..40", "dim": 1}),
     "long rows": ("cpu_rows", "softmax", {"shape": "1..4,1..3000"}),
     "rows of means": ("cpu_rows", "layer_norm", {"shape": "1..3,4,1..700"}),
     "turned": ("cpu_map", "permute", {"shape": "1..3,1..40,1..50", "dims": "0,2,1"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.extent import ctext, intexpr
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.templates.base import LoweredKernel
@@ -16,14 +17,21 @@ def kernel(p: ScanTiling, symbol: str) -> LoweredKernel:
     """The kernel's text and its launch."""
     emitter, r = Emitter(symbol), p.r
     emitter.tensors({x.name: storage(x.dtype) for x in (*r.program.inputs, r.program.output)})
-    memory = Memory.of(p)
+    memory, split = Memory.of(p), ("piece", "tasks") if p.target.threads > 1 else ()
+    arguments = ("chunk", *split)
+    told = [s.argument for s in r.program.sizes.values()]
+    for n, size in enumerate(told, len(arguments)):
+        emitter.local("long", size, f"args[{n}]")
     for ctype, name, at in memory.pointers:
-        emitter.local(f"{ctype} *", name, f"({ctype} *)((char *)workspace + {at}L)")
-    arguments = ("chunk", *(("piece", "tasks") if p.target.threads > 1 else ()))
-    emitter.arguments(arguments)
+        emitter.local(f"{ctype} *", name, f"({ctype} *)((char *)workspace + {ctext(at)})")
+    emitter.arguments(arguments if not told else ("chunk",))
+    if told and split:  # whole vectors, whatever the size that the piece was found for
+        emitter.local("long", "piece", f"(args[1] + {p.lanes - 1}L) / {p.lanes}L * {p.lanes}L")
+        emitter.local("long", "tasks", "args[2]")
     for totals in (True, False) if p.blocks > 1 else (False,):
         _walk(p, emitter, memory, totals)
-    return LoweredKernel(symbol, emitter.unit(), LaunchProgram((Launch(symbol, arguments),), workspace=memory.bytes))
+    launch = Launch(symbol, (*arguments, *told))
+    return LoweredKernel(symbol, emitter.unit(), LaunchProgram((launch,), workspace=intexpr(memory.bytes)))
 
 
 def _walk(p: ScanTiling, emitter: Emitter, memory: Memory, totals: bool) -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.core import Target, Value, cached_property
+from tilewright.core import IllegalSchedule, Target, Value, cached_property
+from tilewright.extent import Extent
 from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, TRANSCENDENTAL, Expr
 from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.families.recurrence import Recurrence
@@ -97,6 +98,11 @@ def refusal(r: Recurrence) -> str:
     if r.reduced and r.reduced[0][1] > MAX_REDUCED:
         return f"reduces more than {MAX_REDUCED} states at a step"
     return ""
+
+
+def takes_ranges(r: Recurrence) -> bool:
+    """Whether it is known how many states a step reduces: they are written out."""
+    return not any(isinstance(n, Extent) for _, n in r.reduced)
 
 
 def lane_count(r: Recurrence, target: Target) -> int:
@@ -230,10 +236,16 @@ def default(r: Recurrence, target: Target, within: SearchSpace) -> dict[str, Val
 
 def plan(r: Recurrence, target: Target, values: Mapping[str, Value]) -> ScanTiling:
     """The decisions of a schedule."""
-    vector = None if values["vector"] == NONE else str(values["vector"])
+    vector, blocks = None if values["vector"] == NONE else str(values["vector"]), int(values["blocks"])
+    piece = int(values.get("piece", 0))
+    if r.program.sizes:
+        # Where blocks of the sequence begin would be for calls to choose; pieces hold whole vectors at every size.
+        blocks, piece = 1, _round(piece, lane_count(r, target))
+        if vector not in (*vector_axes(r), None):
+            raise IllegalSchedule("vectors lie along an axis of another size", "Use another schedule")
     inside = vector in {a for a, _ in r.after}
     kept = inside and not r.over_time and prod(n for _, n in r.after) > lane_count(r, target)
     return ScanTiling(
-        r, target, vector, lane_count(r, target), int(values["vectors"]), int(values["unroll"]), int(values["blocks"]),
-        int(values["chunk"]) if kept else 0, int(values.get("piece", 0)), int(values.get("tasks", 1)),
+        r, target, vector, lane_count(r, target), int(values["vectors"]), int(values["unroll"]), blocks,
+        int(values["chunk"]) if kept else 0, piece, int(values.get("tasks", 1)),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from tilewright.kernels.families.recurrence import recurrence
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.recurrence.lower import kernel
 from tilewright.kernels.templates.recurrence.nests import nests, static
-from tilewright.kernels.templates.recurrence.space import default, plan, refusal, space
+from tilewright.kernels.templates.recurrence.space import default, plan, refusal, space, takes_ranges
 
 CPU_SCAN = PlannedTemplate(
     name="cpu_scan",
@@ -16,6 +16,8 @@ CPU_SCAN = PlannedTemplate(
     refusal="is no recurrence",
     find=recurrence,
     refuses=refusal,
+    ranges=takes_ranges,
+    any_sizes=True,
     span=space,
     choose=default,
     plan=plan,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter, Scope, plus
 from tilewright.kernels.codegen.printer import Memo, Printer, computed
@@ -166,8 +167,8 @@ class Walk:
         p = self.p
         text = block
         for a, n in p.others:
-            text = f"({text}) * {n}L + {scope.at(a)}"
-        text = f"(({text}) * {p.states}L + {at.n}) * {p.width}L"
+            text = f"({text}) * {ctext(n)} + {scope.at(a)}"
+        text = f"(({text}) * {p.states}L + {at.n}) * {ctext(p.width)}"
         if p.vector is not None and not p.along:
             text += f" + {plus(scope.at(p.vector), at.v * p.lanes)}"
         return f"{name(kind, s, c)} + {text}"
