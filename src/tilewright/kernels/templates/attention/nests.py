@@ -35,7 +35,7 @@ def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ..
     lanes = [Loop("i", p.strip, p.lanes, "unroll", "register"), Loop("i", p.lanes, 1, "vector", "register")]
     first = LoopNest(
         "scores",
-        {"o": heads, "i": queries, "j": keys, "r": a.depth},
+        {"o": a.outer_size, "i": a.queries, "j": a.keys, "r": a.depth},
         (
             *outer,
             Loop("j", block, p.key_rows, level="register"),
@@ -50,7 +50,7 @@ def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ..
     read = Access(scores.tensor, scores.indices, scores.dtype)
     second = LoopNest(
         "values",
-        {"o": heads, "i": queries, "j": keys, "e": a.width},
+        {"o": a.outer_size, "i": a.queries, "j": a.keys, "e": a.width},
         (
             *outer,
             Loop("e", a.width, p.value_rows, level="register"),
