@@ -209,7 +209,7 @@ class ContractionTiling:
 
     @property
     def deep(self) -> bool:
-        """Whether calls choose K: it is then neither divided among tasks nor met unpacked."""
+        """Whether calls choose K: it is then not divided among tasks, and met unpacked as one loop alone."""
         return isinstance(self.c.k.size, Extent)
 
     @property
@@ -318,7 +318,10 @@ def takes_ranges(c: Contraction) -> bool:
 def _open(c: Contraction) -> bool:
     """Whether A is no plain read with steps that are known: register tiles know where its rows are."""
     where = c.a.affine if direct_a(c) else None
-    return where is None or any(isinstance(where.of(a), Extent) for a in (*c.m.axes, *c.k.axes))
+    if where is None:
+        return True
+    along = [c.m.stride(where)] if c.m.varying else [where.of(a) for a in c.m.axes]
+    return any(isinstance(n, Extent) for n in (*along, *(where.of(a) for a in c.k.axes)))
 
 
 def direct_a(c: Contraction) -> bool:
@@ -359,7 +362,7 @@ def _chosen(tiling: ContractionTiling) -> ContractionTiling:
     if c.m.varying:
         whole = replace(whole, inner=whole.rows, lines=1)
     kept = constant(c, "a") is not None and not c.m.varying if whole.a == "prepack" else whole.a == "direct"
-    if deep or not kept or (whole.a == "direct" and _open(c)):
+    if not kept or (whole.a == "direct" and (_open(c) or (deep and len(whole.k_walks) > 1))):
         whole = replace(whole, a="pack")
     if c.m.varying and len(whole.m_walks) > 1:
         whole = replace(whole, a="pack")
@@ -367,7 +370,7 @@ def _chosen(tiling: ContractionTiling) -> ContractionTiling:
         kept = direct_b(c) and not (whole.pack_a and len(whole.k_walks) > 1)
     else:
         kept = constant(c, "b") is not None
-    if deep or not kept:
+    if not kept or (deep and len(whole.k_walks) > 1):
         whole = replace(whole, b="pack")
     if c.m.varying and len(whole.m_walks) > 1:
         raise IllegalSchedule("rows whose number calls choose are no one loop", "Use another schedule")

@@ -54,7 +54,8 @@ def pack_a(p: ContractionTiling) -> str:
         return head + begin + _guarded(p) + end
     if s is None:
         place = f"q[(kk/{u}*{r}+l)*{u}+kk%{u}]"
-        return head + begin + (_chosen_rows(p, place) or _general(p, "a", place)) + end
+        rows = _chosen_rows(p, place) or _window_rows(p) or _general(p, "a", place)
+        return head + begin + rows + end
     lines = [head, f" const T *base={operand_pointer(p, 'a')}+k0*{ctext(s.k)};", begin]
     lines.append(f"  const T *s=base+i0*{ctext(s.along)}; T *d=q; long k=0;")
     copies = []
@@ -91,6 +92,49 @@ def _guarded(p: ContractionTiling) -> str:
         f"    if(kk>=low&&kk+{u}<=high) {{ {each} }}",
         f"    else for(long v=0;v<{u};v++) d[v]=kk+v>=low&&kk+v<high?(T)s[v*{step}L]:0; }} }}",
     ])  # fmt: skip
+
+
+def _window_rows(p: ContractionTiling) -> str:
+    """Rows of a window whose place calls choose: runs along the innermost K axis, of which conditions are asked once.
+    Else empty."""
+    c, w, r, u = p.c, p.c.a.window, p.rows, p.unroll
+    if not p.varying or w is None or not c.k.axes or any(b.of(c.k.axes[-1]) for b in w.bounds):
+        return ""
+    inner, names = c.k.axes[-1], {a: f"f_{a}" for a in c.m.axes}
+    texts = outer_texts(c) | names | {a: a for a in c.k.axes}
+    split = " ".join(f"const long {names[a]}={t}; (void){names[a]};" for a, t in c.m.split("m").items())
+    declare = " ".join(f"long {a}={t};" for a, t in c.k.split("k0").items())
+    step = ""
+    for a, e in zip(c.k.axes[:-1], c.k.extents[:-1], strict=True):
+        step = f"if(++{a}=={ctext(e)}) {{ {a}=0; {step} }}" if step else f"++{a};"
+    along, kind = ctext(w.position.of(inner)), C_TYPES[w.tensor.dtype]
+    fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
+    inside = "&&".join(f"{form(b, texts)}>=0" for b in w.bounds)
+
+    def copied(value: str, several: str) -> list[str]:
+        if u == 1:
+            return [f"     T *d=q+kk*{r}L+l; for(long y=0;y<len;y++,d+={r}) *d={value};"]
+        one = f"q[((kk+y)/{u}*{r}+l)*{u}+(kk+y)%{u}]={value};"
+        return [
+            f"     long y=0; for(;y<len&&(kk+y)%{u};y++) {one}",
+            f"     for(T *d=q+((kk+y)/{u}*{r}+l)*{u};y+{u}<=len;y+={u},d+={r * u}) {several}",
+            f"     for(;y<len;y++) {one}",
+        ]
+
+    each = f"for(long v=0;v<{u};v++) d[v]="
+    whole = w.position.of(inner) == 1 and w.tensor.dtype == c.acc
+    found = f"__builtin_memcpy(d,s+y,{u * p.item});" if whole else f"{each}(T)s[(y+v)*{along}];"
+    lines = [
+        f"  for(long l=0;l<n;l++) {{ const long m=i0+l; (void)m; {split} {declare}",
+        f"   for(long kk=0;kk<kc;) {{ const long len=tw::imin(kc-kk,{ctext(c.k.extents[-1])}-{inner});",
+        f"    if({inside or 'true'}) {{",
+        f"     const {kind} *s=(const {kind}*){tensor_pointer(c, w.tensor.name)}+({form(w.position, texts)});",
+        *copied(f"(T)s[y*{along}]", found),
+        "    } else {",
+        *copied(f"(T){fill}", f"{each}(T){fill};"),
+        f"    }} kk+=len; {inner}=0; {step} }} }}\n",
+    ]
+    return "\n".join(lines)
 
 
 def pack_b(p: ContractionTiling) -> str:

@@ -135,10 +135,10 @@ def _place(p: WindowTiling, rows: Span, span: Span, v: Span) -> Place:
     outputs = {}
     found = ((p.s.inner, v), (p.second, rows), (p.block, span))
     edges = frozenset(a for a, x in found if a is not None and x.extent)
-    at = "at_" if span.end and not span.extent else "b_"
-    for axis, along, name in ((p.second, rows, p.second), (p.block, span, at)):
+    name = "at_" if span.end and not span.extent else "b_"
+    for axis, along, at in ((p.second, rows, p.second), (p.block, span, name)):
         if axis is not None:
-            first[axis] = along.start if along.count == 1 else str(name)
+            first[axis] = along.start if along.count == 1 else str(at)
             outputs[axis] = along.size
     count = COUNT if v.extent else str(v.size) if v.size < p.lanes else None
     return Place(first, outputs, v.inside, count, v.size, edges)
