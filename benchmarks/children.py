@@ -10,11 +10,13 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from itertools import cycle, islice
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from rows import Row, Rows
@@ -26,6 +28,8 @@ Make = Callable[..., Row]
 
 LEAVING = 5.0
 """Seconds that a child has to end after its answer."""
+GRACE = 0.5
+"""Seconds that what a child started has to end by itself."""
 ENDING = 0.05
 """Seconds between looks at children that are to end."""
 _running: set[BaseProcess] = set()
@@ -37,10 +41,13 @@ def preload(*modules: str) -> None:
     _CONTEXT.set_forkserver_preload(list(modules))
 
 
-def in_child(make: Make, arguments: Sequence[Any], seconds: float) -> Row:
-    """What ``make(*arguments)`` returns in a process of its own; how it ended where it returns nothing in time."""
+def in_child(make: Make, arguments: Sequence[Any], seconds: float, cores: Collection[int] = ()) -> Row:
+    """What ``make(*arguments)`` returns in a process of its own; how it ended where it returns nothing in time.
+
+    ``cores``: those that the process may use; all unless given.
+    """
     here, there = _CONTEXT.Pipe()
-    process = _CONTEXT.Process(target=_run, args=(there, make, arguments))
+    process = _CONTEXT.Process(target=_run, args=(there, make, arguments, cores))
     process.start()
     _running.add(process)
     there.close()
@@ -60,8 +67,10 @@ def in_child(make: Make, arguments: Sequence[Any], seconds: float) -> Row:
         process.join()
 
 
-def _run(answer: Connection, make: Make, arguments: Sequence[Any]) -> None:
+def _run(answer: Connection, make: Make, arguments: Sequence[Any], cores: Collection[int]) -> None:
     os.setpgid(0, 0)  # compilers and workers of the child end with it
+    if cores:
+        os.sched_setaffinity(0, cores)
     die_with_parent(os.getppid())
     try:
         row = make(*arguments)
@@ -72,20 +81,38 @@ def _run(answer: Connection, make: Make, arguments: Sequence[Any]) -> None:
 
 
 def _end(process: BaseProcess) -> None:
-    """Kill a child and what it started."""
-    process.kill()
+    """End a child and what it started."""
+    process.terminate()
     with contextlib.suppress(ProcessLookupError):
         assert process.pid  # 0 would be our own
+        # A compiler that is killed leaves half a library in Inductor's cache, which ends whoever reads it.
+        os.killpg(process.pid, signal.SIGTERM)
+        process.join(GRACE)
         os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def missing(
     rows: Rows, asked: Iterable[tuple[Row, Make, Sequence[Any]]], seconds: float, jobs: int = 1
 ) -> Generator[Row]:
-    """Make the rows that are not there yet, as they come: each the facts given and what its child adds."""
+    """Make the rows that are not there yet, as they come: each the facts given and what its child adds.
+
+    Of several ``jobs`` at once each has a core of its own: those that tune on one core wait for each other.
+    """
     waiting = [a for a in asked if rows.key_of(a[0]) not in rows.rows]
+    free: SimpleQueue[Collection[int]] = SimpleQueue()
+    for core in islice(cycle(sorted(os.sched_getaffinity(0))), jobs):
+        free.put((core,) if jobs > 1 else ())
+
+    def made(make: Make, arguments: Sequence[Any]) -> Row:
+        cores = free.get()
+        try:
+            return in_child(make, arguments, seconds, cores)
+        finally:
+            free.put(cores)
+
     with ThreadPoolExecutor(jobs) as pool:
-        going = {pool.submit(in_child, make, arguments, seconds): facts for facts, make, arguments in waiting}
+        going = {pool.submit(made, make, arguments): facts for facts, make, arguments in waiting}
         try:
             for done in as_completed(going):
                 yield rows.add({**going[done], **done.result()})
@@ -113,9 +140,9 @@ def options(description: str | None, what: str) -> argparse.ArgumentParser:
     return parser
 
 
-def budget(tune: float, tasks: int) -> Row:
+def budget(tune: float) -> Row:
     """Arguments of a tuner: so many seconds, or for a check the first kernel of each task."""
-    return {"time_budget": tune} if tune else {"trials": max(1, tasks), "cost_model": "random"}
+    return {"time_budget": tune} if tune else {"trials": 1, "cost_model": "random"}
 
 
 def run(

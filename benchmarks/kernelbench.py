@@ -1,16 +1,17 @@
 """KernelBench's problems: what of them tilewright takes, whether its results are right, and how fast it is.
 
     git clone https://github.com/ScalingIntelligence/KernelBench
-    python benchmarks/kernelbench.py KernelBench/KernelBench --out benchmarks/results/kernelbench
+    python benchmarks/kernelbench.py KernelBench/KernelBench --out coverage
     python benchmarks/kernelbench.py KernelBench/KernelBench --level 1 --check
-    python benchmarks/kernelbench.py KernelBench/KernelBench --tune 60 --out benchmarks/results/kernelbench_tuned
+    python benchmarks/kernelbench.py KernelBench/KernelBench --tune 15 --out benchmarks/results/kernelbench
 
 The 250 problems of levels 1 to 3, in eval mode, on one thread, with sizes reduced until PyTorch's eager run takes 1 to
 400 ms (``benchmarks/reduced.py``). A row says which operators of PyTorch's graph the backend takes, and which it
 leaves to PyTorch and why; views, which compute nothing, count as neither. ``--check`` runs the problem with the first
 kernel of each task, ``--tune`` with those found in so many seconds, and both compare the results with the module's own
-in float64. ``--tune`` also times ours, PyTorch eager and ``torch.compile`` in turns: a ratio is the median over rounds
-of the rival's time over ours in the same round (above 1: ours is faster), with the interval of order statistics.
+in float64. ``--tune`` also times ours, PyTorch eager and ``torch.compile`` in turns, ``--rounds`` of them or as many as
+fit into 3 seconds: a ratio is the median over rounds of the rival's time over ours in the same round (above 1: ours is
+faster), with the interval of order statistics. The better rival of a problem is the one with the smaller ratio.
 
 Each problem has a process of its own; a crash or a time-out is a row. Rows go to NAME.jsonl as they come, and a run
 that was cut short goes on where it ended; NAME.md is the table. Two problems need the package einops.
@@ -32,6 +33,7 @@ from typing import Any
 
 from children import budget, options, preload, run
 from rows import Row
+from suite import geomean
 from tilewright.models.truth import compare
 from turns import compared, in_turns, shown, summary
 
@@ -40,10 +42,16 @@ PRELOADED = (
     "torch._inductor.compile_fx", "torch.nn.attention.flex_attention", "torch.export._trace", "reduced", "kernelbench",
 )  # fmt: skip
 """Modules that every child needs: imported once."""
-SECONDS = 0.05
+SECONDS = 0.02
 """A run of PyTorch's is to take about so long."""
 UNKNOWN = "no operation of ours"
 RIVALS = ("eager", "torch.compile")
+TIMING = 3.0
+"""Seconds of timing of a problem, beyond which rounds become fewer."""
+BEHIND = 0.97
+"""Ratio below which a problem counts as slower."""
+SHORT = 1e-3
+"""Seconds of a rival's call below which the difference counts, not the ratio."""
 
 
 # --------------------------------------------------------------------------- coverage
@@ -194,7 +202,9 @@ def timed(module: Any, arguments: Sequence[Any], made: Any, rounds: int) -> Row:
     compiled: Any = torch.compile(copy.deepcopy(module), dynamic=False)
     ways = {"tilewright": made, "eager": module, "torch.compile": compiled}
     with torch.no_grad():
-        return compared(in_turns({n: partial(w, *arguments) for n, w in ways.items()}, rounds, time.thread_time))
+        return compared(
+            in_turns({n: partial(w, *arguments) for n, w in ways.items()}, rounds, time.thread_time, TIMING)
+        )
 
 
 # --------------------------------------------------------------------------- one problem
@@ -211,22 +221,35 @@ def measured(path: Path, tune: float, check: bool, rounds: int) -> Row:
     warnings.simplefilter("ignore")
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     torch.set_num_threads(1)
+    begin = time.monotonic()
+    spent: Row = {}
+
+    def lap(name: str) -> None:
+        spent[name] = round(time.monotonic() - begin - sum(spent.values()), 1)
+
     problem = load(path, SECONDS)
+    lap("load")
     row: Row = {"sizes": problem.sizes, "eager_ms": round(problem.seconds * 1e3, 3)}
     row |= covered(problem.module, problem.arguments)
+    lap("cover")
+    row["spent"] = spent
     if not (tune or check):
         return row
     torch._dynamo.reset()
-    begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         try:
-            made = optimize(problem.module, problem.arguments, db=f"{folder}/kernels.db", **budget(tune, row["tasks"]))
+            made = optimize(
+                problem.module, problem.arguments, db=f"{folder}/kernels.db", compare=bool(tune), **budget(tune)
+            )
         except TilewrightError as e:
             return row | {"right": False, "said": e.message}
-        row |= {"tune_seconds": round(time.monotonic() - begin, 1)}
+        lap("optimize")
         row |= judged(problem.module, problem.arguments, made)
+        lap("judge")
         if tune:
             row |= timed(problem.module, problem.arguments, made, rounds)
+            lap("time")
+            row["kept"] = made.comparison.kept if made.comparison else "not compared"
     return row
 
 
@@ -263,6 +286,28 @@ def ranking(rows: Sequence[Row]) -> list[tuple[str, int, int, str]]:
     ]
 
 
+def better(rows: Sequence[Row]) -> str:
+    """What timed rows come to beside the better of their rivals."""
+    parts = []
+    for name, some in {
+        "all levels": rows,
+        **{f"level {n}": [r for r in rows if r["level"] == n] for n in sorted({r["level"] for r in rows})},
+    }.items():
+        ratios = [min(r["ratios"].values()) for r in some]
+        behind = sum(ratio[0] < BEHIND for ratio in ratios)
+        clearly = sum(ratio[2] < BEHIND for ratio in ratios)
+        mean = geomean([ratio[0] for ratio in ratios])
+        parts.append(f"{name} **{mean:.2f}** of {len(some)}, {behind} below {BEHIND} ({clearly} of them clearly)")
+    text = f"Beside the better of both, geometric means: {'; '.join(parts)}."
+    short = [r["seconds"] for r in rows if min(r["seconds"].values()) < SHORT]
+    if short:
+        over = max((s["tilewright"] - s["torch.compile"]) * 1e6 for s in short)
+        text += (
+            f" Of {len(short)} below {SHORT * 1e3:.0f} ms ours takes at most {over:.1f} us more than `torch.compile`."
+        )
+    return text
+
+
 def table(rows: Sequence[Row]) -> str:
     """The rows as Markdown, and what they come to."""
     lines = ["| level | problems | taken whole | operators taken | right | failed |", "|---|---|---|---|---|---|"]
@@ -279,9 +324,13 @@ def table(rows: Sequence[Row]) -> str:
     for rival in RIVALS:
         ratios = [r["ratios"][rival] for r in rows if "ratios" in r]
         lines += ["", summary(ratios, rival)] if ratios else []
+    lines += ["", better([r for r in rows if "ratios" in r])] if any("ratios" in r for r in rows) else []
+    spent = [r["spent"] for r in rows if "spent" in r]
+    costs = {name: sum(s.get(name, 0.0) for s in spent) for name in (spent[0] if spent else ())}
+    lines += ["", f"Seconds of all problems: {', '.join(f'{n} {t:.0f}' for n, t in costs.items())}."] if costs else []
     lines += ["", "| left to PyTorch | problems | of them with nothing else left | why |", "|---|---|---|---|"]
     lines += [f"| {name} | {count} | {alone} | {why} |" for name, count, alone, why in ranking(rows)]
-    columns = ("problem", "eager", "taken", "left", "error (eager's)", *(f"over {r}" for r in RIVALS))
+    columns = ("problem", "eager", "taken", "left", "error (eager's)", *(f"over {r}" for r in RIVALS), "kept")
     lines += ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     lines += [f"| {' | '.join(_cells(r))} |" for r in rows]
     return "\n".join(lines)
@@ -291,7 +340,7 @@ def _cells(row: Row) -> list[str]:
     """A problem's line."""
     name = f"{row['level']}/{row['name']}"
     if "failed" in row:
-        return [name, "-", "-", row["failed"], "-", *("-" for _ in RIVALS)]
+        return [name, "-", "-", row["failed"], "-", *("-" for _ in RIVALS), "-"]
     left = [f"{n} x {c}" if c > 1 else n for n, c in row["left"].items()] + [f"no graph: {b}" for b in row["breaks"]]
     error = row.get("said", "-")
     if "error" in row:
@@ -304,6 +353,7 @@ def _cells(row: Row) -> list[str]:
         ", ".join(left) or "nothing",
         error,
         *ratios,
+        row.get("kept", "-"),
     ]
 
 

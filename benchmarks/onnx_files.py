@@ -74,7 +74,7 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
     found = extract(path, sizes)
     begin = time.monotonic()
     write_tasks(found.tasks, f"{folder}/tasks.toml", threads)
-    tune_many(read_tasks(Path(folder, "tasks.toml")), db=f"{folder}/kernels.db", **budget(tune, len(found.tasks)))
+    tune_many(read_tasks(Path(folder, "tasks.toml")), db=f"{folder}/kernels.db", **budget(tune))
     row: Row = {"tune_seconds": round(time.monotonic() - begin, 1)}
     inputs = random_inputs(found.imported)
     ours = InferenceSession(path, db=f"{folder}/kernels.db", threads=threads)

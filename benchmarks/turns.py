@@ -13,14 +13,23 @@ from tilewright.measure.timing import median_interval
 SAMPLE = 5e-3
 """Seconds that a sample lasts at least."""
 
+FEWEST = 9
+"""Rounds whose interval has ends."""
+
 Ratio = list[float]
 """A median with the interval that holds the population's."""
 
 
 def in_turns(
-    calls: Mapping[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
+    calls: Mapping[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+    budget: float = math.inf,
 ) -> dict[str, list[float]]:
-    """Seconds of a call, by name and round: in each round every one gets a turn, in an order that rotates."""
+    """Seconds of a call, by name and round: in each round every one gets a turn, in an order that rotates.
+
+    ``budget``: seconds, beyond which rounds become fewer, down to the fewest whose intervals have ends.
+    """
 
     def sample(call: Callable[[], object], repeats: int) -> float:
         begin = clock()
@@ -30,9 +39,13 @@ def in_turns(
 
     names = list(calls)
     repeats = {}
+    round_seconds = 0.0
     for name, call in calls.items():
         call()
-        repeats[name] = max(1, math.ceil(SAMPLE / max(sample(call, 1), 1e-7)))
+        once = max(sample(call, 1), 1e-7)
+        repeats[name] = max(1, math.ceil(SAMPLE / once))
+        round_seconds += once * repeats[name]
+    rounds = min(rounds, max(FEWEST, int(min(rounds, budget / round_seconds))))
     times: dict[str, list[float]] = {n: [] for n in names}
     for r in range(rounds):
         for k in range(len(names)):

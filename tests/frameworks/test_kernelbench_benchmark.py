@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import children
 import kernelbench
 import reduced
+import turns
 from rows import Rows
 
 PROBLEM = """
@@ -86,6 +87,33 @@ def test_results_are_judged_beside_float64_and_the_modules_own_error(tmp_path: P
     assert not row["right"]
     own = problem(tmp_path, "self.layer(x) + self.layer(torch.ones(x.shape[0], y.shape[1]))")
     assert kernelbench.judged(own.module, own.arguments, own.module)["truth"] == "float32"
+
+
+def test_problems_count_by_their_better_rival_and_short_ones_by_microseconds() -> None:
+    def row(level: int, eager: float, compiled: float, seconds: float) -> Any:
+        ratios = {"eager": [eager, eager, eager], "torch.compile": [compiled, 0.9, 1.1]}
+        return {
+            "level": level,
+            "ratios": ratios,
+            "seconds": {"tilewright": seconds, "torch.compile": seconds * compiled},
+        }
+
+    assert kernelbench.better([row(1, 2.0, 4.0, 0.1), row(1, 4.0, 0.5, 2e-4), row(2, 0.9, 3.0, 0.1)]) == (
+        "Beside the better of both, geometric means: all levels **0.97** of 3, 2 below 0.97 (1 of them clearly); "
+        "level 1 **1.00** of 2, 1 below 0.97 (0 of them clearly); level 2 **0.90** of 1, 1 below 0.97 (1 of them clearly). "
+        "Of 1 below 1 ms ours takes at most 100.0 us more than `torch.compile`."
+    )
+
+
+def test_rounds_become_fewer_where_a_round_takes_long() -> None:
+    now = [0.0]
+
+    def call() -> None:
+        now[0] += 0.25
+
+    assert len(turns.in_turns({"a": call}, 31, lambda: now[0])["a"]) == 31
+    assert len(turns.in_turns({"a": call, "b": call}, 31, lambda: now[0], 5.0)["b"]) == 10
+    assert len(turns.in_turns({"a": call, "b": call}, 31, lambda: now[0], 1.0)["b"]) == turns.FEWEST
 
 
 def test_a_crash_and_a_time_out_are_rows_and_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
