@@ -61,12 +61,14 @@ def _number(n: Any) -> int | None:
 
 
 def _length(n: Any, extents: Extents) -> int | None:
-    """A size: an extent where it follows from some, else as :func:`_number` has it."""
-    if extents and isinstance(n, torch.SymInt):
-        with suppress(LookupError):
-            found: int = length(n.node.expr, extents)
-            return found
-    return _number(n)
+    """A size: as :func:`_number` has it, or where there are extents what follows from them, ``None`` for others."""
+    if not extents or not isinstance(n, torch.SymInt):
+        return _number(n)
+    try:
+        found: int = length(n.node.expr, extents)
+    except LookupError:
+        return None
+    return found
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

@@ -1,26 +1,28 @@
 """Parts of graphs whose sizes change from call to call; the calls of their kernels say these sizes.
 
-PyTorch's graph names such sizes by symbols. For sizes not seen before the part is stated as what it then is, and its
-kernel looked up: one of these very sizes, or of a range that has them. Where there is none PyTorch's operators compute
-the part. Nothing is compiled again.
+PyTorch's graph names such sizes by symbols. Where it bounds them a part is stated once for all sizes, else for each
+size not seen before. Its kernel is looked up: one of these very sizes, or of a range that has them. Where there is none
+PyTorch's operators compute the part. Nothing is compiled again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node, Proxy
 
-from tilewright.core import TilewrightError, Workload
+from tilewright.core import Extent, TilewrightError, Workload
 from tilewright.forking import ForkLock
-from tilewright.graph.groups import state_nodes
+from tilewright.graph.groups import sizes_of_nodes, state_nodes
 from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.ranges import at
 from tilewright.runtime.serving import Served
-from tilewright.torch.extents import length
-from tilewright.torch.importer import imported
+from tilewright.torch.extents import extents_of, length
+from tilewright.torch.importer import NO_EXTENTS, Extents, imported
 from tilewright.torch.placed import Call, Placed
 from tilewright.torch.serving import serving
 
@@ -31,6 +33,11 @@ def changes(node: Node) -> bool:
     """Whether a node gives a tensor of which a size is no fixed number."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape)
+
+
+def is_size(node: Node) -> bool:
+    """Whether a node gives a size of the call."""
+    return isinstance(node.meta.get("val"), int | torch.SymInt)
 
 
 def shape_of(node: Node, sizes: Mapping[Any, Node]) -> list[int | Node] | None:
@@ -49,8 +56,14 @@ def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Ma
     ``None`` where they read anything else.
     """
     graph = Graph()
-    made: dict[Node, Node] = {n: graph.placeholder(n.name) for n in inputs}
-    given = {s: graph.placeholder(f"size_{k}") for k, s in enumerate(sizes)}
+
+    def placeholder(name: str, node: Node) -> Node:
+        found: Node = graph.placeholder(name)
+        found.meta["val"] = node.meta["val"]
+        return found
+
+    made: dict[Node, Node] = {n: placeholder(n.name, n) for n in inputs}
+    given = {s: placeholder(f"size_{k}", n) for k, (s, n) in enumerate(sizes.items())}
     needed: set[Node] = set()
     waiting = [output]
     while waiting:
@@ -72,11 +85,29 @@ def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Ma
     return GraphModule(torch.nn.Module(), graph)
 
 
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """What a part computes, stated once for all sizes. ``symbols``: the ranges of the call's sizes, in their order;
+    ``sizes``: those of the workload."""
+
+    workload: Workload
+    symbols: tuple[Extent, ...]
+    sizes: Mapping[str, Extent]
+
+    def at(self, given: Sequence[int]) -> Workload | None:
+        """What it is for sizes of a call; ``None`` for sizes outside of the ranges."""
+        if not all(e.takes(n) for e, n in zip(self.symbols, given, strict=True)):
+            return None
+        by_name = {e.name: n for e, n in zip(self.symbols, given, strict=True)}
+        return at(self.workload, {n: e.at(by_name) for n, e in self.sizes.items()})
+
+
 class Sized:
     """A part of a graph. ``find`` gives kernels, ``part`` computes it by PyTorch's operators: see :func:`cut_out`."""
 
     def __init__(self, find: Callable[[Workload], Served | None], part: GraphModule) -> None:
         self.find, self.part = find, part
+        self._open = _opened(part)  # before what is known of the part's values is that of one size
         self._lock = ForkLock()
         self._workloads: dict[Any, Workload | None] = {}
         self._placed: dict[Any, Placed | None] = {}
@@ -98,7 +129,7 @@ class Sized:
                 self._generation = serving.generation
                 self._placed.clear()
             if key not in self._placed:
-                workload = self._workloads.get(key) or self._stated(inputs, sizes)
+                workload = self._workloads.get(key) or self._of_sizes(inputs, sizes)
                 if len(self._workloads) >= _KEPT:
                     self._workloads.clear()
                 self._workloads[key] = workload
@@ -107,21 +138,41 @@ class Sized:
                 self._placed[key] = None if served is None else Placed(served)
             return self._placed[key]
 
+    def _of_sizes(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Workload | None:
+        found = None if self._open is None else self._open.at(sizes)
+        return self._stated(inputs, sizes) if found is None else found
+
     def _stated(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Workload | None:
         """What the part is for these sizes; ``None`` where it is no program then."""
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
         FakeTensorProp(self.part, FakeTensorMode()).propagate(*inputs, *sizes)
-        found = imported(self.part)
-        if found is None or any(n.opaque for n in found.graph.nodes):
-            return None
-        try:
-            text, reads = state_nodes(found.graph, found.graph.nodes)
-        except TilewrightError:
-            return None
-        names = [n.name for n in self.part.graph.nodes if n.op == "placeholder"][: len(inputs)]
-        return program_workload("part", Program.loads(text)) if list(reads) == names else None
+        found = _program(self.part)
+        return None if found is None else found[0]
+
+
+def _program(part: GraphModule, extents: Extents = NO_EXTENTS) -> tuple[Workload, Mapping[str, Extent]] | None:
+    """What a part computes, and the sizes of it, which are ``extents``; ``None`` where it is no program."""
+    found = imported(part, extents=extents)
+    if found is None or any(n.opaque for n in found.graph.nodes):
+        return None
+    try:
+        text, reads = state_nodes(found.graph, found.graph.nodes)
+    except TilewrightError:
+        return None
+    names = [n.name for n in part.graph.nodes if n.op == "placeholder" and not is_size(n)]
+    if list(reads) != names:
+        return None
+    return program_workload("part", Program.loads(text)), sizes_of_nodes(found.graph, found.graph.nodes)
+
+
+def _opened(part: GraphModule) -> _Open | None:
+    """A part for every size of its ranges, if PyTorch bounds all that it depends on."""
+    extents = extents_of(part)
+    symbols = [n.meta["val"].node.expr for n in part.graph.nodes if n.op == "placeholder" and is_size(n)]
+    found = _program(part, extents) if symbols and all(s in extents for s in symbols) else None
+    return None if found is None else _Open(found[0], tuple(extents[s] for s in symbols), found[1])
 
 
 __all__ = ["Sized", "changes", "cut_out", "shape_of"]
