@@ -10,14 +10,22 @@ import pytest
 
 from tilewright.core import Extent, TensorSpec
 from tilewright.extent import (
+    Undecided,
+    bounds,
     ctext,
+    divides,
+    for_every_size,
+    larger,
     params_at,
     params_within,
     read_size,
+    replaced,
     sizes_in,
     sizes_of,
+    smaller,
     span_of,
     spread,
+    values_at,
     write_size,
 )
 
@@ -150,3 +158,55 @@ def test_parameters_for_sizes_and_back() -> None:
 def test_sizes_between_two_are_spread_by_their_logarithm() -> None:
     assert spread(1, 4096, 7) == [1, 4, 16, 64, 256, 1024, 4096]
     assert spread(5, 6, 9) == [5, 6]
+
+
+def test_questions_hold_for_every_size_or_are_not_answered() -> None:
+    with for_every_size():
+        assert W >= 3
+        assert not W < 3
+        assert W + 1 > W
+        assert max(W * 2, W) == W * 2
+        assert bool(W)
+        for question in (
+            lambda: W > 3, lambda: W > 10, lambda: min(W, 10), lambda: int(W), lambda: bool(W - 3), lambda: W // H,
+            lambda: W % 2, lambda: W < H,
+        ):  # fmt: skip
+            with pytest.raises(Undecided):
+                question()
+    assert W > 3
+    assert int(W) == 64
+
+
+def test_a_remainder_is_bounded_by_trying_every_size() -> None:
+    with for_every_size():
+        assert W - 2 * (W // 2) < 2
+    assert bounds(W - 2 * (W // 2), exactly=True) == (0, 1)
+    low, high = bounds(W - W // 2)
+    assert low <= 2
+    assert high >= 32
+
+
+def test_a_product_is_divided_by_what_it_is_made_of() -> None:
+    half = (W + 1) // 2
+    assert (W * H * 768) // (W * 12) == H * 64
+    assert ((W - 2) * H * 64) // (W - 2) == H * 64
+    assert (half * H) // half == H
+    assert divides(W * 4, W * H * 8)
+    assert not divides(W * 3, W * H * 8)
+    assert not divides(W + 1, W)
+
+
+def test_the_smaller_and_the_larger_are_the_same_for_every_size() -> None:
+    assert smaller(W, 64) == W
+    assert larger(3, W) == W
+    assert smaller(W // 2, W) == W // 2
+    assert (smaller(2, 5), larger(2, 5)) == (2, 5)
+    with pytest.raises(Undecided):
+        smaller(W, 63)
+
+
+def test_expressions_of_other_sizes_take_their_place() -> None:
+    rows = Extent(128, 1, "n0")
+    assert replaced(rows * 4 + 1, {"n0": W * 2}) == W * 8 + 1
+    assert replaced(rows * 4 + 1, {"n0": 3}) == 13
+    assert values_at({"shape": [W, 2, (H,)], "dim": 0}, {"w": 5, "h": 7}) == {"shape": [5, 2, (7,)], "dim": 0}
