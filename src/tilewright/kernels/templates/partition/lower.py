@@ -94,14 +94,14 @@ def cpu_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKern
         lines.append(f" {{ void *const t[]={{{','.join(places[n] for n in names)}}};")
         for launch in part.launches:
             lines.append(f"  code={launch.symbol}(t,args+{len(arguments)},ws+{fixed}L,env); if(code) return code;")
-            arguments += [m.prefix + a for a in launch.arguments]
+            arguments += [m.argument(a) for a in launch.arguments]
         lines.append(" }")
         for pack in part.prepack:
             name = f"{symbol}_pack{len(prepack)}"
             inputs = ",".join(f"tensors[{numbers[n]}]" if n in numbers else "0" for n in names)
             call = f"{pack.launch.symbol}(t,args,workspace,env)"
             sources.append(f"TW_ENTRY({name}) {{ void *const t[]={{{inputs}}}; return {call}; }}")
-            launch = Launch(name, tuple(m.prefix + a for a in pack.launch.arguments))
+            launch = Launch(name, tuple(m.argument(a) for a in pack.launch.arguments))
             prepack.append(Prepack(numbers[m.segment.reads[pack.input]], m.of(pack.bytes), launch))
     workspace: IntExpr = ["+", fixed, ["max", *scratch]]
     if strips == 1:

@@ -12,7 +12,7 @@ PAGE = 4096
 def intermediates(program: Program, cut: Cut) -> tuple[dict[str, int], int]:
     """Byte offset of each segment's result that is none of the program's, and the total.
 
-    Memory is used again once it is free.
+    Memory is used again once it is free. Of sizes that calls choose there is room for the greatest.
     """
     outputs = {t.name for t in program.outputs}
     last_read = {n: k for k, s in enumerate(cut) for n in s.reads}
@@ -23,7 +23,7 @@ def intermediates(program: Program, cut: Cut) -> tuple[dict[str, int], int]:
         if segment.result in outputs:
             continue
         tensor = program.tensors[segment.result]
-        size = -(-tensor.size * ITEMSIZE[tensor.dtype] // PAGE) * PAGE
+        size = -(-int(tensor.size) * ITEMSIZE[tensor.dtype] // PAGE) * PAGE
         busy = sorted((at, at + sizes[n]) for n, at in offsets.items() if last_read[n] >= number)
         start = 0
         for low, high in busy:

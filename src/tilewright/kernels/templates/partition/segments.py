@@ -237,23 +237,30 @@ def _of_bytes(program: Program) -> Program:
     return Program(inputs, (replace(stage, body=(body,), dtype="uint8"),), program.results)
 
 
+def made(program: Program, first: int, last: int, template: str) -> Segment | None:
+    """Stages ``[first, last)`` in order as a segment; ``None`` where they are none."""
+    found = segment_program(program, first, last)
+    if found is None:
+        return None
+    names = tuple(s.name for s in in_order(program)[first:last])
+    return Segment(first, last, template, _of_bytes(found[0]).dumps(), found[1], names)
+
+
 def _segments(
     program: Program, first: int, last: int, target: Target, precision: str, excluded: tuple[str, ...]
 ) -> list[tuple[float, Segment]]:
     """Each template's segment of these stages, with its cost in bytes."""
-    made = segment_program(program, first, last)
-    if made is None:
+    found = made(program, first, last, "")
+    if found is None:
         return []
-    part, reads = _of_bytes(made[0]), made[1]
-    text = part.dumps()
+    text, part = found.program, Program.loads(found.program)
     moved = sum(prod(t.shape) * ITEMSIZE[t.dtype] for t in (*part.inputs, part.output)) + LAUNCH_BYTES
     out = []
     for rank, name in enumerate(_candidates(text, target, precision, excluded)[:2]):
         cost = float(moved + rank)
         if name in templates.FALLBACKS:
             cost += FALLBACK_BYTES * part.flops
-        names = tuple(s.name for s in in_order(program)[first:last])
-        out.append((cost, Segment(first, last, name, text, reads, names)))
+        out.append((cost, replace(found, template=name)))
     return out
 
 

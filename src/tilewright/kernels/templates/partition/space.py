@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilewright.core import IllegalSchedule, IntExpr, Schedule, Task, Value
+from tilewright.extent import Sizes, argument
 from tilewright.kernels import templates
 from tilewright.kernels.codegen.integers import named
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.base import Template
-from tilewright.kernels.templates.partition.segments import Cut, Segment, label
+from tilewright.kernels.templates.partition.segments import Cut, Segment, label, made
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 CUT = "cut"
@@ -22,7 +25,9 @@ CUT = "cut"
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A segment with its task, template, space and default values."""
+    """A segment with its task, template, space and default values.
+
+    ``sizes``: those that its schedule was found for, where calls choose the task's."""
 
     number: int
     segment: Segment
@@ -30,6 +35,7 @@ class Member:
     template: Template
     space: SearchSpace
     default: Mapping[str, Value]
+    sizes: Sizes = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -37,11 +43,16 @@ class Member:
 
     def of(self, expr: IntExpr) -> IntExpr:
         """An integer expression of the segment's launch in the names of the whole launch."""
-        return named(expr, lambda name: self.prefix + name)
+        return named(expr, self.argument)
+
+    def argument(self, name: str) -> str:
+        """A launch argument of the segment in the names of the whole launch, which has each size once."""
+        return name if name in map(argument, self.sizes) else self.prefix + name
 
     def schedule(self, values: Mapping[str, Value]) -> Schedule:
         """The segment's own schedule, of the whole schedule's values."""
-        return self.space.schedule({k.name: values[self.prefix + k.name] for k in self.space.knobs})
+        found = self.space.schedule({k.name: values[self.prefix + k.name] for k in self.space.knobs})
+        return found.at(self.sizes) if self.sizes else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +88,21 @@ def choices(task: Task, found: tuple[Cut, ...], name: str, version: int) -> Choi
         SearchSpace(name, version, tuple(knobs), tuple(rules)),
         default,
     )
+
+
+def opened(member: Member, whole: Task, sizes: Sizes) -> Member:
+    """A segment found for some sizes as one of a task whose sizes calls choose.
+
+    Raises ``IllegalSchedule`` where its template does not take them, or the stages fall otherwise then."""
+    one, program = member.segment, Program.loads(whole.workload.program)
+    segment = made(program, one.first, one.last, one.template)
+    if segment is None or program_at(segment.program, sizes) != one.program or segment.stages != one.stages:
+        raise IllegalSchedule(f"{one.label} is no segment for all sizes", "Use another cut")
+    task = segment.task(whole)
+    if not member.template.matches(task):
+        raise IllegalSchedule(f"{one.template} does not take all sizes of {one.label}", "Use another cut")
+    used = {n: sizes[n] for n in Program.loads(segment.program).sizes}
+    return replace(member, segment=segment, task=task, sizes=used)
 
 
 def _member(number: int, segment: Segment, whole: Task, like: Member | None) -> Member:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
+from tilewright.extent import greatest
 from tilewright.kernels import templates
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.ranges import at
 from tilewright.kernels.rewrite.relaid import relaid
 from tilewright.kernels.rewrite.side_by_side import side_by_side
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
@@ -27,7 +30,7 @@ from tilewright.kernels.templates.partition.segments import (
     specific,
     with_strips,
 )
-from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
+from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices, opened
 from tilewright.search_space import SearchSpace
 
 EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd", "cpu_recurrent")
@@ -44,6 +47,8 @@ class _Partition:
     family = "partition"
     base: int
     kinds: tuple[str, ...]
+    any_sizes = False
+    """Whether calls may choose sizes."""
 
     @property
     def version(self) -> int:
@@ -54,7 +59,7 @@ class _Partition:
         """Whether it falls into segments, and no one template does it all, or there are several contractions."""
         if task.target.kind not in self.kinds:
             return False
-        if task.workload.ranges:
+        if task.workload.ranges and not self.any_sizes:
             return False
         if contractions(Program.loads(task.workload.program)) < 2 and specific(task, EXCLUDED):
             return False
@@ -69,10 +74,11 @@ class _Partition:
         return cuts(task, EXCLUDED)
 
     def space(self, task: Task) -> SearchSpace:
-        return self._choices(task).space
+        """Every legal schedule; of a range that of its greatest size."""
+        return self._choices(of_greatest(task)).space
 
     def default(self, task: Task) -> Schedule:
-        found = self._choices(task)
+        found = self._choices(of_greatest(task))
         return found.space.schedule(found.default)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
@@ -84,9 +90,25 @@ class _Partition:
         return [(m.task.workload.flops, m.template.static(m.task, m.schedule(schedule.values))) for m in members]
 
     def _members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
+        if task.workload.ranges:
+            return self._opened(task, schedule)
         found = self._choices(task)
         found.space.check(schedule)
         return found.cuts[str(schedule.values[CUT])]
+
+    def _opened(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
+        """The segments of a schedule of one size, which is noted with it, for the sizes that calls choose."""
+        told = dict(schedule.launch)
+        sizes = {n: int(told.pop(e.argument, e.high)) for n, e in task.workload.ranges.items()}
+        one = Task(at(task.workload, sizes), task.target)
+        found = self._choices(one)
+        found.space.check(replace(schedule, launch=tuple(told.items())))
+        members = found.cuts[str(schedule.values[CUT])]
+        if members[0].segment.strips > 1:  # where strips begin would be for calls to choose
+            ends = [m.segment.last for m in members]
+            whole = (c for c in found.cuts.values() if [m.segment.last for m in c] == ends and c[0].segment.strips == 1)
+            members = next(whole)
+        return tuple(opened(m, task, sizes) for m in members)
 
     def _choices(self, task: Task) -> Choices:
         return _choices(self, task, self.version)
@@ -101,13 +123,15 @@ class CpuPartition(_Partition):
     name = "cpu_partition"
     base = 2
     kinds = ("cpu",)
+    any_sizes = True
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """The mean over the segments, by their operations."""
         return mean(self._numbers(task, schedule))
 
     def cuts(self, task: Task) -> tuple[Cut, ...]:
-        return with_strips(task, super().cuts(task), EXCLUDED)
+        found = super().cuts(task)
+        return found if task.workload.ranges else with_strips(task, found, EXCLUDED)
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         return cpu_kernel(candidate, self._members(candidate.task, candidate.schedule))
@@ -203,6 +227,12 @@ class CudaRelaid(CudaPartition):
         if found is None:
             raise IllegalSchedule(f"nothing of {task.workload.label} is to be rearranged", "Use another template")
         return found
+
+
+def of_greatest(task: Task) -> Task:
+    """The task of the greatest sizes that calls may choose."""
+    ranges = task.workload.ranges
+    return Task(at(task.workload, greatest(ranges)), task.target) if ranges else task
 
 
 def mean(numbers: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:

@@ -94,8 +94,8 @@ def _head(span: Span, name: str) -> str:
     if span.count == 1:
         return ""
     if name == "v_" and span.end:
-        start, stop = (span.end, span.extent) if span.extent else (f"{span.start}L", span.end)
-        return f"for (long v_ = {start}; v_ < {stop}; v_ += {span.size}L)"
+        first, past = (span.end, span.extent) if span.extent else (f"{span.start}L", span.end)
+        return f"for (long v_ = {first}; v_ < {past}; v_ += {span.size}L)"
     if span.extent:
         return f"for (long b_ = 0; (b_ = b_ == at_ ? {span.end} : b_) < {span.extent}; b_++)"
     if span.end:
