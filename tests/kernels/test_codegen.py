@@ -114,6 +114,9 @@ def test_ranges() -> None:
     assert index_range(i * 3 - j, axes) == (-4, 25)
     assert index_range((i - 5) // 2, axes) == (-3, 2)
     assert index_range((i - 5) % 4, axes) == (0, 3)
+    assert index_range(te.cast(i * 3, "int8"), axes) == (0, 27)
+    assert index_range(te.cast(i * 30, "int8"), axes) == (-128, 127)  # it wraps
+    assert index_range(te.cast(i - 1, "uint8"), axes) == (0, 255)
     assert index_range(j % 8, axes) == (2, 4)
     assert index_range(te.minimum(i, j), axes) == (0, 4)
     assert index_range(te.maximum(i, 3), axes) == (3, 9)

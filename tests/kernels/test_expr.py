@@ -183,4 +183,4 @@ def test_zero_and_minus_zero_differ():
 
 
 def test_integers_are_known():
-    assert {ex.ITEMSIZE[d] for d in INTEGERS} == {1, 4, 8}
+    assert {ex.ITEMSIZE[d] for d in INTEGERS} == {1, 2, 4, 8}

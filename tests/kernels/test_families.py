@@ -46,7 +46,8 @@ REFUSED = {
         "window nhwc_global": STEPS,
         "operator max_pool3d": STEPS,
         "operator avg_pool3d": STEPS,
-    }
+    },
+    "cuda_rows": {"rows picked": "has indices that no int holds"},  # int64, before they are clamped
 }
 """Programs that a template leaves to others though they are of its family, and why."""
 

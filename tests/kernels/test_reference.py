@@ -363,6 +363,23 @@ def test_powers():
     np.testing.assert_allclose(got, [p**q + 2**q + p**-2 for p, q in zip(a, b, strict=True)], rtol=2e-15)
 
 
+def test_divisions_floor_for_every_sign_and_give_zero_by_zero():
+    numbers = np.array([-9, -4, -1, 0, 1, 5, 9])
+    a, b = (x.ravel() for x in np.meshgrid(numbers, numbers))
+    x, y = (te.input(n, a.shape, "int64") for n in "xy")
+    got = run(te.compute(a.shape, lambda i: x[i] // y[i] * 100 + x[i] % y[i]), a, b)
+    wanted = [p // q * 100 + p % q if q else 0 for p, q in zip(a.tolist(), b.tolist(), strict=True)]
+    np.testing.assert_array_equal(got, wanted)
+    assert run(te.compute((), lambda: x[0] // -2), a) == -9 // -2
+
+
+def test_fmod_is_exact_and_has_the_sign_of_the_dividend():
+    a, b = np.array([5.5, -5.5, 1e300, -0.3, np.inf]), np.array([-2.0, 2.0, 3.0, np.inf, 1.0])
+    x, y = tensor("x", a), tensor("y", b)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(run(te.compute(a.shape, lambda i: te.fmod(x[i], y[i])), a, b), np.fmod(a, b))
+
+
 def test_erf_is_accurate_everywhere():
     at = np.concatenate([np.linspace(-7, 7, 20001), np.geomspace(1e-300, 1, 500)])
     expected = scipy.special.erf(at)

@@ -45,6 +45,7 @@ from tilewright.kernels.expression.functions import (
     erf,
     exp,
     floor,
+    fmod,
     log,
     log1p,
     maximum,
@@ -66,7 +67,7 @@ from tilewright.kernels.parameters import Ints, Shape
 
 __all__ = [
     "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "cos",
-    "default_dtype", "erf", "exp", "floor", "input", "left", "log", "log1p", "max", "maximum", "min", "minimum",
+    "default_dtype", "erf", "exp", "floor", "fmod", "input", "left", "log", "log1p", "max", "maximum", "min", "minimum",
     "monoid", "pow", "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "scatter", "select",
     "sin", "sqrt", "sum", "tanh", "truncate_tf32",
 ]  # fmt: skip

@@ -135,7 +135,7 @@ def _shorten(torch: Any) -> None:
     if builtins is None or _shortened:
         return
     _shortened.append(builtins)
-    names = ("float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bool", "bfloat16")
+    names = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "bfloat16")
     dtypes = {np.dtype(BITS.get(n, n)): getattr(torch, n) for n in names}
     builtins.take(torch.Tensor, lambda shape, dtype: torch.empty(shape, dtype=dtypes[dtype]))
 

@@ -201,6 +201,26 @@ def whole_numbers(n: int = 40) -> Program:
     return _program(te.compute((n,), body))
 
 
+def divisions(n: int = 40) -> Program:
+    """Quotients and rests of numbers of every sign, by 0 too, and of reals."""
+    a, b = te.input("a", (n,), "int64"), te.input("b", (n,), "int64")
+    c, d = te.input("c", (n,), "int32"), te.input("d", (n,), "int32")
+    x, y = te.input("x", (n,)), te.input("y", (n,))
+
+    def body(i: te.Expr) -> te.Expr:
+        whole = a[i] // b[i] * 3 + a[i] % b[i] + te.cast(c[i] // d[i] * 5 + c[i] % d[i] + c[i] // -3, "int64")
+        return te.cast(whole, "float32") + te.fmod(x[i] * 8.0, y[i])
+
+    return _program(te.compute((n,), body))
+
+
+def short_numbers(m: int = 5, n: int = 37) -> Program:
+    """Whole numbers of 16 bits, read in rows and in columns, that wrap where they are stored."""
+    x, y = te.input("x", (m, n), "int16"), te.input("y", (n, m), "int16")
+    wide = te.compute((m, n), lambda i, j: te.cast(x[i, j], "int32") * 9001 + te.cast(y[j, i], "int32"))
+    return _program(te.compute((m, n), lambda i, j: wide[i, j], dtype="int16"))
+
+
 def mean_of_halves(n: int = 30) -> Program:
     x = te.input("x", (n,), "float16")
 
@@ -260,7 +280,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         matmul, matmul_epilogue, conv2d, conv2d_strided, softmax, layernorm, chebyshev, argmax, argmin_columns,
         welford, gather, gather_lanes, transpose, reshape, roll, total, double_sum, int8_dot, saturate, masks,
         causal, floats, rotary, growth, histogram, largest_of_rows,
-        whole_numbers, mean_of_halves, running_sums, running_maxima, recurrence,
+        whole_numbers, divisions, short_numbers, mean_of_halves, running_sums, running_maxima, recurrence,
         eight_bit_floats, standardised, halves,
     )
 }  # fmt: skip

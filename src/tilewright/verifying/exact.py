@@ -198,14 +198,14 @@ def _combine(e: Expr, args: list[Grid]) -> Grid | None:
         return Grid(args[0].bound + args[1].bound, step, math.hypot(args[0].size, args[1].size))
     if op == "mul":
         return Grid(args[0].bound * args[1].bound, args[0].step * args[1].step, args[0].size * args[1].size)
-    if op in ("neg", "abs", "min", "max"):
+    if op in ("neg", "abs", "min", "max", "fmod"):
         return Grid(bound, step, size)
     if op == "select":
         a, b = args[1:]
         return Grid(max(a.bound, b.bound), min(a.step, b.step), max(a.size, b.size))
     if op in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"):
         return Grid(1.0)
-    if op == "floor" or (op in ("floordiv", "mod") and e.dtype in (*INTEGERS, INDEX)):
+    if op == "floor" or (op in ("floordiv", "mod", "idiv", "imod") and e.dtype in (*INTEGERS, INDEX)):
         return Grid(max(bound, 1.0), 1.0, size)
     if op in TF32:
         return Grid(bound, step, size) if bound / step <= 2.0**TF32_BITS else None

@@ -571,6 +571,10 @@ class _Deriver:
             return added(*(scaled(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
         if op == "floor":
             return stepped(args[0], parts[0], lambda x: f64("floor", x))
+        if op == "fmod":  # exact, but a quotient that is off may be the next one
+            x, y = args
+            moved = added(parts[0], scaled(parts[1], 1.0, (f64("abs", f64("div", x, y)),)))
+            return added(moved, stepped(x, moved, lambda v: f64("mul", y, f64("floor", f64("div", v, y)))))
         if op in TF32:  # defined to the bit, but a value that is off may go to the neighbour
             return added(parts[0], term(TF32_STEP, (size,))) if parts[0] else {}
         near = term(FUNCTION_UNITS * u, (size,))

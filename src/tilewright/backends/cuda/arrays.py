@@ -15,7 +15,7 @@ from tilewright.backends.arrays import LOOKS, NOWHERE, Face, GpuArray, Look, den
 from tilewright.core import TensorSpec
 
 TORCH_DTYPES = (
-    "float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool",
+    "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
 )  # fmt: skip
 
 

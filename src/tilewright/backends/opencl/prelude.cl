@@ -22,6 +22,7 @@ TW_ACCESS(float, float)
 TW_ACCESS(int, int)
 TW_ACCESS(uint, uint)
 TW_ACCESS(long, long)
+TW_ACCESS(short, short)
 TW_ACCESS(char, char)
 TW_ACCESS(uchar, uchar)
 TW_ACCESS(tw_f16, f16)
@@ -34,6 +35,13 @@ TW_ACCESS(tw_bf16, bf16)
     TW_NUMBER(T) \
     static inline T tw_floordiv_##T(T a, T b) { T q = a / b; return q - (T)(a - q * b < 0); } \
     static inline T tw_mod_##T(T a, T b) { T r = a % b; return r < 0 ? r + b : r; } \
+    TW_DEVICE T tw_idiv(T a, T b) { \
+        return b == 0 ? 0 : b == -1 ? (T)(0ul - (ulong)a) : a / b - (T)(a % b != 0 && (a < 0) != (b < 0)); \
+    } \
+    TW_DEVICE T tw_imod(T a, T b) { \
+        T r = b == 0 || b == -1 ? 0 : a % b; \
+        return r != 0 && (r < 0) != (b < 0) ? r + b : r; \
+    } \
     TW_DEVICE T tw_abs(T x) { return x < 0 ? -x : x; }
 #define TW_REAL(T) \
     TW_NUMBER(T) \
@@ -48,6 +56,7 @@ TW_ACCESS(tw_bf16, bf16)
     TW_DEVICE T tw_sin(T x) { return sin(x); } \
     TW_DEVICE T tw_cos(T x) { return cos(x); } \
     TW_DEVICE T tw_log1p(T x) { return log1p(x); } \
+    TW_DEVICE T tw_fmod(T x, T y) { return fmod(x, y); } \
     TW_DEVICE T tw_pow(T x, T y) { return pow(x, y); }
 TW_WHOLE(int)
 TW_WHOLE(long)

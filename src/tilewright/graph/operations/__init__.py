@@ -9,7 +9,7 @@ from tilewright.graph.operations.moves import VIEWS
 from tilewright.graph.operations.table import OPERATIONS, Kind, Operation, infer, operand, register, state
 
 FILES = (
-    "activations", "attention", "creation", "einsum", "elementwise", "fused", "gathers", "moves",
+    "activations", "attention", "creation", "division", "einsum", "elementwise", "fused", "gathers", "moves",
     "norms", "products", "quantising", "recurrent", "resizing", "rows", "sampling", "tiling", "windows",
 )  # fmt: skip
 for _name in FILES:

@@ -20,10 +20,10 @@ from tilewright.graph.operations.handlers import (
     onnx_named,
     operand,
 )
-from tilewright.graph.operations.pointwise import Element, Operand, pointwise, register_unary
+from tilewright.graph.operations.pointwise import Element, Operand, ceil, pointwise, register_unary, trunc
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import FLOATS, INTEGERS, NARROW, compare, const, logic, wrap
+from tilewright.kernels.expression.expr import FLOATS, INTEGERS, compare, const, logic
 from tilewright.kernels.nn.element import computed
 from tilewright.kernels.nn.quantize import round_half_even
 
@@ -40,14 +40,6 @@ def _scaled(name: str, fn: Callable[[Any, Any], Element]) -> Callable[..., te.Te
         return pointwise(name, (input, other), fn if alpha == 1 else lambda x, y: fn(x, y * alpha))
 
     return apply
-
-
-def _divide(x: Element, y: Element) -> Element:
-    if (isinstance(y, te.Expr) and y.dtype in INTEGERS) or (isinstance(x, te.Expr) and x.dtype in INTEGERS):
-        raise UsageError("div: the operands are whole numbers", "Give reals")
-    if isinstance(y, float | int) and y and math.frexp(y)[0] == 0.5:
-        return x * (1.0 / y)  # a power of two: the same value, sooner
-    return x / y
 
 
 def _power(x: Element, y: Element) -> Element:
@@ -86,15 +78,6 @@ def _logical(op: str) -> Callable[..., te.TensorRef]:
         return of(input)
 
     return unary if op == "not" else binary
-
-
-def _rounded_quotient(input: Operand, other: Operand, rounding_mode: str) -> te.TensorRef:
-    """The quotient rounded towards zero (``trunc``). Rounding down is not exact where the quotient is rounded first."""
-    if rounding_mode != "trunc":
-        raise UsageError(f"div: rounding_mode={rounding_mode}", "Use trunc")
-    if any(isinstance(x, te.TensorRef) and x.dtype in NARROW for x in (input, other)):
-        raise UsageError("div: the quotient of 16-bit reals is rounded before it is cut off", "Convert them to float32")
-    return pointwise("div", (input, other), lambda x, y: _trunc(wrap(_divide(x, y))))
 
 
 def _where(condition: te.TensorRef, input: Operand, other: Operand) -> te.TensorRef:
@@ -167,14 +150,6 @@ def _atanh(x: te.Expr) -> te.Expr:
     return 0.5 * te.log1p(2.0 * x / (1.0 - x))
 
 
-def _ceil(x: te.Expr) -> te.Expr:
-    return -te.floor(-x)
-
-
-def _trunc(x: te.Expr) -> te.Expr:
-    return te.select(x < 0.0, _ceil(x), te.floor(x))
-
-
 def _sign(x: te.Expr) -> te.Expr:
     """Of NaN zero, as PyTorch has it."""
     one = const(1, x.dtype)
@@ -222,10 +197,10 @@ register_unary((
     ("acosh", _acosh, True, "Acosh"),
     ("atanh", _atanh, True, "Atanh"),
     ("tan", lambda x: te.sin(x) / te.cos(x), True, "Tan"),
-    ("ceil", _ceil, True, "Ceil"),
-    ("trunc", _trunc, True, None),
+    ("ceil", ceil, True, "Ceil"),
+    ("trunc", trunc, True, None),
     ("round", round_half_even, True, "Round"),
-    ("frac", lambda x: x - _trunc(x), True, None),
+    ("frac", lambda x: x - trunc(x), True, None),
     ("sign", _sign, False, "Sign"),
     ("square", lambda x: x * x, False, None),
 ))  # fmt: skip
@@ -234,7 +209,6 @@ for _name, _state, _onnx in (
     ("add", _scaled("add", lambda x, y: x + y), "Add"),
     ("sub", _scaled("sub", lambda x, y: x - y), "Sub"),
     ("mul", _binary("mul", lambda x, y: x * y), "Mul"),
-    ("div", _binary("div", _divide), "Div"),
     ("eq", _comparison("eq", "eq"), "Equal"),
     ("ne", _comparison("ne", "ne"), None),
     ("lt", _comparison("lt", "lt"), "Less"),
@@ -261,9 +235,6 @@ for _name, _op, _onnx in (("logical_and", "and", "And"), ("logical_or", "or", "O
     _made = register(_name, "elementwise", _logical(_op), numbers=True)
     aten_named(_made, _name, _name.replace("logical", "bitwise") + ("" if _op == "not" else ".Tensor"))
     onnx_named(_made, _onnx)
-
-QUOTIENT = register("div_trunc", "elementwise", _rounded_quotient, numbers=True, promotes=0)
-aten_named(QUOTIENT, "div.Tensor_mode", "div.Scalar_mode")
 
 MAXIMUM = register("maximum", "elementwise", _binary("maximum", te.maximum), numbers=True, promotes=0)
 MINIMUM = register("minimum", "elementwise", _binary("minimum", te.minimum), numbers=True, promotes=0)

@@ -40,7 +40,7 @@ def element(x: te.TensorRef, index: tuple[te.Expr, ...], shape: tuple[int, ...])
 def pointwise(
     op: str, operands: tuple[Operand, ...], fn: Callable[..., Element], dtype: str | None = None
 ) -> te.TensorRef:
-    """``fn`` of the elements of ``operands``, 16-bit reals as float32; ``dtype``: of the result, if another.
+    """``fn`` of the elements of ``operands``, narrow types in a wider one; ``dtype``: of the result, if another.
 
     A number takes the type of the tensors beside it. The tensors' dtypes agree, conditions apart.
     """
@@ -55,7 +55,16 @@ def pointwise(
         return fn(*(value(element(o, i, shape)) if isinstance(o, te.TensorRef) else o for o in operands))
 
     made = te.compute(shape, point, dtype=dtype)
-    return made if dtype or made.dtype == narrow or narrow not in FLOATS else te.compute(shape, point, dtype=narrow)
+    kept = dtype or narrow in (made.dtype, "bool")
+    return made if kept else te.compute(shape, point, dtype=narrow)
+
+
+def ceil(x: te.Expr) -> te.Expr:
+    return -te.floor(-x)
+
+
+def trunc(x: te.Expr) -> te.Expr:
+    return te.select(x < 0.0, ceil(x), te.floor(x))
 
 
 def unary(name: str, fn: Callable[[te.Expr], te.Expr], reals: bool = True) -> Callable[..., te.TensorRef]:

@@ -12,7 +12,7 @@ from tilewright.core import TensorSpec, UsageError
 from tilewright.graph.operations.table import Number
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS
 
-_ORDER = ("bool", "uint8", "int8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+_ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
 def promoted(tensors: Sequence[TensorSpec], numbers: Sequence[Number]) -> str:
@@ -31,8 +31,8 @@ def _common(dtypes: Sequence[str]) -> str:
         raise UsageError(f"an operand is {unknown.pop()}", f"Operands are {', '.join(_ORDER)}")
     if kinds >= {"float16", "bfloat16"}:
         kinds.add("float32")
-    if kinds >= {"int8", "uint8"} and not kinds & {"int32", "int64", *FLOATS}:
-        raise UsageError("int8 and uint8 become int16", "Convert one of them")
+    if kinds >= {"int8", "uint8"}:
+        kinds.add("int16")
     return max(kinds, key=_ORDER.index)
 
 

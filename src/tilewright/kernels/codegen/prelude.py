@@ -18,6 +18,7 @@ _HEADERS = (
     "interleave",
     "sqrt",
     "floor",
+    "division",
     "exp",
     "log",
     "tanh",

@@ -1,6 +1,6 @@
 """Expr -> C++ text, for one element or for a vector of them.
 
-Data is computed in the C type of its dtype (:data:`CTYPE`); in vectors, 8-bit integers are widened
+Data is computed in the C type of its dtype (:data:`CTYPE`); in vectors, whole numbers of 16 and 8 bits are widened
 to ``int`` as C does for scalars, conditions are masks, and indices are ``int`` or ``long`` lanes,
 whichever their range needs. Every function used is in ``headers/``.
 """
@@ -14,12 +14,12 @@ from typing import Any
 
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, holds, whole
+from tilewright.kernels.expression.expr import FLOATS, INDEX, SHORT, Expr, ValueNumbers, holds, whole
 
 CTYPE = {
     "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float",
     "float8_e5m2": "float",
-    "int64": "long", "int32": "int", "int8": "signed char", "uint8": "unsigned char",
+    "int64": "long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
     "bool": "bool", INDEX: "long",
 }  # fmt: skip
 """C type in which a dtype is stored, and computed where that is another; narrow reals have :data:`STORED`."""
@@ -29,7 +29,7 @@ STORED = {"float16": "tw::f16", "bfloat16": "tw::bf16", "float8_e4m3fn": "tw::f8
 
 VECTOR_TYPE = {
     "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "int64": "long",
-    "int32": "int", "int8": "int", "uint8": "int", INDEX: "long",
+    "int32": "int", "int16": "int", "int8": "int", "uint8": "int", INDEX: "long",
 }  # fmt: skip
 """C type of a vector's lanes while computing."""
 
@@ -146,7 +146,7 @@ class Printer:
             return f"tw::rounded<{STORED[dtype]}>({text if a.dtype in FLOATS else f'(float)({text})'})"
         if dtype == "bool":
             return text if a.dtype == "bool" else f"({text} != 0)"
-        if dtype in ("int8", "uint8"):
+        if dtype in SHORT:
             return f"({CTYPE[dtype]})({text})"
         return text if computed(a.dtype) == computed(dtype) else f"({computed(dtype)})({text})"
 
@@ -313,7 +313,7 @@ class Printer:
         text = f"tw::convert<{v}>({self.vector_text(a)})"
         if dtype in STORED and not holds(dtype, a.dtype):
             return f"tw::rounded_lanes<{STORED[dtype]}>({self.vector_text(a) if a.dtype == 'float64' else text})"
-        if dtype in ("int8", "uint8"):
+        if dtype in SHORT:
             return f"tw::convert<{v}>(tw::convert<{self.vec(CTYPE[dtype])}>({text}))"
         return text
 
@@ -385,8 +385,8 @@ def _by_bits(op: str, text: str, d: int) -> str:
 
 
 def computed(dtype: str) -> str:
-    """C type of a scalar while computing: 8-bit integers are widened."""
-    return "int" if dtype in ("int8", "uint8") else CTYPE[dtype]
+    """C type of a scalar while computing: shorter whole numbers are widened."""
+    return "int" if dtype in SHORT else CTYPE[dtype]
 
 
 def print_expr(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tilewright.kernels.expression.expr import Expr, whole
+from tilewright.kernels.expression.expr import FLOATS, Expr, whole
 
 Range = tuple[int | None, int | None]
 """Inclusive bounds; ``None`` where there is none."""
 
-_ITEM = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1), "bool": (0, 1)}
+_ITEM = {
+    "int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1),
+    "bool": (0, 1),
+}  # fmt: skip
 
 
 def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
@@ -26,11 +29,21 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
     if e.op in ("load", "var"):
         return _ITEM.get(e.dtype, (None, None))
     if e.op == "cast":
-        return index_range(e.args[0], axes) if e.args[0].dtype not in ("float32", "float64") else (None, None)
+        source = e.args[0]
+        return _wrapped(index_range(source, axes) if source.dtype not in FLOATS else (None, None), e.dtype)
     rule = _RULES.get(e.op)
     if rule is None:
         return None, None
     return rule(*(index_range(a, axes) for a in e.args))
+
+
+def _wrapped(given: Range, dtype: str) -> Range:
+    """Bounds of a number that a type takes, or those of the type where it may not hold all."""
+    low, high = _ITEM.get(dtype, (None, None))
+    if low is None or high is None:
+        return given
+    within = given[0] is not None and given[1] is not None and low <= given[0] and given[1] <= high
+    return given if within else (low, high)
 
 
 def _add(a: Range, b: Range) -> Range:

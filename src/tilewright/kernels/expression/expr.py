@@ -30,14 +30,16 @@ SIXTEEN = ("float16", "bfloat16")
 FLOATS = ("float64", "float32", *NARROW)
 MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 """Significant bits of the reals."""
-INTEGERS = ("int64", "int32", "int8", "uint8")
+SHORT = ("int16", "int8", "uint8")
+"""Whole numbers that are stored only: what is computed with them is computed in int32."""
+INTEGERS = ("int64", "int32", *SHORT)
 BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """Dtypes that NumPy lacks: their arrays hold bit patterns, in these dtypes."""
 
 DTYPES = (*FLOATS, *INTEGERS, "bool")
 INDEX = "index"
 ITEMSIZE = {
-    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
+    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2,
     "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, INDEX: 8,
 }  # fmt: skip
 
@@ -45,7 +47,9 @@ COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 TRANSCENDENTAL = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
 TF32 = ("round_tf32", "truncate_tf32")
 """A float32 as a TF32 product takes it: the nearest such value, or what is left of it without the low bits."""
-FUNCTIONS = ("neg", "abs", "sqrt", "rsqrt", "floor", *TF32, *TRANSCENDENTAL)
+FUNCTIONS = ("neg", "abs", "sqrt", "rsqrt", "floor", "fmod", *TF32, *TRANSCENDENTAL)
+DIVISIONS = {"floordiv": "idiv", "mod": "imod"}
+"""What ``//`` and ``%`` are where the divisor is no positive constant: values alone have these, indices have not."""
 LEAVES = ("const", "axis", "load", "var", "size")
 
 
@@ -247,7 +251,7 @@ def _shown(e: Expr) -> str:
 
 
 _SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "idiv": "//", "imod": "%",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|",
 }  # fmt: skip
 
@@ -389,14 +393,18 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
         raise TypeError(f"{_shown(x)} is a condition, which has no arithmetic; {_CONDITION}")
     if op == "div" and x.dtype not in FLOATS:
         raise TypeError(f"{_shown(x)} / {_shown(y)}: / is for real values; use // on indices and integers")
-    if op == "pow" and x.dtype not in FLOATS:
-        raise TypeError(f"pow takes real values, and {_shown(x)} is {x.dtype}; whole numbers have ** from 1 to 8")
+    if op in ("pow", "fmod") and x.dtype not in FLOATS:
+        other = "have ** from 1 to 8" if op == "pow" else "have %"
+        raise TypeError(f"{op} takes real values, and {_shown(x)} is {x.dtype}; whole numbers {other}")
     if op in ("floordiv", "mod"):
         if x.dtype in FLOATS:
-            raise TypeError(f"{_shown(x)}: // and % are for whole numbers; use te.floor on reals")
+            raise TypeError(f"{_shown(x)}: // and % are for whole numbers; use te.floor and te.fmod on reals")
         positive = y.op == "const" and isinstance(y.value, int) and y.value > 0
         if not positive and y.op != "size":
-            raise TypeError(f"{_shown(x)} by {_shown(y)}: // and % take a positive constant on the right")
+            if x.dtype == INDEX:
+                shown = f"{_shown(x)} by {_shown(y)}"
+                raise TypeError(f"{shown}: // and % of an index take a positive constant on the right")
+            op = DIVISIONS[op]
     if x.dtype == INDEX:
         return _index(op, x, y)
     return Expr(op, x.dtype, (x, y))

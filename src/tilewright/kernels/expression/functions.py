@@ -75,6 +75,11 @@ def floor(a: ExprLike) -> Expr:
     return unary("floor", a)
 
 
+def fmod(a: ExprLike, b: ExprLike) -> Expr:
+    """The rest of ``a / b`` rounded towards zero, both real, as C's ``fmod``: exact, with the sign of ``a``."""
+    return binary("fmod", a, b)
+
+
 def round_tf32(a: ExprLike) -> Expr:
     """A float32 rounded to TF32: 10 explicit bits of mantissa, to nearest, ties away from zero.
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tilewright.extent import Extent
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import NARROW, ExprLike, const
+from tilewright.kernels.expression.expr import NARROW, SHORT, ExprLike, const
 
 
 def computed(dtype: str) -> str:
-    """In which type values of ``dtype`` are computed: narrow reals in float32, int8 and uint8 in int32."""
-    return "float32" if dtype in NARROW else "int32" if dtype in ("int8", "uint8") else dtype
+    """In which type values of ``dtype`` are computed: narrow reals in float32, narrow whole numbers in int32."""
+    return "float32" if dtype in NARROW else "int32" if dtype in SHORT else dtype
 
 
 def value(element: te.Expr) -> te.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,11 @@ class Source:
         return values.astype(np.int64 if kind in "iu" else np.float64, copy=False)
 
 
+def _divided(divide: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """A division of whole numbers that gives 0 where the divisor is 0."""
+    return lambda a, b: np.where(b == 0, 0, divide(a, np.where(b == 0, 1, b)))
+
+
 _FUNCTIONS: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum,
@@ -50,6 +55,7 @@ _FUNCTIONS: dict[str, Any] = {
     "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "tanh": np.tanh, "erf": erf,
     "sin": np.sin, "cos": np.cos, "log1p": np.log1p, "pow": np.power,
+    "idiv": _divided(np.floor_divide), "imod": _divided(np.mod), "fmod": np.fmod,
     "floor": np.floor, "round_tf32": round_tf32, "truncate_tf32": truncate_tf32,
 }  # fmt: skip
 

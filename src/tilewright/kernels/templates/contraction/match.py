@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expression.expr import FLOATS, Expr
+from tilewright.kernels.expression.expr import FLOATS, INTEGERS, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Stage
 from tilewright.kernels.families import contraction as family
@@ -28,7 +28,7 @@ DTYPES = ("float32", "float64")
 NARROWED = ("float16", "bfloat16")
 """What the last stage's result may be rounded to as it is stored."""
 
-STORED = (*DTYPES, "int64", "int32", "int8", "uint8", "bool")
+STORED = (*DTYPES, *INTEGERS, "bool")
 """What inputs may hold: 16-bit reals need conversions that packing does not print."""
 
 

@@ -12,7 +12,7 @@ from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.match import Contraction
 
 C_TYPES = {
-    "float32": "float", "float64": "double", "int32": "int", "int64": "long", "int8": "signed char",
+    "float32": "float", "float64": "double", "int32": "int", "int64": "long", "int16": "short", "int8": "signed char",
     "uint8": "unsigned char", "bool": "unsigned char", "float16": "tw::f16", "bfloat16": "tw::bf16",
 }  # fmt: skip
 """How a dtype is stored."""

@@ -20,14 +20,14 @@ from tilewright.kernels.templates.cuda.match import CudaContraction
 
 STORAGE = {
     "float32": "float", "float64": "double", "float16": "tw::f16", "bfloat16": "tw::bf16",
-    "int64": "long long", "int32": "int", "int8": "signed char", "uint8": "unsigned char",
+    "int64": "long long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
     "bool": "unsigned char",
 }  # fmt: skip
 """C type of a tensor's elements in memory."""
 
 VALUE = {
     "float32": "float", "float64": "double", "float16": "float", "bfloat16": "float",
-    "int64": "long long", "int32": "int", "int8": "int", "uint8": "int", "bool": "int",
+    "int64": "long long", "int32": "int", "int16": "int", "int8": "int", "uint8": "int", "bool": "int",
 }  # fmt: skip
 """C type in which a value is held between memory and use: registers, shared memory."""
 

@@ -168,7 +168,7 @@ def settled_values(program: Program, stage: Stage, target: Target) -> dict[str, 
 
 
 def _cheap(stage: Stage) -> bool:
-    slow = ("div", "sqrt", "rsqrt", "floordiv", "mod", *TRANSCENDENTAL)
+    slow = ("div", "sqrt", "rsqrt", "floordiv", "mod", "idiv", "imod", "fmod", *TRANSCENDENTAL)
     return not any(n.op in slow and n.dtype != "index" for e in stage.body for n in e.walk())
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, const, whole
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, Expr, ValueNumbers, const, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program, Tensor
 from tilewright.kernels.families.flatten import Linearizer, flattened, ordered
@@ -20,7 +20,7 @@ from tilewright.kernels.families.reduce_window import ReduceWindow, reduce_windo
 from tilewright.kernels.families.sides import NoMatch
 
 MONOIDS = ("sum", "prod", "max", "min")
-ACCUMULATED = ("float32", "float64", "int32", "int64", "int8", "uint8")
+ACCUMULATED = ("float32", "float64", *INTEGERS)
 MAX_STEP = 4
 """Elements between the reads of neighbouring outputs at most: beyond, lanes are gathered one by one."""
 MAX_NODES = 400

@@ -16,4 +16,16 @@ TW_DEVICE long abs(long x) { return x < 0 ? (long)(0ul - (unsigned long)x) : x; 
 // Whole-number division that rounds down, by a positive constant; the rest has the divisor's sign.
 template <class T> TW_DEVICE T floordiv(T a, T b) { T q = a / b; return q - (T)(a - q * b < 0); }
 template <class T> TW_DEVICE T mod(T a, T b) { T r = a % b; return r < 0 ? r + b : r; }
+// By any number: 0 where the divisor is 0.
+template <class T> TW_DEVICE T idiv(T a, T b) {
+    if (b == 0) return 0;
+    if (b == -1) return (T)(0ul - (unsigned long)a);
+    T q = a / b;
+    return q - (T)(a % b != 0 && (a < 0) != (b < 0));
+}
+template <class T> TW_DEVICE T imod(T a, T b) {
+    if (b == 0 || b == -1) return 0;
+    T r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
 }  // namespace tw

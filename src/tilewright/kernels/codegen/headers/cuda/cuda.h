@@ -41,5 +41,7 @@ TW_DEVICE double erf(double x) { return ::erf(x); }
 TW_DEVICE double sin(double x) { return ::sin(x); }
 TW_DEVICE double cos(double x) { return ::cos(x); }
 TW_DEVICE double log1p(double x) { return ::log1p(x); }
+TW_DEVICE float fmod(float x, float y) { return ::fmodf(x, y); }
+TW_DEVICE double fmod(double x, double y) { return ::fmod(x, y); }
 TW_DEVICE double pow(double x, double y) { return ::pow(x, y); }
 }  // namespace tw

@@ -28,5 +28,7 @@ TW_DEVICE double erf(double x) { return __builtin_erf(x); }
 TW_DEVICE double sin(double x) { return __builtin_sin(x); }
 TW_DEVICE double cos(double x) { return __builtin_cos(x); }
 TW_DEVICE double log1p(double x) { return __builtin_log1p(x); }
+TW_DEVICE float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+TW_DEVICE double fmod(double x, double y) { return __builtin_fmod(x, y); }
 TW_DEVICE double pow(double x, double y) { return __builtin_pow(x, y); }
 }  // namespace tw
