@@ -105,7 +105,7 @@ EAGER: dict[str, tuple[str, ...]] = {
     "nn.functional.instance_norm": ("special",),  # scales and shifts by one factor and one number
     "nn.functional.gelu": ("special",),  # NaN at infinity
     "nn.functional.hardswish": (EXTREME,),  # overflows before it divides
-    "cross": (EXTREME,),  # rounds each product
+    **dict.fromkeys(("cross", "linalg.cross"), (EXTREME,)),  # rounds each product
     "native_group_norm": ("stretched",),  # reads weights as if they were dense
     **dict.fromkeys(("svd_lowrank", "pca_lowrank"), tuple(FORMS)),  # one of several answers
 }

@@ -4,6 +4,7 @@ by compiled kernels.
 
 from __future__ import annotations
 
+import math
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -89,6 +90,31 @@ def check(sample: Sample, module: Any) -> bool:
         np.testing.assert_allclose(got, value.double().numpy(), rtol=close, atol=close, err_msg=str(sample))
         compared = True
     return compared
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_a_position_that_is_no_number_is_the_first_where_none_is_outside(mode: str, padding: str) -> None:
+    x = torch.arange(25.0, dtype=torch.float64).view(1, 1, 5, 5) + 1
+    nan = math.nan
+    grid = torch.tensor([[nan, nan], [nan, 0.25], [0.3, nan], [0.1, 0.2]], dtype=torch.float64).view(1, 1, 4, 2)
+    how = {"mode": mode, "padding_mode": padding, "align_corners": False}
+    assert taken(lambda x, g: [torch.nn.functional.grid_sample(x, g, **how)], [x, grid])
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_smoothed_sizes_take_the_places_that_pytorch_does(mode: str, aligned: bool) -> None:
+    x = torch.randn(1, 2, 9, 14, dtype=torch.float64)
+    how = {"size": (4, 17), "mode": mode, "align_corners": aligned, "antialias": True}
+    assert taken(lambda x: [torch.nn.functional.interpolate(x, **how)], [x])
+
+
+def taken(call: Any, tensors: list[Any]) -> bool:
+    """Whether a function is taken whole; its values are compared with PyTorch's."""
+    traced = Traced(Sample("a function", "as given", call, tensors))
+    traced()
+    return check(traced.sample, traced.graph)
 
 
 def sources() -> int:

@@ -31,7 +31,7 @@ def _grid_sample(
 ) -> te.TensorRef:
     """``input`` (b, c, [d,] h, w) at the positions ``grid`` (b, ..., 2 or 3), from -1 to 1, the last axis' first.
 
-    NaN is taken for a position far outside.
+    NaN is taken for a position far outside, or where no position is outside, for the first.
     """
     rank = len(input.shape) - 2
     if grid.shape[0] != input.shape[0] or len(grid.shape) != rank + 2 or grid.shape[-1] != rank:
@@ -54,7 +54,7 @@ def _grid_sample(
             rest = away - rounds * span
             odd = rounds - 2.0 * te.floor(rounds * 0.5)
             x = te.select(odd > 0.5, span - rest, rest) + low
-        return te.minimum(te.maximum(x, 0.0), last) if padding_mode != "zeros" else x
+        return x if padding_mode == "zeros" else te.select(x > 0.0, te.minimum(x, last), 0.0)
 
     def position(axis: int) -> te.TensorRef:
         size = space[axis]
