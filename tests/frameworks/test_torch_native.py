@@ -290,3 +290,22 @@ def test_without_a_compiler_python_answers(tuned: Path) -> None:
     )
     assert ran.stderr == ""
     assert ran.stdout.split() == ["2"]
+
+
+class Compared(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x.argmax(1), x > 0
+
+
+def test_known_calls_of_kernels_that_give_whole_numbers_and_truths_do_not_come_to_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (x, _), module = operands(), Compared()
+    how = {"trials": 1, "rest": "eager", "cost_model": "random", "compare": False}
+    fast = tt.optimize(module, (x,), db=tmp_path / "t.db", **how)
+    monkeypatch.setattr(placed.Placed, "__call__", refuse)
+    with torch.no_grad():
+        for got, wanted in zip(fast(x), module(x), strict=True):
+            assert got.dtype == wanted.dtype
+            assert torch.equal(got, wanted)
+    assert fast.library.stats().calls == 4

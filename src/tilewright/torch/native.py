@@ -34,8 +34,9 @@ _DEADLINE = 300.0  # seconds: PyTorch's headers take ten on an idle machine
 _SCALARS = {
     torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.float16: 5, torch.float32: 6,
     torch.float64: 7, torch.bool: 11, torch.bfloat16: 15, torch.float8_e5m2: 23, torch.float8_e4m3fn: 24,
+    torch.uint16: 27, torch.uint32: 28, torch.uint64: 29,
 }  # fmt: skip
-"""Numbers of c10::ScalarType: of every type that a kernel's result may have."""
+"""Numbers of ``c10::ScalarType``: of every type that a kernel's result may have."""
 _LONG = ctypes.c_long
 _P = ctypes.c_void_p
 
