@@ -59,7 +59,19 @@ def is_last(g: Group) -> bool:
     return bool(g.nodes) and any(n.endswith(("channels_last", "kernel_last")) for n in (*g.inputs, *g.outputs))
 
 
-@pytest.mark.parametrize("make", [convolutions, lines, graphs.residual_block])
+def transposed() -> Graph:
+    """Transposed convolutions of one to three spatial axes, grouped, strided and dilated."""
+    m = graphs.Maker()
+    x, y, v = (m.b.input(n, (1, 4, *s), "float32") for n, s in (("x", (10,)), ("y", (5, 6)), ("v", (2, 3, 4))))
+    y = m.add("relu", m.add("conv_transpose2d", y, m.weight(4, 3, 3, 4), m.weight(6), stride=2, groups=2, padding=1))
+    y = m.add(
+        "conv_transpose2d", m.add("conv2d", y, m.weight(5, 6, 1, 1)), m.weight(5, 2, 3, 3), stride=(3, 1), dilation=2
+    )
+    x = m.add("conv_transpose1d", x, m.weight(4, 6, 3), dilation=2)
+    return m.b.build([x, y, m.add("conv_transpose3d", v, m.weight(4, 2, 2, 2, 2), m.weight(2))])
+
+
+@pytest.mark.parametrize("make", [convolutions, lines, transposed, graphs.residual_block])
 def test_channels_last_computes_the_same(make: Callable[[], Graph]) -> None:
     graph = fold_batch_norms(make())
     channels = channels_last(graph, grouped(graph))

@@ -50,8 +50,9 @@ def test_transposed_convolutions_in_both_layouts(spatial: int, dilated: bool) ->
     for seed in range(10):
         groups = (1, 2, 3)[seed % 3]
         ci, og = groups * rng.choice((1, 2)), rng.choice((1, 2))
-        stride, padding = _numbers(rng, spatial, (1, 2, 3)), _numbers(rng, spatial, (0, 1))
-        dilation = _numbers(rng, spatial, (1, 2) if dilated else (1,))
+        stride = _numbers(rng, spatial, (1, 2, 3, 4) if dilated else (1, 2, 3))
+        padding = _numbers(rng, spatial, (0, 1))
+        dilation = _numbers(rng, spatial, (1, 2, 3) if dilated else (1,))
         kernel = _numbers(rng, spatial, (2, 3, 4))
         extra = tuple(rng.randrange(max(s, d)) for s, d in zip(stride, dilation, strict=True))
         x, b = random(2, ci, *_numbers(rng, spatial, (3, 4)), seed=seed), random(og * groups)

@@ -26,6 +26,7 @@ from tilewright.kernels.nn.sizes import LAYOUTS
 Array = np.ndarray[Any, Any]
 Attributes = dict[str, Any]
 
+TRANSPOSED = tuple(f"conv_transpose{rank}d" for rank in (1, 2, 3))
 POOLS = tuple(f"{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
 REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "logsumexp")
 """Those that may run over space."""
@@ -62,7 +63,7 @@ class Channels:
                 yield from (self.to_last[v], self.to_first[v])
 
 
-CHANNELS_LAST, KERNEL_LAST = "/channels_last", "/kernel_last"
+CHANNELS_LAST, KERNEL_LAST, TRANSPOSED_LAST = "/channels_last", "/kernel_last", "/transposed_kernel_last"
 
 
 def named_last(value: str) -> str:
@@ -72,8 +73,9 @@ def named_last(value: str) -> str:
 
 def original(value: str, rank: int) -> tuple[str, tuple[int, ...]]:
     """A value's own name, and its axes in the order in which they lie in ``value``, which has ``rank``."""
-    if value.endswith(KERNEL_LAST):
-        return value.removesuffix(KERNEL_LAST), _kernel_order(rank)
+    for ending in (TRANSPOSED_LAST, KERNEL_LAST):
+        if value.endswith(ending):
+            return value.removesuffix(ending), _kernel_order(rank, ending == TRANSPOSED_LAST)
     if value.endswith(CHANNELS_LAST):
         return value.removesuffix(CHANNELS_LAST), _order(rank)
     return value, tuple(range(rank))
@@ -137,7 +139,8 @@ def _over_space(graph: Graph, groups: Sequence[Group], nodes: Mapping[str, Node]
     for g in groups:
         for v in (*g.inputs, g.output):
             beside.setdefault(v, []).append(g)
-    new = [g for g in groups if any(nodes[n].operation in (*CONVOLUTIONS, *POOLS) for n in g.nodes)]
+    spatial = (*CONVOLUTIONS, *TRANSPOSED, *POOLS)
+    new = [g for g in groups if any(nodes[n].operation in spatial for n in g.nodes)]
     kept = {g.output for g in new}
     while new:
         g = new.pop()
@@ -158,9 +161,10 @@ def _first(rank: int) -> tuple[int, ...]:
     return (0, rank - 1, *range(1, rank - 1))
 
 
-def _kernel_order(rank: int) -> tuple[int, ...]:
-    """The axes of a convolution's weight in the order in which they lie where channels are last."""
-    return (*range(2, rank), 1, 0)
+def _kernel_order(rank: int, transposed: bool) -> tuple[int, ...]:
+    """The axes of a convolution's weight in the order in which they lie where channels are last: taps, those of its
+    input, those of its output."""
+    return (*range(2, rank), *((0, 1) if transposed else (1, 0)))
 
 
 def _moved_spec(spec: TensorSpec) -> TensorSpec:
@@ -249,7 +253,7 @@ def _attributes(graph: Graph, node: Node, rank: int) -> Attributes | None:
     given = dict(node.attributes)
     place = {d: k for k, d in enumerate(_order(rank))}
     first = graph.values[node.inputs[0]].shape if node.inputs[0] else ()
-    if node.operation in (*CONVOLUTIONS, *POOLS):
+    if node.operation in (*CONVOLUTIONS, *TRANSPOSED, *POOLS):
         plain = not given.get("layout") and len(first) == rank
         return {**given, "layout": LAYOUTS[rank - 2][1]} if plain else None
     if node.operation in (*REDUCTIONS, "cat", "slice") and len(first) == rank:
@@ -284,16 +288,19 @@ def _operand(graph: Graph, builder: GraphBuilder, node: Node, place: int, rank: 
     """The name of what the node reads there, channels last, given to the builder; ``None`` if it has no such form."""
     name = node.inputs[place]
     spec, array = graph.values[name], graph.constants.get(name)
-    vector = place and (node.operation == "batch_norm" or (node.operation in CONVOLUTIONS and place == 2))
+    convolution = node.operation in (*CONVOLUTIONS, *TRANSPOSED)
+    vector = place and (node.operation == "batch_norm" or (convolution and place == 2))
     if vector or (array is not None and array.size == 1):  # the same in both ways
         if array is None:
             return builder.input(name, spec.shape, spec.dtype, spec.constant)
         return builder.constant(name, array)
-    if node.operation in CONVOLUTIONS and place:
+    if convolution and place:
+        transposed = node.operation in TRANSPOSED
+        own, order = name + (TRANSPOSED_LAST if transposed else KERNEL_LAST), _kernel_order(rank, transposed)
         if array is not None:
-            return builder.constant(name + KERNEL_LAST, array.transpose(_kernel_order(rank)))
-        shape = tuple(spec.shape[d] for d in _kernel_order(rank))
-        return builder.input(name + KERNEL_LAST, shape, spec.dtype, True) if spec.constant else None
+            return builder.constant(own, array.transpose(order))
+        shape = tuple(spec.shape[d] for d in order)
+        return builder.input(own, shape, spec.dtype, True) if spec.constant else None
     if array is not None:
         if len(spec.shape) > rank:
             return None

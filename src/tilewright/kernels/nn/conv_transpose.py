@@ -1,13 +1,15 @@
 """Transposed convolutions: the gradient of a convolution, or a convolution with a fractional stride.
 
-The result at ``o`` sums ``input[i] * weight[r]`` over ``i*stride + r*dilation - padding == o``. Without dilation the
-taps that meet this are known: ``r = r'*stride + (o + padding) % stride``. They alone are visited (by phase), so that
-no inserted zeros are multiplied. With dilation every tap is visited under a condition.
+The result at ``o`` sums ``input[i] * weight[r]`` over ``i*stride + r*dilation - padding == o``. Of the taps that meet
+this one is known, the others follow at equal distances: without dilation ``r = r'*stride + (o + padding) % stride``.
+They alone are visited (by phase), so that no inserted zeros are multiplied. By a stride of 1 all taps meet it, and are
+visited from the last to the first: that is a convolution.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
@@ -95,33 +97,46 @@ class _Axis:
         return (self.size - 1) * self.stride - 2 * self.padding + self.dilation * (self.kernel - 1) + self.extra + 1
 
     @property
-    def by_phase(self) -> bool:
-        return self.dilation == 1
+    def apart(self) -> int:
+        """Taps from one that meets an element to the next."""
+        return self.stride // gcd(self.stride, self.dilation)
 
     @property
     def taps(self) -> int:
         """Extent of the reduce axis."""
-        return -(-self.kernel // self.stride) if self.by_phase else self.kernel
+        return -(-self.kernel // self.apart)
+
+    def first(self, o: te.Expr) -> te.Expr:
+        """The first tap that meets an element, where one does."""
+        common = self.stride // self.apart
+        times = pow(self.dilation // common, -1, self.apart)
+        phase = ((o + self.padding) * times) % self.stride
+        return phase if common == 1 else phase // common
 
     def tap(self, o: te.Expr, r: te.Expr) -> te.Expr:
         """The tap that step ``r`` of the reduction visits."""
-        return r * self.stride + (o + self.padding) % self.stride if self.by_phase else r
+        return self.kernel - 1 - r if self.apart == 1 else r * self.apart + self.first(o)
 
     def row(self, o: te.Expr, r: te.Expr) -> te.Expr:
         """The element of the input that it multiplies."""
-        if self.by_phase:
-            return (o + self.padding) // self.stride - r
-        return (o + self.padding - r * self.dilation) // self.stride
+        o = o + self.padding
+        if self.apart == 1:
+            last = o - (self.kernel - 1) * self.dilation
+            return (last // self.stride if self.stride > 1 else last) + r * (self.dilation // self.stride)
+        if self.dilation == 1:
+            return o // self.stride - r
+        steps = self.dilation * self.apart // self.stride
+        return (o - self.first(o - self.padding) * self.dilation) // self.stride - r * steps
 
     def has_tap(self, o: te.Expr, r: te.Expr) -> te.Expr | None:
         """Whether there is such a tap; ``None`` where there always is."""
-        return self.tap(o, r) < self.kernel if self.by_phase and self.kernel % self.stride else None
+        return self.tap(o, r) < self.kernel if self.kernel % self.apart else None
 
     def meets(self, o: te.Expr, r: te.Expr) -> te.Expr | None:
         """Whether the tap and some element of the input, perhaps outside, give ``o``."""
-        if self.by_phase:
-            return self.has_tap(o, r)
-        return (o + self.padding - r * self.dilation) % self.stride == 0 if self.stride > 1 else None
+        common = self.stride // self.apart
+        between = (o + self.padding) % common == 0 if common > 1 else None
+        return both(between, self.has_tap(o, r))
 
 
 def _conv_transpose(
