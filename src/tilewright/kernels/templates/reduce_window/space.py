@@ -120,8 +120,10 @@ class WindowTiling:
         if self.block not in self.open_axes:
             return found
         run, edge = found
-        # Without masked loads, which the edges print for each block, compilers take long.
-        smaller = [self.size >> n for n in range(1, self.size.bit_length())] if self.target.vector_bytes > 16 else [1]
+        # Edges print masked loads for each block, over which compilers take long, longer where there are none.
+        printed = (2 * self.size + 1) * self.rows * len(self.v_spans) * prod(self.s.ranges[a] for a in self.unrolled)
+        few = printed > MAX_CODE or self.target.vector_bytes <= 16
+        smaller = [1] if few else [self.size >> n for n in range(1, self.size.bit_length())]
         return edge, *(replace(run, start=inside(self.s, self.block)[0], size=n) for n in (self.size, *smaller))
 
     @property
