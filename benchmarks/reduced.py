@@ -84,8 +84,8 @@ def _reduced(source: _Source, wanted: float) -> dict[str, int]:
         open = set(constants)
         while cost > most and open:
             name = max(sorted(open), key=lambda n: source.weight(n, halved))
-            equal = [n for n in constants if source.value(n, halved) == source.value(name, halved)]
-            for names in ([name], equal):  # sizes that are to be the same are halved together
+            equal = tuple(n for n in constants if source.value(n, halved) == source.value(name, halved))
+            for names in dict.fromkeys(((name,), equal)):  # sizes that are to be the same are halved together
                 tried = {**halved, **{n: halved.get(n, 0) + 1 for n in names}}
                 if source.value(name, tried) >= source.least(name) and (then := source.tried(tried)) < GAIN * cost:
                     cost, halved = then, tried
