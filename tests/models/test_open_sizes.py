@@ -83,7 +83,6 @@ def error(got: list[Any], wanted: list[Any]) -> float:
 
 
 LEFT = {
-    "block": {"Reshape", "Transpose", "MatMul", "Mul", "Softmax"},  # attention takes no lengths of sequences as ranges
     "linear": {"Resize"},
 }
 
@@ -220,14 +219,21 @@ def test_a_model_is_extracted_tuned_and_run_for_a_range(tmp_path: Path, capsys: 
     assert "(4, 8) float32 for the input x" in found["error"]["message"]
 
 
-def test_what_takes_no_range_is_left_with_the_reason(folder: Path, capsys: Any) -> None:
-    sizes = [w for n, (low, high) in MODELS["block"][1].items() for w in ("--size", f"{n}={low}..{high}")]
-    _, found = said(capsys, "extract", folder / "block.onnx", *sizes)
-    lines = {line["what"]: line for line in found["computed"]}
-    assert lines["Softmax"]["by"] == "onnxruntime"
-    assert "does not take n0=1..3 and n1=1..19 as ranges" in lines["Softmax"]["why"]
-    assert found["left"].keys() == LEFT["block"]
-    assert app.run(["extract", str(folder / "block.onnx"), *sizes]) == 0
+def test_what_takes_no_range_is_left_with_the_reason(tmp_path: Path, capsys: Any) -> None:
+    """Products of 16 bits take rows as ranges, no columns."""
+    value = onnx.helper.make_tensor_value_info
+    half = onnx.TensorProto.FLOAT16
+    graph = onnx.helper.make_graph(
+        [NODE("MatMul", ["x", "w"], ["y"])], "g", [value("x", half, [4, 8]), value("w", half, [8, "n"])],
+        [value("y", half, [4, "n"])],
+    )  # fmt: skip
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), tmp_path / "half.onnx")
+    asked = ("extract", tmp_path / "half.onnx", "--size", "n=2..64")
+    _, found = said(capsys, *asked)
+    (line,) = found["computed"]
+    assert (line["by"], line["why"]) == ("onnxruntime", "cpu_dot does not take n0=2..64 as ranges")
+    assert found["left"].keys() == {"MatMul"}
+    assert app.run(list(map(str, asked))) == 0
     capsys.readouterr()
 
 
