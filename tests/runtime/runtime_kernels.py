@@ -208,7 +208,9 @@ class Maker:
     ) -> None:
         target = target or detect(threads)
         params = dict(workload.params)
-        launch = tuple((n, int(v)) for n, v in params.items() if isinstance(v, int) and not isinstance(v, bool))
+        told = ((e.argument, e.high) for e in workload.ranges.values())  # in front of the sizes that are fixed
+        fixed = ((n, int(v)) for n, v in params.items() if isinstance(v, int) and not isinstance(v, bool))
+        launch = (*told, *fixed)
         names = tuple(n for n, _ in launch)
         schedule = Schedule("handwritten", 1, (("symbol", symbol),), launch)
         packs = ()

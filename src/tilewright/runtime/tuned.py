@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.loader import LoadedKernel
-from tilewright.core import Workload
-from tilewright.extent import Extent, Sizes, greatest, sizes_of
+from tilewright.core import TensorSpec, Workload
+from tilewright.extent import Extent, Sizes, bounds, greatest, sizes_of
 from tilewright.kernels.ranges import narrowed
 from tilewright.runtime.entry import Entry
 
@@ -82,10 +82,9 @@ def shared(workload: Workload, entry: Entry, stored: Callable[[Entry], Workload]
 
     ``stored``: gives an entry's workload.
     """
-    if len(entry.inputs) != len(workload.inputs) or any(
-        (a.dtype, len(a.shape), a.constant) != (b.dtype, len(b.shape), b.constant)
-        for a, b in zip(entry.inputs, workload.inputs, strict=True)
-    ):
+    if entry.workload_key == workload.key:
+        return Serving({n: (e.low, e.high) for n, e in workload.ranges.items()}, entry)
+    if len(entry.inputs) != len(workload.inputs) or not all(map(_alike, entry.inputs, workload.inputs)):
         return None
     spans = _spans(workload, entry)
     if spans is None:
@@ -93,6 +92,14 @@ def shared(workload: Workload, entry: Entry, stored: Callable[[Entry], Workload]
     theirs = stored(entry)
     there = narrowed(theirs, spans) if entry.ranges else theirs
     return Serving(spans, entry) if narrowed(workload, spans).program == there.program else None
+
+
+def _alike(a: TensorSpec, b: TensorSpec) -> bool:
+    """Whether two inputs may be the same for some sizes."""
+    if (a.dtype, a.constant, len(a.shape)) != (b.dtype, b.constant, len(b.shape)):
+        return False
+    lengths = ((bounds(m), bounds(n)) for m, n in zip(a.shape, b.shape, strict=True))
+    return all(low <= high2 and low2 <= high for (low, high), (low2, high2) in lengths)
 
 
 def _spans(workload: Workload, entry: Entry) -> Spans | None:
