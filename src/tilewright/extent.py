@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated, Any, Union
 
 from tilewright.errors import UsageError
@@ -331,9 +332,14 @@ def made(form: Form, spans: Mapping[str, tuple[int, int]]) -> int:
 
 
 def _extent(form: Form, spans: Mapping[str, tuple[int, int]]) -> Extent:
-    used = {n: spans[n] for n in sorted(_names(form))}
+    return _made(form, tuple((n, spans[n]) for n in sorted(_names(form))))
+
+
+@lru_cache(maxsize=1 << 14)
+def _made(form: Form, spans: tuple[tuple[str, tuple[int, int]], ...]) -> Extent:
+    used = dict(spans)
     extent = int.__new__(Extent, max(_corners(form, used)))
-    extent.form, extent.spans = form, used
+    extent.form, extent.spans = form, MappingProxyType(used)
     return extent
 
 

@@ -14,7 +14,7 @@ from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.layouts import cheapest
 from tilewright.graph.operations import OPERATIONS, Operation, register
 from tilewright.graph.places import Place, Places, in_place
-from tilewright.graph.refused import refusal, refused
+from tilewright.graph.refused import refusal
 from tilewright.graph.tasks import GraphTask, tasks_of
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "in_place",
     "original",
     "refusal",
-    "refused",
     "register",
     "tasks_of",
 ]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tilewright.core import Target, Task, UsageError
 from tilewright.extent import greatest
-from tilewright.graph.channels import Channels
 from tilewright.graph.groups import Group
 from tilewright.kernels.ranges import at
 from tilewright.kernels.templates import FALLBACKS, templates_for
@@ -31,10 +28,4 @@ def refusal(group: Group, target: Target) -> str:
     return f"{better[0]} does not take {shown} as ranges" if better else ""
 
 
-def refused(channels: Channels, target: Target) -> Mapping[str, str]:
-    """The groups of a graph that are refused in every layout, by their output, and why."""
-    found = {g.output: why for g in channels.groups if (why := refusal(g, target))}
-    return {o: why for o, why in found.items() if o not in channels.last or refusal(channels.last[o], target)}
-
-
-__all__ = ["refusal", "refused"]
+__all__ = ["refusal"]

@@ -13,7 +13,7 @@ from tilewright.backends import parse_target
 from tilewright.core import UsageError, cached_property
 from tilewright.extent import text_of
 from tilewright.files import SHARED, replace_file
-from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, refusal, refused, tasks_of
+from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, refusal, tasks_of
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import Model, Size, operator_name, read_model
 from tilewright.models.open_sizes import imported
@@ -21,15 +21,32 @@ from tilewright.models.open_sizes import imported
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
-    """A model's tasks, those with the most operations first; ``imported`` and ``channels`` are the whole of it.
-
-    ``refused``: groups whose open sizes no kernel takes, by their output, and why.
-    """
+    """What there is to tune of a model; ``imported`` and ``channels`` are the whole of it."""
 
     imported: Imported
     channels: Channels
-    tasks: tuple[GraphTask, ...]
-    refused: Mapping[str, str]
+
+    @cached_property
+    def tasks(self) -> tuple[GraphTask, ...]:
+        """The model's tasks, those with the most operations first."""
+        return tasks_of(self.channels, lambda g: not self._refusal(g))
+
+    @cached_property
+    def refused(self) -> Mapping[str, str]:
+        """Groups whose open sizes no kernel takes in any layout, by their output, and why."""
+        last = self.channels.last
+        found = {g.output: why for g in self.groups if (why := self._refusal(g))}
+        return {o: why for o, why in found.items() if o not in last or self._refusal(last[o])}
+
+    def _refusal(self, group: Group) -> str:
+        key = "" if group.workload is None else group.workload.key
+        if key not in self._refusals:
+            self._refusals[key] = refusal(group, parse_target("cpu"))
+        return self._refusals[key]
+
+    @cached_property
+    def _refusals(self) -> dict[str, str]:
+        return {"": ""}
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -65,9 +82,7 @@ def extracted(model: Imported) -> Extracted:
     """The tasks of a model that was read."""
     graph = model.graph
     channels = channels_last(graph, grouped(graph, in_place(graph)), turned=True)
-    target = parse_target("cpu")
-    tasks = tasks_of(channels, lambda g: not refusal(g, target))
-    return Extracted(model, channels, tasks, refused(channels, target))
+    return Extracted(model, channels)
 
 
 def write_tasks(tasks: Sequence[GraphTask], path: str | os.PathLike[str], threads: int = 1) -> None:
