@@ -27,12 +27,23 @@ from tilewright.database import Database
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import at, varying
 from tilewright.kernels.templates import get_template
-from tilewright.measure.measuring import at_size
+from tilewright.measure.measuring import at_sizes
 from tilewright.measure.places import find_place
 from tilewright.tuner import Observer
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "matmul n=512 k=512": ("matmul", {"m": "1..4096", "n": 512, "k": 512}),
+    "matmul m=64 k=512": ("matmul", {"m": 64, "n": "2..4096", "k": 512}),
+    "conv2d 3x3": (
+        "conv2d",
+        {"n": 1, "ci": 64, "h": "7..112", "w": 56, "co": 64, "kh": 3, "kw": 3, "padding": 1, "constant": "weight"},
+    ),
+    "max_pool2d 3x3": (
+        "max_pool2d",
+        {"n": 1, "c": 64, "h": "7..112", "w": 56, "kernel_size": 3, "stride": 2, "padding": 1},
+    ),
+    "attention lq=128 d=64": ("attention", {"b": 1, "h": 8, "lq": 128, "lk": "16..1024", "d": 64}),
+    "cumsum": ("cumsum", {"shape": "64,16..4096"}),
 }
 
 
@@ -87,7 +98,7 @@ def measure(name: str, kernels: int, count: int, trials: int, search: int, folde
             ]
             built = builder.build(candidates, alone=True)
             items = [(c, a) for c, a in zip(candidates, built, strict=True) if isinstance(a, Artifact)]
-            _, (ours,) = at_size(serving.task, items[:1], size)
+            _, (ours,) = at_sizes(serving.task, items[:1], {extent.name: size})
             fixed, exact = (runner.compare(one, ours, other).ratio for other in items[1:])
         rows.append({"size": size, "same_schedule": fixed, "tuned_alone": exact})
         print(f"{extent.name}={size}: {fixed:.3f} of its schedule at this size, {exact:.3f} of a tuned one", flush=True)
