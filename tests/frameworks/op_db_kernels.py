@@ -103,7 +103,9 @@ CRASHES = ("lcm", "gcd", "linalg.eigvals")
 EAGER: dict[str, tuple[str, ...]] = {
     **{f"nn.functional.conv{t}{d}d": ("special",) for t in ("", "_transpose") for d in (1, 2, 3)},  # skips the padding
     "nn.functional.instance_norm": ("special",),  # scales and shifts by one factor and one number
+    **dict.fromkeys(("var_mean", "std_mean"), ("special",)),  # the mean of a row with an infinity is NaN
     "nn.functional.gelu": ("special",),  # NaN at infinity
+    **dict.fromkeys(("abs", "nn.functional.softsign"), (EXTREME,)),  # of uint8 vectors those of int8
     "nn.functional.hardswish": (EXTREME,),  # overflows before it divides
     **dict.fromkeys(("cross", "linalg.cross"), (EXTREME,)),  # rounds each product
     "native_group_norm": ("stretched",),  # reads weights as if they were dense

@@ -110,6 +110,12 @@ def test_smoothed_sizes_take_the_places_that_pytorch_does(mode: str, aligned: bo
     assert taken(lambda x: [torch.nn.functional.interpolate(x, **how)], [x])
 
 
+@pytest.mark.parametrize("number", [-1, 300, 44])
+def test_a_number_that_the_type_does_not_hold_wraps(number: int) -> None:
+    x = torch.tensor([255, 44, 2], dtype=torch.uint8)
+    assert taken(lambda x: [x == number, x < number], [x])
+
+
 def taken(call: Any, tensors: list[Any]) -> bool:
     """Whether a function is taken whole; its values are compared with PyTorch's."""
     traced = Traced(Sample("a function", "as given", call, tensors))

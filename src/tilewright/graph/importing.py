@@ -11,6 +11,7 @@ from tilewright.core import TensorSpec
 from tilewright.graph.ir import Array, GraphBuilder
 from tilewright.graph.operations import OPERATIONS
 from tilewright.graph.operations.promotion import promoted
+from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.kernels.nn.element import computed
 
 
@@ -76,8 +77,10 @@ class Importing:
         def alike(name: str) -> str:
             if not name or self.spec(name).dtype == dtype:
                 return name
-            if name in numbers:
-                return self.constant(np.asarray(numbers[name], computed(dtype)))
+            if name in numbers:  # one that the type does not hold wraps, as in PyTorch
+                number = np.asarray(numbers[name])
+                number = number.astype(dtype) if dtype in INTEGERS else number
+                return self.constant(number.astype(computed(dtype)))
             return self.builder.add("to", [name], {"dtype": dtype}, output=self._fresh())
 
         return [alike(n) for n in names]
