@@ -90,6 +90,10 @@ def test_an_axis_without_a_size_is_said_with_what_to_write() -> None:
     with pytest.raises(UsageError, match="axis 0 of the input x has no fixed size") as said:
         read(made)
     assert "--size x.0=1" in said.value.hint
+    made = model([node("Relu", ["x"], ["y"])], [value("x", 1, ["n", 4, -1, "n"])], [value("y", 1, None)])
+    with pytest.raises(UsageError, match="axis 0 of the input x and 1 other axis have no fixed size") as said:
+        read(made)
+    assert said.value.hint == "Write --size n=1 --size x.2=1, or what they are; --size n=1..8 keeps it open"
 
 
 def test_axes_that_share_a_name_may_be_given_by_place() -> None:

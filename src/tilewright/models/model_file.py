@@ -202,34 +202,45 @@ def prepared(proto: Any, sizes: Mapping[str, Size] | None = None, path: Path | N
     if strange is not None:
         known = f"It has {', '.join(sorted(named))}" if named else "All its sizes are fixed"
         raise UsageError(f"{file} has no axis called {strange!r}", f"{nearest(strange, named)}{known}")
-    shapes = {
-        v.name: tuple(_size(v.name, k, d, given, file) for k, d in enumerate(v.type.tensor_type.shape.dim))
-        for v in inputs
-    }
+    axes = {v.name: list(enumerate(v.type.tensor_type.shape.dim)) for v in inputs}
+    absent: dict[str, str] = {}
+    for v, dims in axes.items():
+        for k, d in dims:
+            if _own(d) < 0 and (name := _axis(v, k, d, given)) not in given:
+                absent.setdefault(name, f"axis {k} of the input {v}")
+    if absent:
+        (first, where), more = next(iter(absent.items())), len(absent) - 1
+        have = f"{where} has" if not more else f"{where} and {more} other {'axes' if more > 1 else 'axis'} have"
+        each = " ".join(f"--size {name}=1" for name in absent)
+        raise UsageError(
+            f"{file}: {have} no fixed size",
+            f"Write {each}, or what {'it is' if not more else 'they are'}; --size {first}=1..8 keeps it open",
+        )
+    shapes = {v: tuple(_size(v, k, d, given) for k, d in dims) for v, dims in axes.items()}
     return Model(proto, path, shapes)
 
 
-def _size(value: str, place: int, dim: Any, sizes: Mapping[str, Size], file: str) -> int:
-    """The size of an axis: its own, or the one given. An axis of no elements may be given another size.
+def _own(dim: Any) -> int:
+    """An axis's own size; below 0 where it has none."""
+    return int(dim.dim_value) if dim.HasField("dim_value") else -1
 
-    Axes that share a name may each be given one by place.
-    """
-    own = int(dim.dim_value) if dim.HasField("dim_value") else -1
-    if own > 0:
-        return own
+
+def _axis(value: str, place: int, dim: Any, sizes: Mapping[str, Size]) -> str:
+    """The name by which an axis is given. Axes that share a name may each be given by place."""
     at = f"{value}.{place}"
-    name = dim.dim_param or at
-    key = at if at in sizes else name
-    found = sizes.get(key, own)
+    return at if at in sizes else str(dim.dim_param) or at
+
+
+def _size(value: str, place: int, dim: Any, sizes: Mapping[str, Size]) -> int:
+    """The size of an axis: its own, or the one given. An axis of no elements may be given another size."""
+    if _own(dim) > 0:
+        return _own(dim)
+    name = _axis(value, place, dim, sizes)
+    found = sizes.get(name, 0)
     if isinstance(found, tuple):
-        return extent(key, *found)
-    if found < 0 and key in sizes:
-        raise UsageError(f"the size of {name} is {found}", "Give the number of elements, 0 or more")
+        return extent(name, *found)
     if found < 0:
-        raise UsageError(
-            f"{file}: axis {place} of the input {value} has no fixed size",
-            f"Write --size {name}=1, or what it is; --size {name}=1..8 keeps it open",
-        )
+        raise UsageError(f"the size of {name} is {found}", "Give the number of elements, 0 or more")
     return found
 
 
