@@ -16,18 +16,13 @@ from tilewright.extent import (
     divides,
     for_every_size,
     larger,
-    params_at,
-    params_within,
     read_size,
     replaced,
-    sizes_in,
-    sizes_of,
     smaller,
-    span_of,
-    spread,
     values_at,
     write_size,
 )
+from tilewright.size_ranges import params_at, params_within, sizes_in, sizes_of, span_of, spread
 
 
 def test_it_is_its_greatest_size() -> None:

@@ -20,7 +20,6 @@ from typing import Annotated, Any, Union
 
 from tilewright.errors import UsageError
 
-_TEXT = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
 _SPANS = r"\w+=\d+\.\.\d+(?:,\w+=\d+\.\.\d+)*"
 _NAMED = re.compile(rf"({_SPANS})(?:\*(\d+)|:(.+))?")
 
@@ -511,12 +510,6 @@ Size = Annotated[int, "size"]
 """A whole number or an :class:`Extent`, which JSON holds as the text ``m=1..4096``."""
 
 
-def span_of(given: object) -> tuple[int, int] | None:
-    """Least and greatest size that ``1..4096`` means, or ``None`` for anything but such a text."""
-    found = _TEXT.fullmatch(given) if isinstance(given, str) else None
-    return (int(found[1]), int(found[2])) if found else None
-
-
 def write_size(size: int) -> int | str:
     return repr(size) if isinstance(size, Extent) else size
 
@@ -555,102 +548,3 @@ def _read(node: ast.expr, sizes: Mapping[str, Extent]) -> int:
     if isinstance(node, ast.BinOp) and type(node.op) in _READ:
         return _READ[type(node.op)](_read(node.left, sizes), _read(node.right, sizes))
     raise ValueError(f"{ast.unparse(node)!r} is no size")
-
-
-def spread(low: int, high: int, count: int) -> list[int]:
-    """At most ``count`` sizes, ``low`` and ``high`` among them, evenly spaced by their logarithm."""
-    steps = max(1, count - 1)
-    return sorted({round(low * (high / low) ** (k / steps)) for k in range(steps + 1)})
-
-
-# --------------------------------------------------------------------------- sizes as parameters
-
-
-def extents_in(name: str, text: str) -> tuple[int, ...]:
-    """The numbers and ranges of a parameter's text, ``1..4096,64``.
-
-    A range has the parameter's name; one behind the first of a shape has the number of its axis behind that.
-    """
-    return tuple(
-        int(t) if (s := span_of(t)) is None else Extent(s[1], s[0], f"{name}_{d}" if d else name)
-        for d, t in enumerate(text.removesuffix(",").split(","))
-    )
-
-
-def ranges_in(params: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Those parameters that have a range, with their numbers and ranges."""
-    return {k: extents_in(k, v) for k, v in params.items() if isinstance(v, str) and ".." in v}
-
-
-def params_at(params: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:
-    """Parameters with sizes in place of their ranges. A shape of one axis is ``1..4096,``, a size ``1..4096``."""
-    return params_within(params, {n: (size, size) for n, size in sizes.items()})
-
-
-def params_within(params: Mapping[str, Any], spans: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """Parameters with other ranges in place of their own; a number where both ends are it."""
-    out = dict(params)
-    for name, extents in ranges_in(params).items():
-        texts = []
-        for n in extents:
-            low, high = spans.get(n.name, (n.low, n.high)) if isinstance(n, Extent) else (n, n)
-            texts.append(f"{low}..{high}" if low < high else str(low))
-        several = len(texts) > 1 or str(params[name]).endswith(",")
-        open_still = any(".." in t for t in texts)
-        text = ",".join(texts) + ("," if open_still and len(texts) == 1 and several else "")
-        out[name] = text if several or open_still else int(text)
-    return out
-
-
-def sizes_in(params: Mapping[str, Any], given: Mapping[str, object]) -> dict[str, int] | None:
-    """The sizes for which :func:`params_at` gives every parameter with a range its ``given`` value, if there are."""
-    found: dict[str, int] = {}
-    for name, extents in ranges_in(params).items():
-        texts = str(given.get(name)).removesuffix(",").split(",")
-        if len(texts) != len(extents) or not all(t.isdigit() for t in texts):
-            return None
-        for n, size in zip(extents, map(int, texts), strict=True):
-            if isinstance(n, Extent) and n.takes(size):
-                found[n.name] = size
-            elif n != size:
-                return None
-    return found
-
-
-def sizes_of(shapes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]]) -> dict[str, int] | None:
-    """The sizes for which shapes are others, from pairs of both; ``None`` where there are none within their ranges.
-
-    An extent tells a size that it has a multiple of, apart from sizes that others tell and a constant.
-    """
-    pairs = []
-    for extents, shape in shapes:
-        if len(extents) != len(shape):
-            return None
-        pairs += [(n, size) for n, size in zip(extents, shape, strict=True)]
-    found: dict[str, int] = {}
-    open_sizes = {s.name: s for n, _ in pairs if isinstance(n, Extent) for s in n.sizes}
-    told = True
-    while told:
-        told = False
-        for n, size in pairs:
-            missing = [s for s in n.spans if s not in found] if isinstance(n, Extent) else []
-            if len(missing) == 1:
-                (name,) = missing
-                answer = _solved(n, size, name, found)
-                told = told or answer is not None
-                if answer is not None:
-                    found[name] = answer
-    if found.keys() != open_sizes.keys() or not all(open_sizes[n].takes(size) for n, size in found.items()):
-        return None
-    return found if all((n.at(found) if isinstance(n, Extent) else n) == size for n, size in pairs) else None
-
-
-def _solved(extent: int, value: int, name: str, known: Sizes) -> int | None:
-    """The size by this name for which an extent, all else in it known, is ``value``; ``None`` where it has no such."""
-    form = _replaced(form_of(extent), known)
-    terms = dict(form)
-    unit = terms.pop(((name),), None) if len(form) <= 2 else None
-    if unit is None or unit < 1 or set(terms) - {()}:
-        return None
-    size, left = divmod(value - terms.get((), 0), unit)
-    return size if not left else None

@@ -36,12 +36,13 @@ from tilewright.core import (
     cached_property,
 )
 from tilewright.errors import nearest
-from tilewright.extent import Extent, open_sizes, params_at, ranges_in
+from tilewright.extent import Extent, open_sizes
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import DTYPES
 from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.parameters import Argument, Kind, Parameter, parameter
 from tilewright.kernels.ranges import at
+from tilewright.size_ranges import params_at, ranges_in
 
 Define = Callable[..., te.TensorRef | tuple[te.TensorRef, ...]]
 Infer = Callable[..., Mapping[str, Value]]

@@ -21,7 +21,7 @@ import numpy as np
 
 from tilewright.core import OperatorError, UsageError, Value
 from tilewright.errors import nearest
-from tilewright.extent import extents_in, span_of
+from tilewright.size_ranges import extents_in, span_of
 
 
 class Kind(enum.Enum):

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.core import UsageError, Workload
-from tilewright.extent import Extent, Sizes, greatest, params_at, params_within
+from tilewright.extent import Extent, Sizes, greatest
 from tilewright.kernels.expression.program import Program, output_specs
+from tilewright.size_ranges import params_at, params_within
 
 
 def varying(workload: Workload) -> Extent | None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from tilewright.closing import Closing
 from tilewright.core import Artifact, Candidate, Device, Extent, Failure, Outcome, Target, Task, TilewrightError
-from tilewright.extent import Sizes, greatest, spread
+from tilewright.extent import Sizes, greatest
 from tilewright.kernels.ranges import at
+from tilewright.size_ranges import spread
 
 if TYPE_CHECKING:
     from tilewright.backends import Peaks

@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
 from tilewright.errors import nearest
-from tilewright.extent import sizes_of
 from tilewright.kernels.expression.expr import BITS, FLOATS
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import Array
+from tilewright.size_ranges import sizes_of
 
 PASSED_ON = (
     "Cast", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Identity", "Flatten", "Slice", "Concat", "Clip",

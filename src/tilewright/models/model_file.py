@@ -13,7 +13,8 @@ import numpy as np
 
 from tilewright.core import Extent, UsageError, cached_property
 from tilewright.errors import nearest
-from tilewright.extent import open_sizes, shape_at, span_of
+from tilewright.extent import open_sizes, shape_at
+from tilewright.size_ranges import span_of
 
 Array = np.ndarray[Any, Any]
 

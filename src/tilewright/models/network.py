@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.core import Extent, UsageError
-from tilewright.extent import Sizes, shape_at, sizes_of
+from tilewright.extent import Sizes, shape_at
 from tilewright.graph import Graph, Place, Places
 from tilewright.kernels.expression.expr import BITS
 from tilewright.models.coverage import not_tuned
@@ -21,6 +21,7 @@ from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
 from tilewright.models.parts import Part, Parts, parts_of
 from tilewright.models.sessions import Run, Session, captured, part_of, tensor_value
+from tilewright.size_ranges import sizes_of
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.columns import Columns, named_pairs, tensors
 from tilewright.core import Extent, LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
-from tilewright.extent import Sizes, greatest, open_sizes, params_at, sizes_in, sizes_of
+from tilewright.extent import Sizes, greatest, open_sizes
+from tilewright.size_ranges import params_at, sizes_in, sizes_of
 
 Shapes = Sequence[tuple[int, ...]]
 """Of the inputs of a call, in order."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.loader import LoadedKernel
 from tilewright.core import TensorSpec, Workload
-from tilewright.extent import Extent, Sizes, bounds, greatest, sizes_of
+from tilewright.extent import Extent, Sizes, bounds, greatest
 from tilewright.kernels.ranges import narrowed
 from tilewright.runtime.entry import Entry
+from tilewright.size_ranges import sizes_of
 
 Spans = Mapping[str, tuple[int, int]]
 

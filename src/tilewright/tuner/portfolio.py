@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.core import Extent, cached_property
-from tilewright.extent import spread
+from tilewright.size_ranges import spread
 
 STEP = 4.0
 """Sizes at which kernels are searched for are so far apart, as a factor."""

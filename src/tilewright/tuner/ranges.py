@@ -34,11 +34,12 @@ from tilewright.core import (
     Workload,
     cached_property,
 )
-from tilewright.extent import Sizes, greatest, params_at, ranges_in
+from tilewright.extent import Sizes, greatest
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.ranges import at, narrowed
 from tilewright.measure.measuring import at_sizes
 from tilewright.paths import default_path
+from tilewright.size_ranges import params_at, ranges_in
 from tilewright.tuner.duel import best_of, decide
 from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
 from tilewright.tuner.observer import Observer

@@ -24,8 +24,8 @@ from tilewright.cli.options import (
 from tilewright.cli.output import console, emit_json, rate, seconds
 from tilewright.core import Task, TilewrightError
 from tilewright.database.text import safe_text
-from tilewright.extent import sizes_in
 from tilewright.kernels.ranges import program_at
+from tilewright.size_ranges import sizes_in
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel

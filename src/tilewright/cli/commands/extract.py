@@ -10,7 +10,8 @@ import click
 from tilewright.cli.options import json_option
 from tilewright.cli.output import console, emit_json, percent, say, table
 from tilewright.core import UsageError
-from tilewright.extent import span_of, text_of
+from tilewright.extent import text_of
+from tilewright.size_ranges import span_of
 
 if TYPE_CHECKING:
     from tilewright.models.model_file import Size
