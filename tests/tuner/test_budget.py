@@ -182,3 +182,12 @@ def test_what_is_kept_for_finals_grows_with_the_trials_and_has_a_limit() -> None
     budget.held("b", 120.0, 1)
     assert budget.short("a") == pytest.approx(SHORT * 2**0.5), "finals take longer here than expected"
     assert budget.share("a") == 40.0
+
+
+def test_time_is_kept_to_store_what_is_not_reached() -> None:
+    machine = Machine()
+    budget = Budget(100.0, 51, machine.now, stored=0.5)
+    budget.took("a", 4, 4.0)
+    assert budget.left == 100.0 - 50 * 0.5 - FULL * SHORT
+    budget.took("b", 4, 4.0)
+    assert budget.left == pytest.approx(100.0 - 49 * 0.5 - max(2 * SHORT, min(20.0, 2 * FULL * SHORT)))

@@ -30,12 +30,17 @@ TIGHT = 10.0
 
 
 class Budget:
-    """``seconds`` from now on, for ``tasks`` runs. ``now`` tells the time in seconds. Used by one thread."""
+    """``seconds`` from now on, for ``tasks`` runs. ``now`` tells the time in seconds. Used by one thread.
 
-    def __init__(self, seconds: float, tasks: int = 1, now: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self.now = seconds, now
+    ``stored``: seconds until it is stored of a run that none of its trials was reached.
+    """
+
+    def __init__(
+        self, seconds: float, tasks: int = 1, now: Callable[[], float] = time.monotonic, stored: float = 0.0
+    ) -> None:
+        self.seconds, self.tasks, self.now, self.stored = seconds, tasks, now, stored
         self.first = 1 if seconds < TIGHT * tasks else FIRST
-        self._end = now() + seconds
+        self._last_moment = now() + seconds
         self._prepared: dict[str, float] = {}
         self._trials: dict[str, tuple[int, float]] = {}
         self._last = ""
@@ -84,6 +89,11 @@ class Budget:
     def _paced(self, kind: float) -> float:
         """Ratio of actual to expected duration of one kind of final; the other kind's ratio before it is known."""
         return self._pace.get(kind, max(self._pace.values(), default=1.0))
+
+    @property
+    def _end(self) -> float:
+        """When finals are to be over."""
+        return self._last_moment - self.stored * (self.tasks - len(self._trials))
 
     @property
     def left(self) -> float:

@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -177,9 +178,12 @@ def tune_many(
         budget = None if time_budget is None else Budget(time_budget, len(tasks))
         how: dict[str, Any] = {"budget": budget, "until_converged": until_converged, "stop": stop}
         runs: list[StoredRun] = []
+        began = time.monotonic()
         try:
             for t, w in zip(tasks, wanted, strict=True):
                 runs.append(_run(database, w, places[t.threads], total, (*named, seed), resume))
+            if budget is not None:
+                budget.stored = (time.monotonic() - began) / len(tasks)  # a run is ended as it was begun
             begun = [
                 _begun(database, run, tools[t.threads], watcher, how)
                 for t, run, watcher in zip(tasks, runs, watchers, strict=True)

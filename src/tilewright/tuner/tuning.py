@@ -101,7 +101,6 @@ class Tuning:
         self.budget = budget
         if budget is not None:
             budget.of(run.id, sum(math.prod(map(int, t.shape)) for t in task.workload.inputs))  # a range's longest
-            database.update_summary(run.id, {"deadline": time.time() + budget.left})
             if self.session.history:
                 budget.took(run.id, 0, 0.0)
         watcher.started(run.id, task, len(self.session.history), run.trials_wanted, self.space.size)
@@ -125,6 +124,8 @@ class Tuning:
             with session.clock.running(), set_by_signals(session.stop):
                 if self._fresh:
                     self._fresh = False
+                    if self.budget is not None:
+                        self.database.update_summary(self.run.id, {"deadline": time.time() + self.budget.left})
                     if self.kernel is not None and not session.history:
                         with session.clock.on("probe"):
                             user_kernel.probe(self.kernel, self.task, self.tools.builder)
@@ -208,10 +209,10 @@ class Tuning:
         session = self.session
         if self.interrupted:
             self.watcher.stage("stopping: final between the fastest (again to stop at once)")
-        # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
-        self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
         if self.unreached:
             return NO_PEAKS, FinalResult((), False)
+        # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
+        self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
         with session.clock.running(), session.clock.on("final"):
             peaks = self.tools.peaks(self.task)
             return peaks, self._final(2 if brief or self.interrupted else FINALISTS, peaks.flops)
