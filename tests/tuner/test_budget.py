@@ -186,7 +186,8 @@ def test_what_is_kept_for_finals_grows_with_the_trials_and_has_a_limit() -> None
 
 def test_time_is_kept_to_store_what_is_not_reached() -> None:
     machine = Machine()
-    budget = Budget(100.0, 51, machine.now, stored=0.5)
+    budget = Budget(100.0, 51, machine.now)
+    budget.stored = 0.5
     budget.took("a", 4, 4.0)
     assert budget.left == 100.0 - 50 * 0.5 - FULL * SHORT
     budget.took("b", 4, 4.0)

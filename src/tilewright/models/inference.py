@@ -112,7 +112,7 @@ class Types:
         self, node: Any, spec: TensorSpec, shapes: Mapping[str, TensorSpec], lengths: Mapping[str, Lengths]
     ) -> TensorSpec | None:
         """An output of a node as expressions of its inputs' axes that hold for every size that is tried; ``None`` where
-        there are none. ``shapes``: of the inputs; ``lengths``: those that are numbers which follow from open sizes."""
+        there are none. ``shapes``: of the inputs; ``lengths``: inputs whose numbers follow from open sizes."""
         points = list(_points(self.model.open_sizes))
         found = [self._shape_at(node, spec.name, shapes, lengths, sizes) for sizes in points]
         known = [shape for shape in found if shape is not None and len(shape) == len(spec.shape)]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, TypeGuard, Union
 
 import numpy as np
 
@@ -126,14 +126,14 @@ def size_of(name: str, given: object) -> Size:
     """A size of an axis: a number, two numbers, or the text of either as commands take it. Raises ``UsageError``."""
     if isinstance(given, str):
         given = span_of(given) or (int(given) if given.isdecimal() else given)
-    if isinstance(given, list | tuple):
-        given = tuple(int(n) for n in given) if len(given) == 2 and all(map(_whole, given)) else given
-    if _whole(given) or (isinstance(given, tuple) and len(given) == 2 and all(map(_whole, given))):
-        return given  # type: ignore[return-value]
+    if isinstance(given, list | tuple) and len(given) == 2 and all(map(_whole, given)):
+        return int(given[0]), int(given[1])
+    if _whole(given):
+        return int(given)
     raise UsageError(f"the size {name}={given} is none", f"Give a number, or the least and the greatest: {name}=1..8")
 
 
-def _whole(given: object) -> bool:
+def _whole(given: object) -> TypeGuard[int]:
     return isinstance(given, int | np.integer) and not isinstance(given, bool)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,10 +32,7 @@ class Serving:
     @property
     def count(self) -> int:
         """How many sizes it serves."""
-        count = 1
-        for low, high in self.spans.values():
-            count *= high - low + 1
-        return count
+        return math.prod(high - low + 1 for low, high in self.spans.values())
 
 
 class Tuned:

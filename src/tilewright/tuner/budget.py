@@ -32,13 +32,11 @@ TIGHT = 10.0
 class Budget:
     """``seconds`` from now on, for ``tasks`` runs. ``now`` tells the time in seconds. Used by one thread.
 
-    ``stored``: seconds until it is stored of a run that none of its trials was reached.
+    ``stored``: seconds that the database takes to end a run without trials.
     """
 
-    def __init__(
-        self, seconds: float, tasks: int = 1, now: Callable[[], float] = time.monotonic, stored: float = 0.0
-    ) -> None:
-        self.seconds, self.tasks, self.now, self.stored = seconds, tasks, now, stored
+    def __init__(self, seconds: float, tasks: int = 1, now: Callable[[], float] = time.monotonic) -> None:
+        self.seconds, self.tasks, self.now, self.stored = seconds, tasks, now, 0.0
         self.first = 1 if seconds < TIGHT * tasks else FIRST
         self._last_moment = now() + seconds
         self._prepared: dict[str, float] = {}
@@ -48,7 +46,7 @@ class Budget:
         self._pace: dict[float, float] = {}
 
     def of(self, run: str, elements: int) -> None:
-        """A run's task has so many elements of operands."""
+        """Tell how many elements the operands of a run's task have."""
         self._prepared[run] = PREPARED * elements
 
     def took(self, run: str, trials: int, seconds: float) -> None:
