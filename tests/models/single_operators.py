@@ -270,7 +270,12 @@ def _pool(d: Draw) -> Drawn:
         "float32", "float32", "float64", "float16", *(("int8", "uint8") if largest and d.since >= 12 else ())
     )
     shape = (d.whole(1, 2), d.whole(1, 3), *(d.whole(5, 8) for _ in range(rank)))
-    return Drawn([d.array(shape, dtype, largest, nan=False)], {"kernel_shape": kernel, **attributes})
+    positions = largest and d.since >= 8 and d.seldom()
+    if positions and d.often():
+        attributes["storage_order"] = 1
+    return Drawn(
+        [d.array(shape, dtype, largest, nan=False)], {"kernel_shape": kernel, **attributes}, 2 if positions else 1
+    )
 
 
 @recipe("GlobalAveragePool", "GlobalMaxPool")

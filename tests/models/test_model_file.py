@@ -389,7 +389,9 @@ def test_results_that_nothing_reads_leave_no_operator_to_onnxruntime(tmp_path: P
     made = model(nodes, [value("x", 1, [1, 2, 6])], [value("y", 1, None)], 9)
     assert read(made).imported.left == {}
     made.graph.output.append(value("at", 7, None))
-    assert read(made).imported.left == {"MaxPool": "it gives positions"}
+    assert read(made).imported.left == {}
+    made.graph.node[1].attribute.append(onnx.helper.make_attribute("pads", [0, 1]))
+    assert read(made).imported.left == {"MaxPool": "it gives positions and pads unevenly"}
 
 
 def test_onnxruntime_knows_the_sizes_that_names_stand_for() -> None:

@@ -15,6 +15,7 @@ pytest.importorskip("onnxruntime")
 from onnx_cases import NodeTest, node_tests  # noqa: E402
 
 from harness.default_kernels import default_kernels  # noqa: E402
+from tilewright.core import TilewrightError  # noqa: E402
 from tilewright.graph.operations import ONNX, REFUSED  # noqa: E402
 from tilewright.kernels.expression.program import Program  # noqa: E402
 from tilewright.kernels.reference import evaluate  # noqa: E402
@@ -22,6 +23,7 @@ from tilewright.models.extract import Extracted, extracted  # noqa: E402
 from tilewright.models.importer import Importer  # noqa: E402
 from tilewright.models.model_file import prepared  # noqa: E402
 from tilewright.models.network import Network  # noqa: E402
+from tilewright.models.sessions import Session  # noqa: E402
 from tilewright.runtime import Library  # noqa: E402
 
 
@@ -122,3 +124,56 @@ def test_rows_are_gathered_from_the_last_by_negative_numbers() -> None:
     imported = Importer(prepared(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))).run()
     got = interpreted(extracted(imported), {"i": index})
     np.testing.assert_array_equal(got["y"], table[index])
+
+
+def alone(operator: str, x: Any, outputs: int = 1, **attributes: Any) -> tuple[Extracted, list[Any]]:
+    """A model of one operator of ``x``, and onnxruntime's outputs."""
+    helper = onnx.helper
+    names = [f"y{k}" for k in range(outputs)]
+    given = [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)]
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], names, **attributes)], "g", given,
+        [helper.make_empty_tensor_value_info(n) for n in names],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    want = Session(made, optimised=False).run({"x": x})
+    return extracted(Importer(prepared(made)).run()), [want[n] for n in names]
+
+
+@pytest.mark.parametrize("operator", ["Sign", "ThresholdedRelu", "Relu", "Floor", "Clip", "Elu", "Softsign"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_operators_of_nan_and_infinities_give_what_onnxruntime_gives(operator: str, dtype: str) -> None:
+    x = np.array([np.nan, -np.inf, np.inf, -0.0, -3, 2.5], dtype)
+    try:
+        found, (want,) = alone(operator, x)
+    except TilewrightError:
+        pytest.skip("onnxruntime has no kernel")
+    assert not found.imported.left
+    np.testing.assert_allclose(interpreted(found, {"x": x})["y0"], want, 1e-3)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 6), (1, 2, 4, 5, 3)])
+def test_positions_of_pooled_values_count_all_elements_of_the_input(order: int, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).permutation(np.prod(shape)).reshape(shape).astype(np.float32)
+    rank = len(shape) - 2
+    found, want = alone(
+        "MaxPool", x, 2, kernel_shape=[2] * rank, strides=[2] * rank, pads=[1] * 2 * rank, storage_order=order
+    )
+    assert not found.imported.left
+    got = interpreted(found, {"x": x})
+    np.testing.assert_array_equal(got["y0"], want[0])
+    np.testing.assert_array_equal(got["y1"], want[1])
+
+
+@pytest.mark.parametrize("operator", ["LpPool", "MaxPool"])
+def test_windows_whose_automatic_padding_is_negative_are_left_to_onnxruntime(operator: str) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 12)
+    for stride, left in ((4, {operator: "auto_pad is negative"}), (1, {})):
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node(operator, ["x"], ["y"], kernel_shape=[1], strides=[stride], auto_pad="SAME_UPPER")],
+            "g", [onnx.helper.make_tensor_value_info("x", 1, x.shape)],
+            [onnx.helper.make_tensor_value_info("y", 1, None)],
+        )  # fmt: skip
+        made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+        assert Importer(prepared(made)).run().left == left

@@ -61,7 +61,7 @@ class Types:
         given = {n: t for n in reads if (t := self.of(n)) is not None}
         if len(given) < len(reads):
             return {}
-        data = {n: self._tensor(n) for n in reads if n in self.constants and self.constants[n].size <= FEW}
+        data = self._shown(reads, self.constants)
         made = self._inferred(node, given, data)
         self._known.update(made or {})
         return made
@@ -98,7 +98,7 @@ class Types:
         inference does not say. ``given``: types of what it reads, as :meth:`open_type` gives them."""
         if None in given.values():
             return None
-        data = {n: self._tensor(n) for n in given if n in self._fixed and self._fixed[n].size <= FEW}
+        data = self._shown(given, self._fixed)
         kind = (self._inferred(node, given, data) or {}).get(spec.name)
         if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
             return None
@@ -129,7 +129,7 @@ class Types:
     ) -> tuple[int, ...] | None:
         """What ONNX infers of an output for these sizes."""
         given = {n: self.open_type(s.at(sizes)) for n, s in shapes.items()}
-        data = {n: self._tensor(n) for n in given if n in self._fixed and self._fixed[n].size <= FEW}
+        data = self._shown(given, self._fixed)
         data |= {n: self.onnx.numpy_helper.from_array(lengths[n].at(sizes), n) for n in given if n in lengths}
         made = self._inferred(node, given, data)
         found = None if made is None else self.spec(name, made.get(name))
@@ -180,6 +180,10 @@ class Types:
             kind = self.onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             self._known[name] = self.onnx.helper.make_tensor_type_proto(kind, array.shape)
         return self._known.get(name)
+
+    def _shown(self, names: Iterable[str], constants: Mapping[str, Array]) -> dict[str, Any]:
+        """The ``TensorProto``s of these values that inference may read: small constants."""
+        return {n: self._tensor(n) for n in names if n in constants and constants[n].size <= FEW}
 
     def _tensor(self, name: str) -> Any:
         if name not in self._tensors:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright.core import UsageError
 from tilewright.graph.operations.elementwise import expm1
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, onnx, onnx_named
@@ -156,4 +158,6 @@ def _onnx_shrink(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("ThresholdedRelu")
 def _onnx_threshold(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    build.add("threshold", node.input, node.output[0], threshold=a.get("alpha", 1.0), value=0.0)
+    x = node.input[0]
+    zero, alpha = (build.constant(np.asarray(v)) for v in (0.0, a.get("alpha", 1.0)))
+    build.add("where", [build.add("gt", [x, alpha]), x, zero], node.output[0])  # NaN gives 0, not NaN as in PyTorch

@@ -201,7 +201,7 @@ register_unary((
     ("trunc", trunc, True, None),
     ("round", round_half_even, True, "Round"),
     ("frac", lambda x: x - trunc(x), True, None),
-    ("sign", _sign, False, "Sign"),
+    ("sign", _sign, False, None),
     ("square", lambda x: x * x, False, None),
 ))  # fmt: skip
 
@@ -327,6 +327,16 @@ def _onnx_isinf(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     if not (a.get("detect_negative", 1) and a.get("detect_positive", 1)):
         raise Left("it detects infinities of one sign")
     build.add("isinf", node.input, node.output[0])
+
+
+@onnx("Sign")
+def _onnx_sign(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
+    """The sign of NaN is NaN, and 0 in float16: onnxruntime has it so, and the standard says nothing."""
+    x = node.input[0]
+    if build.spec(x).dtype not in ("float32", "float64"):
+        build.add("sign", [x], node.output[0])
+    else:
+        build.add("where", [build.add("isnan", [x]), x, build.add("sign", [x])], node.output[0])
 
 
 @onnx("Xor")

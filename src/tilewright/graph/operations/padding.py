@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.extent import larger, varies
-from tilewright.graph.operations.handlers import OnnxBuild
+from tilewright.graph.operations.handlers import Left, OnnxBuild
 
 
 def pads_of(build: OnnxBuild, node: Any, a: dict[str, Any], kernel: list[int]) -> tuple[list[int], list[int]]:
-    """Padding before and after each spatial axis."""
+    """Padding before and after each spatial axis. Raises :class:`Left` where ``auto_pad`` comes to less than none: ONNX
+    does not say which elements windows then leave out, and runtimes differ."""
     rank = len(kernel)
     auto = a.get("auto_pad", b"NOTSET").decode()
     if auto in ("NOTSET", ""):
@@ -20,7 +21,11 @@ def pads_of(build: OnnxBuild, node: Any, a: dict[str, Any], kernel: list[int]) -
     strides, gaps = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
     before, after = [], []
     for n, k, s, d in zip(build.shape(node.input[0])[2:], kernel, strides, gaps, strict=True):
-        total = larger((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+        span = d * (k - 1) + 1
+        total = (-(-n // s) - 1) * s + span - n
+        if total < -1 if not varies(n) else span < s - 1:
+            raise Left("auto_pad is negative")
+        total = larger(total, 0)
         small, large = total // 2, total - total // 2
         before.append(small if auto == "SAME_UPPER" else large)
         after.append(large if auto == "SAME_UPPER" else small)

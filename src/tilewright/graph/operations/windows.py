@@ -66,8 +66,8 @@ def _onnx_pool(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     kernel = list(a["kernel_shape"])
     rank = len(kernel)
     largest = node.op_type == "MaxPool"
-    if len(build.wanted(node)) > 1 or rank not in (1, 2, 3):
-        raise Left("it gives positions" if rank in (1, 2, 3) else f"it has {rank} spatial axes")
+    if rank not in (1, 2, 3):
+        raise Left(f"it has {rank} spatial axes")
     gaps, strides = a.get("dilations", [1] * rank), a.get("strides", [1] * rank)
     if not largest and any(d != 1 for d in gaps):
         raise Left("dilations")
@@ -82,7 +82,12 @@ def _onnx_pool(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     x, padding = padded(build, node.input[0], before, behind, -math.inf if largest else 0.0, half)
     how: dict[str, Any] = {"kernel_size": tuple(kernel), "stride": tuple(strides), "padding": padding}
     if largest:
-        build.add(f"max_pool{rank}d", [x], node.output[0], dilation=tuple(gaps), **how)
+        how["dilation"] = tuple(gaps)
+        if len(node.output) > 1 and node.output[1] in build.wanted(node):
+            if x != node.input[0]:
+                raise Left("it gives positions and pads unevenly")
+            _onnx_positions(build, node, how, by_columns=bool(a.get("storage_order", 0)))
+        build.add(f"max_pool{rank}d", [x], node.output[0], **how)
         return
     counted = bool(a.get("count_include_pad"))
     if not any(x.overhang for x in axes) and (counted or x == node.input[0]):
@@ -91,6 +96,22 @@ def _onnx_pool(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     mean = build.add(f"avg_pool{rank}d", [x], **how)
     share = math.prod(kernel) / reduce(np.multiply.outer, [x.elements(counted) for x in axes])
     build.add("mul", [mean, build.constant(share.astype(build.spec(mean).dtype))], node.output[0])
+
+
+def _onnx_positions(build: OnnxBuild, node: Any, how: dict[str, Any], by_columns: bool) -> None:
+    """``MaxPool``'s second output: positions among all elements of the input, those of the images before included.
+
+    ``by_columns``: the first spatial axis is the one whose elements lie side by side.
+    """
+    images, channels, *space = build.shape(node.input[0])
+    if varies(images, channels, *space):
+        raise Left("it gives positions, and the sizes of its input are open")
+    at = build.add("max_pool_positions", [node.input[0]], **how)
+    if by_columns and len(space) > 1:
+        order = np.arange(math.prod(space)).reshape(space[::-1]).transpose().reshape(-1)
+        at = build.add("index_select", [build.constant(order), at], dim=0)
+    before = np.arange(images * channels) * math.prod(space)
+    build.add("add", [at, build.constant(before.reshape(images, channels, *[1] * len(space)))], node.output[1])
 
 
 @dataclass(frozen=True)
