@@ -152,7 +152,7 @@ class XGBoostCostModel:
 
 
 def fitted(trials: int) -> int:
-    """How many of so many trials the model has been fitted to."""
+    """Number of the first ``trials`` trials that the cost model's last refit included."""
     count = 0
     while (more := count + max(REFIT, count // SHARE)) <= trials:
         count = more

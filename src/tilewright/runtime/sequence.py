@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 NO_SIZES: Sizes = MappingProxyType({})
 
 BOUND = 256
-"""Sizes for which a sequence keeps its calls; those that were used last stay longest."""
+"""Number of size bindings whose prepared calls a sequence keeps, the most recently used."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ class Tuned:
 
 
 def shared(workload: Workload, entry: Entry, stored: Callable[[Entry], Workload]) -> Serving | None:
-    """An entry where it computes some sizes of a workload's ranges: those that it has too.
+    """The part of a workload's ranges that an entry's kernel serves; ``None`` where the entry computes another program.
 
     ``stored``: gives an entry's workload.
     """

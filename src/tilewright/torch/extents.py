@@ -1,4 +1,4 @@
-"""Sizes of PyTorch's graphs: symbols, what is computed from them, and extents of those that are bounded."""
+"""Symbolic sizes of PyTorch's graphs: their symbols, expressions of symbols, and extents of bounded symbols."""
 
 from __future__ import annotations
 

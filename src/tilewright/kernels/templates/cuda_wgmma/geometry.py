@@ -408,7 +408,7 @@ class Box:
 
 
 def widest_box(p: Product, bn: int, room: int) -> Box:
-    """The widest box whose places for one group fit into so many bytes; the narrowest where none does."""
+    """The widest output box whose buffers for one warp group fit into ``room`` bytes; the narrowest where none fits."""
     boxes = output_boxes(p, bn)
     return next((b for b in boxes if PLACES * b.bytes <= room), boxes[-1])
 

@@ -27,7 +27,7 @@ CUT = "cut"
 class Member:
     """A segment with its task, template, space and default values.
 
-    ``sizes``: those that its schedule was found for, where calls choose the task's."""
+    ``sizes``: the sizes that the default schedule is for, where the task's axes are open."""
 
     number: int
     segment: Segment
