@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make
 F: Any = torch.nn.functional
 
 import tilewright.torch as tt  # noqa: E402
-from tilewright.torch import backend, comparing, placed  # noqa: E402
+from tilewright.measure import comparing  # noqa: E402
+from tilewright.torch import backend, placed  # noqa: E402
 
 nn = torch.nn
 pytestmark = [
@@ -121,24 +121,6 @@ def test_the_backend_takes_every_kernel_of_the_database_and_optimize_those_that_
     assert [len(k.parts) for k in kernels] == [count]
 
 
-def samples(**seconds: Sequence[float] | float) -> dict[str, list[float]]:
-    return {n: [s] * ROUNDS if isinstance(s, float) else list(s) for n, s in seconds.items()}
-
-
-def test_the_form_with_the_best_median_of_paired_ratios_is_kept_and_of_equals_the_first() -> None:
-    drifting = [1.0 + r for r in range(ROUNDS)]
-    faster = [0.9 * s for s in drifting[:7]] + [2 * s for s in drifting[7:]]
-    assert comparing.compared(samples(ours=1.1, theirs=1.0)).kept == "theirs"
-    assert comparing.compared(samples(ours=drifting, theirs=faster)).kept == "theirs"
-    assert comparing.compared(samples(ours=1.0, theirs=1.0)).kept == "ours"
-    found = comparing.compared(samples(ours=3.0, theirs=2.0, fewer=1.0))
-    assert (found.kept, found.seconds, set(found.ratios)) == ("fewer", 1.0, {"ours", "theirs"})
-    assert found.ratios["ours"] == (3.0, 3.0, 3.0)
-    assert str(replace(found, ratios={"theirs": (2.0, 1.9, 2.1)})) == (
-        "fewer: 1000000.0 us a call, 2.000x faster than theirs (1.900x to 2.100x)"
-    )
-
-
 def test_optimize_gives_the_module_as_pytorch_runs_it_where_that_is_faster_than_inductor(
     tuned_parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,26 +133,6 @@ def test_optimize_gives_the_module_as_pytorch_runs_it_where_that_is_faster_than_
     assert (fast.comparison.kept, set(fast.comparison.ratios)) == ("eager alone", {"all kernels", "inductor alone"})
     with torch.no_grad():
         assert torch.equal(fast(x), module(x))
-
-
-def test_forms_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, turns = [0.0], []
-
-    def form(name: str, seconds: float) -> Any:
-        def run() -> None:
-            now[0] += seconds
-            turns.append(name)
-
-        return run
-
-    monkeypatch.setattr(comparing.time, "perf_counter", lambda: now[0])
-    found = comparing.in_turns({"a": form("a", 0.25), "b": form("b", 0.125)})
-    assert found == {"a": [0.25] * 8, "b": [0.125] * 8}
-    assert turns[6:12] == ["a", "b", "b", "a", "a", "b"]
-    turns.clear()
-    found = comparing.in_turns({"a": form("a", 2.0**-11), "b": form("b", 2.0**-10)})
-    assert {n: len(s) for n, s in found.items()} == {"a": comparing.MOST_ROUNDS, "b": comparing.MOST_ROUNDS}
-    assert (turns.count("a"), turns.count("b")) == (3 + 3 * 61, 3 + 2 * 61)
 
 
 class Counting(Of):

@@ -20,9 +20,9 @@ from tilewright.caching import cached_property
 from tilewright.core import Target, TilewrightError, UsageError, Workload
 from tilewright.graph import GraphTask, Group, refusal, tasks_of
 from tilewright.kernels.anonymous import from_program
+from tilewright.measure import comparing
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
-from tilewright.torch import comparing
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
 from tilewright.torch.dynamic import is_marked, marked
 from tilewright.torch.placed import Kernels
@@ -68,7 +68,7 @@ def optimize(
     the kernels only where the module is not slower with them: it is timed on the example in turns with all of it left
     to ``rest``, with chains of elementwise operations alone left to it, and as PyTorch runs it uncompiled. What is
     returned has the outcome as its
-    ``comparison``: see :class:`~tilewright.torch.comparing.Comparison`; ``None`` where nothing was compared, since no
+    ``comparison``: see :class:`~tilewright.measure.comparing.Comparison`; ``None`` where nothing was compared, since no
     kernel was placed, or since a call changes the example or the module's parameters or buffers. ``settings`` are
     :func:`tilewright.tuner.tune_many`'s. Weights are rearranged at the first call, and again after they changed by
     operations that PyTorch counts (not those on their ``.data``). Without gradients: training compiles

@@ -1,4 +1,4 @@
-"""Which of several compiled forms of a module is the fastest: they take turns on an example, in one process."""
+"""Which of several forms of a network is the fastest: they take turns on the same arguments, in one process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAMPLE_SECONDS = 1e-3
 """Calls of a form within a round take at least about so long together."""
 MOST_ROUNDS = 61
 BUDGET = 3.0
-"""Seconds of timing, beyond which rounds become fewer, down to the fewest whose interval has ends."""
+"""Seconds of timing."""
 
 Samples = Mapping[str, Sequence[float]]
 """Seconds of a call of each form, by its name, in each round."""
@@ -55,13 +55,18 @@ def _ratios(samples: Samples, one: str, other: str) -> list[float]:
     return [a / b for a, b in zip(samples[one], samples[other], strict=True)]
 
 
-def in_turns(forms: Mapping[str, Callable[[], object]]) -> Samples:
-    """Seconds of a call of each form, in rounds in which each takes its turn, in an order that rotates."""
+def in_turns(
+    forms: Mapping[str, Callable[[], object]], *, rounds: int = MOST_ROUNDS, budget: float = BUDGET
+) -> Samples:
+    """Seconds of a call of each form, in ``rounds`` in which each takes its turn, in an order that rotates.
+
+    ``budget``: seconds beyond which rounds become fewer, down to the fewest whose interval has ends.
+    """
     names = list(forms)
-    once = {name: min(_seconds(forms[name], 1) for _ in range(3)) for name in names}
+    once = {name: [_seconds(forms[name], 1) for _ in range(2)][-1] for name in names}  # the first call warms up
     repeats = {name: repeats_for(once[name], SAMPLE_SECONDS) for name in names}
     round_seconds = sum(once[name] * repeats[name] for name in names)
-    rounds = max(SESSIONS, min(MOST_ROUNDS, int(BUDGET / round_seconds)))
+    rounds = max(min(SESSIONS, rounds), int(min(rounds, budget / round_seconds)))
     samples: dict[str, list[float]] = {name: [] for name in names}
     for r in range(rounds):
         for k in range(len(names)):

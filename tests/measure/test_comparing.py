@@ -1,0 +1,53 @@
+"""Which of several forms is kept, from times that a test gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tilewright.measure import comparing
+
+ROUNDS = 12
+
+
+def samples(**seconds: Sequence[float] | float) -> dict[str, list[float]]:
+    return {n: [s] * ROUNDS if isinstance(s, float) else list(s) for n, s in seconds.items()}
+
+
+def test_the_form_with_the_best_median_of_paired_ratios_is_kept_and_of_equals_the_first() -> None:
+    drifting = [1.0 + r for r in range(ROUNDS)]
+    faster = [0.9 * s for s in drifting[:7]] + [2 * s for s in drifting[7:]]
+    assert comparing.compared(samples(ours=1.1, theirs=1.0)).kept == "theirs"
+    assert comparing.compared(samples(ours=drifting, theirs=faster)).kept == "theirs"
+    assert comparing.compared(samples(ours=1.0, theirs=1.0)).kept == "ours"
+    found = comparing.compared(samples(ours=3.0, theirs=2.0, fewer=1.0))
+    assert (found.kept, found.seconds, set(found.ratios)) == ("fewer", 1.0, {"ours", "theirs"})
+    assert found.ratios["ours"] == (3.0, 3.0, 3.0)
+    assert str(replace(found, ratios={"theirs": (2.0, 1.9, 2.1)})) == (
+        "fewer: 1000000.0 us a call, 2.000x faster than theirs (1.900x to 2.100x)"
+    )
+
+
+def test_forms_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, turns = [0.0], []
+
+    def form(name: str, seconds: float) -> Any:
+        def run() -> None:
+            now[0] += seconds
+            turns.append(name)
+
+        return run
+
+    monkeypatch.setattr(comparing.time, "perf_counter", lambda: now[0])
+    slow = {"a": form("a", 0.25), "b": form("b", 0.125)}
+    assert comparing.in_turns(slow) == {"a": [0.25] * 8, "b": [0.125] * 8}
+    assert turns[4:10] == ["a", "b", "b", "a", "a", "b"]
+    assert comparing.in_turns(slow, budget=3.75) == {"a": [0.25] * 10, "b": [0.125] * 10}
+    assert comparing.in_turns(slow, rounds=2) == {"a": [0.25] * 2, "b": [0.125] * 2}
+    turns.clear()
+    found = comparing.in_turns({"a": form("a", 2.0**-11), "b": form("b", 2.0**-10)})
+    assert {n: len(s) for n, s in found.items()} == {"a": comparing.MOST_ROUNDS, "b": comparing.MOST_ROUNDS}
+    assert (turns.count("a"), turns.count("b")) == (2 + 3 * 61, 2 + 2 * 61)
