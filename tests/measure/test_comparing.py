@@ -27,7 +27,7 @@ def test_the_form_with_the_best_median_of_paired_ratios_is_kept_and_of_equals_th
     assert (found.kept, found.seconds, set(found.ratios)) == ("fewer", 1.0, {"ours", "theirs"})
     assert found.ratios["ours"] == (3.0, 3.0, 3.0)
     assert str(replace(found, ratios={"theirs": (2.0, 1.9, 2.1)})) == (
-        "fewer: 1000000.0 us a call, 2.000x faster than theirs (1.900x to 2.100x)"
+        "fewer: 1 s a call, 2.000x faster than theirs (1.900x to 2.100x)"
     )
 
 

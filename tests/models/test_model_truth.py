@@ -108,7 +108,7 @@ def test_a_bfloat16_model_is_run_beside_float32(tmp_path: Path, capsys: Any) -> 
     found = read(made)
     default_kernels([t.workload for t in found.tasks], tmp_path / "k.db")
     for database, served in (("none.db", 0), ("k.db", 1)):
-        code = app.run(["run", str(file), "--db", str(tmp_path / database), "--json"])
+        code = app.run(["run", str(file), "--db", str(tmp_path / database), "--json", "--no-compare"])
         said = json.loads(capsys.readouterr().out)
         assert (code, said["right"], len(said["served"])) == (0, True, served)
         assert said["largest_error"] < 0.02

@@ -6,7 +6,7 @@ into kernels, each with a workload that can be tuned and served. Numpy and the s
 
 from __future__ import annotations
 
-from tilewright.graph.channels import Channels, channels_last, original
+from tilewright.graph.channels import Channels, channels_last, named_last, original
 from tilewright.graph.distribute import distribute
 from tilewright.graph.fold import fold_batch_norms
 from tilewright.graph.groups import Group, grouped
@@ -34,6 +34,7 @@ __all__ = [
     "fold_batch_norms",
     "grouped",
     "in_place",
+    "named_last",
     "original",
     "refusal",
     "register",

@@ -49,6 +49,11 @@ class Channels:
     joined: frozenset[str] = frozenset()
 
     @property
+    def moves(self) -> frozenset[Group]:
+        """All that move a value from one order of axes to the other."""
+        return frozenset((*self.to_last.values(), *self.to_first.values()))
+
+    @property
     def borders(self) -> Iterator[Group]:
         """Moves of values that a group of another kind, or none that has a choice, gives or takes."""
         kinds: dict[str, set[str]] = {v: set() for v in self.to_last}

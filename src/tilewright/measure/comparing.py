@@ -6,8 +6,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.measure.timing import CONFIDENCE, SESSIONS, median_interval, repeats_for
+from tilewright.units import with_unit
 
 SAMPLE_SECONDS = 1e-3
 """Calls of a form within a round take at least about so long together."""
@@ -31,18 +33,21 @@ class Comparison:
     seconds: float
     ratios: Mapping[str, tuple[float, float, float]]
 
+    def to_json(self) -> dict[str, Any]:
+        return {"kept": self.kept, "seconds": self.seconds, "ratios": {n: list(r) for n, r in self.ratios.items()}}
+
     def __str__(self) -> str:
         rivals = "; ".join(f"{m:.3f}x faster than {n} ({a:.3f}x to {b:.3f}x)" for n, (m, a, b) in self.ratios.items())
-        return f"{self.kept}: {self.seconds * 1e6:.1f} us a call, {rivals}"
+        return f"{self.kept}: {with_unit(self.seconds, 's')} a call, {rivals}"
 
 
 def compared(samples: Samples) -> Comparison:
-    """The form that is the fastest by the medians of the paired ratios to the first one is kept; of equals the first.
+    """The form that no other one beats by the median of their paired ratios is kept; of equals the first.
 
     Forms that noise alone tells apart are as good as each other, so no interval has to agree.
     """
     names = list(samples)
-    kept = max(names, key=lambda name: statistics.median(_ratios(samples, names[0], name)))
+    kept = max(names, key=lambda name: min(statistics.median(_ratios(samples, other, name)) for other in names))
     ratios = {}
     for name in names:
         if name != kept:

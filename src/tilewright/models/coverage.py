@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from tilewright.models.sessions import captured
 KERNELS, RUNTIME = "tilewright", "onnxruntime"
 NOT_TUNED = "no kernel was tuned for it"
 NOT_FOR_ALL = "no kernels were tuned for all of its sizes"
+NO_GAIN = "the model is faster without its kernels"
 
 
 @dataclass(frozen=True)
@@ -63,22 +64,29 @@ def of_model(extracted: Extracted) -> Coverage:
             taken = g if last is None or g.family == "view" or g.name in tasks else last
             units.append(Unit(taken, -1, taken.inputs, taken.outputs))
     units += [Unit(None, n, (), ()) for n in extracted.nodes_left]
-    return _coverage(extracted, units, "")
+    return _coverage(extracted, units)
 
 
-def not_tuned(extracted: Extracted) -> str:
-    """Why onnxruntime computes what kernels could."""
+def why_left(extracted: Extracted, node: int, untuned: Collection[int]) -> str:
+    """Why onnxruntime computes a node of the model, by its number. ``untuned``: nodes without kernels."""
+    known = extracted.imported.left.get(operator_name(extracted.imported.nodes[node]))
+    if known or node in extracted.nodes_left:
+        return known or extracted.nodes_left[node]
+    if node not in untuned:
+        return NO_GAIN
     return NOT_FOR_ALL if extracted.imported.model.open_sizes else NOT_TUNED
 
 
 def of_run(
-    extracted: Extracted, parts: Sequence[Part], spent: Sequence[float], kernel_seconds: Mapping[str, float]
-) -> Coverage:
+    extracted: Extracted, parts: Sequence[Part], spent: Sequence[float], kernel_seconds: Mapping[str, float],
+    untuned: Collection[int],
+) -> Coverage:  # fmt: skip
     """What computes a model that runs in ``parts``, which took the seconds ``spent``.
 
     ``kernel_seconds``: measured seconds of kernels by the key of their workload; a part's time is shared out by them.
+    ``untuned``: numbers of nodes without kernels.
     """
-    made = _coverage(extracted, [u for p in parts for u in p.units], not_tuned(extracted))
+    made = _coverage(extracted, [u for p in parts for u in p.units], untuned)
     total = sum(spent) or 1.0
     times: dict[tuple[str, str], float] = {}
     shared: set[tuple[str, str]] = set()
@@ -107,18 +115,19 @@ def _key(imported: Imported, unit: Unit) -> tuple[str, str]:
     return KERNELS, unit.group.name if unit.group.family != "view" else "views, which cost nothing"
 
 
-def _coverage(extracted: Extracted, units: Iterable[Unit], why: str) -> Coverage:
+def _coverage(extracted: Extracted, units: Iterable[Unit], untuned: Collection[int] = ()) -> Coverage:
     imported = extracted.imported
     lines: dict[tuple[str, str], Line] = {}
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
     owners: dict[int, tuple[str, str]] = {}
     outputs = {n.name: n.outputs for n in imported.graph.nodes}
     for unit in units:
         key = _key(imported, unit)
-        reason = imported.left.get(key[1]) or extracted.nodes_left.get(unit.node, why) if key[0] == RUNTIME else ""
-        line = lines.setdefault(key, Line(*key, why=reason))
+        line = lines.setdefault(key, Line(*key))
         lines[key] = replace(line, calls=line.calls + 1)
         if unit.group is None:
             owners[unit.node] = key
+            reasons.setdefault(key, {})[why_left(extracted, unit.node, untuned)] = None
         else:
             for value in (v for n in unit.group.nodes for v in outputs.get(n, ())):
                 if value in imported.producer:
@@ -134,8 +143,8 @@ def _coverage(extracted: Extracted, units: Iterable[Unit], why: str) -> Coverage
             line = lines[owners[number]]
             lines[owners[number]] = replace(line, operators=line.operators + 1)
     total = len(needed) or 1
-    ordered = sorted(lines.values(), key=lambda x: (x.by != KERNELS, -x.operators))
-    return Coverage(tuple(replace(x, share=x.operators / total) for x in ordered), len(needed))
+    told = [replace(x, share=x.operators / total, why="; ".join(reasons.get(k, ()))) for k, x in lines.items()]
+    return Coverage(tuple(sorted(told, key=lambda x: (x.by != KERNELS, -x.operators))), len(needed))
 
 
 def _needed(imported: Imported) -> dict[int, list[int]]:

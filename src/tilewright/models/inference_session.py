@@ -14,7 +14,9 @@ import numpy as np
 from tilewright.core import TilewrightError, UsageError
 from tilewright.errors import nearest
 from tilewright.forking import ForkLock
+from tilewright.measure.comparing import Comparison
 from tilewright.models.extract import extracted
+from tilewright.models.forms import fastest
 from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort_value
 from tilewright.models.model_file import Array, Model, Size, read_model, read_proto, size_of
 from tilewright.models.network import Network, Unforeseen
@@ -58,6 +60,10 @@ class InferenceSession:
     Tasks with a kernel in the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run by it, the rest by
     onnxruntime, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else 1).
 
+    ``compare``: keep kernels only where the model is not slower with them. As a network is built it is timed on drawn
+    inputs in turns with some of its kernels left out and with onnxruntime alone, which takes about two seconds, or some
+    40 calls where that is longer. :attr:`comparison` is the outcome.
+
     ``sizes``: of axes that the model leaves open, by name, as ``tilewright extract --size`` takes them: a number, or
     the least and the greatest as ``(1, 32)`` or ``"1..32"``. One network, made here, then serves all of these sizes,
     with weights rearranged once and memory for the greatest. For other sizes, and without ``sizes``, the first call
@@ -77,6 +83,7 @@ class InferenceSession:
         db: str | os.PathLike[str] | None = None,
         threads: int | None = None,
         sizes: Mapping[str, Size | str] | None = None,
+        compare: bool = True,
     ) -> None:
         names = [p if isinstance(p, str) else p[0] for p in providers or PROVIDERS]
         if "CPUExecutionProvider" not in names:
@@ -84,7 +91,7 @@ class InferenceSession:
         self._options = sess_options
         own = getattr(sess_options, "intra_op_num_threads", 0)
         self._threads = threads if threads is not None else own or 1
-        self._db = db
+        self._db, self._compare = db, compare
         path = None if isinstance(path_or_bytes, bytes) else Path(path_or_bytes)
         self._model = Model(read_proto(path_or_bytes), path, {})
         graph = self._model.proto.graph
@@ -218,11 +225,19 @@ class InferenceSession:
 
     # ----------------------------------------------------------------- networks
 
+    @property
+    def comparison(self) -> Comparison | None:
+        """The form that is kept, and how much faster it is than the others, of the network of ``sizes``, else of the
+        one that was used last; ``None`` where nothing was compared."""
+        with self._lock:
+            used = self._open or next(reversed(self._networks.values()), None)
+        return None if used is None else used.comparison
+
     def network(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
         """The network for inputs of these shapes (all of them, in the model's order), built where there is none yet.
 
-        Its ``served`` and ``left`` say what kernels compute, and what onnxruntime does. Raises ``UsageError`` for
-        shapes that do not fit.
+        Its ``served`` and ``left`` say what kernels compute, and what onnxruntime does, its ``form`` and ``comparison``
+        why. Raises ``UsageError`` for shapes that do not fit.
         """
         if self._open is not None and self._open.takes(shapes):
             return self._open
@@ -252,7 +267,7 @@ class InferenceSession:
         with Library(
             self._db, threads=self._threads, missing_ok=self._db is None, count_misses=False, watch=False
         ) as library:
-            return Network(found, library, self._threads)
+            return fastest(found, library, self._threads, self._compare)
 
     def _sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The sizes of open axes, by input and place."""

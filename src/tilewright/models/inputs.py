@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
 from tilewright.errors import nearest
+from tilewright.extent import Sizes
 from tilewright.kernels.expression.expr import BITS, FLOATS
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import Array
@@ -77,8 +78,10 @@ def _check(spec: TensorSpec, array: Array) -> None:
 # --------------------------------------------------------------------------- drawn
 
 
-def random_inputs(imported: Imported, seed: int = 0, given: Mapping[str, Array] | None = None) -> dict[str, Array]:
-    """Inputs of the model's shapes that look like what it is for; those ``given`` stay.
+def random_inputs(
+    imported: Imported, seed: int = 0, given: Mapping[str, Array] | None = None, sizes: Sizes | None = None
+) -> dict[str, Array]:
+    """Inputs of the model's shapes, at ``sizes`` of its open axes, that look like what it is for; those ``given`` stay.
 
     Images are smooth and lie between 0 and 1, positions in a table reach over the whole of it, masks are 1 and end in
     some 0s, lengths are at most the largest axis, whole numbers that are computed with are bytes, other reals normal.
@@ -86,12 +89,14 @@ def random_inputs(imported: Imported, seed: int = 0, given: Mapping[str, Array] 
     """
     random = np.random.default_rng(seed)
     made: dict[str, Array] = {}
+    sizes = sizes or {}
     for spec in imported.graph.inputs:
-        made[spec.name] = given[spec.name] if given and spec.name in given else _drawn(spec, imported, random)
+        found = (given or {}).get(spec.name)
+        made[spec.name] = _drawn(spec.at(sizes), imported, sizes, random) if found is None else found
     return made
 
 
-def _drawn(spec: TensorSpec, imported: Imported, random: np.random.Generator) -> Array:
+def _drawn(spec: TensorSpec, imported: Imported, sizes: Sizes, random: np.random.Generator) -> Array:
     name = spec.name.lower()
     shape = spec.shape
     if spec.dtype in FLOATS:
@@ -105,9 +110,9 @@ def _drawn(spec: TensorSpec, imported: Imported, random: np.random.Generator) ->
         return _mask(shape).astype(kind)
     if kind.kind == "b":
         return random.integers(0, 2, shape).astype(kind)
-    limit, computed = _limit(spec.name, imported)
+    limit, computed = _limit(spec.name, imported, sizes)
     if limit is None and "len" in name:
-        return np.full(shape, _length(spec, imported), kind)
+        return np.full(shape, _length(spec, imported, sizes), kind)
     if limit is not None:
         return random.integers(0, min(limit, np.iinfo(kind).max + 1), shape).astype(kind)
     if kind.itemsize == 1:
@@ -154,18 +159,18 @@ def _mask(shape: tuple[int, ...]) -> Array:
     return made
 
 
-def _length(spec: TensorSpec, imported: Imported) -> int:
+def _length(spec: TensorSpec, imported: Imported, sizes: Sizes) -> int:
     """The second axis of the first other input that has one."""
-    others = (s.shape for s in imported.graph.inputs if s.name != spec.name and len(s.shape) > 1)
+    others = (s.at(sizes).shape for s in imported.graph.inputs if s.name != spec.name and len(s.shape) > 1)
     return next(others, (1, 1))[1]
 
 
-def _limit(name: str, imported: Imported) -> tuple[int | None, bool]:
+def _limit(name: str, imported: Imported, sizes: Sizes) -> tuple[int | None, bool]:
     """The size of the smallest table into which a value points, and whether the model computes with it."""
     limits: list[int] = []
     computed = False
     for node, place in _uses(name, imported):
-        size = _values(node, place, imported)
+        size = _values(node, place, imported, sizes)
         if size is not None:
             limits.append(size)
         computed = computed or (size is None and place < 2 and node.op_type not in NOT_COMPUTED)
@@ -193,7 +198,7 @@ def _uses(name: str, imported: Imported) -> Iterator[tuple[Any, int]]:
                 yield node, place
 
 
-def _values(node: Any, place: int, imported: Imported) -> int | None:
+def _values(node: Any, place: int, imported: Imported, sizes: Sizes) -> int | None:
     """How many values from 0 on a whole number at this place of an operator may have: rows of a table, classes."""
     attributes = {a.name: a.i for a in node.attribute}
     if node.op_type == "OneHot" and place == 0 and node.input[1] in imported.folded:
@@ -205,6 +210,6 @@ def _values(node: Any, place: int, imported: Imported) -> int | None:
         if table in imported.unshaped:
             return None
         array = imported.folded.get(table)
-        shape = array.shape if array is not None else imported.stated.values[table].shape
+        shape = array.shape if array is not None else imported.stated.values[table].at(sizes).shape
         return min(shape) if node.op_type == "GatherND" else shape[attributes.get("axis", 0)]
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,22 @@ from tilewright.core import Extent, UsageError
 from tilewright.extent import Sizes, shape_at
 from tilewright.graph import Graph, Place, Places
 from tilewright.kernels.expression.expr import BITS
-from tilewright.models.coverage import not_tuned
+from tilewright.models.coverage import why_left
 from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
-from tilewright.models.parts import Part, Parts, parts_of
-from tilewright.models.sessions import Run, Session, captured, part_of, tensor_value
+from tilewright.models.parts import Part, Parts, parts_of, undivided
+from tilewright.models.sessions import Session, captured, part_of, tensor_value
 from tilewright.size_ranges import sizes_of
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
+    from tilewright.measure.comparing import Comparison
     from tilewright.runtime import Library
     from tilewright.runtime.sequence import KernelSequence
     from tilewright.runtime.tuned import Tuned
+
+ALL, GAINING, ALONE = "all kernels", "kernels where they gain", "onnxruntime alone"
+"""Forms of a network."""
 
 Values = dict[str, Array]
 Computed = Callable[[Mapping[str, Array], Sizes], Values]
@@ -37,30 +41,46 @@ Computed = Callable[[Mapping[str, Array], Sizes], Values]
 class Network:
     """``run(inputs)``: arrays by name, to the model's outputs by name.
 
-    Where the model's axes stay open the inputs say their sizes. Values outside of tuned groups are computed by
-    onnxruntime on ``threads`` threads. Raises ``UsageError`` where onnxruntime is not installed or refuses the model.
+    Where the model's axes stay open the inputs say their sizes. What has kernels in ``library`` is computed by them,
+    the rest by onnxruntime on ``threads`` threads; without a library onnxruntime runs the file as it is. ``without``:
+    outputs whose groups are left to onnxruntime all the same. Raises ``UsageError`` where onnxruntime is not installed
+    or refuses the model.
+
+    ``form``: which of the model's forms it is; ``why``: the same in a line, with what speaks for it. ``comparison``:
+    with the other forms, where this one was chosen among them. ``untuned``: numbers of the nodes without kernels.
     """
 
-    def __init__(self, extracted: Extracted, library: Library, threads: int = 1) -> None:
+    def __init__(
+        self, extracted: Extracted, library: Library | None, threads: int = 1, without: Collection[str] = ()
+    ) -> None:
         self.extracted, self.threads = extracted, threads
-        self._plan: Parts = parts_of(extracted, library)
+        self.form = ALONE if library is None else GAINING if without else ALL
+        self.why = f"{self.form}, not compared"
+        self.comparison: Comparison | None = None
+        self._plan: Parts = undivided(extracted) if library is None else parts_of(extracted, library, without)
         self._types: dict[str, Any] = {}
         self.parts: list[tuple[Part, Computed]] = [
-            (p, self._sequence(p) if p.ours else self._session(p)) for p in self._plan.parts
+            (p, self._sequence(p) if p.ours else self._whole() if library is None else self._session(p))
+            for p in self._plan.parts
         ]
         self.outputs = extracted.imported.graph.outputs
+        self.untuned = frozenset(u.node for p, _ in self.parts for u in p.units if u.group is None)
 
     def run(self, inputs: Mapping[str, Array], seconds: list[float] | None = None) -> Values:
         """The outputs. ``seconds``: takes the time of every part. Raises ``UsageError`` for inputs that do not fit."""
-        imported, sizes = self.extracted.imported, self.sizes_of(inputs)
-        values: Values = {**inputs, **{n: v.at(sizes) for n, v in imported.lengths.items()}}
+        values, folded = self.values(inputs, seconds), self.extracted.imported.folded
+        return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
+
+    def values(self, inputs: Mapping[str, Array], seconds: list[float] | None = None) -> Values:
+        """Everything that passes from part to part, as kernels and onnxruntime store it."""
+        sizes = self.sizes_of(inputs)
+        values: Values = {**inputs, **{n: v.at(sizes) for n, v in self.extracted.imported.lengths.items()}}
         for part, run in self.parts:
             begin = time.perf_counter()
             values.update(run({n: values[n] for n in part.inputs}, sizes))
             if seconds is not None:
                 seconds.append(time.perf_counter() - begin)
-        folded = imported.folded
-        return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
+        return values
 
     def sizes_to_try(self, inputs: Mapping[str, Array]) -> list[dict[str, int]]:
         """Sizes that show whether a network is right: the least, some between and the greatest, or those of inputs.
@@ -88,6 +108,11 @@ class Network:
         dtype = self.extracted.imported.graph.values[name].dtype
         return value.view(np.dtype(dtype)) if dtype in BITS and BITS[dtype] == value.dtype.name else value
 
+    def seconds_of(self, part: Part) -> float:
+        """The measured seconds of a part's kernels together; 0 for a part without kernels."""
+        outputs = (u.group.output for u in part.units if u.group is not None)
+        return sum(self._plan.kernels[o].seconds for o in outputs if o in self._plan.kernels)
+
     @property
     def served(self) -> dict[str, int]:
         """How often each tuned computation is called in a run, by its name."""
@@ -98,9 +123,11 @@ class Network:
     def left(self) -> dict[str, dict[str, Any]]:
         """The operators that onnxruntime computes: how often, and why."""
         nodes = self.extracted.imported.nodes
-        found = Counter(operator_name(nodes[u.node]) for p, _ in self.parts for u in p.units if u.group is None)
-        why = {**self.extracted.left, **self.extracted.imported.left}
-        return {op: {"calls": n, "why": why.get(op, not_tuned(self.extracted))} for op, n in found.items()}
+        found: dict[str, list[str]] = {}
+        for number in (u.node for p, _ in self.parts for u in p.units if u.group is None):
+            why = why_left(self.extracted, number, self.untuned)
+            found.setdefault(operator_name(nodes[number]), []).append(why)
+        return {op: {"calls": len(each), "why": "; ".join(dict.fromkeys(each))} for op, each in found.items()}
 
     # ----------------------------------------------------------------- parts
 
@@ -123,14 +150,22 @@ class Network:
         return _Kernels(graph, passed, KernelSequence(*given_to) if computed else None)
 
     def _session(self, part: Part) -> Computed:
-        imported = self.extracted.imported
-        nodes = [imported.nodes[n] for n in sorted(u.node for u in part.units)]
-        wanted = {x for n in nodes for x in (*n.input, *captured(n))}
-        constants = {n: a for n, a in imported.folded.items() if n in wanted and n not in part.inputs}
-        inputs = [self._typed(n) for n in part.inputs]
-        session = Session(*part_of(imported.model, nodes, inputs, part.outputs, constants), self.threads)
+        session = self.session_of([u.node for u in part.units], part.inputs, part.outputs)
         self._types.update(session.types())
         return lambda given, sizes: session.run(given)
+
+    def _whole(self) -> Computed:
+        session = Session.of_file(self.extracted.imported.model, self.threads)
+        return lambda given, sizes: session.run(given)
+
+    def session_of(self, numbers: Iterable[int], inputs: Sequence[str], outputs: Sequence[str]) -> Session:
+        """Nodes of the model, by number, in onnxruntime. Raises ``UsageError`` where it refuses them."""
+        imported = self.extracted.imported
+        nodes = [imported.nodes[n] for n in sorted(numbers)]
+        wanted = {x for n in nodes for x in (*n.input, *captured(n))}
+        constants = {n: a for n, a in imported.folded.items() if n in wanted and n not in inputs}
+        typed = [self._typed(n) for n in inputs]
+        return Session(*part_of(imported.model, nodes, typed, outputs, constants), self.threads)
 
     def _typed(self, name: str) -> Any:
         """The type of a value that a session reads: known, or as the session that gives it says."""
@@ -211,17 +246,3 @@ def misfit(given: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int,
                     f"{what}, and another axis of the size {n.name} has {known[n.name]}", "Give both alike"
                 )
     return UsageError("the inputs do not fit the model", "Give an array for each")
-
-
-def interleaved(runs: Mapping[str, Run], inputs: Mapping[str, Array], rounds: int) -> dict[str, float]:
-    """Median seconds of a run of each, taken in turns."""
-    times: dict[str, list[float]] = {n: [] for n in runs}
-    names = list(runs)
-    for r in range(rounds + 1):
-        for k in range(len(names)):
-            name = names[(r + k) % len(names)]
-            begin = time.perf_counter()
-            runs[name](inputs)
-            if r:  # the first round warms up
-                times[name].append(time.perf_counter() - begin)
-    return {n: float(np.median(t)) for n, t in times.items()}

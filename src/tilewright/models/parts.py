@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.core import Workload
-from tilewright.graph import Group, Places, cheapest
+from tilewright.graph import Group, Places, cheapest, original
 from tilewright.models.extract import Extracted
 from tilewright.models.sessions import captured
 
@@ -44,13 +44,15 @@ class Parts:
     kernels: Mapping[str, Tuned] = field(default_factory=dict)
 
 
-def parts_of(extracted: Extracted, library: Library) -> Parts:
+def parts_of(extracted: Extracted, library: Library, without: Collection[str] = ()) -> Parts:
     """Everything that has tuned kernels in ``library``, for each of its sizes, is ours, in the layouts that take the
     least time together.
 
-    Values that nothing needs are not computed.
+    ``without``: outputs, by their own names, whose groups are left to onnxruntime all the same. Values that nothing
+    needs are not computed.
     """
     graph, imported = extracted.channels.graph, extracted.imported
+    moves = extracted.channels.moves
     kernels: dict[str, Tuned] = {}
     ours: dict[str, Group] = {}
     written: set[str] = set()  # by kernels, views of that included
@@ -64,8 +66,13 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
             found[workload.key] = tuned if tuned is not None and tuned.serves_all else None
         return found[workload.key]
 
+    def of_group(g: Group) -> Tuned | None:
+        if g.workload is None or (own_name(g.output) in without and g not in moves):
+            return None
+        return kernel_of(g.workload)
+
     def seconds(g: Group) -> float | None:
-        kernel = kernel_of(g.workload) if g.workload is not None else None
+        kernel = of_group(g)
         return None if kernel is None else kernel.seconds
 
     for g in cheapest(extracted.channels, seconds):
@@ -76,7 +83,7 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
         if g.family == "view":  # onnxruntime's values are copied into a concatenation of ours
             served = bool(written.intersection(g.inputs) if len(g.inputs) > 1 else not outside) and places.put(g)
         else:
-            kernel = kernel_of(g.workload) if g.workload is not None else None
+            kernel = of_group(g)
             served = kernel is not None
         if kernel is not None:
             kernels[g.output] = kernel
@@ -88,6 +95,19 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
     parts = _in_rows(units, available)
     _connect(parts, graph.outputs)
     return Parts(tuple(parts), kernels)
+
+
+def undivided(extracted: Extracted) -> Parts:
+    """All of the model as one part of onnxruntime's, which is given every input."""
+    graph = extracted.imported.graph
+    inputs = tuple(s.name for s in graph.inputs)
+    units = _needed(extracted, {}, {*inputs, *extracted.imported.lengths})
+    return Parts((Part(False, units, inputs, tuple(graph.outputs)),))
+
+
+def own_name(value: str) -> str:
+    """A value's name with channels first, where it may have channels last."""
+    return original(value, 0)[0]
 
 
 def _needed(extracted: Extracted, ours: Mapping[str, Group], available: Iterable[str]) -> list[Unit]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,14 +35,22 @@ if TYPE_CHECKING:
 @click.option(
     "--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads of kernels and onnxruntime."
 )
+@click.option(
+    "--compare/--no-compare",
+    default=True,
+    show_default=True,
+    help="Keep the fastest form: with all kernels, with those that gain, or onnxruntime alone.",
+)
 @click.option("--benchmark", type=click.IntRange(1), metavar="ROUNDS", help="Time it in turns with onnxruntime.")
 @db_option
 @json_option
 def command(
-    model: Path, sources: tuple[str, ...], sizes: tuple[str, ...], threads: int, benchmark: int | None, db: str | None,
-    as_json: bool,
+    model: Path, sources: tuple[str, ...], sizes: tuple[str, ...], threads: int, compare: bool, benchmark: int | None,
+    db: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the ONNX model in MODEL with the kernels tuned for its tasks, and onnxruntime for the rest.
+
+    Kernels are used where the model is faster with them: its forms are timed in turns on drawn inputs first.
 
     The outputs are compared with those of float64 on the same inputs, and so are onnxruntime's, of the file as it is.
     An output may be wrong by 4 times onnxruntime's error, or by 0.0001 of its largest magnitude where it is float32.
@@ -56,8 +67,8 @@ def command(
     """
     from tilewright.models.coverage import of_run
     from tilewright.models.extract import extract
+    from tilewright.models.forms import fastest
     from tilewright.models.inputs import given_inputs
-    from tilewright.models.network import Network
     from tilewright.models.truth import worst
     from tilewright.runtime import Library
 
@@ -65,14 +76,15 @@ def command(
     imported = found.imported
     given = given_inputs(sources, imported)
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
-        network = Network(found, library, threads)
+        network = fastest(found, library, threads, compare, given)
         kernels = {t.workload.key: k.seconds for t in found.tasks if (k := library.tuned(t.workload)) is not None}
     runs = [Run.of(network, imported.model.at(s), given, threads, benchmark) for s in network.sizes_to_try(given)]
     last, compared = runs[-1], worst(r.compared for r in runs)
-    coverage = of_run(found, [p for p, _ in network.parts], last.spent, kernels)
+    coverage = of_run(found, [p for p, _ in network.parts], last.spent, kernels, network.untuned)
     data: dict[str, Any] = {
         "served": network.served, "left": network.left, **coverage.to_json(), **compared.to_json(),
-        "served_share_of_time": last.served_share, "parts": len(network.parts), **last.timed(),
+        "served_share_of_time": last.served_share, "parts": len(network.parts), "form": network.form,
+        "why": network.why, "comparison": network.comparison and network.comparison.to_json(), **last.timed(),
     }  # fmt: skip
     if imported.model.open_sizes:
         data["sizes"] = [{"size": r.sizes, **r.compared.to_json(), **r.timed()} for r in runs]
@@ -97,9 +109,9 @@ class Run:
     @staticmethod
     def of(network: Network, model: Model, given: Mapping[str, Any], threads: int, benchmark: int | None) -> Run:
         """Run and compare, on the inputs ``given`` and others that are drawn."""
+        from tilewright.measure.comparing import in_turns
         from tilewright.models.importer import Importer
         from tilewright.models.inputs import random_inputs
-        from tilewright.models.network import interleaved
         from tilewright.models.sessions import NoKernel, Session
         from tilewright.models.truth import Truth, compare
 
@@ -119,7 +131,8 @@ class Run:
         ours = sum(s for s, (p, _) in zip(spent, network.parts, strict=True) if p.ours)
         seconds = {}
         if benchmark is not None:
-            seconds = interleaved({"tilewright": network.run, "onnxruntime": sessions[0].run}, inputs, benchmark)
+            runs = {"tilewright": partial(network.run, inputs), "onnxruntime": partial(sessions[0].run, inputs)}
+            seconds = {n: median(s) for n, s in in_turns(runs, rounds=benchmark, budget=inf).items()}
         sizes = dict(network.sizes_of(inputs))
         return Run(sizes, compared, spent, ours / sum(spent) if sum(spent) else 0.0, seconds)
 
@@ -142,6 +155,7 @@ def _show(data: dict[str, Any]) -> None:
         f"{taken_of(data['taken'], data['operators'])} in {percent(data['served_share_of_time'])} of the time, in "
         f"{data['parts']} part(s)"
     )
+    out.print(f"served: {data['why']}", soft_wrap=True)
     for one in data.get("sizes", ()):
         shown = " ".join(f"{n}={size}" for n, size in one["size"].items())
         speed = f", {one['speedup']:.3g} times as fast" if "speedup" in one else ""
@@ -154,5 +168,5 @@ def _show(data: dict[str, Any]) -> None:
     rival = "no kernel" if data["onnxruntime_error"] is None else f"{data['onnxruntime_error']:.2g}"
     errors = f"largest error {data['largest_error']:.2g} (onnxruntime: {rival})"
     out.print(f"{errors} of {data['output']}, from {data['truth']}; allowed is {data['allowed_error']:.2g}: {verdict}")
-    if not data["served"]:
+    if not data["served"] and data["comparison"] is None:
         say("nothing was tuned for it: tilewright extract -o tasks.toml, then tilewright tune --tasks tasks.toml")

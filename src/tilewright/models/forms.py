@@ -1,0 +1,137 @@
+"""The forms in which a model may run, and the one that is kept: the fastest on inputs that are drawn."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.core import UsageError
+from tilewright.graph import named_last
+from tilewright.measure import comparing
+from tilewright.models.coverage import NOT_TUNED
+from tilewright.models.extract import Extracted
+from tilewright.models.inputs import random_inputs
+from tilewright.models.model_file import Array
+from tilewright.models.network import ALL, ALONE, GAINING, Network
+from tilewright.models.parts import Part, own_name
+from tilewright.models.sessions import captured
+
+if TYPE_CHECKING:
+    from tilewright.runtime import Library
+
+BUDGET = 1.0
+"""Seconds of timing whole forms, and of timing parts, beyond which there are fewer rounds, or parts."""
+ROUNDS = 3
+"""Rounds in which a part's kernels and onnxruntime take turns."""
+CUT = 50e-6
+"""Seconds of a run that a part is to save at least: onnxruntime is called once more, and keeps its own layouts and
+fusions within its parts alone."""
+
+
+def fastest(
+    extracted: Extracted,
+    library: Library,
+    threads: int = 1,
+    compare: bool = True,
+    given: Mapping[str, Array] | None = None,
+) -> Network:
+    """The network in its fastest form: with all kernels of ``library``, with kernels where they gain, or by onnxruntime
+    alone. Without kernels it is onnxruntime's.
+
+    The forms take turns on inputs that are drawn, but for those ``given``; where sizes stay open, on the least and the
+    greatest. The outcome is the network's ``comparison``. All kernels are kept without one where inputs cannot be
+    drawn, where onnxruntime cannot run the file, and without ``compare``; ``why`` says so. Raises ``UsageError`` as
+    :class:`Network` does.
+    """
+    every = Network(extracted, library, threads)
+    if not compare:
+        return every
+    try:
+        alone = Network(extracted, None, threads)
+        if not every.served:
+            alone.why = f"{ALONE}: {NOT_TUNED}"
+            return alone
+        tried = every.sizes_to_try(given or {})
+        ends = [tried[0], tried[-1]][: len(tried)]
+        drawn = [random_inputs(extracted.imported, given=given, sizes=s) for s in ends]
+        forms = {ALL: every, ALONE: alone}
+        some = _gaining(every, library, drawn[-1])
+        if some is not None:
+            forms = {ALL: every, GAINING: some, ALONE: alone}
+        outcome = comparing.compared(_times(forms, drawn))
+    except UsageError as e:
+        every.why = f"{ALL}, for the forms cannot be compared: {e.message}"
+        return every
+    kept = forms[outcome.kept]
+    kept.comparison, kept.why, kept.untuned = outcome, str(outcome), every.untuned
+    return kept
+
+
+def _times(forms: Mapping[str, Network], drawn: Sequence[Mapping[str, Array]]) -> comparing.Samples:
+    """Seconds of a run of each form in each round; of inputs of several sizes the geometric mean."""
+    runs = [{name: partial(f.run, inputs) for name, f in forms.items()} for inputs in drawn]
+    found = [comparing.in_turns(r, budget=BUDGET / len(runs)) for r in runs]
+    return {
+        n: [math.prod(each) ** (1 / len(each)) for each in zip(*(f[n] for f in found), strict=False)] for n in forms
+    }
+
+
+def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) -> Network | None:
+    """The network with those parts of kernels alone that gain over onnxruntime on the same nodes.
+
+    ``None`` where all are, or none, and where there is one only. Parts that the time does not reach, those that take
+    the least, are left to onnxruntime.
+    """
+    ours = [(p, run) for p, run in network.parts if network.seconds_of(p)]
+    if len(ours) < 2:
+        return None
+    values, sizes = network.values(inputs), network.sizes_of(inputs)
+    until = time.monotonic() + BUDGET
+    lost: list[Part] = []
+    for part, run in sorted(ours, key=lambda p: -network.seconds_of(p[0])):
+        kernels = partial(run, {n: values[n] for n in part.inputs}, sizes)
+        if time.monotonic() >= until or not _gains(network, part, kernels, values):
+            lost.append(part)
+    if len(lost) in (0, len(ours)):
+        return None
+    groups = [u.group for p in lost for u in p.units if u.group is not None]
+    without = {own_name(g.output) for g in groups if g not in network.extracted.channels.moves}
+    return Network(network.extracted, library, network.threads, without)
+
+
+def _gains(network: Network, part: Part, kernels: Callable[[], object], values: Mapping[str, Array]) -> bool:
+    """Whether a part's kernels save more than a cut costs beside onnxruntime on its nodes, where these are known."""
+    imported = network.extracted.imported
+    given = {own_name(n) for n in part.inputs} | {s.name for s in imported.graph.inputs} | {*imported.lengths}
+    outputs = list(dict.fromkeys(own_name(n) for n in part.outputs))
+    numbers, reads, waiting = set[int](), set[str](), list(outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in given:
+            reads.add(name)
+        elif name not in imported.folded:
+            number = imported.producer.get(name)
+            if number is None:  # a value that the model does not have
+                return True
+            if number not in numbers:
+                numbers.add(number)
+                node = imported.nodes[number]
+                waiting += [n for n in (*node.input, *captured(node)) if n]
+    try:
+        session = network.session_of(numbers, sorted(reads), outputs)
+        theirs = partial(session.run, {n: _own(values, n) for n in reads})
+        samples = comparing.in_turns({ALL: kernels, ALONE: theirs}, rounds=ROUNDS, budget=BUDGET)
+    except UsageError:
+        return True
+    return statistics.median(b - a for a, b in zip(samples[ALL], samples[ALONE], strict=True)) > CUT
+
+
+def _own(values: Mapping[str, Array], name: str) -> Array:
+    """A value with its channels where the model has them."""
+    return values[name] if name in values else np.ascontiguousarray(np.moveaxis(values[named_last(name)], -1, 1))
