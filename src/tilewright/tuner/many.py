@@ -148,7 +148,7 @@ def tune_many(
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
     from tilewright.database import Database
-    from tilewright.tuner.api import check_limits, connected, method, no_range, operator_of, place_for
+    from tilewright.tuner.api import begin, check_limits, connected, method, no_range, operator_of, place_for
     from tilewright.tuner.tuning import Tuning, fail
 
     if not tasks:
@@ -180,8 +180,11 @@ def tune_many(
         runs: list[StoredRun] = []
         began = time.monotonic()
         try:
+            unfinished = _unfinished(database) if resume else {}
             for t, w in zip(tasks, wanted, strict=True):
-                runs.append(_run(database, w, places[t.threads], total, (*named, seed), resume))
+                site = places[t.threads].device
+                before = unfinished.get((w.key, site.model))
+                runs.append(begin(database, w, site, before, MOST if total is None else total, *named, seed))
             if budget is not None:
                 budget.stored = (time.monotonic() - began) / len(tasks)  # a run is ended as it was begun
             begun = [
@@ -264,19 +267,13 @@ def _tools(stack: ExitStack, place: Site) -> Tools:
     return Tools(place, stack.enter_context(place.builder()), stack.enter_context(place.runner()))
 
 
-def _run(
-    database: Database, task: Task, place: Site, total: int | None, settings: tuple[str | None, str | None, int | None],
-    resume: bool,
-) -> StoredRun:  # fmt: skip
-    """A new run, or the newest of the task that was not finished."""
-    from tilewright.tuner.api import begin
-
-    unfinished = None
-    if resume:
-        mine = (r for r in database.runs() if r.task.key == task.key and r.device_model == place.device.model)
-        unfinished = next((r.id for r in mine if r.state not in ("done", "running")), None)
-    limit = MOST if total is None else total
-    return begin(database, task, place.device, unfinished, limit, *settings)
+def _unfinished(database: Database) -> dict[tuple[str, str], str]:
+    """By task and device model the newest run that was not finished."""
+    found: dict[tuple[str, str], str] = {}
+    for run in database.runs():
+        if run.state not in ("done", "running"):
+            found.setdefault((run.task.key, run.device_model), run.id)
+    return found
 
 
 def _search(
