@@ -33,6 +33,9 @@ BATCH = 16
 GAIN = 0.95
 """The part of the cost that may be left for half a constant to be worth it."""
 
+SIZES = (int, float, str, tuple, list, dict)
+"""Types of a file's values that say what a network is made of."""
+
 Halved = Mapping[str, int]
 """By constant, how often it is halved."""
 
@@ -109,6 +112,10 @@ class _Source:
             if name not in self.constants:
                 self.constants[name] = value
                 (self.literal if name.startswith("=") else self.named).append(name)
+        self._made_of = _read_by_the_network(ast.parse(self.text))
+        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._costs: dict[frozenset[tuple[str, int]], float | Exception] = {}
+        self._last: tuple[str, torch.nn.Module] | None = None
 
     def value(self, name: str, halved: Halved) -> int:
         value = self.constants[name]
@@ -133,23 +140,44 @@ class _Source:
 
     def cost(self, halved: Halved) -> float:
         """Estimated seconds of a run. Raises what the file raises."""
-        names = self.module(halved)
-        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        key = frozenset(halved.items())
+        if key not in self._costs:
             try:
-                module = names["Model"](*names["get_init_inputs"]())
-            except DataDependentOutputException:
-                with unset_fake_temporarily():
-                    module = names["Model"](*names["get_init_inputs"]())
+                self._costs[key] = self._cost(halved)
+            except Exception as e:  # whatever the file says of these sizes
+                self._costs[key] = e
+        found = self._costs[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _cost(self, halved: Halved) -> float:
+        names = self.module(halved)
+        with torch.no_grad(), self._fake:
+            model = self._model(names, halved)
             arguments = names["get_inputs"]()
             with _Cost() as counted:
-                module.eval()(*arguments)
+                model(*arguments)
         return float(counted.seconds)
+
+    def _model(self, names: dict[str, Any], halved: Halved) -> torch.nn.Module:
+        """The network, built anew where what it is made of has changed since the last one."""
+        literals = [self.value(n, halved) for n in self.literal]
+        key = repr((literals, [(n, names[n]) for n in self._made_of if isinstance(names.get(n), SIZES)]))
+        if self._last is None or self._last[0] != key:
+            try:
+                model = names["Model"](*names["get_init_inputs"]())
+            except DataDependentOutputException:
+                with unset_fake_temporarily():
+                    model = names["Model"](*names["get_init_inputs"]())
+            self._last = key, model.eval()
+        return self._last[1]
 
     def tried(self, halved: Halved) -> float:
         """The same; infinite where these sizes do not fit together."""
         try:
             return self.cost(halved)
-        except Exception:  # whatever the file says of them
+        except Exception:
             return math.inf
 
     def load(self, halved: Halved) -> Problem:
@@ -181,6 +209,12 @@ def _constants(tree: ast.Module) -> list[tuple[str, int, ast.Constant]]:
             own = target.elts[place] if isinstance(target, ast.Tuple) else None
             found += sizes(ast.unparse(own) if own else f"{ast.unparse(target)}[{place}]", part)[:1]
     return found
+
+
+def _read_by_the_network(tree: ast.Module) -> list[str]:
+    """The names that a file's classes and functions read, but for the one that makes the arguments."""
+    parts = [s for s in tree.body if isinstance(s, (ast.ClassDef, ast.FunctionDef)) and s.name != "get_inputs"]
+    return sorted({n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)})
 
 
 class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
