@@ -212,3 +212,48 @@ def test_a_module_that_its_calls_change_or_without_kernels_is_not_timed(
     fast = tt.optimize(module(), (torch.randn(4, 8),), **tuned_parts)
     assert fast.comparison is None
     assert fast.library.stats().calls == calls
+
+
+def test_dynamo_makes_the_graphs_of_all_forms_once_and_inductor_compiles_none_twice(
+    tuned_parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._dynamo.utils import counters
+    from torch._inductor import compile_fx
+
+    whole: list[Any] = []
+    make = compile_fx.compile_fx
+
+    def noted(*args: Any, **how: Any) -> Any:
+        whole.append(args[0])
+        return make(*args, **how)
+
+    monkeypatch.setattr(compile_fx, "compile_fx", noted)
+    monkeypatch.setattr(comparing, "in_turns", lambda forms: {name: [1.0] * ROUNDS for name in forms})
+    counters.clear()
+    module, x = Of(lambda x, w: torch.logsumexp(x @ w, 1)), torch.randn(4, 8)
+    fast = tt.optimize(module, (x,), **{**tuned_parts, "rest": "inductor"})
+    assert len(fast.comparison.ratios) == 2
+    assert counters["stats"]["unique_graphs"] == 1
+    assert len(whole) == 1
+
+
+def test_a_call_with_gradients_is_compiled_as_the_form_that_is_kept(tuned_parts: dict[str, Any]) -> None:
+    module, x = Of(product_and_chain), torch.randn(4, 8)
+    fast = tt.optimize(module, (x,), **tuned_parts, compare=False)
+    with torch.no_grad():
+        wanted = module(x)
+    before = fast.library.stats().calls
+    made = fast(x)
+    torch.testing.assert_close(made.detach(), wanted, rtol=1e-4, atol=1e-5)
+    assert fast.library.stats().calls == before + 2
+    made.sum().backward()
+    assert module.weight.grad is not None
+
+
+def test_random_numbers_beside_a_kernel_are_inductors(tuned_parts: dict[str, Any]) -> None:
+    module, x = Of(lambda x, w: F.silu((x @ w).lgamma()) + 1e-6 * torch.rand(4, 16)), torch.randn(4, 8)
+    fast = tt.optimize(module, (x,), **{**tuned_parts, "rest": "inductor"}, compare=False)
+    with torch.no_grad():
+        assert not torch.equal(fast(x), fast(x))
+        torch.testing.assert_close(fast(x), module(x), rtol=1e-3, atol=1e-4)
+    assert fast.library.stats().calls

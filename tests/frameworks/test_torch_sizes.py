@@ -17,7 +17,7 @@ import tilewright.torch as tt  # noqa: E402
 from tilewright.core import UsageError  # noqa: E402
 from tilewright.torch import backend  # noqa: E402
 from tilewright.torch.dynamic import marked  # noqa: E402
-from tilewright.torch.optimize import _tasks  # noqa: E402
+from tilewright.torch.optimize import _captured  # noqa: E402
 
 nn = torch.nn
 pytestmark = [
@@ -197,7 +197,7 @@ def test_images_of_changing_height_are_tasks_with_ranges() -> None:
     module, x = MODULES["conv"][0](), torch.randn(2, 4, 12, 8)
     marked_module, example = marked(module, (x,), ({0: (2, 4), 2: (8, 16)},))
     with torch.no_grad():
-        tasks = _tasks(marked_module, example, backend.Rest("eager"))
+        _, tasks = _captured(marked_module, example, backend.Rest("eager"))
     shapes = {t.workload.op.partition("_")[0]: [repr(n) for n in t.workload.output.shape] for t in tasks}
     assert shapes["max"] == ["n0=2..4", "6", "n1=6..14:(n1 // 2)", "3"]
     assert shapes["conv2d"] == ["n0=2..4", "6", "n1=8..16:(n1 - 2)", "6"]

@@ -138,11 +138,13 @@ def compiled(
     rest: Rest,
     optimizing: bool = False,
     note: Callable[[Kernels], None] = lambda _: None,
+    whole: Callable[[], Any] | None = None,
 ) -> Any:
     """A graph of Dynamo's, compiled with the kernels that ``find`` gives; where there are none, for ``rest`` alone.
 
     ``optimizing``: parameters and buffers of the module seldom change, and Inductor keeps what a kernel would not gain
-    by. Otherwise every kernel is placed that ``find`` gives. ``note`` is told what was placed.
+    by. Otherwise every kernel is placed that ``find`` gives. ``note`` is told what was placed. ``whole`` compiles
+    the graph for ``rest`` alone; :meth:`Rest.whole` unless given.
     """
     trained = False
 
@@ -188,7 +190,7 @@ def compiled(
                 return of_aten(with_layers, inputs, forward, backward, **how)
         return of_aten(module, inputs, forward, backward, **how)
     except _NothingPlaced:
-        return rest.whole(module, inputs)
+        return rest.whole(module, inputs) if whole is None else whole()
 
 
 def of_aten(module: GraphModule, inputs: Sequence[Any], forward: Compile, backward: Compile, **how: Any) -> Any:

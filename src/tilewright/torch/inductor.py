@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch._inductor import compile_fx, config, ir, lowering
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
@@ -51,7 +52,8 @@ def whole(module: GraphModule, inputs: Sequence[Any], options: Mapping[str, Any]
 
 def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any], inference: bool) -> Any:
     """A graph of ATen's operators and of kernels, compiled. Results lie as it says. ``inference``: no gradients."""
-    with config.patch(dict(options)):
+    # Passes make nodes of their own in this mode, as those that draw random numbers.
+    with config.patch(dict(options)), V.set_fake_mode(detect_fake_mode(example)):
         lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
         lowered = joint_graph_passes(lowered)
         (output,) = lowered.graph.find_nodes(op="output")

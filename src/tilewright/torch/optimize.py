@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +23,8 @@ from tilewright.measure import comparing
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
-from tilewright.torch.dynamic import is_marked, marked
+from tilewright.torch.captured import Captured, Compile, DynamoGraph, Form
+from tilewright.torch.dynamic import marked
 from tilewright.torch.placed import Kernels
 from tilewright.torch.placing import Find, Placing, changing
 from tilewright.torch.recurrent import lowered
@@ -89,7 +89,7 @@ def optimize(
     wanted = _Wanted(module, example)
     lasting = _versions(module, example) == before
     served = Library(db, missing_ok=True, count_misses=False, watch=False)
-    parts = _tasks(module, example, others)
+    captured, parts = _captured(module, example, others)
     tasks = [
         TuneTask(from_program(t.workload.op, t.workload.program), {"dtype": dict(t.workload.params)["dtype"]},
                  float(t.calls), threads, t.choice)
@@ -105,18 +105,30 @@ def optimize(
         kernel = library.find(workload)
         return kernel if isinstance(kernel, Served) else None
 
-    def form(find: Find) -> _Form:
-        return _Form(module, example, wanted, partial(compiled, find=find, rest=others, optimizing=True))
+    def form(compile: Compile, kernels: Collection[Kernels] = ()) -> Form:
+        made = Form(captured, compile, kernels)
+        wanted.check(made.result)
+        return made
 
-    with_all = form(find)
+    def placing(find: Find) -> Form:
+        placed = WeakSet[Kernels]()
+
+        def compile(graph: DynamoGraph) -> Any:
+            whole = partial(graph.whole, others.whole)
+            return compiled(graph.module, graph.inputs, find, others, True, placed.add, whole)
+
+        return form(compile, placed)
+
+    with_all = placing(find)
     forms = {"all kernels": with_all}
     if compare and lasting and with_all.calls:
-        forms[f"{rest} alone"] = form(lambda workload: None)
-        forms[EAGER] = _Form(module, example, wanted, lambda graph, inputs, note: graph.forward)
+        without: dict[str, Compile] = {f"{rest} alone": lambda graph: graph.whole(others.whole)}
+        without[EAGER] = lambda graph: graph.eager
+        forms |= {name: form(compile) for name, compile in without.items()}
         chains = {t.workload.key for t in parts if t.family == "elementwise"}
-        if chains and 0 < (fewer := form(lambda w: None if w.key in chains else find(w))).calls < with_all.calls:
-            forms["kernels but for elementwise chains"] = fewer
-    made, outcome = _fastest(forms, example)
+        if 0 < len(with_all.workloads - chains) < len(with_all.workloads):
+            forms["kernels but for elementwise chains"] = placing(lambda w: None if w.key in chains else find(w))
+    made, outcome = _fastest(forms)
     if outcome is not None:
         library.restart_stats()
     made.library, made.comparison = library, outcome
@@ -131,38 +143,17 @@ def _served(library: Library, workload: Workload) -> bool:
     return tuned is not None and tuned.serves_all
 
 
-class _Form:
-    """The module as a backend compiles it, which is told to ``note`` its kernels. Raises where it is not ``wanted``."""
-
-    def __init__(
-        self, module: torch.nn.Module, example: Sequence[Any], wanted: _Wanted, backend: Callable[..., Any]
-    ) -> None:
-        self._kernels = WeakSet[Kernels]()
-        self.made, result = _compiled(module, example, partial(backend, note=self._kernels.add))
-        wanted.check(result)
-
-    @property
-    def calls(self) -> int:
-        """How many kernels were placed."""
-        return sum(len(k.parts) for k in self._kernels)
-
-    def release(self) -> None:
-        """Free what its kernels keep: PyTorch keeps its graphs, and nobody calls them."""
-        for k in self._kernels:
-            k.release()
-
-
-def _fastest(forms: Mapping[str, _Form], example: Sequence[Any]) -> tuple[Any, comparing.Comparison | None]:
+def _fastest(forms: Mapping[str, Form]) -> tuple[Any, comparing.Comparison | None]:
     """The form that is kept, compiled; the others are given up."""
     if len(forms) == 1:
-        return next(iter(forms.values())).made, None
+        return next(iter(forms.values())).settled(), None
     with torch.no_grad():
-        outcome = comparing.compared(comparing.in_turns({name: partial(f.made, *example) for name, f in forms.items()}))
+        outcome = comparing.compared(comparing.in_turns(forms))
     _log.info("%s", outcome)
     for name, f in forms.items():
         if name != outcome.kept:
             f.release()
-    return forms[outcome.kept].made, outcome
+    return forms[outcome.kept].settled(), outcome
 
 
 def _versions(module: torch.nn.Module, example: Sequence[Any]) -> list[int]:
@@ -176,8 +167,8 @@ def _versions(module: torch.nn.Module, example: Sequence[Any]) -> list[int]:
     return [t._version for t in tensors() if isinstance(t, torch.Tensor) and not t.is_inference()]
 
 
-def _tasks(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> list[GraphTask]:
-    """What kernels could compute of the module, each once, in every layout that may be chosen."""
+def _captured(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> tuple[Captured, list[GraphTask]]:
+    """The module's graphs, and what kernels could compute of them, each once, in every layout that may be chosen."""
     found: dict[str, GraphTask] = {}
     target = parse_target("cpu")
 
@@ -192,24 +183,16 @@ def _tasks(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> list[
             found[task.workload.key] = task if before is None else replace(before, calls=before.calls + task.calls)
         return run_eagerly(graph)
 
-    _compiled(module, example, lambda graph, inputs: of_aten(lowered(graph, inputs) or graph, inputs, note, note))
-    return list(found.values())
+    def listed(graph: DynamoGraph) -> Any:
+        of_aten(lowered(graph.module, graph.inputs) or graph.module, graph.inputs, note, note)
+        return graph.eager
+
+    captured = Captured(module, example, listed)
+    return captured, list(found.values())
 
 
 def _tunable(placing: Placing, target: Target, group: Group) -> bool:
     return placing.placeable(group) and not refusal(group, target)
-
-
-def _compiled(module: torch.nn.Module, example: Sequence[Any], backend: Callable[..., Any]) -> tuple[Any, Any]:
-    """The module compiled afresh, and its answer to the example."""
-    # PyTorch counts how often a function is compiled, for all modules of a class together: each counts for itself here.
-    known = inspect.signature(torch.compile).parameters
-    alone = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
-    compile: Any = torch.compile
-    made = compile(module, backend=backend, dynamic=None if is_marked(example) else False, **alone)
-    # Dynamo hands on recurrent layers only where it is told to.
-    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
-        return made, made(*example)
 
 
 class _Wanted:

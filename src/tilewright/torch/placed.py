@@ -58,13 +58,17 @@ class Part(Protocol):
 
 
 class Kernels:
-    """What a compiled graph calls, by name. It lives as long as the graph, and with it what its calls need."""
+    """What a compiled graph calls, by name. It lives as long as the graph, and with it what its calls need.
+
+    ``workloads``: their keys, of kernels for sizes that are known.
+    """
 
     def __init__(self) -> None:
         number = next(_numbers)
         with torch.utils._python_dispatch._disable_current_modes():
             self.graph = torch.tensor(number, dtype=torch.int64, device="cpu")
         self.parts: dict[str, Part] = {}
+        self.workloads: set[str] = set()
         _placed[number] = self
         weakref.finalize(self, serving.drop, self.graph).atexit = False
 

@@ -92,13 +92,16 @@ class Placing:
             return None
         key = (group.workload.key, group.inputs, group.output)
         if key not in self._served:
-            as_given = self.keep and not self._changes(group)
-            served = self.find(group.workload if as_given else changing(group.workload))
+            served = self.find(self._asked(group.workload, group))
             if served is not None and self.fuses and group.family in FUSED and _seconds(served) < CALL_SECONDS:
                 _log.info("%s is left to Inductor: its kernel takes less than a call of it", group.workload.op)
                 served = None
             self._served[key] = served
         return self._served[key]
+
+    def _asked(self, workload: Workload, group: Group) -> Workload:
+        """A group's workload as kernels are looked up for it."""
+        return workload if self.keep and not self._changes(group) else changing(workload)
 
     def placeable(self, group: Group) -> bool:
         """Whether a kernel could: all it reads and gives are nodes of PyTorch's graph, and copying around it pays."""
@@ -214,6 +217,8 @@ class Placing:
                 inputs.append(row_major(self.module, self.nodes[name]))
         name = digest([CALLS, workload.key, sorted(orders.items())])
         made = self._calling(name, Placed(served, orders), shape, value.dtype, inputs)
+        assert self._kernels is not None
+        self._kernels.workloads.add(self._asked(workload, group).key)
         made.meta["val"] = value.new_empty(shape)
         return ordered(self.module, made, _order(like)) if as_pytorch else made
 
