@@ -56,16 +56,30 @@ class Channels:
     @property
     def borders(self) -> Iterator[Group]:
         """Moves of values that a group of another kind, or none that has a choice, gives or takes."""
+        for v, kinds in self._kinds.items():
+            if len(kinds) > 1:
+                yield from (self.to_last[v], self.to_first[v])
+
+    @property
+    def ends(self) -> Iterator[Group]:
+        """Moves that remain where all groups with a choice have channels last."""
+        for v, kinds in self._kinds.items():
+            if kinds.intersection(("fixed", "outside")):
+                yield from (self.to_last[v], self.to_first[v])
+
+    @property
+    def _kinds(self) -> dict[str, set[str]]:
+        """What gives or takes each value with two layouts: families of groups with a choice, ``fixed``, ``outside``."""
         kinds: dict[str, set[str]] = {v: set() for v in self.to_last}
         for g in self.groups:
             kind = g.family if g.output in self.last else "fixed"
             for v in (*g.inputs, *g.outputs):
                 if v in kinds:
                     kinds[v].add(kind)
-        outside = {*self.graph.outputs, *(s.name for s in self.graph.inputs)}
-        for v, found in kinds.items():
-            if len(found) > 1 or v in outside:
-                yield from (self.to_last[v], self.to_first[v])
+        for v in (*self.graph.outputs, *(s.name for s in self.graph.inputs)):
+            if v in kinds:
+                kinds[v].add("outside")
+        return kinds
 
 
 CHANNELS_LAST, KERNEL_LAST, TRANSPOSED_LAST = "/channels_last", "/kernel_last", "/transposed_kernel_last"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,27 +35,47 @@ class GraphTask:
         }  # fmt: skip
 
 
-def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group: True) -> tuple[GraphTask, ...]:
-    """Each computation once, in every layout that a run may choose, those with the most operations first.
+MOVED = 128
+"""Operations for each element moved, from which on channels last are taken to pay: a move of an element lasts about as
+long as 50 operations of a convolution, of whose time channels last save a third to a half."""
 
-    ``wanted``: which groups and moves a kernel may compute; all unless given.
+
+def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group: True) -> tuple[GraphTask, ...]:
+    """Each computation once, in every layout that a run may choose.
+
+    Those that compute the whole graph in one layout come first, the others behind, and of both those with the most
+    operations first: so kernels of a part of the tasks are kernels of one network. Channels lie last in that layout
+    unless the moves that this leaves take longer than it saves. ``wanted``: which groups and moves a kernel may
+    compute; all unless given.
     """
     found: dict[str, GraphTask] = {}
+    roles: dict[str, set[str]] = {}
 
-    def add(group: Group, choice: str = "") -> None:
+    def add(group: Group, role: str, choice: str = "") -> None:
         if group.workload is not None and group.family != "view" and wanted(group):
             own = "" if group.sizes else choice  # a choice is of fixed sizes
             before = found.get(group.workload.key, GraphTask(group.workload, group.family, 0, own))
             found[group.workload.key] = replace(before, calls=before.calls + 1)
+            roles.setdefault(group.workload.key, set()).add(role)
 
+    ends = frozenset(channels.ends)
     for g in channels.groups:
         other = channels.last.get(g.output)
-        add(g, "" if other is None else g.name)
+        add(g, "only" if other is None else "first", "" if other is None else g.name)
         if other is not None:
-            add(other, g.name)
+            add(other, "last" if g.family != "view" else "copy", g.name)
     for move in channels.borders:
-        add(move)
-    return tuple(sorted(found.values(), key=lambda t: (-t.calls * t.workload.flops, t.choice, t.workload.op)))
+        add(move, "end" if move in ends else "border")
+    times = {key: t.calls * t.workload.flops for key, t in found.items()}
+    moved = sum(t.calls * math.prod(t.workload.output.shape) for k, t in found.items() if roles[k] & {"copy", "end"})
+    gained = sum(times[key] for key in found if "last" in roles[key])
+    whole = {"only", "last", "copy", "end"} if gained > MOVED * moved else {"only", "first"}
+
+    def place(task: GraphTask) -> tuple[bool, float, str, str]:
+        key = task.workload.key
+        return not roles[key] & whole, -times[key], task.choice, task.workload.op
+
+    return tuple(sorted(found.values(), key=place))
 
 
 __all__ = ["GraphTask", "tasks_of"]
