@@ -5,10 +5,11 @@
     python benchmarks/onnx_files.py *.onnx --tune 600 --out benchmarks/results/onnx_files
 
 A row says how many of the file's operators kernels take, and which are left to onnxruntime and why. ``--check`` runs
-it with the first kernel of each task, ``--tune`` with those found in so many seconds, and both compare the outputs with
-the model in float64, as ``tilewright run`` does. ``--tune`` also times ``tilewright.models.InferenceSession`` and
-onnxruntime's own (all optimisations, as many threads) in turns: a ratio is the median over rounds of onnxruntime's time
-over ours in the same round (above 1: ours is faster), with the interval of order statistics.
+it with the first kernel of each task, ``--tune`` with those found in so many seconds, and both compare what all kernels
+give with the model in float64, as ``tilewright run`` does. ``--tune`` also times
+``tilewright.models.InferenceSession``, in the form that it keeps, and onnxruntime's own (all optimisations, as many
+threads) in turns: a ratio is the median over rounds of onnxruntime's time over ours in the same round (above 1: ours
+is faster), with the interval of order statistics.
 
 Each file has a process of its own; a crash or a time-out is a row. Rows go to NAME.jsonl as they come, and a run that
 was cut short goes on where it ended; NAME.md is the table. Axes without a size in the file need ``--size``.
@@ -77,14 +78,17 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
     tune_many(read_tasks(Path(folder, "tasks.toml")), db=f"{folder}/kernels.db", **budget(tune))
     row: Row = {"tune_seconds": round(time.monotonic() - begin, 1)}
     inputs = random_inputs(found.imported)
-    ours = InferenceSession(path, db=f"{folder}/kernels.db", threads=threads)
+    shapes = {n: a.shape for n, a in inputs.items()}
+    ours = InferenceSession(path, db=f"{folder}/kernels.db", threads=threads, compare=False)
     truth = Truth(found.imported)
     got = dict(zip((o.name for o in ours.get_outputs()), ours.run(None, inputs), strict=True))
     theirs = [Session.of_file(found.imported.model, threads, optimised=o).run(inputs) for o in (True, False)]
-    network = ours.network({n: a.shape for n, a in inputs.items()})
+    network = ours.network(shapes)
     row["not_tuned"] = {n: x["calls"] for n, x in network.left.items() if x["why"] == NOT_TUNED}
     row |= compare(got, theirs, truth.run(inputs), truth.narrow).to_json()
     if tune:
+        ours = InferenceSession(path, db=f"{folder}/kernels.db", threads=threads)
+        row["form"] = ours.network(shapes).form
         wanted = SessionOptions()
         wanted.intra_op_num_threads, wanted.inter_op_num_threads = threads, 1
         for name, size in found.imported.model.named_sizes.items():
@@ -100,11 +104,11 @@ def table(rows: Sequence[Row]) -> str:
     lines = []
     ratios = [r["ratios"]["onnxruntime"] for r in rows if "ratios" in r]
     lines += [summary(ratios, "onnxruntime"), ""] if ratios else []
-    lines += ["| file | operators taken | left to onnxruntime | error (onnxruntime's) | ours | over onnxruntime |",
-              "|---|---|---|---|---|---|"]  # fmt: skip
+    lines += ["| file | operators taken | left to onnxruntime | error (onnxruntime's) | kept | ours | over onnxruntime |",
+              "|---|---|---|---|---|---|---|"]  # fmt: skip
     for r in rows:
         if "failed" in r:
-            lines.append(f"| {r['name']} | - | {r['failed']} | - | - | - |")
+            lines.append(f"| {r['name']} | - | {r['failed']} | - | - | - | - |")
             continue
         left = [f"{n} x {x['calls']} ({x['why']})" for n, x in r["left"].items()]
         left += [f"{n} x {count} (not tuned in the time)" for n, count in r.get("not_tuned", {}).items()]
@@ -114,7 +118,8 @@ def table(rows: Sequence[Row]) -> str:
             error = f"{r['largest_error']:.2g} ({theirs}){'' if r['right'] else ': WRONG'}"
         ours = f"{r['seconds']['tilewright'] * 1e3:.3g} ms" if "seconds" in r else "-"
         lines.append(
-            f"| {r['name']} | {r['taken']} of {r['operators']} | {', '.join(left) or 'nothing'} | {error} | {ours} | "
+            f"| {r['name']} | {r['taken']} of {r['operators']} | {', '.join(left) or 'nothing'} | {error} | "
+            f"{r.get('form', '-')} | {ours} | "
             f"{shown(r.get('ratios', {}).get('onnxruntime'))} |"
         )
     return "\n".join(lines)

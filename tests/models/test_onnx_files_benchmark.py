@@ -42,10 +42,12 @@ def test_a_file_is_taken_apart_checked_and_timed_in_turns(file: Path) -> None:
     row = onnx_files.measured(file, sizes, threads=1, tune=2.0, check=False, rounds=7)
     assert (row["right"], row["truth"]) == (True, "float64")
     assert row["not_tuned"] == {}
+    assert row["form"] in ("all kernels", "onnxruntime alone")
     assert row["largest_error"] < 1e-5
     middle, low, high = row["ratios"]["onnxruntime"]
     assert 0 < low <= middle <= high
     text = onnx_files.table([{"name": "product", **row}, {"name": "broken", "failed": "crashed: SIGABRT"}])
     assert "| product | 1 of 2 | com.microsoft.Trilu x 1 (the operator is not known) |" in text
     assert "of 1; " in text
+    assert f" | {row['form']} | " in text
     assert "| broken | - | crashed: SIGABRT |" in text
