@@ -104,8 +104,10 @@ def table(rows: Sequence[Row]) -> str:
     lines = []
     ratios = [r["ratios"]["onnxruntime"] for r in rows if "ratios" in r]
     lines += [summary(ratios, "onnxruntime"), ""] if ratios else []
-    lines += ["| file | operators taken | left to onnxruntime | error (onnxruntime's) | kept | ours | over onnxruntime |",
-              "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines += [
+        "| file | operators taken | left to onnxruntime | error (onnxruntime's) | kept | ours | over onnxruntime |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for r in rows:
         if "failed" in r:
             lines.append(f"| {r['name']} | - | {r['failed']} | - | - | - | - |")
