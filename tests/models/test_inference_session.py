@@ -131,6 +131,23 @@ def test_inputs_may_be_lists_values_of_onnxruntime_or_strided_arrays(classifier:
     assert session.run(["y"], {"x": ROWS[:0]})[0].shape == (0, 4)
 
 
+def test_onnxruntime_alone_is_given_arrays_as_they_are_and_others_are_converted_or_said(folder: Path) -> None:
+    made = [helper.make_tensor_value_info(n, FLOAT, [5, 8]) for n in ("x", "y")]
+    file = saved(folder / "fixed.onnx", [helper.make_node("Relu", ["x"], ["y"])], made[:1], made[1:])
+    session, seen = InferenceSession(file), []
+    computed = session.computed
+    session.computed = lambda feed: (seen.append(feed), computed(feed))[1]  # type: ignore[method-assign]
+    assert session.network({"x": (5, 8)}).form == "onnxruntime alone"
+    assert np.array_equal(session.run(None, {"x": ROWS})[0], np.maximum(ROWS, 0))
+    assert not seen
+    for x in (ROWS.astype(">f4"), ROWS.tolist(), models.OrtValue.ortvalue_from_numpy(ROWS)):
+        assert np.array_equal(session.run(["y"], {"x": x})[0], np.maximum(ROWS, 0))
+    for names, feed, said in ((None, {}, "missing from input feed"), (["z"], {"x": ROWS}, "Invalid output name: z")):
+        with pytest.raises(TilewrightError, match=said):
+            session.run(names, feed)
+    assert len(seen) == 4, "an output that is unknown is said first"
+
+
 def test_a_model_given_as_bytes_with_options_runs(classifier: str) -> None:
     options = models.SessionOptions()
     options.intra_op_num_threads = 2

@@ -48,6 +48,7 @@ class Network:
 
     ``form``: which of the model's forms it is; ``why``: the same in a line, with what speaks for it. ``comparison``:
     with the other forms, where this one was chosen among them. ``untuned``: numbers of the nodes without kernels.
+    ``file``: the file in onnxruntime, where it computes all.
     """
 
     def __init__(
@@ -59,15 +60,17 @@ class Network:
         self.comparison: Comparison | None = None
         self._plan: Parts = undivided(extracted) if library is None else parts_of(extracted, library, without)
         self._types: dict[str, Any] = {}
+        self.file = Session.of_file(extracted.imported.model, threads) if library is None else None
         self.parts: list[tuple[Part, Computed]] = [
-            (p, self._sequence(p) if p.ours else self._whole() if library is None else self._session(p))
-            for p in self._plan.parts
+            (p, self._sequence(p) if p.ours else self._session(p)) for p in self._plan.parts
         ]
         self.outputs = extracted.imported.graph.outputs
         self.untuned = frozenset(u.node for p, _ in self.parts for u in p.units if u.group is None)
 
     def run(self, inputs: Mapping[str, Array], seconds: list[float] | None = None) -> Values:
         """The outputs. ``seconds``: takes the time of every part. Raises ``UsageError`` for inputs that do not fit."""
+        if self.file is not None and seconds is None:
+            return self.file.run(inputs)
         values, folded = self.values(inputs, seconds), self.extracted.imported.folded
         return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
 
@@ -150,12 +153,8 @@ class Network:
         return _Kernels(graph, passed, KernelSequence(*given_to) if computed else None)
 
     def _session(self, part: Part) -> Computed:
-        session = self.session_of([u.node for u in part.units], part.inputs, part.outputs)
+        session = self.file or self.session_of([u.node for u in part.units], part.inputs, part.outputs)
         self._types.update(session.types())
-        return lambda given, sizes: session.run(given)
-
-    def _whole(self) -> Computed:
-        session = Session.of_file(self.extracted.imported.model, self.threads)
         return lambda given, sizes: session.run(given)
 
     def session_of(self, numbers: Iterable[int], inputs: Sequence[str], outputs: Sequence[str]) -> Session:

@@ -119,6 +119,17 @@ class Session:
             for o in self._session.get_outputs()
         ]
 
+    def at_once(self, names: Sequence[str] | None, given: Mapping[str, Array]) -> list[Array] | None:
+        """The outputs named, or all, of arrays that onnxruntime takes as they are; ``None`` for others, and for
+        whatever it refuses."""
+        if self._narrow or self._bits or not all(type(a) is np.ndarray and a.dtype.isnative for a in given.values()):
+            return None
+        try:
+            made: list[Array] = self._session.run(names, given)
+        except Exception:  # onnxruntime's errors have no common class
+            return None
+        return made
+
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs. Raises ``UsageError`` where onnxruntime refuses the inputs."""
         narrow: Any = np.dtype("bfloat16") if self._narrow else None
