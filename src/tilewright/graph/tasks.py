@@ -43,10 +43,10 @@ long as 50 operations of a convolution, of whose time channels last save a third
 def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group: True) -> tuple[GraphTask, ...]:
     """Each computation once, in every layout that a run may choose.
 
-    Those that compute the whole graph in one layout come first, the others behind, and of both those with the most
-    operations first: so kernels of a part of the tasks are kernels of one network. Channels lie last in that layout
-    unless the moves that this leaves take longer than it saves. ``wanted``: which groups and moves a kernel may
-    compute; all unless given.
+    Those that compute the whole graph in one layout come first, its moves in front, the others behind, and of both
+    those with the most operations first: so kernels of a part of the tasks are kernels of one network. Channels lie
+    last in that layout unless the moves that this leaves take longer than it saves. ``wanted``: which groups and moves
+    a kernel may compute; all unless given.
     """
     found: dict[str, GraphTask] = {}
     roles: dict[str, set[str]] = {}
@@ -71,9 +71,9 @@ def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group:
     gained = sum(times[key] for key in found if "last" in roles[key])
     whole = {"only", "last", "copy", "end"} if gained > MOVED * moved else {"only", "first"}
 
-    def place(task: GraphTask) -> tuple[bool, float, str, str]:
-        key = task.workload.key
-        return not roles[key] & whole, -times[key], task.choice, task.workload.op
+    def place(task: GraphTask) -> tuple[bool, bool, float, str, str]:
+        key = task.workload.key  # without moves no kernel whose channels lie last can be called
+        return not roles[key] & whole, "end" not in roles[key], -times[key], task.choice, task.workload.op
 
     return tuple(sorted(found.values(), key=place))
 
