@@ -46,6 +46,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "transposed": lambda: transposed(2, 4, 5, 8, 20, 4, 2, 1),
     "transposed given anew": lambda: transposed(2, 4, 5, 8, 20, 4, 2, 1, constant=False),
     "transposed, odd": lambda: transposed(1, 4, 5, 8, 20, 3, 2, 1, extra=1),
+    "transposed, odd, whole phases": lambda: transposed(1, 4, 5, 8, 20, 3, 2, 2, extra=1),
     "capsule": lambda: capsule(2, 8, 8, 4, 8, 3, 1, 1, 2),
     "capsule given anew": lambda: capsule(1, 8, 8, 4, 8, 3, 2, 1, 2, constant=False),
     "channels first": lambda: conv(2, (9, 11), 5, 19, 3, 1, 1, layout="first"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attention_programs import PROGRAMS as ATTENTION
+from contraction_programs import transposed
 from partition_programs import PROGRAMS as SMALL
 from partition_programs import (
     chain,
@@ -23,11 +24,12 @@ from tilewright.backends.cpu import loader
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, IllegalSchedule, evaluate
-from tilewright.kernels import te
+from tilewright.kernels import nn, te
 from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates import TEMPLATES, get_template
+from tilewright.kernels.rewrite.ragged import cropped
+from tilewright.kernels.templates import TEMPLATES, computing, get_template
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.segments import cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
@@ -39,12 +41,25 @@ from tilewright.testing.template import TemplateContract, portable_target
 
 TEMPLATE = CPU_PARTITION
 PROGRAMS = {**SMALL, "grouped_attention": ATTENTION["grouped"]}
+
+
+def activated() -> Program:
+    x, w, b = te.input("x", (2, 3, 5, 4)), te.input("w", (3, 4, 3, 3), constant=True), te.input("b", (4,))
+    return te.program(nn.relu(nn.conv_transpose2d(x, w, b, stride=2, padding=1)))[0]
+
+
+RAGGED = {
+    "channels_last": lambda: transposed(1, 4, 5, 3, 4, 3, 2, 1),
+    "channels_first": lambda: transposed(2, 3, 4, 3, 4, 2, 3, 0, extra=2, layout="first"),
+    "activated": activated,
+}
+"""Transposed convolutions of an odd number of rows."""
 ON_A_GPU = {k: SMALL[k] for k in ("mlp", "transposed_scores", "residual_norm", "product_and_norm", "weighted")}
 
 
 class TestOnTheCpu(TemplateContract):
     templates = ("cpu_partition",)
-    programs = PROGRAMS
+    programs = PROGRAMS | RAGGED
     schedules = 1
 
 
@@ -111,6 +126,33 @@ def test_what_one_template_computes_is_not_cut(build: object) -> None:
     task = task_of(build(), portable_target(TEMPLATE))
     assert not TEMPLATE.matches(task)
     assert not CUDA_PARTITION.matches(task)
+
+
+@pytest.mark.parametrize("case", RAGGED)
+def test_phases_that_do_not_divide_the_rows_are_computed_over_whole_multiples_by_default(case: str) -> None:
+    program = RAGGED[case]()
+    task = task_of(program, portable_target(TEMPLATE))
+    names = [t.name for t in computing(task)]
+    assert names[0] == "cpu_partition"
+    assert set(names) <= {"cpu_partition", "cpu_contraction"}
+    for cut in TEMPLATE.cuts(task):
+        assert [s.template for s in cut] == ["cpu_contraction", "cpu_map"]
+        product, copy = (Program.loads(s.program) for s in cut)
+        assert all(-(-n // m) * m == whole for n, m, whole in zip(
+            program.output.shape, rows_apart(case), product.output.shape, strict=True))  # fmt: skip
+        assert copy.output.shape == program.output.shape
+
+
+def rows_apart(case: str) -> tuple[int, ...]:
+    """The multiple that each axis of the product has."""
+    return {"channels_last": (1, 2, 2, 1), "channels_first": (1, 1, 3, 3), "activated": (1, 1, 2, 2)}[case]
+
+
+def test_rows_too_many_that_would_read_outside_are_not_computed() -> None:
+    x, w = te.input("x", (8, 4)), te.input("w", (4, 6))
+    halves = te.compute((15, 6), lambda i, j: te.sum(4, lambda r: x[(i + 1) // 2, r] * w[r, j]))
+    assert cropped(te.program(halves)[0]) is None
+    assert cropped(te.program(te.compute((15, 6), lambda i, j: te.sum(4, lambda r: x[i // 2, r] * w[r, j])))[0])
 
 
 def test_what_only_a_generic_template_computes_is_not_cut() -> None:

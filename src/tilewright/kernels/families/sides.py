@@ -91,10 +91,16 @@ def split(
             b_axes |= axes
         else:
             a_axes |= axes
-    # What is no index of a read, but chooses among reads, is on the side that it chooses for.
-    conditions = [x.args[0] for x in body.walk() if x.op == "select" and not x.args[0].loads()]
-    choosing = frozenset(a for x in conditions for a in x.axes()) & outputs - a_axes - b_axes
-    sides = Sides(a_axes | choosing, b_axes | choosing, mark, outputs, dtypes, reads)
+    # What chooses among the reads of one side is on that side, too.
+    for x in body.walk():
+        if x.op == "select" and not x.args[0].loads():
+            axes = x.args[0].axes() & outputs
+            on_b = [mark in read.axes() for read in x.loads()]
+            if not any(on_b):
+                a_axes |= axes - {mark}
+            elif all(on_b):
+                b_axes |= axes
+    sides = Sides(a_axes, b_axes, mark, outputs, dtypes, reads)
     sides.function = sides.body(body)
     if sides.a is None or sides.b is None:
         raise NoMatch

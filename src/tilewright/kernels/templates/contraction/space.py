@@ -22,6 +22,7 @@ from typing import Any
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.rewrite.ragged import rounded_up
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction, constant
@@ -195,6 +196,11 @@ def gathers(c: Contraction) -> bool:
     """Whether a single row or column meets a matrix whose sums run along memory: copying it costs more than reading it
     in place."""
     return c.n.size == 1 or (c.m.size == 1 and _ways_b(c) == ["pack"])
+
+
+def phases_apart(c: Contraction) -> bool:
+    """Whether every row is a batch item of its own, since phases do not divide their number."""
+    return not c.program.sizes and rounded_up(c.stage) != c.stage.extents
 
 
 def tile_forms(form: Form, lanes: int, registers: int) -> dict[tuple[int, int, int], float]:

@@ -8,7 +8,7 @@ from tilewright.kernels.templates.contraction.geometry import plan, takes_ranges
 from tilewright.kernels.templates.contraction.lower import launch_program, source
 from tilewright.kernels.templates.contraction.match import match
 from tilewright.kernels.templates.contraction.nests import nests, static
-from tilewright.kernels.templates.contraction.space import gathers, space
+from tilewright.kernels.templates.contraction.space import gathers, phases_apart, space
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 CPU_CONTRACTION = PlannedTemplate(
@@ -25,6 +25,6 @@ CPU_CONTRACTION = PlannedTemplate(
     measures=lambda p, *_: static(p),
     ranges=takes_ranges,
     any_sizes=True,
-    last=lambda c, _: gathers(c),
+    last=lambda c, _: gathers(c) or phases_apart(c),
     print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
 )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import INDEX, Expr, axis, const, whole
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, const
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.rewrite import inlined, split
+from tilewright.kernels.rewrite.ragged import rounded_up
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,15 @@ def ragged(program: Program) -> Ragged | None:
     """The program with such axes taken apart; ``None`` where there are none. All its stages have one shape."""
     program = inlined(program)
     first = program.stages[0]
-    wanted = _divisors(first)
-    if not wanted or any(s.extents != first.extents for s in program.stages):
+    extents = rounded_up(first)
+    if extents == first.extents or any(s.extents != first.extents for s in program.stages):
         return None
-    extents = [-(-n // wanted.get(a, 1)) * wanted.get(a, 1) for a, n in zip(first.axes, first.extents, strict=True)]
-    stages = [Stage(s.name, tuple(extents), s.reduce, s.body, s.dtype, s.monoid) for s in program.stages]
+    stages = [Stage(s.name, extents, s.reduce, s.body, s.dtype, s.monoid) for s in program.stages]
     found = split(Program(program.inputs, tuple(stages)))
     strides: dict[str, int] = {}
     clips = []
     parts = iter(zip(found.stages[0].axes, found.stages[0].extents, strict=True))
-    for name, extent, real, step in zip(first.axes, extents, first.extents, program.output.strides, strict=True):
+    for extent, real, step in zip(extents, first.extents, program.output.strides, strict=True):
         own: list[tuple[str, int]] = []
         size = 1
         while not own or size < extent:
@@ -50,21 +50,9 @@ def ragged(program: Program) -> Ragged | None:
             inner //= n
             strides[part] = step * inner
             total = total + axis(part) * inner
-        if name in wanted:
+        if extent > real:
             clips.append(total < real)
     return Ragged(found, strides, tuple(clips))
-
-
-def _divisors(stage: Stage) -> dict[str, int]:
-    """Output axes that are divided by what does not divide their extent, and by how much."""
-    extents = dict(zip(stage.axes, stage.extents, strict=True))
-    found: dict[str, set[int]] = {}
-    for body in stage.body:
-        for e in body.walk():
-            if e.op in ("floordiv", "mod") and e.dtype == INDEX:
-                for a in e.args[0].axes() & set(extents):
-                    found.setdefault(a, set()).add(whole(e.args[1]))
-    return {a: max(d) for a, d in found.items() if len(d) == 1 and extents[a] % max(d) and extents[a] > max(d)}
 
 
 def clipped(value: Expr, clips: tuple[Expr, ...]) -> Expr:

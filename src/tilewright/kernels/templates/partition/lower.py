@@ -63,10 +63,10 @@ def _relabelled(x: Launch, symbol: str) -> Launch:
     return replace(x, symbol=symbol)
 
 
-def cpu_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKernel:
-    """One launch: every segment in order, on pointers to the tensors that are its own; once for each strip of rows."""
+def cpu_kernel(candidate: Candidate, program: Program, members: tuple[Member, ...]) -> LoweredKernel:
+    """One launch: every segment of ``program`` in order, on pointers to the tensors that are its own; once for each
+    strip of rows."""
     symbol, values = candidate.symbol, dict(candidate.schedule.values)
-    program = Program.loads(candidate.task.workload.program)
     strips = members[0].segment.strips
     places = {t.name: f"tensors[{n}]" for n, t in enumerate((*program.inputs, *program.outputs))}
     if strips > 1:

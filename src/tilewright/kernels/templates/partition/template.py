@@ -14,6 +14,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import at
+from tilewright.kernels.rewrite.ragged import cropped
 from tilewright.kernels.rewrite.relaid import relaid
 from tilewright.kernels.rewrite.side_by_side import side_by_side
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
@@ -85,9 +86,9 @@ class _Partition:
         return nests(self.program(task), self._members(task, schedule), schedule.values)
 
     def _numbers(self, task: Task, schedule: Schedule) -> list[tuple[int, Mapping[str, float]]]:
-        """Of every segment its operations and its static numbers."""
+        """Of every segment its operations, one at least, and its static numbers."""
         members = self._members(task, schedule)
-        return [(m.task.workload.flops, m.template.static(m.task, m.schedule(schedule.values))) for m in members]
+        return [(max(1, m.task.workload.flops), m.template.static(m.task, m.schedule(schedule.values))) for m in members]
 
     def _members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
         if task.workload.ranges:
@@ -117,7 +118,8 @@ class _Partition:
 class CpuPartition(_Partition):
     """Stages in contiguous segments, each by another template's kernel; what they pass on lies in the workspace.
 
-    All rows go through one segment before the next, or a strip of them through all.
+    All rows go through one segment before the next, or a strip of them through all. A product whose phases do not
+    divide its rows, as of a transposed convolution, is computed over whole multiples, and what exists of it copied.
     """
 
     name = "cpu_partition"
@@ -129,12 +131,28 @@ class CpuPartition(_Partition):
         """The mean over the segments, by their operations."""
         return mean(self._numbers(task, schedule))
 
+    def matches(self, task: Task) -> bool:
+        return super().matches(task) or (task.target.kind in self.kinds and self._is_ragged(task))
+
+    def program(self, task: Task) -> Program:
+        """What falls into segments: of one product whose phases do not divide its rows, whole multiples and a copy."""
+        program = super().program(task)
+        return (contractions(program) == 1 and cropped(program)) or program
+
     def cuts(self, task: Task) -> tuple[Cut, ...]:
-        found = super().cuts(task)
-        return found if task.workload.ranges else with_strips(task, found, EXCLUDED)
+        whole = Task(replace(task.workload, program=self.program(task).dumps()), task.target)
+        found = cuts(whole, EXCLUDED)
+        return found if task.workload.ranges else with_strips(whole, found, EXCLUDED)
+
+    def _is_ragged(self, task: Task) -> bool:
+        """Whether the product of whole multiples is computed by phase."""
+        if self.program(task) == super().program(task):
+            return False
+        return any(cut[0].template in ("cpu_contraction", "cpu_stencil") for cut in self.cuts(task))
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
-        return cpu_kernel(candidate, self._members(candidate.task, candidate.schedule))
+        task = candidate.task
+        return cpu_kernel(candidate, self.program(task), self._members(task, candidate.schedule))
 
 
 class CudaPartition(_Partition):
