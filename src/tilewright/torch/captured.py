@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ class DynamoGraph:
 
     def __init__(self, module: GraphModule, inputs: Sequence[Any]) -> None:
         self.module, self.inputs = module, inputs
+        self._mode = detect_fake_mode(inputs)
         self.switch = _Switch()
         self._runs: dict[object, Run] = {}
 
@@ -38,6 +40,10 @@ class DynamoGraph:
     def use(self, compile: Compile) -> None:
         """Run it so from now on."""
         self.switch.run = self._once(compile, lambda: compile(self))
+
+    def tracing(self) -> AbstractContextManager[Any]:
+        """PyTorch's state in which Dynamo calls backends."""
+        return tracing(TracingContext(self._mode))
 
     def _once(self, key: object, make: Callable[[], Run]) -> Run:
         if key not in self._runs:
@@ -91,7 +97,7 @@ class Captured:
         if compile is self.compile:
             return
         for graph in self._graphs:
-            with torch.no_grad(), tracing(TracingContext(detect_fake_mode(graph.inputs))):  # as Dynamo calls backends
+            with torch.no_grad(), graph.tracing():
                 graph.use(compile)
         self.compile = compile
 
