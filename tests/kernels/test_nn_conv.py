@@ -64,6 +64,30 @@ def test_transposed_convolutions_in_both_layouts(spatial: int, dilated: bool) ->
         np.testing.assert_allclose(first(got), expected, **NEAR)
 
 
+@pytest.mark.parametrize("padding", [0, 1, 3, 4])
+def test_transposed_convolutions_whose_steps_share_a_divisor_compute_what_taps_meet(padding: int) -> None:
+    for stride, dilation, kernel, extra in ((2, 2, 3, 0), (4, 2, 3, 3), (2, 4, 2, 1), (6, 4, 3, 5), (3, 3, 3, 2)):
+        x, w = random(1, 2, 4), random(2, 3, kernel)
+        how = (stride, padding, extra, 1, dilation)
+        expected = conv_transpose(x, w, np.zeros(3), *((n,) for n in (stride, padding, extra)), 1, (dilation,))
+        np.testing.assert_allclose(
+            run(lambda x, w, how=how: nn.conv_transpose1d(x, w, None, *how), x, w), expected, **NEAR
+        )
+        program = te.program(nn.conv_transpose1d(te.input("x", (1, 2, 4)), te.input("w", (2, 3, kernel)), None, *how))[
+            0
+        ]
+        met, spread = program.stages
+        every = np.gcd(stride, dilation)
+        assert met.extents[2] <= -(-spread.extents[2] // every)
+        assert met.reduce == (2, -(-kernel * every // stride))
+
+
+def test_a_transposed_convolution_of_which_taps_meet_nothing_is_zero() -> None:
+    x, w = random(1, 1, 1), random(1, 1, 2)
+    got = run(lambda x, w: nn.conv_transpose1d(x, w, None, 2, 1, 0, 1, 2), x, w)
+    assert got.tolist() == [[[0.0]]]
+
+
 def test_capsules_multiply_matrices() -> None:
     x, w = random(2, 5, 4, 2, 3, 2), random(3, 2, 3, 4, 2, 5)
     got = run(lambda x, w: nn.capsule_conv2d(x, w, stride=(2, 1), padding=(1, 0)), x, w)

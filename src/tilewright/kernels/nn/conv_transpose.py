@@ -3,15 +3,18 @@
 The result at ``o`` sums ``input[i] * weight[r]`` over ``i*stride + r*dilation - padding == o``. Of the taps that meet
 this one is known, the others follow at equal distances: without dilation ``r = r'*stride + (o + padding) % stride``.
 They alone are visited (by phase), so that no inserted zeros are multiplied. By a stride of 1 all taps meet it, and are
-visited from the last to the first: that is a convolution.
+visited from the last to the first: that is a convolution. Where stride and dilation have a common divisor, taps meet
+only every so many elements: those are computed, and spread.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import gcd
 
 from tilewright.core import UsageError
+from tilewright.extent import least
 from tilewright.kernels import te
 from tilewright.kernels.nn.conv import biased, channel_of, check_operands, reduce_extents, reduced_parts
 from tilewright.kernels.nn.element import value
@@ -97,46 +100,54 @@ class _Axis:
         return (self.size - 1) * self.stride - 2 * self.padding + self.dilation * (self.kernel - 1) + self.extra + 1
 
     @property
-    def apart(self) -> int:
-        """Taps from one that meets an element to the next."""
-        return self.stride // gcd(self.stride, self.dilation)
+    def common(self) -> int:
+        """What divides both steps: of so many elements of the result, one is met by taps."""
+        return gcd(self.stride, self.dilation)
+
+    def met(self) -> _Axis:
+        """The axis of the elements that taps may meet, without those between."""
+        g = self.common
+        if g == 1:
+            return self
+        first, steps = -(-self.padding // g), self.dilation // g * (self.kernel - 1)
+        last = (self.dilation * (self.kernel - 1) + self.extra - self.padding) // g
+        made = replace(
+            self, stride=self.stride // g, dilation=self.dilation // g, padding=first, extra=last + first - steps
+        )
+        return replace(made, extra=made.extra + max(0, 1 - least(made.out)))
+
+    def place(self, o: te.Expr) -> te.Expr:
+        """Where an element that taps meet is along that axis."""
+        return (o + self.padding) // self.common - self.met().padding
+
+    def is_met(self, o: te.Expr) -> te.Expr | None:
+        """Whether taps may meet an element; ``None`` where they may meet every one."""
+        return (o + self.padding) % self.common == 0 if self.common > 1 else None
 
     @property
     def taps(self) -> int:
-        """Extent of the reduce axis."""
-        return -(-self.kernel // self.apart)
+        """Extent of the reduce axis, of an axis whose steps have no common divisor; so are the others."""
+        return -(-self.kernel // self.stride)
 
     def first(self, o: te.Expr) -> te.Expr:
-        """The first tap that meets an element, where one does."""
-        common = self.stride // self.apart
-        times = pow(self.dilation // common, -1, self.apart)
-        phase = ((o + self.padding) * times) % self.stride
-        return phase if common == 1 else phase // common
+        """The first tap that meets an element."""
+        return ((o + self.padding) * pow(self.dilation, -1, self.stride)) % self.stride
 
     def tap(self, o: te.Expr, r: te.Expr) -> te.Expr:
         """The tap that step ``r`` of the reduction visits."""
-        return self.kernel - 1 - r if self.apart == 1 else r * self.apart + self.first(o)
+        return self.kernel - 1 - r if self.stride == 1 else r * self.stride + self.first(o)
 
     def row(self, o: te.Expr, r: te.Expr) -> te.Expr:
         """The element of the input that it multiplies."""
-        o = o + self.padding
-        if self.apart == 1:
-            last = o - (self.kernel - 1) * self.dilation
-            return (last // self.stride if self.stride > 1 else last) + r * (self.dilation // self.stride)
+        if self.stride == 1:
+            return o + self.padding - (self.kernel - 1) * self.dilation + r * self.dilation
         if self.dilation == 1:
-            return o // self.stride - r
-        steps = self.dilation * self.apart // self.stride
-        return (o - self.first(o - self.padding) * self.dilation) // self.stride - r * steps
+            return (o + self.padding) // self.stride - r
+        return (o + self.padding - self.first(o) * self.dilation) // self.stride - r * self.dilation
 
     def has_tap(self, o: te.Expr, r: te.Expr) -> te.Expr | None:
         """Whether there is such a tap; ``None`` where there always is."""
-        return self.tap(o, r) < self.kernel if self.kernel % self.apart else None
-
-    def meets(self, o: te.Expr, r: te.Expr) -> te.Expr | None:
-        """Whether the tap and some element of the input, perhaps outside, give ``o``."""
-        common = self.stride // self.apart
-        between = (o + self.padding) % common == 0 if common > 1 else None
-        return both(between, self.has_tap(o, r))
+        return self.tap(o, r) < self.kernel if self.kernel % self.stride else None
 
 
 def _conv_transpose(
@@ -163,7 +174,8 @@ def _conv_transpose(
         raise UsageError(f"{op}: input has {ci} channels and weight takes {cw}", "They must agree")
     co = og * groups
     check_groups(op, groups, ci, co)
-    axes = _axes(op, sizes, kernel, stride, padding, output_padding, dilation)
+    whole = _axes(op, sizes, kernel, stride, padding, output_padding, dilation)
+    axes = [a.met() for a in whole]
     check_vector(op, "bias", bias, co)
 
     def point(*index: te.Expr) -> te.Reduction:
@@ -180,7 +192,7 @@ def _conv_transpose(
             reads: te.Expr | None = None
             exists: te.Expr | None = None
             for (a, i, r), row in zip(visited, rows, strict=True):
-                reads = both(both(reads, a.meets(i, r)), (row >= 0) & (row < a.size))
+                reads = both(both(reads, a.has_tap(i, r)), (row >= 0) & (row < a.size))
                 exists = both(exists, a.has_tap(i, r))
             assert reads is not None
             w = value(weight[at])
@@ -189,7 +201,26 @@ def _conv_transpose(
 
         return te.sum(reduce_extents(lay, ci // groups, [a.taps for a in axes]), tap)
 
-    return biased(te.compute(lay.join(n, co, [a.out for a in axes]), point), bias, lay)
+    made = te.compute(lay.join(n, co, [a.out for a in axes]), point)
+    if axes != whole:
+        made = _spread(made, whole, lay)
+    return biased(made, bias, lay)
+
+
+def _spread(met: te.TensorRef, axes: Sequence[_Axis], lay: Layout) -> te.TensorRef:
+    """The result of the elements that taps meet, with zeros between them."""
+    n, co, _ = lay.split(met.shape)
+
+    def point(*index: te.Expr) -> te.Expr:
+        b, o, place = lay.split(index)
+        exists: te.Expr | None = None
+        for a, i in zip(axes, place, strict=True):
+            exists = both(exists, a.is_met(i))
+        assert exists is not None
+        at = [a.place(i) for a, i in zip(axes, place, strict=True)]
+        return te.select(exists, met[lay.join(b, o, at)], 0.0)
+
+    return te.compute(lay.join(n, co, [a.out for a in axes]), point)
 
 
 def _axes(
