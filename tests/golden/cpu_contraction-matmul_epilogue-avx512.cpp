@@ -1,4 +1,4 @@
-// cpu_contraction version 7, cpu:avx512
+// cpu_contraction version 8, cpu:avx512
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
 struct Ctx {

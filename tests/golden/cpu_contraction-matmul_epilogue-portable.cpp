@@ -1,4 +1,4 @@
-// cpu_contraction version 7, cpu:portable
+// cpu_contraction version 8, cpu:portable
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=4 };
 struct Ctx {

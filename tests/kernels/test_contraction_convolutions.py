@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from tilewright.backends.cpu.targets import parse_target, runs_here
 from tilewright.core import Candidate, Schedule, Task, evaluate
+from tilewright.extent import Extent, greatest
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.ranges import at
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.match import Contraction, match
 from tilewright.kernels.templates.contraction.store import Epilogue
@@ -168,6 +170,27 @@ def test_row_ranges_of_a_clipped_loop() -> None:
     assert spans == [[(1, 6), (0, 6), (0, 6)], [(0, 6), (0, 6), (0, 4)]]
 
 
+def open_pictures(kernel: int, stride: int, pad: int) -> Program:
+    return conv(Extent(2, 1, "n"), (Extent(9, 1, "h"), Extent(33, 1, "w")), 5, 19, kernel, stride, pad)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad", "pairs"),
+    [(3, 1, 1, [(0, 0), (1, 0), (0, 1)]), (3, 2, 1, [(0, 0), (1, 0), (0, 1)]),
+     (5, 1, 2, [(0, 0), (2, 0), (1, 0), (0, 1), (0, 2)])],
+)  # fmt: skip
+def test_tiles_of_an_open_width_lose_rows_at_its_ends_alone(
+    kernel: int, stride: int, pad: int, pairs: list[tuple[int, int]]
+) -> None:
+    c = found(open_pictures(kernel, stride, pad))
+    clip = window.clip(c)
+    assert clip is not None
+    cuts = window.cuts(c, clip, 14)
+    assert cuts is not None
+    assert list(cuts.pairs) == pairs
+    assert window.cuts(c, clip, 1) is None or pad == 1  # two rows may be lost, by two tiles
+
+
 def test_a_guard_that_is_about_more_than_edges_is_not_copied() -> None:
     c = found(transposed(1, 4, 5, 8, 20, 3, 2, 1, extra=1))
     assert window.image(c) is None
@@ -315,6 +338,28 @@ def test_weights_that_are_not_finite_reach_the_edges_too(case: str) -> None:
     inputs[0].reshape(-1)[3] = np.nan
     with np.errstate(invalid="ignore"):
         verify(t, list(ways(t).values()), inputs)
+
+
+def test_kernels_of_ranges_clip_windows_where_exact_ones_do() -> None:
+    """At every kind of edge, of weights that are not finite too; one kernel for all sizes."""
+    whole = task(open_pictures(3, 1, 1))
+    high = greatest(whole.workload.ranges)
+    exact = Task(at(whole.workload, high), whole.target)
+    schedule = next(s for s in ways(exact).values() if s.values["a"] == "clip" and int(s.values["MR"]) > 1)
+    kernel = TEMPLATE.lower(Candidate(whole, schedule.at(high)))
+    assert "pack_a" not in kernel.source
+    library = compile_kernels([kernel], whole.target)
+    for turn, (n, h, w) in enumerate([(1, 1, 1), (1, 2, 33), (2, 9, 2), (1, 3, 17), (2, 4, 32), (1, 1, 7)]):
+        sizes = {"n": n, "h": h, "w": w}
+        one = at(whole.workload, sizes)
+        inputs = random_arrays(Program.loads(one.program), turn)
+        if turn % 2:
+            inputs[1].reshape(-1)[5] = np.inf
+            inputs[1].reshape(-1)[-3] = np.nan
+        launch = launch_values(Candidate(whole, schedule.at(sizes)))
+        got = run_kernel(library, kernel, launch, inputs, one.output, 1, 7)
+        with np.errstate(invalid="ignore"):
+            check(Program.loads(one.program), inputs, got)
 
 
 @pytest.mark.nightly

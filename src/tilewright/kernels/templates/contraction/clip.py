@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import form, outer_texts
+from tilewright.kernels.templates.contraction.window import MOST_CUT, NO_ROWS, Cuts, Table
 from tilewright.kernels.templates.tiles import ceildiv
 
 
 def tables_of_rows(p: ContractionTiling) -> str:
     """Constant tables: which rows each trip computes, and the variants' first rows and ends."""
     t = p.table
-    if t is None:
+    if not isinstance(t, Table):
         return ""
     entries = ",".join(str(e) for blocks in t.entries for trips in blocks for e in trips)
     lows, highs = (",".join(str(v[n]) for v in t.variants) for n in (0, 1))
@@ -52,18 +53,43 @@ def bounds(p: ContractionTiling, blocked: bool) -> str:
 
 
 def spans(p: ContractionTiling) -> str:
-    """Pointer to the row ranges of tile ``rb``, one a trip of the clipped loop."""
+    """Declaration of the row ranges of tile ``rb``, one a trip of the clipped loop."""
     t, clip = p.table, p.clip
     assert t is not None
     assert clip is not None
     assert clip.axis is not None
     extents = p.c.stage.ranges
+    if isinstance(t, Cuts):
+        block = "rb" if len(p.m_walks) == 1 else "b0"
+        return f"const unsigned char *spans=cuts[({block}==0)+2*({block}==x->blocks-1)];"
     at = "0L"
     for a in t.axes:
         at = f"({at})*{extents[a]}L+o_{a}"
     count = p.row_blocks.count
     block = "rb" if len(p.m_walks) == 1 else f"rb%{count}L"
-    return f"SPANS+(({at})*{count}L+{block})*{extents[clip.axis]}L"
+    return f"const unsigned char *spans=SPANS+(({at})*{count}L+{block})*{extents[clip.axis]}L;"
+
+
+def cuts(p: ContractionTiling) -> str:
+    """Declaration of the row ranges of tiles that begin a row of tiles (1), end one (2), are one (3), or none of it."""
+    clip = p.clip
+    if not isinstance(p.table, Cuts) or clip is None or clip.axis is None:
+        return ""
+    texts = {clip.axis: "t", p.c.m.axes[-1]: "at"}
+    parts = []
+    for b in clip.rows:
+        slope, v = b.of(p.c.m.axes[-1]), f"const long v={form(b, texts)};"
+        if slope > 0:
+            parts.append(f"{{ {v} low=tw::imax(low,v<0?(-v+{slope - 1})/{slope}:0); }}")
+        else:
+            parts.append(f"{{ {v} end=tw::imin(end,v<0?0:v/{-slope}+1); }}")
+    trips, blocks = p.c.stage.ranges[clip.axis], p.row_blocks
+    return "\n".join([
+        f" unsigned char cuts[4][{trips}]={{}}; for(long e=1;e<4;e++) {{ const long b=e==2?x->blocks-1:0;",
+        f"  const long n={blocks.height('b')}, at={blocks.start('b')};",
+        f"  for(long t=0;t<{trips}L;t++) {{ long low=0, end=n; {' '.join(parts)}",
+        f"   cuts[e][t]=low<end?low*{MOST_CUT}+n-end:{NO_ROWS}; }} }}",
+    ])  # fmt: skip
 
 
 def first_loop(p: ContractionTiling) -> bool:
@@ -109,8 +135,12 @@ def start_tile(p: ContractionTiling) -> str:
         lines.append(f"  for(long k{d}=0;k{d}<{w.size}L;k{d}++)")
         if clip.axis in w.group.axes:
             along = f"i%{p.inner}L" if p.lines > 1 else "i"
-            # Number 0 is the whole of a tile, whatever its size.
-            inside.append(f"(spans[k{d}]==0||({along}>=FROM[spans[k{d}]]&&{along}<TO[spans[k{d}]]))")
+            number = f"spans[k{d}]"
+            if isinstance(p.table, Cuts):
+                inside.append(f"{number}!={NO_ROWS}&&i>={number}/{MOST_CUT}&&i<rows-{number}%{MOST_CUT}")
+            else:
+                # Number 0 is the whole of a tile, whatever its size.
+                inside.append(f"({number}==0||({along}>=FROM[{number}]&&{along}<TO[{number}]))")
         inside.append(f"k{d}>=kr[{2 * d}]&&k{d}<kr[{2 * d + 1}]")
     lines.append(f"  {{ if(!({'&&'.join(inside)})) for(long j=0;j<cols;j++) d[j]+=q[j]; q+={p.width}L; }} }} }}")
     return "\n".join(lines)

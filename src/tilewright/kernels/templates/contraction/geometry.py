@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.core import IllegalSchedule, Target, Value, cached_property
-from tilewright.extent import Extent, least
+from tilewright.extent import Extent, ctext, least
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.match import Contraction, Operand, constant
-from tilewright.kernels.templates.contraction.window import Clip, Image, Table
+from tilewright.kernels.templates.contraction.window import Clip, Cuts, Image, Table
 from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
+
+ENOUGH_SUMS = 8
+"""Vectors of sums that keep the multiply-add units of a core busy while each waits for its last step."""
 
 
 @dataclass(frozen=True)
@@ -188,14 +191,25 @@ class ContractionTiling:
     @cached_property
     def row_blocks(self) -> Blocks:
         """Blocks of rows along the innermost loop over M."""
-        if (extent := self.m.varying) is not None:
+        extent = self.m_walks[-1].size
+        if isinstance(extent, Extent):
             return ChosenBlocks(int(extent), self.inner, least(extent))
-        return Blocks(self.m_walks[-1].size, self.inner)
+        return Blocks(extent, self.inner)
+
+    @property
+    def open_rows(self) -> bool:
+        """Whether calls choose how many rows the innermost loop over M has."""
+        return isinstance(self.row_blocks, ChosenBlocks)
+
+    @property
+    def row_lines(self) -> int:
+        """Trips of the loops over M around the innermost one, in one chunk."""
+        return self.m.size // (self.m_walks[-1].size * self.lines)
 
     @property
     def row_count(self) -> int:
-        """Register tiles along M, in one chunk."""
-        return self.m.size // (self.m_walks[-1].size * self.lines) * self.row_blocks.count
+        """Register tiles along M, in one chunk, of rows whose number is known."""
+        return self.row_lines * self.row_blocks.count
 
     @property
     def varying(self) -> bool:
@@ -220,7 +234,9 @@ class ContractionTiling:
     @property
     def row_count_text(self) -> str:
         """C text of :attr:`row_count`."""
-        return "x->blocks" if self.m.varying else f"{self.row_count}L"
+        if not self.open_rows:
+            return ctext(self.row_count)
+        return "x->blocks" if self.row_lines == 1 else f"({ctext(self.row_lines)}*x->blocks)"
 
     @property
     def column_count_text(self) -> str:
@@ -228,13 +244,20 @@ class ContractionTiling:
         return "x->nblocks" if self.c.n.varying else f"{self.column_blocks.count}L"
 
     @cached_property
-    def table(self) -> Table | None:
-        """Which rows of a tile each trip of the clipped loop computes."""
+    def table(self) -> Table | Cuts | None:
+        """Which rows of a tile each trip of the clipped loop computes; ``None`` too where that is too varied."""
         if self.clip is None or self.clip.axis is None:
             return None
-        found = window.table(self.c, self.clip, self.row_blocks.spans)
-        assert found is not None
-        return found
+        if self.open_rows:
+            return window.cuts(self.c, self.clip, self.inner)
+        return window.table(self.c, self.clip, self.row_blocks.spans)
+
+    @property
+    def clips(self) -> bool:
+        """Whether the window can be clipped: tiles have few enough ranges of rows."""
+        if self.clip is None or (self.clip.axis is not None and self.table is None):
+            return False
+        return self.lines == 1 or not any(b.of(a) for _, b in self.clip.ranges for a in self.m_walks[-2].group.axes)
 
     @property
     def column_blocks(self) -> Blocks:
@@ -315,15 +338,6 @@ def takes_ranges(c: Contraction) -> bool:
     )
 
 
-def _open(c: Contraction) -> bool:
-    """Whether A is no plain read with steps that are known: register tiles know where its rows are."""
-    where = c.a.affine if direct_a(c) else None
-    if where is None:
-        return True
-    along = [c.m.stride(where)] if c.m.varying else [where.of(a) for a in c.m.axes]
-    return any(isinstance(n, Extent) for n in (*along, *(where.of(a) for a in c.k.axes)))
-
-
 def direct_a(c: Contraction) -> bool:
     """Whether A can be read where it is."""
     return c.a.affine is not None and c.a.value.dtype == c.acc
@@ -359,12 +373,16 @@ def _chosen(tiling: ContractionTiling) -> ContractionTiling:
     """The plan for all sizes that calls choose, of one that was made for some."""
     c, deep = tiling.c, tiling.deep
     whole = replace(tiling, images=batch_items(c), split_k=tiling.split_k and not deep)
-    if c.m.varying:
-        whole = replace(whole, inner=whole.rows, lines=1)
-    kept = constant(c, "a") is not None and not c.m.varying if whole.a == "prepack" else whole.a == "direct"
-    if not kept or (whole.a == "direct" and (_open(c) or (deep and len(whole.k_walks) > 1))):
-        whole = replace(whole, a="pack")
-    if c.m.varying and len(whole.m_walks) > 1:
+    clipped = _clipped(whole) if whole.a in ("clip", "copy") else None
+    if clipped is not None:
+        return clipped
+    if whole.a == "prepack":
+        kept = constant(c, "a") is not None and not c.m.varying
+    else:
+        kept = whole.a == "direct" and direct_a(c) and _steps_known(whole) and not (deep and len(whole.k_walks) > 1)
+    if kept and c.m.varying and len(whole.m_walks) > 1:
+        kept = least(whole.m_walks[-1].size) * whole.vectors >= ENOUGH_SUMS
+    if not kept:
         whole = replace(whole, a="pack")
     if whole.b == "direct":
         kept = direct_b(c) and not (whole.pack_a and len(whole.k_walks) > 1)
@@ -372,17 +390,31 @@ def _chosen(tiling: ContractionTiling) -> ContractionTiling:
         kept = constant(c, "b") is not None
     if not kept or (deep and len(whole.k_walks) > 1):
         whole = replace(whole, b="pack")
-    if c.m.varying and len(whole.m_walks) > 1:
+    if whole.pack_a and c.m.varying and len(whole.m_walks) > 1:
         raise IllegalSchedule("rows whose number calls choose are no one loop", "Use another schedule")
     return _fitting(whole)
+
+
+def _clipped(p: ContractionTiling) -> ContractionTiling | None:
+    """The plan whose window is clipped, where it can be: register tiles know where rows of A are."""
+    p = replace(p, a="clip", split_k=False)
+    if p.b != "prepack" or constant(p.c, "b") is None or p.clip is None:
+        return None
+    p = _fitting(p)
+    return p if _steps_known(p) and p.clips else None
+
+
+def _steps_known(p: ContractionTiling) -> bool:
+    """Whether register tiles know where A's rows are, from the first one, and where the next step of K is."""
+    return not any(isinstance(w.a, Extent) for w in (p.m_walks[-1], p.k_walks[-1]))
 
 
 def _fitting(p: ContractionTiling) -> ContractionTiling:
     """A register tile whose blocks are as equal as can be, of one for other sizes."""
     walks = [w.size for w in p.m_walks]
-    if p.lines > 1 and not (len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0):
+    if p.lines > 1 and not (len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0 and not p.open_rows):
         p = replace(p, inner=p.rows, lines=1)
-    if not p.m.varying:
+    if not p.open_rows:
         p = replace(p, inner=ceildiv(walks[-1], ceildiv(walks[-1], p.inner)))
     if not p.c.n.varying:
         vectors = ceildiv(p.c.n.size, p.lanes)

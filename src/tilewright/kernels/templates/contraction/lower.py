@@ -127,7 +127,7 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
 
     if rows.even:
         return by_columns(rows.size * p.lines)
-    if p.m.varying:
+    if p.open_rows:
         cases = " ".join(f"case {r}: {by_columns(r)} break;" for r in rows.sizes)
         return f"switch({height(p)}) {{ {cases} }}"
     return f"if({shorter(p)}) {{ {by_columns(rows.size - 1)} }} else {{ {by_columns(rows.size)} }}"
@@ -161,6 +161,7 @@ $batch
 $if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*$outputs+$outer;
 $operands
 $if clip: const T *skip=$skipped;
+$cuts
 $after
 $unless in_place: alignas(64) T tile[$tile];
  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
@@ -214,6 +215,7 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "threads": p.threads,
             "outputs": outputs(c),
             "operands": _operands(p),
+            "cuts": clip.cuts(p).splitlines(),
             "skipped": prepack.skipped_sums(p) if p.clip else "",
             "after": _read_after(e) if e.inline or (e.pass_over and e.vector and not p.split_k) else [],
             "tile": p.rows * p.width,
@@ -301,7 +303,7 @@ def _bounds(p: ContractionTiling) -> list[str]:
         return []
     lines = []
     if p.table:
-        lines.append(f"     const unsigned char *spans={clip.spans(p)};")
+        lines.append(f"     {clip.spans(p)}")
     if p.clip:
         sums = f"skip+cb*{clip.trips(p) * p.width}L"
         start = f"start({sums},kr,{'spans' if p.table else '0'},{_height(p)}*{p.lines}L,{_valid(p)},c);"
@@ -362,8 +364,8 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
     c = p.c
     places, step = [], 1
     for d in range(len(p.m_walks) - 1, -1, -1):
-        at = "m" if step == 1 else f"m/{step}L"
-        places.append(f" const long l{d}={at if d == 0 else f'({at})%{p.m_walks[d].size}L'};")
+        at = "m" if step == 1 else f"m/{ctext(step)}"
+        places.append(f" const long l{d}={at if d == 0 else f'({at})%{ctext(p.m_walks[d].size)}'};")
         step *= p.m_walks[d].size
     strides = c.out_strides
     at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
@@ -394,7 +396,8 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
 
 def _chosen(p: ContractionTiling) -> str:
     """Statements that fill in the blocks of extents that calls choose."""
-    extents = ((p.row_blocks, p.m.size_text), (p.column_blocks, f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"))
+    columns = f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"
+    extents = ((p.row_blocks, ctext(p.m_walks[-1].size)), (p.column_blocks, columns))
     return " ".join(b.set(text) for b, text in extents if isinstance(b, ChosenBlocks))
 
 
@@ -474,7 +477,8 @@ def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
     r, u, width = p.rows, p.unroll, p.width
     most = -(-int(c.k.size) // u) * u
     kc: IntExpr = most if p.at_once else ["min", ["roundup", "KC", u], most]
-    rows: IntExpr = ["ceildiv", intexpr(p.m.size), r] if p.m.varying else int(p.row_count)
+    tiles: IntExpr = ["ceildiv", intexpr(p.m_walks[-1].size), r] if p.open_rows else int(p.row_blocks.count)
+    rows: IntExpr = ["*", intexpr(p.row_lines), tiles] if p.m.varying else int(p.row_count)
     mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], rows]
     vectors: IntExpr = ["ceildiv", intexpr(c.n.size), p.lanes]
     columns: IntExpr = ["ceildiv", vectors, p.vectors] if c.n.varying else p.column_blocks.count

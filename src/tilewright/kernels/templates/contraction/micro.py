@@ -17,6 +17,7 @@ from tilewright.kernels.templates.contraction.finite import extreme
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import combine_text, no_load, sizes
+from tilewright.kernels.templates.contraction.window import Cuts
 
 Place = Callable[[int], str]
 """C text of the address of an element of a row, given its number."""
@@ -65,6 +66,9 @@ def row_spans(p: ContractionTiling, rows: int) -> list[tuple[int, tuple[int, int
     """Row ranges of a tile along its innermost loop, with their numbers in the table, the full one first."""
     if p.table is None:
         return [(0, (0, rows // p.lines))]
+    if isinstance(p.table, Cuts):
+        found = ((p.table.number(low, cut), (low, rows - cut)) for low, cut in p.table.pairs)
+        return [(n, span) for n, span in found if span[0] < span[1]]
     used = {
         e
         for blocks in p.table.entries

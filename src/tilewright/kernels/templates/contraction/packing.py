@@ -286,8 +286,8 @@ def _runs(p: ContractionTiling) -> str | None:
         return None
     inner, times = axes[-1 - (choices.chosen is not None)], _times(len(choices.parts[0]))
     extent = p.c.stage.ranges[inner]
-    # A position whose steps calls choose is walked, since every step would multiply by them.
-    walked = choices.parts[0][0][1].position if p.varying and choices.step is None else None
+    # A position is walked: working it out anew at each step takes as long as copying a short run.
+    walked = choices.parts[0][0][1].position if choices.step is None else None
     declare, step = _k_names(p, walked)
     split = " ".join(f"long n_{a}={t};" for a, t in p.c.n.split("f").items() if a != choices.chosen)
     tensors = [tensor_pointer(p.c, row[0][1].tensor.name) for row in choices.parts]

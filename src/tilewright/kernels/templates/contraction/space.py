@@ -355,12 +355,7 @@ def _depths(form: Form, k: int, even: set[int]) -> set[int]:
 def _clips(c: Contraction, target: Target, images: int, rows: int, lines: int, vectors: int) -> bool:
     """Whether a tile of a clipped window has few enough ranges of rows."""
     p = proto(c, target, "clip", "prepack", images, rows, lines, vectors)
-    clip = p.clip
-    if clip is None:
-        return False
-    if lines > 1 and any(b.of(a) for _, b in clip.ranges for a in p.m_walks[-2].group.axes):
-        return False
-    return clip.axis is None or window.table(c, clip, p.row_blocks.spans) is not None
+    return p.clips
 
 
 def _thread_knobs(c: Contraction, threads: int, unit: int) -> tuple[list[Choice], list[Constraint]]:

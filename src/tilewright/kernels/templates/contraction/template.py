@@ -14,7 +14,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CPU_CONTRACTION = PlannedTemplate(
     name="cpu_contraction",
     family="contraction",
-    version=7,
+    version=8,
     kinds=("cpu",),
     refusal="is no contraction",
     find=match,

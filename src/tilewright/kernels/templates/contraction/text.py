@@ -79,11 +79,12 @@ def walk_names(p: ContractionTiling) -> str:
     last = len(loops) - 1
     if last == 0:
         return f"const long l0={blocks.start('rb')};"
-    out = [f"const long b0=rb%{blocks.count}L, l{last}={blocks.start('b0')};"]
-    step = blocks.count
+    out = [f"const long b0=rb%{_count(p)}, l{last}={blocks.start('b0')};"]
+    step = 1 if p.open_rows else blocks.count
     for d in range(last - 1, -1, -1):
         size = loops[d].size // (p.lines if d == last - 1 else 1)
-        at = f"rb/{step}L" + (f"%{size}L" if d else "")
+        by = f"(x->blocks*{ctext(step)})" if p.open_rows else ctext(step)
+        at = f"rb/{by}" + (f"%{ctext(size)}" if d else "")
         out.append(f"const long l{d}=({at}){f'*{p.lines}L' if d == last - 1 and p.lines > 1 else ''};")
         step *= size
     return " ".join(out)
@@ -92,22 +93,32 @@ def walk_names(p: ContractionTiling) -> str:
 def height(p: ContractionTiling) -> str:
     """C text of the rows, along the innermost loop over M, of tile ``rb``."""
     blocks = p.row_blocks
-    if p.m.varying:
-        return blocks.height("rb")
+    if p.open_rows:
+        return blocks.height(_along(p))
     return f"{blocks.size}L" if blocks.even else f"({blocks.size}L-({shorter(p)}))"
 
 
 def shorter(p: ContractionTiling) -> str:
     """Condition that tile ``rb`` has one row less than the largest."""
     blocks = p.row_blocks
-    return f"rb>={blocks.full}L" if len(p.m_walks) == 1 else f"rb%{blocks.count}L>={blocks.full}L"
+    return f"{_along(p)}>={blocks.full}L"
+
+
+def _count(p: ContractionTiling) -> str:
+    """C text of the number of tiles along the innermost loop over M."""
+    return "x->blocks" if p.open_rows else f"{p.row_blocks.count}L"
+
+
+def _along(p: ContractionTiling) -> str:
+    """C text of the number of tile ``rb`` along the innermost loop over M."""
+    return "rb" if len(p.m_walks) == 1 else f"rb%{_count(p)}"
 
 
 def tile_row(p: ContractionTiling) -> str:
     """The fused M index, within a chunk, of the first row of tile ``rb``, given ``l<d>``."""
     text = "l0"
     for d, w in list(enumerate(p.m_walks))[1:]:
-        text = f"({text})*{w.size}L+l{d}"
+        text = f"({text})*{ctext(w.size)}+l{d}"
     return text
 
 

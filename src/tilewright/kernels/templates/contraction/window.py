@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
+from tilewright.extent import Extent, bounds
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.index_forms import Window, evaluate_index
@@ -109,6 +111,52 @@ def clip(c: Contraction) -> Clip | None:
     if any(b.of(a) for b in shared for a in c.m.axes):
         return None
     return Clip(tuple(r for r in ranges if r[0] not in names), (*rows, *shared), names.pop() if names else None)
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Rows that trips of the clipped loop leave out of tiles along an axis whose extent calls choose.
+
+    ``pairs``: how many at the start of a tile, and at its end; (0, 0) first. Calls work out which of them a trip has.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def number(low: int, cut: int) -> int:
+        """What a pair is called in the printed source; :data:`NO_ROWS` where no row is left."""
+        return low * MOST_CUT + cut
+
+
+MOST_CUT = 16
+"""Rows that a trip may leave out at one end of a tile, and one more."""
+
+NO_ROWS = MOST_CUT * MOST_CUT - 1
+
+
+def cuts(c: Contraction, where: Clip, rows: int) -> Cuts | None:
+    """What trips leave out of tiles of at most ``rows``; ``None`` where that is too varied, or not known here."""
+    assert where.axis is not None
+    inner = c.m.axes[-1]
+    extent = c.stage.ranges[inner]
+    if any(set(b.coef) - {inner, where.axis} or not b.of(inner) for b in where.rows):
+        return None
+    pairs = {(0, 0): None}
+    for trip in range(c.stage.ranges[where.axis]):
+        lows, ends = {0}, {0}
+        for b in where.rows:
+            first, slope = b.const + b.of(where.axis) * trip, b.of(inner)
+            if slope > 0 and isinstance(first, Extent):
+                return None
+            if slope > 0:
+                lows.add(max(0, -(first // slope)))
+            else:
+                least, most = bounds(extent - 1 - first // -slope, exactly=True)
+                ends |= set(range(max(0, least), max(0, most) + 1))
+        pairs |= dict.fromkeys(product(sorted(lows), sorted(ends)))
+    # Where a row has several tiles, what lies outside ends within the first one, and begins within the last.
+    fits = all(max(pair) <= min((rows + 1) // 2, MOST_CUT - 1) for pair in pairs)
+    return Cuts(tuple(pairs)) if fits and len(pairs) <= MOST_VARIANTS else None
 
 
 @dataclass(frozen=True)
