@@ -34,7 +34,7 @@ def compiled() -> None:
     """The library that answers here lies in the cache of processes that tests start: it takes seconds to compile."""
     here = serving.native
     if here is not None:
-        native.cached(lambda *_: Path(here.path).read_bytes())
+        native.extension().cached(lambda *_: Path(here.path).read_bytes())
 
 
 @pytest.mark.usefixtures("compiled")

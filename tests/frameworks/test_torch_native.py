@@ -37,7 +37,7 @@ def compiled() -> None:
     """What answers here lies in the cache of processes that tests start too; it takes seconds to compile."""
     here = serving.native
     assert here is not None
-    native.cached(lambda *_: Path(here.path).read_bytes())
+    native.extension().cached(lambda *_: Path(here.path).read_bytes())
 
 
 @pytest.fixture

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.confine import scratch
-from tilewright.backends.cpu.compiler import SUPPORT, CompileError, Compiler, find_compiler, run_compiler, support_hash
-from tilewright.backends.toolchain import CompileTimeout
-from tilewright.core import TilewrightError, digest
+from tilewright.backends.cpu.extension import Extension
+from tilewright.core import TilewrightError
 from tilewright.forking import ForkLock
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
 
-_SOURCE = Path(__file__).with_name("native.cpp")
-_DEADLINE = 300.0  # seconds: PyTorch's headers take ten on an idle machine
 _SCALARS = {
     torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.float16: 5, torch.float32: 6,
     torch.float64: 7, torch.bool: 11, torch.bfloat16: 15, torch.float8_e5m2: 23, torch.float8_e4m3fn: 24,
@@ -169,48 +162,24 @@ def _address(function: Any) -> int:
 def load() -> Native | None:
     """The library for this PyTorch, compiled where it was not yet; ``None`` where it cannot be."""
     try:
-        path = cached(_compiled)
-        if os.path.getsize(path) == 0:  # did not compile when it was tried
-            return None
-        return Native(path)
+        path = extension().path()
+        return None if path is None else Native(path)
     except (TilewrightError, OSError, AttributeError) as e:
         _log.info("calls of torch.ops.tilewright go through Python: %s", e)
         return None
 
 
-def cached(make: Callable[[Compiler, Sequence[str]], bytes]) -> str:
-    """Where the library for this PyTorch lies, made from a compiler and its command where it does not yet."""
-    compiler = find_compiler()
-    command = [*compiler.command, "-x", "c++", *_flags(), "-"]
-    key = digest(["torch", compiler.key, torch.__version__, str(torch.version.git_version), support_hash(),
-                  _flags(), sha256(_SOURCE.read_bytes()).hexdigest()])  # fmt: skip
-    path, _ = ArtifactCache().made(key, lambda: make(compiler, command))
-    return path
-
-
-def _flags() -> list[str]:
+def extension() -> Extension:
+    """``native.cpp`` for this PyTorch."""
     root = Path(torch.__file__).parent
     include, python = root / "include", sysconfig.get_path("include")
     abi = int(torch.compiled_with_cxx11_abi())
     undefined = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-Wl,-z,now",)
-    return [
-        "-std=c++20", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-        "-isystem", str(include), "-isystem", str(include / "torch" / "csrc" / "api" / "include"), "-isystem", python,
-        f"-I{SUPPORT}",
+    flags = [
+        f"-D_GLIBCXX_USE_CXX11_ABI={abi}", "-isystem", str(include),
+        "-isystem", str(include / "torch" / "csrc" / "api" / "include"), "-isystem", python,
         f"-L{root / 'lib'}", *undefined,
     ]  # fmt: skip
-
-
-def _compiled(compiler: Compiler, command: Sequence[str]) -> bytes:
-    """The library's bytes; none where the compiler refuses these headers."""
-    with scratch() as folder:
-        out = os.path.join(folder, "native.so")
-        try:
-            libraries = ("-ltorch_cpu", "-ltorch_python", "-lc10")
-            run_compiler([*command, "-o", out, *libraries], _SOURCE.read_text(), _DEADLINE)
-        except CompileTimeout:
-            raise
-        except CompileError as e:
-            _log.warning("calls of torch.ops.tilewright go through Python: %s", e)
-            return b""
-        return Path(out).read_bytes()
+    version = ["torch", torch.__version__, str(torch.version.git_version)]
+    libraries = ("-ltorch_cpu", "-ltorch_python", "-lc10")
+    return Extension(Path(__file__).with_name("native.cpp"), version, flags, libraries, _log)

@@ -15,12 +15,12 @@ _DTYPES = {getattr(torch, n): n for n in requests.DTYPES}
 
 def request(name: str, args: Sequence[Any]) -> Request:
     """The request of ``torch.ops.tilewright.<name>(*args)``, with defaults filled in. Raises ``NoRequest``."""
-    return requests.request(name, [_described(a) for a in args])
+    return requests.request(name, described(args))
 
 
-def similar(name: str, args: Sequence[Any]) -> tuple[str, list[tuple[int, ...]], dict[str, Any]] | None:
-    """The operator of ours for such shapes whatever the tensors' types, its inputs' shapes and its attributes."""
-    return requests.similar(name, [_described(a) for a in args])
+def described(args: Sequence[Any]) -> list[Any]:
+    """The arguments with every tensor as far as requests depend on it."""
+    return [_described(a) for a in args]
 
 
 def _described(a: Any) -> Any:
@@ -32,4 +32,4 @@ def _described(a: Any) -> Any:
     return Tensor(tuple(a.shape), _DTYPES.get(a.dtype, str(a.dtype)), dense, turned, plain)
 
 
-__all__ = ["NoRequest", "Request", "request", "similar"]
+__all__ = ["NoRequest", "Request", "described", "request"]

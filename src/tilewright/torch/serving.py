@@ -11,15 +11,14 @@ import torch
 
 import tilewright
 from tilewright.core import TilewrightError
-from tilewright.forking import ForkLock
 from tilewright.runtime import Library
 from tilewright.runtime.checked import storage
-from tilewright.runtime.missed import warn
+from tilewright.runtime.in_use import InUse
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served
 from tilewright.torch import native
 from tilewright.torch.native import Answer as Placed
-from tilewright.torch.requests import NoRequest, Request, request, similar
+from tilewright.torch.requests import NoRequest, Request, described, request
 
 _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (torch, tilewright))
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
@@ -73,46 +72,18 @@ def _as(t: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     return torch.as_strided(t, shape, strides, t.storage_offset())
 
 
-class Serving:
+class Serving(InUse):
     """The library that serves PyTorch's calls, and what it answers for kinds of calls seen before."""
 
     def __init__(self) -> None:
-        self._lock = ForkLock()
-        self._library: Library | None = None
+        super().__init__("PyTorch", _THROUGH)
         self._known: dict[Any, Answer] = {}
-        self._said: set[str] = set()
-        self._generation = 0
         self.native = native.load()
 
-    @property
-    def library(self) -> Library:
-        """The library in use: that of :func:`use`, else the default database's, opened at the first call."""
-        if self._library is None:
-            self.use(None)
-        assert self._library is not None
-        return self._library
-
-    def use(self, library: Library | str | os.PathLike[str] | None) -> Library:
-        """Serve from a library, or a database's file; ``None``: the default database."""
-        opened = library if isinstance(library, Library) else Library(library, missing_ok=library is None)
-        with self._lock:
-            self._library = opened
-        self.forget()
-        opened.on_refresh(self.forget)
-        return opened
-
-    def forget(self) -> None:
-        """Look every kind of call up again."""
-        with self._lock:
-            self._generation += 1
-            self._known.clear()
-            if self.native is not None:
-                self.native.clear()
-
-    @property
-    def generation(self) -> int:
-        """Changes whenever answers are forgotten."""
-        return self._generation
+    def _clear(self) -> None:
+        self._known.clear()
+        if self.native is not None:
+            self.native.clear()
 
     def settle(self, generation: int, placed: Placed, served: Served, *owners: object) -> None:
         """Have calls of the kind that this thread answers not come to Python, unless answers were forgotten since.
@@ -148,11 +119,12 @@ class Serving:
         try:
             asked = request(name, args)
         except NoRequest as e:
-            self._say_near(name, args, str(e))
+            if str(e) == "dtype":
+                self.say_near(f"tilewright::{name}", name, described(args))
             return Passed(library.passed(str(e)))
         found = library.find(asked.workload)
         if isinstance(found, Miss) and len({a.dtype for a in args if isinstance(a, torch.Tensor)}) > 1:
-            self._say_near(name, args, "dtype")
+            self.say_near(f"tilewright::{name}", name, described(args))
             return Passed(library.passed("dtype"))
         if isinstance(found, Miss):
             return Passed(found)
@@ -164,17 +136,6 @@ class Serving:
             tuple(shape),
             max(found.kernel.program.align, storage(asked.workload.inputs[0].dtype).itemsize),
         )
-
-    def _say_near(self, name: str, args: tuple[Any, ...], reason: str) -> None:
-        """Warn once if a kernel is tuned for a call's shapes, and passed over for the types of its tensors."""
-        if reason != "dtype" or name in self._said:
-            return
-        asked = similar(name, args)
-        change = None if asked is None else self.library.near(*asked)
-        if change is not None:
-            self._said.add(name)
-            what = f"tilewright::{name}: a kernel is tuned for these shapes, but {change}"
-            warn(f"{what}. PyTorch answers instead", through=_THROUGH)
 
 
 serving = Serving()

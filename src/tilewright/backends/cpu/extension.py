@@ -1,0 +1,64 @@
+"""Extensions: a C++ file of this package that is compiled against another package's headers, once for each of its
+versions and each compiler, and kept in the cache.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.confine import scratch
+from tilewright.backends.cpu.compiler import SUPPORT, CompileError, Compiler, find_compiler, run_compiler, support_hash
+from tilewright.backends.toolchain import CompileTimeout
+from tilewright.core import digest
+
+_DEADLINE = 300.0  # seconds: PyTorch's headers take ten on an idle machine
+
+
+@dataclass(frozen=True)
+class Extension:
+    """``source`` with the flags and libraries that the other package asks for.
+
+    ``version``: whatever tells that package's builds apart; ``log`` is told what the compiler refused.
+    """
+
+    source: Path
+    version: Sequence[str]
+    flags: Sequence[str]
+    libraries: Sequence[str]
+    log: logging.Logger
+
+    def path(self) -> str | None:
+        """Where the library lies, compiled where it was not yet; ``None`` where the compiler refuses the headers.
+
+        Raises ``TilewrightError`` where there is no compiler, or no cache.
+        """
+        path = self.cached(self._compiled)
+        return path if os.path.getsize(path) else None  # an empty one did not compile when it was tried
+
+    def cached(self, make: Callable[[Compiler, Sequence[str]], bytes]) -> str:
+        """Where the library lies, made from a compiler and its command where it does not yet."""
+        compiler = find_compiler()
+        flags = ["-std=c++20", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", *self.flags, f"-I{SUPPORT}"]
+        command = [*compiler.command, "-x", "c++", *flags, "-"]
+        key = digest([compiler.key, *self.version, support_hash(), flags, sha256(self.source.read_bytes()).hexdigest()])
+        path, _ = ArtifactCache().made(key, lambda: make(compiler, command))
+        return path
+
+    def _compiled(self, compiler: Compiler, command: Sequence[str]) -> bytes:
+        """The library's bytes; none where the compiler refuses these headers."""
+        with scratch() as folder:
+            out = os.path.join(folder, "native.so")
+            try:
+                run_compiler([*command, "-o", out, *self.libraries], self.source.read_text(), _DEADLINE)
+            except CompileTimeout:
+                raise
+            except CompileError as e:
+                self.log.warning("calls go through Python, which is slower: %s", e)
+                return b""
+            return Path(out).read_bytes()

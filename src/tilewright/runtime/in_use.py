@@ -1,0 +1,71 @@
+"""The library that serves a framework's calls."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tilewright.forking import ForkLock
+from tilewright.runtime.library import Library
+from tilewright.runtime.missed import warn
+from tilewright.runtime.requests import similar
+
+
+class InUse:
+    """The library of :meth:`use`, else the default database's, opened at the first call.
+
+    ``framework``: its name; ``through``: folders of modules that a warning's caller does not lie in. Subclasses
+    remember what it answers, until :meth:`_clear`. Safe from any number of threads.
+    """
+
+    def __init__(self, framework: str, through: tuple[str, ...]) -> None:
+        self._framework, self._through = framework, through
+        self._lock = ForkLock()
+        self._library: Library | None = None
+        self._generation = 0
+        self._said: set[str] = set()
+
+    @property
+    def library(self) -> Library:
+        """The library in use."""
+        if self._library is None:
+            self.use(None)
+        assert self._library is not None
+        return self._library
+
+    def use(self, library: Library | str | os.PathLike[str] | None) -> Library:
+        """Serve from a library, or a database's file; ``None``: the default database."""
+        opened = library if isinstance(library, Library) else Library(library, missing_ok=library is None)
+        with self._lock:
+            self._library = opened
+        self.forget()
+        opened.on_refresh(self.forget)
+        return opened
+
+    @property
+    def generation(self) -> int:
+        """Changes whenever answers are forgotten."""
+        return self._generation
+
+    def forget(self) -> None:
+        """Look every kind of call up again."""
+        with self._lock:
+            self._generation += 1
+            self._clear()
+
+    def _clear(self) -> None:
+        """Drop what is remembered; the lock is held."""
+
+    def say_near(self, label: str, name: str, described: list[Any]) -> None:
+        """Warn once of ``label`` if a kernel is tuned for a call's shapes, and passed over for its dtypes.
+
+        ``name``, ``described``: the operator and its arguments, as ``requests.request`` takes them.
+        """
+        if name in self._said:
+            return
+        asked = similar(name, described)
+        change = None if asked is None else self.library.near(*asked)
+        if change is not None:
+            self._said.add(name)
+            what = f"{label}: a kernel is tuned for these shapes, but {change}"
+            warn(f"{what}. {self._framework} answers instead", through=self._through)
