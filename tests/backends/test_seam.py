@@ -17,6 +17,7 @@ PRINTER = "prints for one kind, or says which language a kind's kernels are writ
 OWN = "the language of a user's file: C++ or CUDA C++"
 OTHER = "another meaning of the word: a folder of the system, a clock, a field of a report"
 TORCH = "PyTorch's name of a kind of memory"
+JAX = "JAX's name of a platform"
 CONTRACT = "a contract's examples"
 COUNTERS = "hardware counters are read by NVIDIA's profiler"
 
@@ -37,6 +38,8 @@ LEFT = {
     "dashboard/metrics.py": (1, OTHER),
     "farm/server.py": (1, OTHER),
     "insight/counters.py": (5, COUNTERS),
+    "jax/native.py": (2, HOST),
+    "jax/primitive.py": (1, JAX),
     "kernels/codegen/cuda_prelude.py": (3, PRINTER),
     "kernels/codegen/sources.py": (11, PRINTER),
     "kernels/primitives/conformance.py": (1, "where outputs were recorded, if nobody says"),

@@ -410,13 +410,8 @@ class Dispatch:
         return out
 
     def _unknown(self, args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Exception:
-        shown = ", ".join(f"{a.shape} {a.dtype}" if isinstance(a, np.ndarray) else repr(a) for a in args)
-        with_attributes = "".join(f" {k}={v}" for k, v in attributes.items())
-        tuned = sorted({e.label for e in self._resolver.store.entries(self.__name__)})
-        return UsageError(
-            f"{self.__name__} was not tuned for inputs {shown}{with_attributes}",
-            f"It was tuned for {'; '.join(tuned[:5])}" if tuned else "Tune it first",
-        )
+        shown = [f"{a.shape} {a.dtype}" if isinstance(a, np.ndarray) else repr(a) for a in args]
+        return self._resolver.not_tuned(self.__name__, shown, attributes)
 
 
 def _key(args: Sequence[Array], attributes: Mapping[str, Any]) -> Key:

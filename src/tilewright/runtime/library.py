@@ -113,6 +113,13 @@ class Library(Closing):
         """The kernel for a workload, or where calls count that something else answers: for what serves beside NumPy."""
         return self._resolver.kernel(workload)
 
+    def serving(self, op: str, inputs: Sequence[tuple[tuple[int, ...], str]], attributes: Mapping[str, Any]) -> Served:
+        """What answers ``op`` of inputs of these shapes and dtypes: for what serves beside NumPy.
+
+        Raises ``UsageError`` for an operator that is not known for them.
+        """
+        return self._resolver.serving(op, inputs, attributes)
+
     def passed(self, reason: str) -> Miss:
         """Where calls count that no kernel could answer whatever is tuned, by reason of ``runtime.stats.REASONS``."""
         return Miss(self._counters, reason)

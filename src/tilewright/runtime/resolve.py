@@ -137,6 +137,26 @@ class Resolver:
             return None
         return self.untuned(_stored_workload(self.store, entries[0]), found.reason)
 
+    def serving(self, op: str, inputs: Sequence[tuple[tuple[int, ...], str]], given: Mapping[str, Any]) -> Served:
+        """What answers an operator of inputs of these shapes and dtypes. Raises ``UsageError``."""
+        served = self.by_arrays(op, inputs, given)
+        if served is not None:
+            return served
+        built_in = get_operator(op) if op in OPERATORS else None
+        if built_in is None or built_in.infer is None:
+            raise self.not_tuned(op, [f"{shape} {dtype}" for shape, dtype in inputs], given)
+        dtype = {"dtype": inputs[0][1]} if inputs and inputs[0][1] in built_in.dtypes else {}
+        return self.plan(op, built_in.infer([s for s, _ in inputs], **{**dtype, **given}))
+
+    def not_tuned(self, op: str, shown: Sequence[str], given: Mapping[str, Any]) -> UsageError:
+        """An operator of a user's was called with arrays, as they are ``shown``, that no kernel takes."""
+        with_attributes = "".join(f" {k}={v}" for k, v in given.items())
+        tuned = sorted({e.label for e in self.store.entries(op)})
+        return UsageError(
+            f"{op} was not tuned for inputs {', '.join(shown)}{with_attributes}",
+            f"It was tuned for {'; '.join(tuned[:5])}" if tuned else "Tune it first",
+        )
+
     def near(self, op: str, shapes: Sequence[tuple[int, ...]], given: Mapping[str, Any]) -> str | None:
         """What a kernel tuned for inputs of these shapes takes instead of a call's arrays, and what to do, if any."""
         attributes = {k: v for k, v in given.items() if k != "dtype"}

@@ -1,0 +1,215 @@
+/* Kernels as a custom call of XLA's: one handler, which finds by a number among its attributes what to run.
+
+   Python (native.py) adds plans; none is ever changed or dropped, since compiled programs call them for as long as the
+   process lives, so that a call takes no lock. The handler speaks XLA's C interface, on which nothing but a version
+   and sizes of structures depend. */
+#include "xla/ffi/api/c_api.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "tw.h"
+
+extern "C" {
+
+/* A tensor of a kernel, by XLA's number of its dtype. */
+struct tw_jax_tensor {
+    long dtype;
+    long long elements, bytes;
+};
+
+/* What a number stands for; native.py has the same. */
+struct tw_jax_plan {
+    long long number;
+    const char *name;                    /* of the operator */
+    long inputs, outputs;
+    const struct tw_jax_tensor *tensors; /* inputs, then outputs */
+    long launches;
+    const struct tw_launch *launch;
+    long long workspace, zero_fill;
+    long align;
+    const struct tw_env *env;
+    int (*run)(const struct tw_call *);
+    unsigned long long *served;          /* where calls are counted */
+};
+
+} // extern "C"
+
+namespace {
+
+constexpr size_t kBuckets = 1024;
+constexpr long kTensors = 64; // of a call
+constexpr size_t kPage = 4096;
+
+struct Entry {
+    tw_jax_plan plan;
+    Entry *next;
+};
+
+std::atomic<Entry *> table[kBuckets];
+std::mutex adding;
+
+std::atomic<Entry *> &bucket(int64_t number) { return table[static_cast<uint64_t>(number) % kBuckets]; }
+
+const tw_jax_plan *find(int64_t number)
+{
+    for (const Entry *e = bucket(number).load(std::memory_order_acquire); e; e = e->next)
+        if (e->plan.number == number)
+            return &e->plan;
+    return nullptr;
+}
+
+size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+/* A thread's memory: as large as the largest that it needed. */
+struct Scratch {
+    char *memory = nullptr;
+    size_t size = 0;
+
+    char *take(size_t bytes, size_t align)
+    {
+        if (bytes > size || reinterpret_cast<uintptr_t>(memory) % align) {
+            std::free(memory);
+            size = whole_pages(bytes);
+            size = (size + align - 1) / align * align;
+            memory = static_cast<char *>(std::aligned_alloc(align, size));
+            if (!memory)
+                size = 0;
+        }
+        return memory;
+    }
+    ~Scratch() { std::free(memory); }
+};
+
+thread_local Scratch scratch;
+
+__attribute__((format(printf, 3, 4))) XLA_FFI_Error *error(const XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code,
+                                                           const char *format, ...)
+{
+    char text[512];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    XLA_FFI_Error_Create_Args made = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, text, code};
+    return frame->api->XLA_FFI_Error_Create(&made);
+}
+
+bool is(const XLA_FFI_Buffer &buffer, const tw_jax_tensor &tensor)
+{
+    int64_t elements = 1;
+    for (int64_t d = 0; d < buffer.rank; d++)
+        elements *= buffer.dims[d];
+    return buffer.dtype == static_cast<XLA_FFI_DataType>(tensor.dtype) && elements == tensor.elements;
+}
+
+/* The number among the attributes, of which there is no other. */
+bool read(const XLA_FFI_Attrs &attributes, int64_t &number)
+{
+    if (attributes.size != 1 || attributes.types[0] != XLA_FFI_AttrType_SCALAR)
+        return false;
+    const auto *scalar = static_cast<const XLA_FFI_Scalar *>(attributes.attrs[0]);
+    if (scalar->dtype != XLA_FFI_DataType_S64)
+        return false;
+    number = *static_cast<const int64_t *>(scalar->value);
+    return true;
+}
+
+/* Runs a plan on memory that may lie at addresses which its kernel does not take: such tensors are copied. */
+int run(const tw_jax_plan &plan, void *const *given, bool &memory)
+{
+    void *tensors[kTensors];
+    const long count = plan.inputs + plan.outputs;
+    const uintptr_t misaligned = static_cast<uintptr_t>(plan.align) - 1;
+    const size_t align = std::max(kPage, static_cast<size_t>(plan.align));
+    const auto rounded = [&](size_t bytes) { return (bytes + align - 1) / align * align; };
+    size_t needed = rounded(static_cast<size_t>(plan.workspace));
+    for (long i = 0; i < count; i++)
+        if (reinterpret_cast<uintptr_t>(given[i]) & misaligned)
+            needed += rounded(static_cast<size_t>(plan.tensors[i].bytes));
+    char *room = needed ? scratch.take(needed, align) : nullptr;
+    memory = room || !needed;
+    if (!memory)
+        return 0;
+    char *free = room + rounded(static_cast<size_t>(plan.workspace));
+    for (long i = 0; i < count; i++) {
+        tensors[i] = given[i];
+        if (!(reinterpret_cast<uintptr_t>(given[i]) & misaligned))
+            continue;
+        tensors[i] = free;
+        free += rounded(static_cast<size_t>(plan.tensors[i].bytes));
+        if (i < plan.inputs)
+            memcpy(tensors[i], given[i], static_cast<size_t>(plan.tensors[i].bytes));
+    }
+    const tw_call call = {plan.launch, plan.launches, tensors, room, static_cast<size_t>(plan.zero_fill), plan.env};
+    const int failed = plan.run(&call);
+    for (long i = plan.inputs; i < count; i++)
+        if (tensors[i] != given[i])
+            memcpy(given[i], tensors[i], static_cast<size_t>(plan.tensors[i].bytes));
+    return failed;
+}
+
+} // namespace
+
+extern "C" {
+
+TW_API long tw_jax_plan_size(void) { return static_cast<long>(sizeof(tw_jax_plan)); }
+
+/* Have a number stand for a plan, whose pointers stay good for ever. One that stands for a plan already keeps it. */
+TW_API void tw_jax_insert(const tw_jax_plan *plan)
+{
+    const std::lock_guard<std::mutex> guard(adding);
+    if (find(plan->number))
+        return;
+    auto &first = bucket(plan->number);
+    first.store(new Entry{*plan, first.load(std::memory_order_relaxed)}, std::memory_order_release);
+}
+
+/* The custom call. */
+TW_API XLA_FFI_Error *tw_jax_run(XLA_FFI_CallFrame *frame)
+{
+    for (auto *e = frame->extension_start; e; e = e->next) {
+        if (e->type != XLA_FFI_Extension_Metadata)
+            continue;
+        auto *metadata = reinterpret_cast<XLA_FFI_Metadata_Extension *>(e)->metadata;
+        metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+        metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+        return nullptr;
+    }
+    int64_t number;
+    if (!read(frame->attrs, number))
+        return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "tilewright: a call without the number of its kernel");
+    const tw_jax_plan *plan = find(number);
+    if (!plan)
+        return error(frame, XLA_FFI_Error_Code_NOT_FOUND,
+                     "tilewright: this process has not loaded kernel %016llx. Trace the program here, with the database "
+                     "that has the kernel", static_cast<unsigned long long>(number));
+    const long count = plan->inputs + plan->outputs;
+    bool good = frame->args.size == plan->inputs && frame->rets.size == plan->outputs;
+    void *given[kTensors];
+    for (long i = 0; good && i < count; i++) {
+        const auto *buffer = static_cast<const XLA_FFI_Buffer *>(
+            i < plan->inputs ? frame->args.args[i] : frame->rets.rets[i - plan->inputs]);
+        good = is(*buffer, plan->tensors[i]);
+        given[i] = buffer->data;
+    }
+    if (!good)
+        return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "tilewright: %s: the kernel takes other arrays",
+                     plan->name);
+    bool memory;
+    if (const int failed = run(*plan, given, memory))
+        return error(frame, XLA_FFI_Error_Code_INTERNAL, "tilewright: %s: the kernel failed with code %d", plan->name,
+                     failed);
+    if (!memory)
+        return error(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
+                     "tilewright: %s: no memory for a workspace of %lld bytes", plan->name, plan->workspace);
+    __atomic_fetch_add(plan->served, 1, __ATOMIC_RELAXED);
+    return nullptr;
+}
+
+} // extern "C"

@@ -1,0 +1,149 @@
+"""The Python half of ``native.cpp``: a kernel as a custom call of XLA's.
+
+Where there is no compiler, or it does not compile, kernels are called back in Python, with the same answers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from tilewright.backends.cpu.extension import Extension
+from tilewright.core import TensorSpec, TilewrightError, digest
+from tilewright.forking import ForkLock
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.runtime.serving import Served
+
+TARGET = "tilewright"
+"""XLA's name of the custom call."""
+
+_NUMBERS = {
+    "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8, "uint64": 9,
+    "float16": 10, "float32": 11, "float64": 12, "bfloat16": 16, "float8_e5m2": 19, "float8_e4m3fn": 20,
+}  # fmt: skip
+"""Numbers of ``XLA_FFI_DataType``."""
+_MOST = 64  # tensors of a kernel
+_LONG, _LONG_LONG, _P = ctypes.c_long, ctypes.c_longlong, ctypes.c_void_p
+
+_log = logging.getLogger("tilewright.jax")
+
+
+class _Tensor(ctypes.Structure):
+    """``struct tw_jax_tensor``."""
+
+    _fields_ = (("dtype", _LONG), ("elements", _LONG_LONG), ("bytes", _LONG_LONG))
+
+
+class _Plan(ctypes.Structure):
+    """``struct tw_jax_plan``."""
+
+    _fields_ = (
+        ("number", _LONG_LONG), ("name", ctypes.c_char_p), ("inputs", _LONG), ("outputs", _LONG), ("tensors", _P),
+        ("launches", _LONG), ("launch", _P), ("workspace", _LONG_LONG), ("zero_fill", _LONG_LONG), ("align", _LONG),
+        ("env", _P), ("run", _P), ("served", _P),
+    )  # fmt: skip
+
+
+class Native:
+    """The loaded library. Safe from any number of threads."""
+
+    def __init__(self, path: str) -> None:
+        self._library = library = ctypes.CDLL(path)
+        library.tw_jax_plan_size.restype = _LONG
+        if library.tw_jax_plan_size() != ctypes.sizeof(_Plan):
+            raise TilewrightError("native.cpp and native.py differ", "Install one version of tilewright")
+        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(library.tw_jax_run), platform="cpu")
+        self._kept: dict[int, tuple[Served, object]] = {}
+        self._lock = ForkLock()
+
+    def number(self, served: Served, library: int) -> int:
+        """What stands for a kernel in compiled programs: the same in every process that loads it.
+
+        ``library``: a number of the library that counts its calls. The kernel stays loaded from now on.
+        """
+        kernel = served.kernel
+        assert kernel is not None
+        inputs, outputs = served.checked.inputs, served.checked.outputs
+        launches = [[x.symbol, list(a)] for x, a in zip(kernel.program.launches, kernel._arguments, strict=True)]
+        shapes = [[list(s.shape), s.dtype] for s in (*inputs, *outputs)]
+        own = digest([kernel.library.sha256, launches, kernel.threads, shapes, len(inputs), library])
+        number = int.from_bytes(bytes.fromhex(own[:16]), "big", signed=True)
+        with self._lock:
+            if number not in self._kept:
+                self._kept[number] = served, self._insert(number, served)
+        return number
+
+    def _insert(self, number: int, served: Served) -> object:
+        """Have a number stand for a kernel; what must live as long is returned."""
+        kernel, checked = served.kernel, served.checked
+        assert kernel is not None
+        tensors = (_Tensor * (len(checked.inputs) + len(checked.outputs)))(
+            *map(_tensor, (*checked.inputs, *checked.outputs))
+        )
+        launches: ctypes.Array[Any] = kernel._launches
+        name = served.explanation.op.encode()
+        plan = _Plan(
+            number, name, len(checked.inputs), len(checked.outputs), ctypes.addressof(tensors), len(launches),
+            ctypes.addressof(launches), kernel.workspace_bytes, kernel.zero_fill, kernel.program.align, kernel._env,
+            ctypes.cast(kernel._tw_run, _P), served.tally.shared_address,
+        )  # fmt: skip
+        self._library.tw_jax_insert(ctypes.byref(plan))
+        return name, tensors
+
+
+def _tensor(spec: TensorSpec) -> _Tensor:
+    elements = int(np.prod(spec.shape, dtype=np.int64))
+    return _Tensor(_NUMBERS[spec.dtype], elements, elements * ITEMSIZE[spec.dtype])
+
+
+def extension() -> Extension:
+    """``native.cpp`` for this JAX."""
+    flags = ["-isystem", jax.ffi.include_dir(), "-fno-exceptions"]
+    return Extension(Path(__file__).with_name("native.cpp"), ["jax", jax.__version__], flags, (), _log)
+
+
+_lock = ForkLock()
+_loaded: list[Native | None] = []  # none before the first kernel is asked for
+
+
+def native() -> Native | None:
+    """The library for this JAX, compiled where it was not yet; ``None`` where it cannot be, which is logged once."""
+    with _lock:
+        if not _loaded:
+            _loaded.append(_load())
+        return _loaded[0]
+
+
+def _load() -> Native | None:
+    try:
+        path = extension().path()
+        return None if path is None else Native(path)
+    except (TilewrightError, OSError, AttributeError) as e:
+        _log.warning("kernels are called back in Python, which is slower: %s", e)
+        return None
+
+
+def answer(served: Served, arrays: Sequence[Any], library: int) -> list[Any]:
+    """The results of a kernel, or of what answers in its place, as JAX's operations; they have no gradient.
+
+    Under ``jax.vmap`` it is called once for each element. ``arrays`` have the shapes and dtypes that it takes.
+    """
+    kernel, checked = served.kernel, served.checked
+    results = [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in checked.outputs]
+    direct = kernel is not None and not kernel.prepacks and len(checked.inputs) + len(results) <= _MOST
+    own = native() if direct else None
+    if own is not None:
+        call = jax.ffi.ffi_call(TARGET, results, vmap_method="sequential")
+        return list(call(*arrays, kernel=np.int64(own.number(served, library))))
+
+    def back(*given: Any) -> list[Any]:
+        made = served.call(*map(np.ascontiguousarray, given))
+        return [np.asarray(m).view(r.dtype) for m, r in zip(made if len(results) > 1 else [made], results, strict=True)]
+
+    return list(jax.pure_callback(back, results, *arrays, vmap_method="sequential"))

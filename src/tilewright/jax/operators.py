@@ -1,0 +1,212 @@
+"""Functions of JAX arrays that tuned kernels answer: named, and taking layouts, as PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from tilewright.core import UsageError
+from tilewright.jax import transforms  # noqa: F401 - registers gradients and vmap
+from tilewright.jax.native import answer
+from tilewright.jax.primitive import bind, kinds_of, result
+from tilewright.jax.serving import Slot, serving
+from tilewright.kernels.operator import Operator
+
+Array = Any
+Sizes = int | Sequence[int]
+
+
+def matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
+    """The product of the last two axes, as ``jnp.matmul``; ``trans_a``, ``trans_b``: with those of ``a`` or ``b``
+    exchanged, as a kernel of these attributes takes it."""
+    return _call("matmul", {"a": a, "b": b}, (Slot(trans_a), Slot(trans_b)))
+
+
+def batch_matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
+    """:func:`matmul` of as many matrices on either side: ``(..., m, k)`` and ``(..., k, n)``."""
+    given = _arrays("batch_matmul", {"a": a, "b": b})
+    (a, b) = given
+    if a.ndim < 3 or a.shape[:-2] != b.shape[:-2]:
+        raise ValueError(f"tilewright.jax.batch_matmul: {a.shape} and {b.shape} are not as many matrices. Use matmul")
+    return matmul(a, b, trans_a=trans_a, trans_b=trans_b)
+
+
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """``x @ weight.T + bias``: ``x`` of ``(..., k)``, ``weight`` of ``(n, k)``, ``bias`` of ``(n,)``."""
+    return _call("linear", {"x": x, "weight": weight, "bias": bias}, (Slot(), Slot(), _slot(bias)))
+
+
+def _convolution(
+    rank: int, x: Array, weight: Array, bias: Array | None, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
+    name = f"conv{rank}d"
+    rest = [_each(name, rank, n, v) for n, v in (("stride", stride), ("padding", padding), ("dilation", dilation))]
+    return _window(name, rank, x, weight, bias, (*rest, groups))
+
+
+def _window(name: str, rank: int, x: Array, weight: Array, bias: Array | None, rest: tuple[Any, ...]) -> Array:
+    given = _arrays(name, {"x": x, "weight": weight, "bias": bias})
+    for argument, a in zip(("x", "weight"), given, strict=False):
+        if a.ndim != rank + 2:
+            raise ValueError(f"tilewright.jax.{name}: {argument} has {a.ndim} axes, not {rank + 2}: shape {a.shape}")
+    return _call(name, {"x": x, "weight": weight, "bias": bias}, (Slot(), Slot(), _slot(bias), *rest))
+
+
+def conv1d(
+    x: Array, weight: Array, bias: Array | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Array:  # fmt: skip
+    """A convolution of ``x`` of ``(n, ci, w)`` by ``weight`` of ``(co, ci / groups, kw)``."""
+    return _convolution(1, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    x: Array, weight: Array, bias: Array | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Array:  # fmt: skip
+    """A convolution of ``x`` of ``(n, ci, h, w)`` by ``weight`` of ``(co, ci / groups, kh, kw)``."""
+    return _convolution(2, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    x: Array, weight: Array, bias: Array | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Array:  # fmt: skip
+    """A convolution of ``x`` of ``(n, ci, d, h, w)`` by ``weight`` of ``(co, ci / groups, kd, kh, kw)``."""
+    return _convolution(3, x, weight, bias, stride, padding, dilation, groups)
+
+
+def _transposed(
+    rank: int, x: Array, weight: Array, bias: Array | None,
+    stride: Sizes, padding: Sizes, output_padding: Sizes, dilation: Sizes, groups: int,
+) -> Array:  # fmt: skip
+    name = f"conv_transpose{rank}d"
+    named = (("stride", stride), ("padding", padding), ("output_padding", output_padding), ("dilation", dilation))
+    *front, wide = (_each(name, rank, n, v) for n, v in named)
+    return _window(name, rank, x, weight, bias, (*front, groups, wide))
+
+
+def conv_transpose1d(
+    x: Array, weight: Array, bias: Array | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Array:  # fmt: skip
+    """A transposed convolution of ``x`` of ``(n, ci, w)`` by ``weight`` of ``(ci, co / groups, kw)``."""
+    return _transposed(1, x, weight, bias, stride, padding, output_padding, dilation, groups)
+
+
+def conv_transpose2d(
+    x: Array, weight: Array, bias: Array | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+) -> Array:  # fmt: skip
+    """A transposed convolution of ``x`` of ``(n, ci, h, w)`` by ``weight`` of ``(ci, co / groups, kh, kw)``."""
+    return _transposed(2, x, weight, bias, stride, padding, output_padding, dilation, groups)
+
+
+def layer_norm(
+    x: Array, normalized_shape: Sizes, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5
+) -> Array:
+    """Layer norm over the last axes, which have ``normalized_shape``, as ``weight`` and ``bias`` have."""
+    form = (Slot(), _numbers(normalized_shape), _slot(weight), _slot(bias), float(eps))
+    return _call("layer_norm", {"x": x, "weight": weight, "bias": bias}, form)
+
+
+def rms_norm(x: Array, normalized_shape: Sizes, weight: Array | None = None, eps: float = 1e-6) -> Array:
+    """RMS norm over the last axes, which have ``normalized_shape``, as ``weight`` has."""
+    form = (Slot(), _numbers(normalized_shape), _slot(weight), float(eps))
+    return _call("rms_norm", {"x": x, "weight": weight}, form)
+
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    """Softmax along an axis."""
+    return _along("softmax", x, axis)
+
+
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """The logarithm of softmax along an axis."""
+    return _along("log_softmax", x, axis)
+
+
+def _along(name: str, x: Array, axis: int) -> Array:
+    (x,) = _arrays(name, {"x": x})
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"tilewright.jax.{name}: axis {axis} of an array of shape {x.shape}")
+    return _call(name, {"x": x}, (Slot(), axis % x.ndim - x.ndim))
+
+
+def scaled_dot_product_attention(
+    query: Array, key: Array, value: Array, *,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Array:  # fmt: skip
+    """``softmax(query @ key.T * scale) @ value`` of ``(batch, heads, length, d)``, or without the axis of heads.
+
+    ``scale``: default ``1 / sqrt(d)``. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: heads
+    of queries share those of keys and values, which are fewer.
+    """
+    form = (Slot(), Slot(), Slot(), None, bool(is_causal), None if scale is None else float(scale), bool(enable_gqa))
+    return _call("scaled_dot_product_attention", {"query": query, "key": key, "value": value}, form)
+
+
+def call(op: str | Operator, /, *arrays: Array, **attributes: Any) -> Array | tuple[Array, ...]:
+    """What ``library.<op>(*arrays, **attributes)`` gives, under ``jit`` and ``vmap`` too; several results as a tuple.
+
+    For operators of your own and all that are built in. Under ``vmap`` each element is a call. There is no gradient:
+    state one by ``jax.custom_vjp``. Raises ``UsageError`` for an operator that was not tuned for these shapes.
+    """
+    name = op.name if isinstance(op, Operator) else op
+    given = _arrays(name, {f"argument {n}": a for n, a in enumerate(arrays, 1)})
+    served = serving.library.serving(name, [(a.shape, str(a.dtype)) for a in given], attributes)
+    for s in served.checked.outputs:
+        if jax.dtypes.canonicalize_dtype(s.dtype) != s.dtype:
+            raise UsageError(
+                f"{name} gives {s.dtype}, which JAX is told not to have", "jax.config.update('jax_enable_x64', True)"
+            )
+    made = answer(served, given, serving.number)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _slot(a: Array | None) -> Slot | None:
+    return None if a is None else Slot()
+
+
+def _numbers(values: Sizes) -> tuple[int, ...]:
+    return (int(values),) if isinstance(values, int | np.integer) else tuple(int(v) for v in values)
+
+
+def _each(name: str, rank: int, argument: str, values: Sizes) -> tuple[int, ...]:
+    numbers = _numbers(values)
+    if len(numbers) not in (1, rank):
+        wanted = "1" if rank == 1 else f"1 or {rank}"
+        raise ValueError(f"tilewright.jax.{name}: {argument} has {len(numbers)} numbers, not {wanted}")
+    return numbers if len(numbers) == rank else numbers * rank
+
+
+def _arrays(name: str, given: dict[str, Any]) -> list[Array]:
+    """The arrays among arguments, as JAX's. Raises ``TypeError`` for what is none."""
+    found = []
+    for argument, a in given.items():
+        if a is None and argument in ("weight", "bias"):
+            continue
+        if not isinstance(a, jax.Array | np.ndarray | np.generic | int | float | complex):
+            kind = "None" if a is None else type(a).__name__
+            what = f"tilewright.jax.{name}: {argument} is {kind}, and no array"
+            raise TypeError(f"{what}. Pass jnp.asarray of it")
+        found.append(a if isinstance(a, jax.Array) else jax.numpy.asarray(a))
+    return found
+
+
+def _call(name: str, given: dict[str, Any], form: tuple[Any, ...]) -> Array:
+    arrays = _arrays(name, given)
+    try:
+        result(name, form, kinds_of(arrays))
+    except (TypeError, ValueError, ZeroDivisionError) as e:
+        raise type(e)(f"tilewright.jax.{name}: {str(e).splitlines()[0]}") from None
+    return bind(name, form, *arrays)
+
+
+__all__ = [
+    "batch_matmul", "call", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "layer_norm", "linear", "log_softmax", "matmul", "rms_norm", "scaled_dot_product_attention", "softmax",
+]  # fmt: skip

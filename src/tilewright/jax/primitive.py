@@ -1,0 +1,72 @@
+"""An operator as a primitive of JAX: what answers it is looked up when a program is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from tilewright.jax.formulas import FORMULAS
+from tilewright.jax.serving import Form, Hit, Slot, filled, serving
+
+Array = Any
+
+operator_p = Primitive("tilewright")
+
+
+def bind(name: str, form: Form, *arrays: Array) -> Array:
+    """The operator's result as JAX's operation, of arrays (traced or not) in the places of ``form``."""
+    return operator_p.bind(*arrays, name=name, form=form, generation=serving.generation)
+
+
+def own(name: str, form: Form, *arrays: Array) -> Array:
+    """JAX's own answer."""
+    turned = [a.turned for a in form if isinstance(a, Slot)]
+    given = [jnp.swapaxes(a, -1, -2) if t else a for a, t in zip(arrays, turned, strict=True)]
+    return FORMULAS[name](*filled(form, given))
+
+
+@lru_cache(maxsize=4096)
+def result(name: str, form: Form, kinds: tuple[tuple[tuple[int, ...], Any], ...]) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of the result of arrays of these shapes and dtypes. Raises ``TypeError`` and ``ValueError``."""
+    made: jax.ShapeDtypeStruct = jax.eval_shape(partial(own, name, form), *(jax.ShapeDtypeStruct(*k) for k in kinds))
+    return made
+
+
+def kinds_of(arrays: Sequence[Array]) -> tuple[tuple[tuple[int, ...], Any], ...]:
+    """Shapes and dtypes, for :func:`result`."""
+    return tuple((a.shape, a.dtype) for a in arrays)
+
+
+def _abstract(*arrays: Array, name: str, form: Form, generation: int) -> Any:
+    made = result(name, form, kinds_of(arrays))
+    return jax.core.ShapedArray(made.shape, made.dtype)
+
+
+def _answered(*arrays: Array, name: str, form: Form, generation: int) -> Array:
+    found = serving.look_up(name, form, arrays)
+    if isinstance(found, Hit):
+        return found(filled(form, arrays)).reshape(result(name, form, kinds_of(arrays)).shape)
+    found.add()
+    return own(name, form, *arrays)
+
+
+def _elsewhere(*arrays: Array, name: str, form: Form, generation: int) -> Array:
+    serving.library.passed("type").add()
+    return own(name, form, *arrays)
+
+
+def define(primitive: Primitive, abstract: Callable[..., Any], statics: Sequence[str]) -> None:
+    """Say what shape and dtype a primitive gives, and have JAX compile it where no program is traced."""
+    primitive.def_abstract_eval(abstract)
+    primitive.def_impl(jax.jit(primitive.bind, static_argnames=("name", "form", *statics)))
+
+
+define(operator_p, _abstract, ("generation",))
+mlir.register_lowering(operator_p, mlir.lower_fun(_elsewhere, multiple_results=False))
+mlir.register_lowering(operator_p, mlir.lower_fun(_answered, multiple_results=False), platform="cpu")

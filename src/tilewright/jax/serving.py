@@ -1,0 +1,119 @@
+"""What answers an operator under JAX: a tuned kernel of the library in use, else JAX itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+import tilewright
+from tilewright.jax.native import answer
+from tilewright.runtime import Library
+from tilewright.runtime.in_use import InUse
+from tilewright.runtime.requests import NoRequest, Tensor, request
+from tilewright.runtime.resolve import Miss
+from tilewright.runtime.serving import Served
+
+_THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (jax, tilewright))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of an array among an operator's arguments. ``turned``: it lies with its last two axes exchanged."""
+
+    turned: bool = False
+
+
+Form = tuple[Any, ...]
+"""An operator's arguments, with a :class:`Slot` for each array."""
+
+
+def filled(form: Form, arrays: Sequence[Any]) -> list[Any]:
+    """The arguments, with these arrays in their places."""
+    given = iter(arrays)
+    return [next(given) if isinstance(a, Slot) else a for a in form]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A kernel for a kind of call; ``places``: which of the operator's arguments are its inputs, in order."""
+
+    served: Served
+    places: tuple[int, ...]
+    library: int
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        """The kernel's only result, in the shape that the kernel gives it."""
+        inputs = self.served.checked.inputs
+        arrays = [args[p].reshape(s.shape) for p, s in zip(self.places, inputs, strict=True)]
+        (made,) = answer(self.served, arrays, self.library)
+        return made
+
+
+class Serving(InUse):
+    """The library that serves JAX's calls."""
+
+    def __init__(self) -> None:
+        super().__init__("JAX", _THROUGH)
+        self._number = -1
+
+    @property
+    def number(self) -> int:
+        """Counts the libraries that were used in this process."""
+        return self._number
+
+    def use(self, library: Library | str | os.PathLike[str] | None) -> Library:
+        opened = super().use(library)
+        with self._lock:
+            self._number += 1
+        return opened
+
+    def look_up(self, name: str, form: Form, arrays: Sequence[Any]) -> Hit | Miss:
+        """What answers an operator of arrays of these shapes and dtypes."""
+        library = self.library
+        described = [
+            _described(s, a) if isinstance(s, Slot) else a
+            for s, a in zip(form, filled(form, arrays), strict=True)
+        ]  # fmt: skip
+        try:
+            asked = request(name, described)
+        except NoRequest as e:
+            if str(e) == "dtype":
+                self.say_near(f"tilewright.jax.{name}", name, described)
+            return library.passed(str(e))
+        found = library.find(asked.workload)
+        return found if isinstance(found, Miss) else Hit(found, asked.places, self.number)
+
+    def tuned(self, name: str, form: Form, arrays: Sequence[Any]) -> bool:
+        """Whether a kernel answers; where none does, that is counted as a call that was not served."""
+        found = self.look_up(name, form, arrays)
+        if isinstance(found, Miss):
+            found.add()
+        return isinstance(found, Hit)
+
+
+def _described(slot: Slot, a: Any) -> Tensor:
+    shape = tuple(a.shape)
+    if slot.turned:
+        shape = (*shape[:-2], shape[-1], shape[-2])
+    return Tensor(shape, str(a.dtype), dense=not slot.turned, turned=slot.turned)
+
+
+serving = Serving()
+
+
+def use(library: Library | str | os.PathLike[str] | None) -> Library:
+    """Have ``library`` (or a database's file) serve what is traced from now on; it is returned.
+
+    ``None``: the default database (``$TILEWRIGHT_DB``), which also serves where this was never called. Raises
+    ``DatabaseError`` for a file that cannot be used.
+    """
+    return serving.use(library)
+
+
+def library() -> Library:
+    """The library in use; its ``stats()`` count what was served."""
+    return serving.library
