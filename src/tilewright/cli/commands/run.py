@@ -36,21 +36,19 @@ if TYPE_CHECKING:
     "--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads of kernels and onnxruntime."
 )
 @click.option(
-    "--compare/--no-compare",
-    default=True,
-    show_default=True,
-    help="Keep the fastest form: with all kernels, with those that gain, or onnxruntime alone.",
+    "--no-compare", is_flag=True, help="Place all kernels, without timing which form is fastest."
 )
 @click.option("--benchmark", type=click.IntRange(1), metavar="ROUNDS", help="Time it in turns with onnxruntime.")
 @db_option
 @json_option
 def command(
-    model: Path, sources: tuple[str, ...], sizes: tuple[str, ...], threads: int, compare: bool, benchmark: int | None,
-    db: str | None, as_json: bool,
+    model: Path, sources: tuple[str, ...], sizes: tuple[str, ...], threads: int, no_compare: bool,
+    benchmark: int | None, db: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the ONNX model in MODEL with the kernels tuned for its tasks, and onnxruntime for the rest.
 
-    Kernels are used where the model is faster with them: its forms are timed in turns on drawn inputs first.
+    Kernels serve where the model is faster with them: it is first timed with all kernels, with those that gain, and
+    with onnxruntime alone, in turns on drawn inputs.
 
     The outputs are compared with those of float64 on the same inputs, and so are onnxruntime's, of the file as it is.
     An output may be wrong by 4 times onnxruntime's error, or by 0.0001 of its largest magnitude where it is float32.
@@ -76,7 +74,7 @@ def command(
     imported = found.imported
     given = given_inputs(sources, imported)
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
-        network = fastest(found, library, threads, compare, given)
+        network = fastest(found, library, threads, not no_compare, given)
         kernels = {t.workload.key: k.seconds for t in found.tasks if (k := library.tuned(t.workload)) is not None}
     runs = [Run.of(network, imported.model.at(s), given, threads, benchmark) for s in network.sizes_to_try(given)]
     last, compared = runs[-1], worst(r.compared for r in runs)
