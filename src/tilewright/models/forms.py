@@ -77,9 +77,8 @@ def _times(forms: Mapping[str, Network], drawn: Sequence[Mapping[str, Array]]) -
     """Seconds of a run of each form in each round; of inputs of several sizes the geometric mean."""
     runs = [{name: partial(f.run, inputs) for name, f in forms.items()} for inputs in drawn]
     found = [comparing.in_turns(r, budget=BUDGET / len(runs)) for r in runs]
-    return {
-        n: [math.prod(each) ** (1 / len(each)) for each in zip(*(f[n] for f in found), strict=False)] for n in forms
-    }
+    rounds = {name: zip(*(f[name] for f in found), strict=False) for name in forms}
+    return {name: [math.prod(each) ** (1 / len(each)) for each in r] for name, r in rounds.items()}
 
 
 def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) -> Network | None:
@@ -98,11 +97,9 @@ def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) ->
         kernels = partial(run, {n: values[n] for n in part.inputs}, sizes)
         if time.monotonic() >= until or not _gains(network, part, kernels, values):
             lost.append(part)
-    if len(lost) in (0, len(ours)):
-        return None
     groups = [u.group for p in lost for u in p.units if u.group is not None]
     without = {own_name(g.output) for g in groups if g not in network.extracted.channels.moves}
-    return Network(network.extracted, library, network.threads, without)
+    return Network(network.extracted, library, network.threads, without) if without and len(lost) < len(ours) else None
 
 
 def _gains(network: Network, part: Part, kernels: Callable[[], object], values: Mapping[str, Array]) -> bool:

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads of kernels and onnxruntime."
 )
-@click.option(
-    "--no-compare", is_flag=True, help="Place all kernels, without timing which form is fastest."
-)
+@click.option("--no-compare", is_flag=True, help="Place all kernels, without timing which form is fastest.")
 @click.option("--benchmark", type=click.IntRange(1), metavar="ROUNDS", help="Time it in turns with onnxruntime.")
 @db_option
 @json_option
