@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ import numpy as np
 from tilewright.core import UsageError
 from tilewright.kernels.expression.expr import BITS
 from tilewright.models.model_file import Array, Model, onnx_module
-
-Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 LARGE = 1 << 16
 """Bytes of a constant that is handed over beside a model instead of within it, whose messages end at 2 GiB."""
