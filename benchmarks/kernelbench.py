@@ -64,6 +64,7 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
 
     from tilewright.graph import tasks_of
     from tilewright.torch.backend import of_aten, prepared, run_eagerly, weights_of
+    from tilewright.torch.captured import handing_on
     from tilewright.torch.importer import imported, name_of
     from tilewright.torch.recurrent import lowered
 
@@ -98,7 +99,7 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
         backend=lambda graph, inputs: of_aten(lowered(graph, inputs) or graph, inputs, note, note),
         dynamic=False,
     )
-    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):  # as optimize does
+    with torch.no_grad(), handing_on():  # as optimize does
         made(*arguments)
     breaks: Counter[str] = Counter()
     for kind in ("graph_break", "unimplemented"):

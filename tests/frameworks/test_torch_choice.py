@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,30 @@ def test_a_call_with_gradients_is_compiled_as_the_form_that_is_kept(tuned_parts:
     assert fast.library.stats().calls == before + 2
     made.sum().backward()
     assert module.weight.grad is not None
+
+
+class Warns(Of):
+    """Its calls warn in their midst."""
+
+    def forward(self, x: Any) -> Any:
+        y = x @ self.weight
+        warnings.warn("of such sizes", stacklevel=1)
+        return F.silu(y.lgamma())
+
+
+def test_a_module_that_warns_is_one_graph_and_its_calls_warn(tuned_parts: dict[str, Any]) -> None:
+    from torch._dynamo.utils import counters
+
+    module, x = Warns(product_and_chain), torch.randn(4, 8)
+    counters.clear()
+    with pytest.warns(UserWarning, match="of such sizes"):
+        fast = tt.optimize(module, (x,), **tuned_parts, compare=False)
+    assert counters["stats"]["unique_graphs"] == 1
+    with torch.no_grad(), pytest.warns(UserWarning, match="of such sizes"):
+        made = fast(x)
+    assert fast.library.stats().calls
+    with torch.no_grad(), pytest.warns(UserWarning, match="of such sizes"):
+        torch.testing.assert_close(made, module(x), rtol=1e-4, atol=1e-5)
 
 
 def test_random_numbers_beside_a_kernel_are_inductors(tuned_parts: dict[str, Any]) -> None:

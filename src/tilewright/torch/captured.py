@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch._guards import TracingContext, detect_fake_mode, tracing
+from torch._guards import TracingContext, tracing
 from torch.fx import GraphModule
 
 from tilewright.torch.dynamic import is_marked
@@ -23,7 +24,7 @@ class DynamoGraph:
 
     def __init__(self, module: GraphModule, inputs: Sequence[Any]) -> None:
         self.module, self.inputs = module, inputs
-        self._mode = detect_fake_mode(inputs)
+        self._context = TracingContext.try_get()
         self.switch = _Switch()
         self._runs: dict[object, Run] = {}
 
@@ -43,7 +44,7 @@ class DynamoGraph:
 
     def tracing(self) -> AbstractContextManager[Any]:
         """PyTorch's state in which Dynamo calls backends."""
-        return tracing(TracingContext(self._mode))
+        return tracing(self._context)
 
     def _once(self, key: object, make: Callable[[], Run]) -> Run:
         if key not in self._runs:
@@ -63,6 +64,13 @@ class _Switch:
 Compile = Callable[[DynamoGraph], Run]
 
 
+def handing_on() -> AbstractContextManager[Any]:
+    """Settings with which Dynamo hands on recurrent layers, and whole graphs that warn of something, behind them."""
+    config: Any = torch._dynamo.config
+    behind = {*config.reorderable_logging_functions, warnings.warn}
+    return cast(AbstractContextManager[Any], config.patch(allow_rnn=True, reorderable_logging_functions=behind))
+
+
 class Captured:
     """A module compiled for an example: ``made``. Its graphs run as ``compile`` says, also those of later calls."""
 
@@ -80,8 +88,7 @@ class Captured:
 
     def __call__(self) -> Any:
         """The module's answer to the example."""
-        # Dynamo hands on recurrent layers only where it is told to.
-        with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
+        with torch.no_grad(), handing_on():
             return self.made(*self.example)
 
     def _backend(self, module: GraphModule, inputs: Sequence[Any]) -> Run:
@@ -148,4 +155,4 @@ class Form:
             k.release()
 
 
-__all__ = ["Captured", "Compile", "DynamoGraph", "Form"]
+__all__ = ["Captured", "Compile", "DynamoGraph", "Form", "handing_on"]
