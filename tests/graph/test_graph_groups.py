@@ -105,6 +105,17 @@ def test_rotary_embeddings_are_one_kernel() -> None:
     check(graph)
 
 
+def test_a_scan_reads_a_part_of_its_input_where_it_lies_and_takes_what_follows_it() -> None:
+    m = graphs.Maker()
+    x = m.b.input("x", (3, 9), "float32")
+    y = m.add("relu", m.add("cumsum", m.add("slice", x, dim=1, start=0, end=8, step=1), dim=1))
+    graph = m.b.build([y])
+    assert names(graph) == ["cumsum_relu"]
+    (group,) = grouped(graph)
+    assert (group.family, group.inputs) == ("recurrence", ("x",))
+    check(graph)
+
+
 def test_a_value_that_others_read_is_stored() -> None:
     m = graphs.Maker()
     x = m.b.input("x", (4, 8), "float32")

@@ -25,12 +25,20 @@ from tilewright.kernels import te
 from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.families import attention, contraction, elementwise, recurrent, reduce_window, row_reduction
+from tilewright.kernels.families import (
+    attention,
+    contraction,
+    elementwise,
+    recurrence,
+    recurrent,
+    reduce_window,
+    row_reduction,
+)
 from tilewright.kernels.ranges import program_at
 
 Family = Literal[
-    "attention", "recurrent", "reduce_window", "contraction", "row_reduction", "elementwise", "generic", "view",
-    "opaque",
+    "attention", "recurrent", "reduce_window", "contraction", "row_reduction", "recurrence", "elementwise", "generic",
+    "view", "opaque",
 ]  # fmt: skip
 
 MOST_NODES = 24
@@ -183,6 +191,7 @@ MATCHERS: Mapping[Family, Callable[[str], object]] = {
     "reduce_window": reduce_window.reduce_window,
     "contraction": contraction.contractions,
     "row_reduction": row_reduction.row_reduction,
+    "recurrence": recurrence.recurrence,
     "elementwise": elementwise.maps,
 }
 """What looks for a family's form in a program, the most specific family first."""

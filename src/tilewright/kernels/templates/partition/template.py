@@ -88,7 +88,8 @@ class _Partition:
     def _numbers(self, task: Task, schedule: Schedule) -> list[tuple[int, Mapping[str, float]]]:
         """Of every segment its operations, one at least, and its static numbers."""
         members = self._members(task, schedule)
-        return [(max(1, m.task.workload.flops), m.template.static(m.task, m.schedule(schedule.values))) for m in members]
+        work = (max(1, m.task.workload.flops) for m in members)
+        return [(w, m.template.static(m.task, m.schedule(schedule.values))) for w, m in zip(work, members, strict=True)]
 
     def _members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
         if task.workload.ranges:
