@@ -128,12 +128,16 @@ def test_optimize_gives_the_module_as_pytorch_runs_it_where_that_is_faster_than_
     def timed(forms: Any) -> Any:
         return {name: [1.0 if name == "eager alone" else 2.0] * ROUNDS for name in forms}
 
+    from torch._dynamo.utils import counters
+
     monkeypatch.setattr(comparing, "in_turns", timed)
     module, x = Of(product_and_chain), torch.randn(4, 8)
     fast = tt.optimize(module, (x,), **{**tuned_parts, "rest": "inductor"})
     assert (fast.comparison.kept, set(fast.comparison.ratios)) == ("eager alone", {"all kernels", "inductor alone"})
-    with torch.no_grad():
-        assert torch.equal(fast(x), module(x))
+    counters.clear()
+    for y in (x, torch.randn(2, 8)):
+        assert torch.equal(fast(y), module(y))
+    assert not counters["stats"], "nothing is compiled any more"
 
 
 class Counting(Of):

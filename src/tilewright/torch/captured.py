@@ -114,6 +114,25 @@ class Captured:
         self._graphs.clear()
 
 
+class Uncompiled:
+    """A module as PyTorch runs it, without what a call of compiled code costs."""
+
+    def __init__(self, module: torch.nn.Module, example: Sequence[Any]) -> None:
+        run: Any = torch._dynamo.disable
+        self._made, self._example = run(module), example
+
+    def __call__(self) -> Any:
+        """Its answer to the example."""
+        return self._made(*self._example)
+
+    def settled(self) -> Any:
+        """The module, which PyTorch's compiler leaves as it is."""
+        return self._made
+
+    def release(self) -> None:
+        """It keeps nothing."""
+
+
 class Form:
     """A module whose graphs are compiled in one way; ``kernels``: what ``compile`` adds of them.
 
@@ -155,4 +174,4 @@ class Form:
             k.release()
 
 
-__all__ = ["Captured", "Compile", "DynamoGraph", "Form", "handing_on"]
+__all__ = ["Captured", "Compile", "DynamoGraph", "Form", "Uncompiled", "handing_on"]

@@ -23,7 +23,7 @@ from tilewright.measure import comparing
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
-from tilewright.torch.captured import Captured, Compile, DynamoGraph, Form
+from tilewright.torch.captured import Captured, Compile, DynamoGraph, Form, Uncompiled
 from tilewright.torch.dynamic import marked
 from tilewright.torch.placed import Kernels
 from tilewright.torch.placing import Find, Placing, changing
@@ -32,7 +32,7 @@ from tilewright.tuner.many import TuneTask, tune_many
 from tilewright.tuner.ranges import tune_tasks
 
 EAGER = "eager alone"
-"""The form that PyTorch runs operator by operator."""
+"""The module as PyTorch runs it, operator by operator, not compiled."""
 
 TOLERANCES = {
     torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2, torch.complex128: 1e-6,
@@ -120,11 +120,11 @@ def optimize(
         return form(compile, placed)
 
     with_all = placing(find)
-    forms = {"all kernels": with_all}
+    forms: dict[str, Form | Uncompiled] = {"all kernels": with_all}
     if compare and lasting and with_all.calls:
-        without: dict[str, Compile] = {f"{rest} alone": lambda graph: graph.whole(others.whole)}
-        without[EAGER] = lambda graph: graph.eager
-        forms |= {name: form(compile) for name, compile in without.items()}
+        forms[EAGER] = Uncompiled(module, example)
+        if others.fuses:
+            forms[f"{rest} alone"] = form(lambda graph: graph.whole(others.whole))
         chains = {t.workload.key for t in parts if t.family == "elementwise"}
         if 0 < len(with_all.workloads - chains) < len(with_all.workloads):
             forms["kernels but for elementwise chains"] = placing(lambda w: None if w.key in chains else find(w))
@@ -143,7 +143,7 @@ def _served(library: Library, workload: Workload) -> bool:
     return tuned is not None and tuned.serves_all
 
 
-def _fastest(forms: Mapping[str, Form]) -> tuple[Any, comparing.Comparison | None]:
+def _fastest(forms: Mapping[str, Form | Uncompiled]) -> tuple[Any, comparing.Comparison | None]:
     """The form that is kept, compiled; the others are given up."""
     if len(forms) == 1:
         return next(iter(forms.values())).settled(), None
