@@ -45,7 +45,7 @@ def cropped(program: Program) -> Program | None:
     extents = rounded_up(first)
     if first.monoid is None or first.scan is not None or extents == first.extents:
         return None
-    if any(s.monoid is not None or s.extents != first.extents for s in rest):
+    if any(s.monoid is not None for s in rest):
         return None
     whole_multiples = replace(first, extents=extents)
     try:
