@@ -254,6 +254,11 @@ def _joined_up(operator: str, operands: list[Any]) -> Any:
     return operands[0] if len(operands) == 1 else [operator, *operands]
 
 
+def constant_term(number: int) -> int:
+    """The number itself, or what is added to the products of an extent's expression."""
+    return dict(number.form).get((), 0) if isinstance(number, Extent) else number
+
+
 def least(number: int) -> int:
     """The least that a number or an extent may be."""
     return number.least if isinstance(number, Extent) else number

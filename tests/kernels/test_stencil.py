@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -12,12 +13,14 @@ from stencil_programs import PROGRAMS, causal, smooth, window
 
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Schedule, Target
+from tilewright.extent import Extent
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.reduce_window.match import match
 from tilewright.kernels.templates.reduce_window.space import loads, spans
+from tilewright.kernels.templates.reduce_window.spans import open_levels
 from tilewright.testing import programs
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.schedules import covering
@@ -140,6 +143,45 @@ def test_spans_cover_an_axis_once_and_mark_the_edges() -> None:
                 assert all(inside) == s.inside or s.count == 1
                 assert all(inside) or s.count == 1
             assert at == found.ranges[axis]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stride"), [(1, 1, 1), (1, 0, 2), (2, 2, 1), (3, 3, 1), (0, 0, 1), (2, 0, 1), (0, 1, 1)]
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_blocks_of_an_open_axis_cover_it_at_every_size(before: int, after: int, stride: int, masked: bool) -> None:
+    """Runs stay inside, or ask; what stands at an edge does so for the sizes that it is printed for."""
+    source = Extent(61, 1, "s")
+    extent = (source + stride - 1) // stride
+    ends = (extent, (source - 1 - after) // stride + 1) if after or stride > 1 else (extent,)
+    assert isinstance(extent, Extent)
+    for size in (1, 2, 3, 8):
+        levels = open_levels(extent, before, ends, (size,) if masked else (size, 1), masked)
+        for s in range(1, 62):
+            length, end = extent.at({"s": s}), min(e.at({"s": s}) if isinstance(e, Extent) else e for e in ends)
+            level = next((x for x in levels if length >= x.least), None)
+            assert level is not None
+            covered = set[int]()
+            for span in level.spans:
+                starts = [span.start.at({"s": s}) if isinstance(span.start, Extent) else span.start]
+                if span.last:
+                    past, last = valued(span.end, s), valued(span.last, s)
+                    starts = [min(at, last) for at in range(span.start, past, span.size)]
+                    asked = [bool(span.unless) and valued(span.unless.format(at), s) for at in starts]
+                    inside = [before <= at and at + span.size <= end for at in starts]
+                    assert all(a or b for a, b in zip(asked, inside, strict=True))
+                elif span is not level.spans[0] and level.spans[0].count == 1 and starts[0] <= 0:
+                    continue  # the last block is none where the first one is all
+                assert not starts or all(low <= s <= high for _, (low, high) in span.sizes)
+                assert span.masked or all(at + span.size <= length for at in starts)
+                covered |= {at + k for at in starts for k in range(span.size)}
+            assert covered >= set(range(length))
+
+
+def valued(text: str, s: int) -> int:
+    """What a C text is at a size."""
+    plain = re.sub(r"(\d)L", r"\1", text).replace("tw::imin", "min").replace("||", "or").replace("/", "//")
+    return int(eval(plain, {"extent_s": s, "min": min}))
 
 
 def run(program: Program, inputs: list[np.ndarray]) -> np.ndarray:  # type: ignore[type-arg]

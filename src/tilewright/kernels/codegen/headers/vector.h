@@ -152,8 +152,11 @@ template <class M> TW_INLINE unsigned kbits(M m) {
     else if constexpr (sizeof(M) == 128) return kbits(low(m)) | kbits(high(m)) << 8;
     else return (unsigned char)__builtin_ia32_cvtq2mask512((vec<long long, 8>)m);
 }
+// Without branches, so that compilers work a mask out once where many vectors share it.
 template <class V> TW_INLINE unsigned kfirst(long n) {
-    return n >= lanes<V> ? ~0u >> (32 - lanes<V>) : n <= 0 ? 0u : (1u << n) - 1u;
+    n = n > 0 ? n : 0;
+    n = n < lanes<V> ? n : lanes<V>;
+    return (unsigned)((1ull << n) - 1);
 }
 #else
 template <class V> constexpr bool masked64_ = false;

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tilewright.core import cached_property
-from tilewright.extent import ctext
+from tilewright.extent import Extent, constant_term, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
@@ -17,6 +17,7 @@ from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, sa
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read
 from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable
+from tilewright.kernels.templates.reduce_window.spans import Spans, bounds_within
 
 COUNT = "count_"
 """Lanes in use of a vector at an edge that calls know."""
@@ -28,15 +29,15 @@ class Place:
 
     ``first``: the C texts (or known numbers) of its first position along its axes and the innermost one. ``outputs``:
     how many it has along each of its axes. ``count``: C text of the lanes in use where not all are, and their number
-    where it is known. ``edges``: axes along which the place is known to calls only, and conditions are asked there.
+    where it is known. ``inside``: axes along which no condition fails. ``sizes``: those with which calls come here.
     """
 
     first: Mapping[str, str | int]
     outputs: Mapping[str, int]
-    inside_v: bool
+    inside: frozenset[str]
     count: str | None
     lanes: int
-    edges: frozenset[str] = frozenset()
+    sizes: Spans = ()
 
     @property
     def steps(self) -> list[dict[str, int]]:
@@ -53,6 +54,7 @@ class Block:
     memo: Memo = field(default_factory=Memo)
     numbers: ValueNumbers = field(default_factory=ValueNumbers)
     ends: dict[str, str] = field(default_factory=dict)  # names of the lanes that end at edges, by C text
+    rows: dict[int, tuple[str, str, int]] = field(default_factory=dict)  # of each read the row that was last walked to
 
     @property
     def vector(self) -> str:
@@ -92,7 +94,7 @@ class Block:
                     if r in fixed:
                         self._load(w, n, tap, {}, place, reads)
         names: dict[int, str] = {}
-        at = {a: a for a in s.axes} | {s.inner: str(place.first[s.inner])}
+        at = {a: a for a in s.axes} | {s.inner: _text(place.first[s.inner])}
         for e in _invariants(s.value, frozenset(self.p.blocked), self.memo.numbers):
             printer = self.printer(at, names, {}, place.count)
             name = self.emitter.fresh("h")
@@ -125,59 +127,70 @@ class Block:
                 parts.append(f"{start} / {r.repeat}")
         return " + ".join(parts), known
 
-    def count(self, w: Writer, place: Place, extent: str) -> None:
-        """Declare how many lanes are in use of a vector at an edge that calls know, and how many conditions leave."""
-        w.line(f"const long {COUNT} = tw::imin({self.p.lanes}L, {extent} - {place.first[self.p.s.inner]});")
+    def count(self, w: Writer, place: Place) -> None:
+        """Declare how many lanes are in use of a vector where calls know it, and how many conditions leave."""
         self.ends = {}
+        if place.count == COUNT:
+            w.line(f"const long {COUNT} = {ctext(self.p.s.ranges[self.p.s.inner])};")
         for r, tap in product(self.p.s.reads, self.taps()):
-            high = self._high(r, tap, place)
-            if high not in self.ends:
-                self.ends[high] = self.emitter.fresh("to")
-                w.line(f"const int {self.ends[high]} = (int){high};")
+            for end in self._ends(r, tap, place):
+                if isinstance(end, str) and end not in self.ends:
+                    self.ends[end] = self.emitter.fresh("to")
+                    w.line(f"const int {self.ends[end]} = (int){end};")
 
-    def _high(self, r: Read, tap: Mapping[str, int], place: Place) -> str:
-        """C text of the first lane at such an edge in which a condition from above fails."""
-        text, start = COUNT, place.first[self.p.s.inner]
-        for g in r.guards:
-            c = -g.of(self.p.s.inner)
-            if c > 0:
-                k = ctext(g.const + c + sum(f * tap[a] for a, f in g.axes.items() if a in tap))
-                text = (
-                    f"tw::imin({text}, {k} - {start})" if c == 1 else f"tw::imin({text}, ({k} - {start} * {c}L) / {c})"
-                )
-        return text
-
-    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int, int | str]:
+    def _ends(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
         """Lanes ``[low, high)`` in which the conditions along the innermost axis hold; C text where calls know it."""
-        low, high = 0, place.lanes
-        start = place.first[self.p.s.inner]
-        if place.inside_v or (not isinstance(start, int) and self.p.s.inner not in place.edges):
-            return low, high
-        for g in r.guards:
-            c = g.of(self.p.s.inner)
-            if c and isinstance(start, int) and (c > 0 or self.p.s.inner not in place.edges):
-                k = g.const + c * start + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
-                low, high = (max(low, -(k // c)), high) if c > 0 else (low, min(high, k // -c + 1))
-        return low, self.ends[self._high(r, tap, place)] if self.p.s.inner in place.edges else high
+        inner = self.p.s.inner
+        low, high, start = 0, place.lanes, place.first[inner]
+        later, sooner = list[str](), [COUNT] if place.count == COUNT else []
+        for g in r.guards if isinstance(start, int) and inner not in place.inside else ():
+            c = g.of(inner)
+            k = g.const + c * start + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+            least, most = bounds_within(k, place.sizes)
+            if c > 0 and least < 0:
+                low = max(low, -(most // c))
+                if least < most:
+                    later.append(f"({ctext(c - 1 - k)}) / {c}")
+            elif c < 0 and least // -c + 1 < place.lanes:
+                high = min(high, most // -c + 1)
+                if least < most:
+                    sooner.append(f"({ctext(k - c)}) / {-c}")
+        return _extreme("tw::imax", low, later), _extreme("tw::imin", high, sooner)
 
-    def _fails(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> bool:
-        """Whether it is known that the read lies outside for all lanes."""
+    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
+        """The same, what calls know by its name."""
+        low, high = self._ends(r, tap, place)
+        return self.ends[low] if isinstance(low, str) else low, self.ends[high] if isinstance(high, str) else high
+
+    def _condition(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> str | None:
+        """C text of the condition on a read that is left to calls; empty if it holds, ``None`` if it does not.
+
+        Those on axes that are neither the block's nor the innermost one are :meth:`runtime`.
+        """
         low, high = self._lanes(r, tap, place)
-        if isinstance(high, int) and low >= high:
-            return True
-        at = dict(tap)
-        for a, n in step.items():
-            start = place.first[a]
-            if isinstance(start, int):
-                at[a] = start + n
-        return any(
-            set(g.axes) <= set(at) and g.const + sum(f * at[a] for a, f in g.axes.items()) < 0 for g in r.guards
-        )  # fmt: skip
+        if isinstance(low, int) and isinstance(high, int) and low >= high:
+            return None
+        asked = []
+        for g in r.guards:
+            known, parts = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap), list[str]()
+            loose = set(g.axes) - set(tap)
+            if loose & place.inside or not loose <= set(step):
+                continue
+            for a in sorted(loose):
+                start = place.first[a]
+                known += g.of(a) * (step[a] + (start if isinstance(start, int) else 0))
+                parts += [] if isinstance(start, int) else [f"{start} * {g.of(a)}L"]
+            least, most = bounds_within(known, place.sizes)
+            if not parts and most < 0:
+                return None
+            if parts or least < 0:
+                asked.append(f"{' + '.join([*parts, ctext(known)])} >= 0")
+        return " && ".join(asked)
 
     def runtime(self, tap: Mapping[str, int], place: Place) -> tuple[str, ...]:
         """Conditions on the other axes at a tap, as C texts; they are the same for the whole block."""
         texts = []
-        known = {*self.p.blocked, self.p.s.inner} - place.edges | {self.p.s.inner}
+        known = {*self.p.blocked, self.p.s.inner}
         for r in self.p.s.reads:
             for g in r.guards:
                 loose = set(g.axes) - set(tap)
@@ -190,22 +203,23 @@ class Block:
 
     def _load(
         self, w: Writer, number: int, tap: Mapping[str, int], step: Mapping[str, int], place: Place,
-        names: dict[tuple[int, str], str],
+        names: dict[tuple[int, str], str], condition: str = "",
     ) -> str:  # fmt: skip
         """The name of the vector that holds a read, which is printed where it is not at hand."""
         r = self.p.s.reads[number]
         text, known = self._position(r, tap, step, place)
         low, high = self._lanes(r, tap, place)
-        key = number, f"{ctext(known)} {text} {low} {high}"
+        key = number, f"{ctext(known)} {text} {low} {high} {condition}"
         if key in names:
             return names[key]
+        base, text, known = self._row(w, number, text, known, names)
         rest = ctext(known)
-        at = f"{r.tensor} + ({text} + {rest})" if text else f"{r.tensor} + {rest}"
+        at = f"{base} + ({text} + {rest})" if text else f"{base} + {rest}"
         name = self.emitter.fresh("q")
         lane = VECTOR_TYPE[r.value.dtype]
         vector = f"tw::vec<{lane}, {self.p.lanes}>"
         if r.at.of(self.p.s.inner) == 0 and r.repeat == 1:
-            item = f"{r.tensor}[{text} + {rest}]" if text else f"{r.tensor}[{rest}]"
+            item = f"{base}[{text} + {rest}]" if text else f"{base}[{rest}]"
             element = self.p.s.tensors[r.tensor].dtype
             printer = self.printer({}, {}, {}, None)
             printer.var = {"read": f"tw::widen({item})" if "float16" in element else item}
@@ -218,15 +232,41 @@ class Block:
             if r.outside is not None and (low, high) != (0, place.lanes) and not _zero(r.outside):
                 mask = self._mask(low, high, vector)
                 value = f"tw::select({mask}, {value}, {printer.vector_text(r.outside)})"
+        if condition:
+            value = f"{condition} ? {value} : {self._constant(w, number, names)}"
         w.line(f"const {vector} {name} = {value};")
         names[key] = name
         return name
 
-    def _mask(self, low: int, high: int | str, vector: str) -> str:
+    def _row(
+        self, w: Writer, number: int, text: str, known: int, names: dict[tuple[int, str], str]
+    ) -> tuple[str, str, int]:
+        """Where a read starts, and its C text and number from there: at the row before where calls choose their step.
+
+        The pointer looks new at each row: compilers would keep the addresses of all rows, and spill what they sum for
+        them.
+        """
+        tensor = self.p.s.reads[number].tensor
+        if not self.p.s.program.sizes:
+            return tensor, text, known
+        within = constant_term(known)
+        row = known - within
+        key = number, f"row {text} {ctext(row)}"
+        if key not in names:
+            at = f"{tensor} + ({' + '.join([text, ctext(row)] if text else [ctext(row)])})"
+            before = self.rows.get(number)
+            if before is not None and before[0] == text and (number, before[1]) in names:
+                at = f"{names[number, before[1]]} + ({ctext(row - before[2])})"
+            names[key] = self.emitter.fresh("p")
+            w.line(f'auto {names[key]} = {at}; __asm__("" : "+r"({names[key]}));')
+            self.rows[number] = text, key[1], row
+        return names[key], "", within
+
+    def _mask(self, low: int | str, high: int | str, vector: str) -> str:
         i = f"tw::iota<tw::mask<{vector}>>()"
         return f"(({i} >= {low}) & ({i} < {high}))" if low or isinstance(high, int) else f"({i} < {high})"
 
-    def _vector_read(self, r: Read, lane: str, at: str, low: int, high: int | str, place: Place) -> str:
+    def _vector_read(self, r: Read, lane: str, at: str, low: int | str, high: int | str, place: Place) -> str:
         lanes, step = self.p.lanes, r.at.of(self.p.s.inner)
         vector = f"tw::vec<{lane}, {lanes}>"
         if r.repeat > 1:
@@ -234,7 +274,7 @@ class Block:
         whole = low == 0 and high == place.lanes
         count = place.count if whole else str(high)
         if step == 1:
-            if isinstance(high, str):
+            if isinstance(low, str) or isinstance(high, str):
                 return self._between(vector, at, low, high)
             if low:
                 return f"tw::load_if<{vector}>({at}, {self._mask(low, high, vector)})"
@@ -246,25 +286,26 @@ class Block:
             return f"tw::load_step_if<{vector}>({at}, {step}L, {self._mask(low, high, vector)})"
         return f"tw::load_step<{vector}>({at}, {step}L{'' if whole and count is None else f', {count}'})"
 
-    def _between(self, vector: str, at: str, low: int, high: str) -> str:
-        """Lanes from a known one to one that calls know."""
+    def _between(self, vector: str, at: str, low: int | str, high: int | str) -> str:
+        """Lanes from one to another one, of which calls know one at least."""
         function, first = ("load_between", f"{low}, ") if low else ("load_n", "")
         return f"tw::{function}<{vector}>({at}, {first}{high})"
 
-    def _evens(self, vector: str, at: str, low: int, high: int | str, whole: bool) -> str:
+    def _evens(self, vector: str, at: str, low: int | str, high: int | str, whole: bool) -> str:
         """Every other element: two vectors that overlap by one, so that nothing past the last is touched."""
         n = self.p.lanes
         picks = ", ".join(str(2 * k if 2 * k < n else n + 2 * k - (n - 1)) for k in range(n))
         parts = []
         for start in (0, n - 1):
-            a = max(0, 2 * low - start)
             if whole:
                 parts.append(f"tw::load<{vector}>({at} + {start})")
                 continue
-            if isinstance(high, str):
-                parts.append(self._between(vector, f"{at} + {start}", a, f"2 * {high} - {1 + start}"))
+            if isinstance(low, str) or isinstance(high, str):
+                first = max(0, 2 * low - start) if isinstance(low, int) else f"2 * {low} - {start}"
+                past = f"2 * {high} - {1 + start}" if isinstance(high, str) else min(n, 2 * high - 1 - start)
+                parts.append(self._between(vector, f"{at} + {start}", first, past))
                 continue
-            b = min(n, 2 * high - 1 - start)
+            a, b = max(0, 2 * low - start), min(n, 2 * high - 1 - start)
             if b <= a:
                 parts.append(f"{vector}{{}}")
             elif a == 0:
@@ -283,7 +324,8 @@ class Block:
                 read = f"tw::load_n<{few}>({at}, ({place.count} + {repeat - 1}) / {repeat})"
             picks = ", ".join(str(k // repeat) for k in range(lanes))
             return f"repeat<{vector}>({read}, [](auto h) {{ return __builtin_shufflevector(h, h, {picks}); }})"
-        position = f"(tw::iota<tw::vec<int, {lanes}>>() + (int)({place.first[self.p.s.inner]} % {repeat})) / {repeat}"
+        start = _text(place.first[self.p.s.inner])
+        position = f"(tw::iota<tw::vec<int, {lanes}>>() + (int)({start} % {repeat})) / {repeat}"
         return f"tw::load_at<{vector}>({at}, {position}, tw::first<tw::vec<int, {lanes}>>({place.count or lanes}))"
 
     # -- the block
@@ -329,12 +371,14 @@ class Block:
         steps = place.steps
         todo = [(self._position(self.p.s.reads[main], t, k, place)[1], n, t) for t in taps for n, k in enumerate(steps)]
         for _, k, tap in sorted(todo, key=lambda x: (x[0], x[1])):
-            fails = [self._fails(r, tap, steps[k], place) for r in self.p.s.reads]
+            asked = [self._condition(r, tap, steps[k], place) for r in self.p.s.reads]
             values = {
-                f"a{n}": self._constant(w, n, reads) if outside else self._load(w, n, tap, steps[k], place, reads)
-                for n, outside in enumerate(fails)
+                f"a{n}": self._constant(w, n, reads)
+                if condition is None
+                else self._load(w, n, tap, steps[k], place, reads, condition)
+                for n, condition in enumerate(asked)
             }
-            self._combine(w, acc[k], values, all(fails))
+            self._combine(w, acc[k], values, all(condition is None for condition in asked))
 
     def _outside(
         self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
@@ -379,15 +423,40 @@ class Block:
 
     def _store(self, w: Writer, acc: list[str], place: Place, names: Mapping[int, str]) -> None:
         s = self.p.s
-        position = Linear(0, s.strides).expr()
+        position, walked = Linear(0, s.strides).expr(), 0
+        start = {x: x for x in s.axes} | {x: _text(first) for x, first in place.first.items()}
+        apart = any(isinstance(s.strides[a], Extent) for a in self.p.blocked)
+        if apart:
+            # As rows that are read, those that are written are walked to.
+            out, others = self.emitter.fresh("o"), {a: n for a, n in s.strides.items() if a != s.inner}
+            index = self.printer(start, {}, {}, None).scalar(Linear(0, others).expr())
+            w.line(f'long {out} = {index}; __asm__("" : "+r"({out}));')
+            position = Linear(0, {out: 1, s.inner: s.strides[s.inner]}).expr()
         for step, a in zip(place.steps, acc, strict=True):
-            at = {x: x for x in s.axes} | {x: str(start) for x, start in place.first.items()}
-            at |= {x: f"({at[x]} + {k})" for x, k in step.items() if k}
+            at = start | {x: f"({start[x]} + {k})" for x, k in step.items() if k}
+            if apart:
+                here = sum((s.strides[x] * k for x, k in step.items()), 0)
+                if here != walked:
+                    w.line(f'{out} += {ctext(here - walked)}; __asm__("" : "+r"({out}));')
+                walked, at[out] = here, out
             with w.block():
                 printer = self.printer(at, names, {"l0": a}, place.count)
                 printer.bind((s.value,), w.line, self.emitter.fresh)
                 way = "stream" if self.p.stream else "tw::store"
                 w.line(write(printer, s.output, (position,), s.value, place.count, way))
+
+
+def _text(position: str | int) -> str:
+    """C text of a position."""
+    return f"({ctext(position)})" if isinstance(position, Extent) else str(position)
+
+
+def _extreme(function: str, known: int, texts: list[str]) -> int | str:
+    """The greatest or least of a number and of what C texts say."""
+    text = ""
+    for t in texts:
+        text = f"{function}({text or f'{known}L'}, {t})"
+    return text or known
 
 
 def _invariants(value: Expr, blocked: frozenset[str], numbers: ValueNumbers) -> list[Expr]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
 from tilewright.kernels.codegen.stream import STREAM
@@ -12,7 +14,8 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.reduce_window.block import COUNT, Block, Place
 from tilewright.kernels.templates.reduce_window.nests import STRIP, nest
-from tilewright.kernels.templates.reduce_window.space import Span, WindowTiling
+from tilewright.kernels.templates.reduce_window.space import WindowTiling
+from tilewright.kernels.templates.reduce_window.spans import Level, Span
 
 REPEAT = "template <class V, class H, class F> TW_INLINE V repeat(H h, F f) { return f(h); }\n"
 
@@ -42,73 +45,107 @@ def _unit(block: Block, w: Writer, scope: Scope) -> None:
 
 
 def _walk(block: Block, w: Writer, scope: Scope) -> None:
-    for a in (*block.p.others, *((STRIP,) if block.p.stripped else ())):
+    p = block.p
+    for a in (*p.others, *((STRIP,) if p.stripped else ())):
         w.line(f"const long {a} = {scope.at(a)};")
-    for a in block.p.open_axes:
-        w.line(f"const long {a}_end = {block.p.end(a)};")
-    for rows in block.p.r_spans:
-        with w.block(_rows(block.p, rows)):
-            if rows.extent:
-                w.line(f"const long {block.p.second} = edge_;")
+    for level in _reached(p, w, p.second, p.levels(p.second, p.rows)):
+        for rows in _dealt(p, w, level):
             _row(block, w, scope, rows)
 
 
-def _row(block: Block, w: Writer, scope: Scope, rows: Span) -> None:
+def _row(block: Block, w: Writer, scope: Scope, rows: Stand) -> None:
     """All blocks and vectors of one position along the second axis, or of all where there is none."""
-    p, size = block.p, block.p.s.ranges[block.p.s.inner]
-    vectors = [v for v in p.v_spans if not v.extent]
+    p = block.p
+
+    def blocks() -> Iterator[Stand]:
+        for level in _reached(p, w, p.block, p.levels(p.block, p.size)):
+            yield from _walked(w, level, "b_", p)
+
+    def vectors(level: Level) -> Iterator[Stand]:
+        for v in _walked(w, level, "v_", p):
+            block.count(w, _place(p, rows, v, v))
+            yield v
+
     if p.order == "v":
         w.line(f"const long v_ = {scope.at(p.s.inner)};")
-    # Vectors at edges that calls know are walked by themselves: their lanes are counted once.
-    for v in p.v_spans if p.order != "bv" else [v for v in p.v_spans if v.extent]:
-        head = _head(v, "v_")
-        if p.order == "v":
-            head = (
-                f"if (v_ {'<' if v.size == p.lanes else '=='} {size // p.lanes * p.lanes}L)" if size % p.lanes else ""
-            )
-        with w.block(head):
-            if v.extent:
-                block.count(w, _place(p, rows, p.b_spans[0], v), v.extent)
-            found = block.hoisted(w, _place(p, rows, p.b_spans[0], v))
-            for span in _blocks(p, w):
-                block.print(w, _place(p, rows, span, v), *found)
-    if p.order == "bv":
-        for span in _blocks(p, w):
-            for v in vectors:
-                with w.block(_head(v, "v_")):
-                    place = _place(p, rows, span, v)
+    for level in _reached(p, w, p.s.inner, p.levels(p.s.inner, p.lanes)):
+        if p.order == "bv":
+            for b in blocks():
+                for v in vectors(level):
+                    place = _place(p, rows, b, v)
                     block.print(w, place, *block.hoisted(w, place))
+            continue
+        for v in vectors(level):
+            found = block.hoisted(w, _place(p, rows, v, v))
+            for b in blocks():
+                block.print(w, _place(p, rows, b, v), *found)
 
 
-def _blocks(p: WindowTiling, w: Writer) -> Iterator[Span]:
-    """The runs of blocks along the block's axis, each inside of its loop."""
-    if p.block in p.open_axes:
-        w.line(f"long at_ = {p.b_spans[-1].start}L;")
-    for span in p.b_spans:
-        with w.block(_strip(p, span)):
-            yield span
+@dataclass(frozen=True)
+class Stand:
+    """Where blocks of a span stand: a known place, or the C text of one."""
+
+    first: str | int
+    span: Span
+    inside: bool
 
 
-def _head(span: Span, name: str) -> str:
-    """The loop over a run of blocks; nothing for a block at a known place."""
+def _reached(p: WindowTiling, w: Writer, axis: str | None, levels: tuple[Level, ...]) -> Iterator[Level]:
+    """The levels of an axis, each where its extent reaches it and no larger one."""
+    if len(levels) == 1 or axis is None:
+        yield levels[0]
+        return
+    for n, level in enumerate(levels):
+        head = "" if n == 0 else "else "
+        if n < len(levels) - 1:
+            head += f"if ({ctext(p.s.ranges[axis])} >= {level.least}L)"
+        with w.block(head.strip()):
+            yield level
+
+
+def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[Stand]:
+    """The blocks of an axis one after the other, each inside of its loop."""
+    for span in level.spans:
+        if span.last:
+            with w.block(f"for (long {name}at = {span.start}L; {name}at < {span.end}; {name}at += {span.size}L)"):
+                yield from _run(w, span, name, f"{name}at")
+            continue
+        with w.block(_again(level, span) if isinstance(span.start, Extent) else _fixed(p, level, span, name)):
+            yield Stand(span.start if span.count == 1 else name, span, span.inside)
+
+
+def _run(w: Writer, span: Span, name: str, at: str) -> Iterator[Stand]:
+    """A block of a run along an axis whose extent calls choose: inside, or where conditions are to be asked."""
+    w.line(f"const long {name} = tw::imin({at}, {span.last});")
+    if span.unless:
+        with w.block(f"if ({span.unless.format(name)})"):
+            yield Stand(name, span, False)
+    with w.block("else" if span.unless else ""):
+        yield Stand(name, span, True)
+
+
+def _again(level: Level, span: Span) -> str:
+    """The condition under which a last block is another one than the first."""
+    first = level.spans[0]
+    return f"if ({ctext(span.start)} > 0)" if first is not span and first.count == 1 else ""
+
+
+def _fixed(p: WindowTiling, level: Level, span: Span, name: str) -> str:
+    """The loop over a run of blocks of an axis whose extent is known; nothing for a block at a known place."""
+    if name == "v_" and p.order == "v":
+        extent, lanes = p.s.ranges[p.s.inner], p.lanes
+        return f"if (v_ {'<' if span.size == lanes else '=='} {extent // lanes * lanes}L)" if extent % lanes else ""
+    if name == "b_" and p.stripped:
+        return _strip(level, span)
     if span.count == 1:
         return ""
-    if name == "v_" and span.end:
-        first, past = (span.end, span.extent) if span.extent else (f"{span.start}L", span.end)
-        return f"for (long v_ = {first}; v_ < {past}; v_ += {span.size}L)"
-    if span.extent:
-        return f"for (long b_ = 0; (b_ = b_ == at_ ? {span.end} : b_) < {span.extent}; b_++)"
-    if span.end:
-        return f"for (; at_ + {span.size}L <= {span.end}; at_ += {span.size}L)"
     end = span.start + span.count * span.size
     return f"for (long {name} = {span.start}L; {name} < {end}L; {name} += {span.size}L)"
 
 
-def _strip(p: WindowTiling, span: Span) -> str:
+def _strip(level: Level, span: Span) -> str:
     """The blocks in the strip at hand: a share of the run; the first and last strips have those beside it."""
-    if not p.stripped:
-        return _head(span, "b_")
-    run = max(p.b_spans, key=lambda x: x.count)
+    run = max(level.spans, key=lambda x: x.count)
     if span.start < run.start:
         return "if (strip == 0)"
     if span != run:
@@ -117,28 +154,47 @@ def _strip(p: WindowTiling, span: Span) -> str:
     return f"for (long b_ = {ends[0]}; b_ < {ends[1]}; b_ += {span.size}L)"
 
 
-def _rows(p: WindowTiling, span: Span) -> str:
-    """The condition under which a unit of work is one of a run of blocks along the second axis."""
-    if len(p.r_spans) == 1:
+def _dealt(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
+    """The blocks along the second axis that are a unit of work: all of them where the axis is shorter than one."""
+    axis = p.second
+    if axis is None or (isinstance(p.s.ranges[axis], Extent) and level.spans[0].size < p.rows):
+        yield from _walked(w, level, "a_", p)
+        return
+    for span in level.spans:
+        with w.block(_among(level, span, axis)):
+            if span.last:
+                yield from _run(w, span, "a_", axis)
+            else:
+                yield Stand(span.start if span.count == 1 else axis, span, span.inside)
+
+
+def _among(level: Level, span: Span, axis: str) -> str:
+    """The condition under which a unit of work is one of a span along the second axis."""
+    if len(level.spans) == 1:
         return ""
-    if span.end:
-        run = f"{p.second} >= {span.start}L && {p.second} < {span.end}"
-        last = f"tw::imin({p.second} + {p.rows}, {span.extent})"
-        return f"for (long edge_ = {p.second}; edge_ < {last} && !({run}); edge_++)" if span.extent else f"if ({run})"
-    if span.count == 1:
-        return f"if ({p.second} == {span.start}L)"
-    return f"if ({p.second} >= {span.start}L && {p.second} < {span.start + span.count * span.size}L)"
+    if not span.last and span.count == 1 and not isinstance(span.start, Extent):
+        return f"if ({axis} == {span.start}L)"
+    first = next((x for x in level.spans if not x.last and x is not span), None)
+    if isinstance(span.start, Extent):  # the first one begins nearer to the end where they are the same
+        beside = f" && {axis} > 0" if first is not None else ""
+        return f"if ({axis} >= {ctext(span.start)}{beside})"
+    past = span.end or f"{span.start + span.count * span.size}L"
+    return f"if ({axis} >= {span.start}L && {axis} < {past})"
 
 
-def _place(p: WindowTiling, rows: Span, span: Span, v: Span) -> Place:
-    first: dict[str, str | int] = {p.s.inner: v.start if v.count == 1 else "v_"}
-    outputs = {}
-    found = ((p.s.inner, v), (p.second, rows), (p.block, span))
-    edges = frozenset(a for a, x in found if a is not None and x.extent)
-    name = "at_" if span.end and not span.extent else "b_"
-    for axis, along, at in ((p.second, rows, p.second), (p.block, span, name)):
+def _place(p: WindowTiling, rows: Stand, block: Stand, v: Stand) -> Place:
+    first: dict[str, str | int] = {p.s.inner: v.first}
+    outputs, sizes = {}, dict[str, tuple[int, int]]()
+    stands = {p.s.inner: v}
+    for axis, stand in ((p.second, rows), (p.block, block)):
         if axis is not None:
-            first[axis] = along.start if along.count == 1 else str(at)
-            outputs[axis] = along.size
-    count = COUNT if v.extent else str(v.size) if v.size < p.lanes else None
-    return Place(first, outputs, v.inside, count, v.size, edges)
+            stands[axis], first[axis], outputs[axis] = stand, stand.first, stand.span.size
+    for stand in stands.values():
+        for name, (low, high) in stand.span.sizes:
+            least, most = sizes.get(name, (low, high))
+            sizes[name] = max(low, least), min(high, most)
+    size = v.span.size
+    return Place(
+        first, outputs, frozenset(a for a, x in stands.items() if x.inside),
+        COUNT if v.span.masked else str(size) if size < p.lanes else None, size, tuple(sizes.items()),
+    )  # fmt: skip

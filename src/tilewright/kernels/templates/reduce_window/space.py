@@ -13,17 +13,18 @@ how many pieces the work is divided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
 
 from tilewright.core import IllegalSchedule, Target, Value
-from tilewright.extent import Extent, ctext
+from tilewright.extent import Extent
 from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read, Stencil
+from tilewright.kernels.templates.reduce_window.spans import Level, Span, open_levels
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -34,23 +35,6 @@ LARGE = 4
 """Times the second cache, from which an output may be stored past it."""
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 ROWS = (1, 2, 3, 4)
-
-
-@dataclass(frozen=True)
-class Span:
-    """Blocks along an axis that share one printed body: ``count`` of ``size`` elements from ``start``.
-
-    ``inside``: no condition along this axis fails in them. A span of one block starts at a known place.
-    Of an axis whose extent calls choose, ``end`` is the C text of where the blocks that are inside end, and ``extent``
-    that of the extent for a span of others, at the edges.
-    """
-
-    start: int
-    size: int
-    count: int
-    inside: bool
-    end: str = ""
-    extent: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,23 +68,6 @@ class WindowTiling:
         return blocked(self.s, self.block, self.size, self.rows)
 
     @property
-    def open_axes(self) -> tuple[str, ...]:
-        """Axes of vectors and blocks whose extents calls choose."""
-        return tuple(a for a in (*self.blocked, self.s.inner) if isinstance(self.s.ranges[a], Extent))
-
-    def end(self, axis: str) -> str:
-        """C text of where what is inside ends, of an axis whose extent calls choose."""
-        low, (most, *highs) = inside(self.s, axis)
-        text = ctext(most)
-        for high in highs:
-            text = f"tw::imin({text}, {ctext(high)})"
-        if axis == self.block:  # in blocks of all sizes
-            return f"tw::imax({low}L, {text})"
-        step = self.lanes if axis == self.s.inner else self.rows
-        start = step if axis == self.s.inner else ceildiv(low, step) * step
-        return f"{start}L + tw::imax(0, ({text} - {start}L) / {step}) * {step}L"
-
-    @property
     def others(self) -> tuple[str, ...]:
         """Output axes that are loops around blocks and vectors."""
         return tuple(a for a in self.s.axes if a not in (self.block, self.s.inner))
@@ -110,26 +77,21 @@ class WindowTiling:
         """Whether the kernel can walk the block's axis in strips."""
         return self.block is not None and strips(self.s, self.block, self.size)[-1] > 1
 
-    @property
-    def v_spans(self) -> tuple[Span, ...]:
-        return spans(self.s, self.s.inner, self.lanes)
-
-    @property
-    def b_spans(self) -> tuple[Span, ...]:
-        found = along(self.s, self.block, self.size)
-        if self.block not in self.open_axes:
-            return found
-        run, edge = found
-        # Edges print masked loads for each block, over which compilers take long, longer where there are none.
-        printed = (2 * self.size + 1) * self.rows * len(self.v_spans) * prod(self.s.ranges[a] for a in self.unrolled)
-        few = printed > MAX_CODE or self.target.vector_bytes <= 16
-        smaller = [1] if few else [self.size >> n for n in range(1, self.size.bit_length())]
-        return edge, *(replace(run, start=inside(self.s, self.block)[0], size=n) for n in (self.size, *smaller))
-
-    @property
-    def r_spans(self) -> tuple[Span, ...]:
-        """Blocks along the second axis."""
-        return along(self.s, self.second, self.rows)
+    def levels(self, axis: str | None, size: int) -> tuple[Level, ...]:
+        """An axis in blocks of a size, and in smaller ones for lesser extents that calls may choose."""
+        if axis is None:
+            return (Level((Span(0, 1, 1, True),), 1),)
+        extent = self.s.ranges[axis]
+        if not isinstance(extent, Extent):
+            return (Level(spans(self.s, axis, size), 1),)
+        if axis == self.s.inner:
+            return open_levels(extent, *inside(self.s, axis), (size,), masked=True)
+        taps = prod(self.s.ranges[a] for a in self.unrolled)
+        few = 3 * self.size * self.rows * taps > MAX_CODE // 2 or self.target.vector_bytes <= 16
+        sizes = [size]
+        while sizes[-1] > max(1, extent.least):
+            sizes.append(1 if few else ceildiv(sizes[-1], 2))
+        return open_levels(extent, *inside(self.s, axis), sizes)
 
 
 def lanes_of(s: Stencil, target: Target) -> int:
@@ -169,26 +131,10 @@ def blocked(s: Stencil, block: str | None, size: int, rows: int) -> dict[str, in
     return {a: sizes[a] for a in s.axes if a in sizes}
 
 
-def along(s: Stencil, axis: str | None, size: int) -> tuple[Span, ...]:
-    """An axis in blocks; one where there is none."""
-    return (Span(0, 1, 1, True),) if axis is None else spans(s, axis, size)
-
-
 def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
     """The axis in blocks: those at known places where conditions may fail, a run of others between."""
-    extent = s.ranges[axis]
+    extent = int(s.ranges[axis])
     low, highs = inside(s, axis)
-    if isinstance(extent, Extent):
-        # At the edges blocks have one output, and conditions are asked there; vectors are masked.
-        end, text = f"{axis}_end", ctext(extent)
-        if axis == s.inner:
-            return (
-                Span(0, size, 1, False, "", text),
-                Span(size, size, 2, True, end),
-                Span(size, size, 2, False, end, text),
-            )
-        start = ceildiv(low, size) * size
-        return Span(start, size, 2, True, end), Span(start, 1, 2, False, end, text)
     high, found, at = min(highs), list[Span](), 0
     while at < extent:
         take = min(size, extent - at)
