@@ -31,18 +31,20 @@ from tilewright.measure.measuring import at_sizes
 from tilewright.measure.places import find_place
 from tilewright.tuner import Observer
 
+WINDOW = {"n": 1, "ci": 64, "co": 64, "kh": 3, "kw": 3, "padding": 1}
+POOL = {"n": 1, "c": 64, "kernel_size": 3, "stride": 2, "padding": 1}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "matmul n=512 k=512": ("matmul", {"m": "1..4096", "n": 512, "k": 512}),
     "matmul m=64 k=512": ("matmul", {"m": 64, "n": "2..4096", "k": 512}),
-    "conv2d 3x3": (
-        "conv2d",
-        {"n": 1, "ci": 64, "h": "7..112", "w": 56, "co": 64, "kh": 3, "kw": 3, "padding": 1, "constant": "weight"},
-    ),
-    "max_pool2d 3x3": (
-        "max_pool2d",
-        {"n": 1, "c": 64, "h": "7..112", "w": 56, "kernel_size": 3, "stride": 2, "padding": 1},
-    ),
+    "conv2d 3x3": ("conv2d", {**WINDOW, "h": "7..112", "w": 56, "constant": "weight"}),
+    "conv2d 3x3 channels last": ("conv2d", {**WINDOW, "h": 56, "w": "7..112", "constant": "weight", "layout": "NHWC"}),
+    "depthwise 3x3": ("conv2d", {**WINDOW, "h": "7..112", "w": 56, "groups": 64}),
+    "depthwise 3x3 channels last": ("conv2d", {**WINDOW, "h": 56, "w": "7..112", "groups": 64, "layout": "NHWC"}),
+    "max_pool2d 3x3": ("max_pool2d", {**POOL, "h": "7..112", "w": 56}),
+    "max_pool2d 3x3 of any width": ("max_pool2d", {**POOL, "h": 56, "w": "7..112"}),
     "attention lq=128 d=64": ("attention", {"b": 1, "h": 8, "lq": 128, "lk": "16..1024", "d": 64}),
+    "softmax": ("softmax", {"shape": "1024,1..1024"}),
+    "layer_norm": ("layer_norm", {"shape": "1024,1..1024"}),
     "cumsum": ("cumsum", {"shape": "64,16..4096"}),
 }
 

@@ -32,6 +32,9 @@ Factor = Union[str, tuple[Form, int]]
 Sizes = Mapping[str, int]
 """The sizes of one call, by name."""
 
+Spans = tuple[tuple[str, tuple[int, int]], ...]
+"""Sizes by name: the least and the greatest of each."""
+
 MOST_COMPARED = 1 << 14
 """Combinations of sizes that are tried one by one, where bounds of an expression do not answer a question."""
 
@@ -289,6 +292,23 @@ def _bounds(form: Form, spans: tuple[tuple[str, tuple[int, int]], ...], exactly:
         ends = [c * math.prod(_factor(f, sizes) for f in factors) for sizes in (least, most)]
         low, high = low + min(ends), high + max(ends)
     return low, high
+
+
+def at_least(extent: Extent, number: int) -> Spans | None:
+    """The sizes with which an extent is a number or more, as far as they bound it; ``None`` where it never is."""
+    if int(extent) < number:
+        return None
+    spans = tuple(extent.spans.items())
+    if len(spans) > 1:
+        return spans
+    ((name, (low, high)),) = spans
+    first, past = low, high  # halved: extents grow with sizes
+    while first < past:
+        between = (first + past) // 2
+        first, past = (first, between) if extent.at({name: between}) >= number else (between + 1, past)
+    narrowed = ((name, (first, high)),)
+    least_then = bounds(extent.within(dict(narrowed)), exactly=True)[0]
+    return narrowed if least_then >= number else spans
 
 
 def smaller(a: int, b: int) -> int:

@@ -13,12 +13,15 @@ from tilewright.backends import parse_target
 from tilewright.backends.cpu.loader import load_bytes
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Task, UsageError, Value, Workload
-from tilewright.extent import greatest
+from tilewright.extent import bounds, greatest
 from tilewright.kernels import templates
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import Kind, Parameter
 from tilewright.kernels.ranges import at
+from tilewright.kernels.templates.chains import CHAIN
+from tilewright.kernels.templates.row_reduction.program import match
+from tilewright.kernels.templates.row_reduction.space import plan
 from tilewright.verifying.verify import Verifier
 
 REFUSED = {
@@ -173,7 +176,7 @@ INNER: dict[str, tuple[str, str, dict[str, Value]]] = {
         {"n": 1, "ci": 5, "h": "1..9", "w": "1..20", "co": 5, "kh": 3, "kw": 3, "groups": 5, "padding": 1,
          "layout": "NHWC"}),
     "wide windows": ("cpu_stencil", "conv2d",
-        {"n": 1, "ci": 2, "h": "1..9", "w": "1..40", "co": 2, "kh": 5, "kw": 5, "groups": 2, "padding": 2}),
+        {"n": 1, "ci": 2, "h": "1..9", "w": 5, "co": 2, "kh": 5, "kw": 5, "groups": 2, "padding": 2, "layout": "NHWC"}),
     "queries and keys": ("cpu_attention", "attention",
         {"b": "1..2", "h": 2, "lq": "9..40", "lk": "1..50", "d": 16, "is_causal": True}),
     "masked": ("cpu_attention", "attention",
@@ -181,6 +184,7 @@ INNER: dict[str, tuple[str, str, dict[str, Value]]] = {
     "running sums": ("cpu_scan", "cumsum", {"shape": "1..3,1..90,1..40", "dim": 1}),
     "groups of channels": ("cpu_partition", "group_norm", {"shape": "1..2,8,1..6,2..9", "num_groups": 2}),
     "long rows": ("cpu_rows", "softmax", {"shape": "1..4,1..3000"}),
+    "short rows": ("cpu_rows", "layer_norm", {"shape": "1..9,1..70"}),
     "rows of means": ("cpu_rows", "layer_norm", {"shape": "1..3,4,1..700"}),
     "turned": ("cpu_map", "permute", {"shape": "1..3,1..40,1..50", "dims": "0,2,1"}),
     "padded": ("cpu_map", "pad", {"shape": "1..3,1..20,1..40", "pad": "1,2,3,0"}),
@@ -231,3 +235,22 @@ def test_templates_of_fixed_sizes_are_right_at_all_sizes() -> None:
         seen.add(name)
         for turn, sizes in enumerate(tried(candidate.task.workload)):
             assert problem_at(candidate, artifact, sizes, turn) is None, (name, sizes)
+
+
+def test_rows_of_open_lengths_have_code_for_those_that_fit_registers() -> None:
+    """For whole vectors, where nothing is left out, and for what lies between; then for rows without partial totals."""
+    target = replace(parse_target("cpu"), threads=1)
+    task = Task(get_operator("softmax").workload(shape="64,1..4096"), target)
+    one = Task(at(task.workload, {"shape_1": 48}), target)
+    template = templates.get_template("cpu_rows")
+    schedule = template.default(one)
+    assert schedule.values["keep"] == "registers"
+    tiling = plan(match(task.workload.program) or pytest.fail("no rows"), target, schedule.values)
+    lengths = [tuple(bounds(x.program.run)) for x in tiling.shorter]
+    lanes, last = tiling.lanes, lengths[-1]
+    fitting = tiling.shorter[:-1]
+    assert all(x.keep == "registers" for x in fitting)
+    assert lengths[:2] == [(1, lanes - 1), (lanes, lanes)]
+    assert [low for low, _ in lengths[1:]] == [high + 1 for _, high in lengths[:-1]]
+    assert last[1] == 2 * CHAIN * tiling.vectors * lanes
+    assert tiling.shorter[-1].keep == tiling.keep == "memory"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tilewright.core import cached_property
-from tilewright.extent import Extent, constant_term, ctext
+from tilewright.extent import Extent, Spans, constant_term, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
@@ -17,7 +17,7 @@ from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, sa
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read
 from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable
-from tilewright.kernels.templates.reduce_window.spans import Spans, bounds_within
+from tilewright.kernels.templates.reduce_window.spans import bounds_within
 
 COUNT = "count_"
 """Lanes in use of a vector at an edge that calls know."""
@@ -143,8 +143,10 @@ class Block:
         inner = self.p.s.inner
         low, high, start = 0, place.lanes, place.first[inner]
         later, sooner = list[str](), [COUNT] if place.count == COUNT else []
-        for g in r.guards if isinstance(start, int) and inner not in place.inside else ():
+        for g in r.guards if inner not in place.inside else ():
             c = g.of(inner)
+            if not isinstance(start, int):
+                continue
             k = g.const + c * start + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
             least, most = bounds_within(k, place.sizes)
             if c > 0 and least < 0:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.extent import Extent, bounds, ctext
-
-Spans = tuple[tuple[str, tuple[int, int]], ...]
-"""Sizes that calls choose, by name: the least and the greatest of each."""
+from tilewright.extent import Extent, Spans, at_least, bounds, ctext
 
 
 @dataclass(frozen=True)
@@ -91,27 +88,6 @@ def _below(one: int, other: int) -> bool:
     """Whether an end is before another one, or at it, for every size; of equal ones the first is."""
     low, high = bounds(other - one, exactly=True)
     return low >= 0 and high > 0
-
-
-def at_least(extent: Extent, number: int) -> Spans | None:
-    """The sizes with which an extent is a number or more, as far as they bound it; ``None`` where it never is."""
-    if int(extent) < number:
-        return None
-    spans = tuple(extent.spans.items())
-    if len(spans) > 1:
-        return spans
-    ((name, (low, high)),) = spans
-    first, past = low, high  # halved: extents grow with sizes
-    while first < past:
-        between = (first + past) // 2
-        first, past = (first, between) if extent.at({name: between}) >= number else (between + 1, past)
-    narrowed = ((name, (first, high)),)
-    return narrowed if least_within(extent, narrowed) >= number else spans
-
-
-def least_within(number: int, sizes: Spans) -> int:
-    """The least that a number or an extent is with these sizes."""
-    return bounds_within(number, sizes)[0]
 
 
 def bounds_within(number: int, sizes: Spans) -> tuple[int, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, computed
@@ -69,12 +71,20 @@ def _whole(passes: Passes) -> int:
         if plan.columns:
             w.line(f"const long row = {scope.at(ROW)}, last = {scope.tiles[ROW].end};")
             print_groups(w, passes, scope)
-        else:
-            passes.emitter.nest(w, every, side_by_side, loops=rows, blocks={ROW: (plan.rows, 1)}, scope=scope)
+            return
+        for n, shorter in enumerate(plan.shorter):
+            fits = f"if ({ctext(plan.program.run)} <= {int(shorter.program.run)}L)"
+            with w.block(f"else {fits}" if n else fits):
+                walk(w, scope, Passes(shorter, passes.emitter))
+        with w.block("else") if plan.shorter else nullcontext():
+            walk(w, scope, passes)
 
-    def side_by_side(w: Writer, scope: Scope) -> None:
-        w.line(f"const long row = {scope.at(ROW)};")
-        passes.before(w, plan.program.passes, scope.tiles[ROW].size, scope)
+    def walk(w: Writer, scope: Scope, some: Passes) -> None:
+        def side_by_side(w: Writer, scope: Scope) -> None:
+            w.line(f"const long row = {scope.at(ROW)};")
+            some.before(w, plan.program.passes, scope.tiles[ROW].size, scope)
+
+        some.emitter.nest(w, every, side_by_side, loops=rows, blocks={ROW: (plan.rows, 1)}, scope=scope)
 
     passes.emitter.nest(passes.emitter.entry, every, some, loops=tasks)
     return _buffered(passes) * plan.threads

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from tilewright.extent import ctext
+from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus, whole
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
@@ -22,6 +22,7 @@ from tilewright.kernels.templates.row_reduction.hoist import Hoist, moving_names
 from tilewright.kernels.templates.row_reduction.monoids import in_order
 from tilewright.kernels.templates.row_reduction.nests import nest
 from tilewright.kernels.templates.row_reduction.space import AHEAD, MEMORY, NEXT_ROW, REGISTERS, RowTiling
+from tilewright.kernels.templates.tiles import ceildiv
 
 ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
 LINE = 64
@@ -169,9 +170,11 @@ class Passes:
                 self._start(w, s, rows)
         point = _Point(self, n, self._computed(n), bodies, names, rows)
         if plan.keep == REGISTERS:
-            for v in range(-(-p.run // plan.lanes)):
+            last = ceildiv(int(p.run), plan.lanes) - 1
+            for v in range(last + 1):
                 rest = p.run - v * plan.lanes
-                point.print(w, f"{v * plan.lanes}L", v % plan.vectors, f"{rest}L" if rest < plan.lanes else None)
+                some = rest < plan.lanes or (v == last and isinstance(rest, Extent))
+                point.print(w, f"{v * plan.lanes}L", v % plan.vectors, ctext(rest) if some else None)
             return
         every = nest(plan, n)
         length = scope.tiles.get(p.inner, whole(p.run)).known

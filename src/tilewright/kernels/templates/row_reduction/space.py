@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from tilewright.core import Target, Value
-from tilewright.extent import Extent, ctext
+from tilewright.extent import Extent, at_least, ctext
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR
+from tilewright.kernels.templates.chains import CHAIN
 from tilewright.kernels.templates.row_reduction.hoist import Hoist, moving_names
 from tilewright.kernels.templates.row_reduction.moments import paired
 from tilewright.kernels.templates.row_reduction.program import RowProgram
@@ -18,6 +19,9 @@ from tilewright.search_space import Choice, SearchSpace, rule
 RECOMPUTE, MEMORY, REGISTERS = "recompute", "memory", "registers"
 MOST_VECTORS = 16
 """Vectors of a row that may be held in registers."""
+
+MOST_HELD = 4
+"""The same of a row whose length calls choose, of which there is code for every number of vectors."""
 
 SIDE = 4
 """Rows that may run side by side; as many again one after the other."""
@@ -51,7 +55,8 @@ class RowTiling:
     ``program`` is the one whose moments are paired, where the schedule says so. ``rows`` rows run side by side,
     each with ``vectors`` accumulators of ``lanes`` elements; with ``columns``, they run one after the other, and
     their last pass by blocks of so many elements (``columns.py``). ``keep``: where maps that several passes need
-    stay. ``block``: rows a task. ``pieces``: parts into which the row is split.
+    stay. ``block``: rows a task. ``pieces``: parts into which the row is split. ``shorter``: of rows whose length calls
+    choose, the schedules of lesser ones, the shortest first.
     """
 
     program: RowProgram
@@ -65,6 +70,7 @@ class RowTiling:
     block: int
     pieces: int
     threads: int
+    shorter: tuple[RowTiling, ...] = ()
 
     @property
     def tails(self) -> str | None:
@@ -228,7 +234,35 @@ def plan(p: RowProgram, target: Target, v: Mapping[str, Value]) -> RowTiling:
     if isinstance(p.width, Extent):
         # Rows of any length do not fit the registers, and are not divided.
         keep, pieces = (MEMORY if p.kept else RECOMPUTE) if keep == REGISTERS else keep, 1
-    return RowTiling(
+    tiling = RowTiling(
         p, lane_count(p, target), int(v["rows"]), int(v["vectors"]), keep, bool(v["reciprocal"]),
         int(v["prefetch"]), int(v["columns"]), int(v["block"]), pieces, target.threads,
     )  # fmt: skip
+    return replace(tiling, shorter=_shorter(tiling, v["keep"] == REGISTERS, target.registers))
+
+
+def _shorter(tiling: RowTiling, held: bool, registers: int) -> tuple[RowTiling, ...]:
+    """Schedules of rows that fit registers, where ``held``, and of those whose sums are not cut."""
+    p, run, lanes = tiling.program, tiling.program.run, tiling.lanes
+    if not isinstance(run, Extent) or len(run.spans) > 1 or len(p.columns) > 1 or tiling.columns or p.moments:
+        return ()
+    found, low = list[RowTiling](), run.least
+    across = [v for v in range(1, MOST_HELD + 1) if tiling.rows * v <= registers] if held else []
+    # Whole vectors are worth code of their own: no lanes are left out, and all steps are known.
+    ends = [end for v in across for end in ((v * lanes - 1, v), (v * lanes, v))]
+    for high, vectors in (*ends, (2 * CHAIN * tiling.vectors * lanes, 0)):
+        reached, past = at_least(run, low), at_least(run, high + 1)
+        if high < low or reached is None or (past is None and not vectors and not found and int(run) > high):
+            continue
+        ((name, (first, last)),) = reached
+        last = last if past is None else past[0][1][0] - 1
+        if first > last:
+            continue
+        some = replace(p, columns=((p.inner, run.within({name: (first, last)})),))
+        if vectors:
+            few = max(x for x in (1, 2, 4, 8) if x <= min(vectors, tiling.vectors))
+            found.append(replace(tiling, program=some, keep=REGISTERS, vectors=few))
+        else:
+            found.append(replace(tiling, program=some))
+        low = high + 1
+    return tuple(found)
