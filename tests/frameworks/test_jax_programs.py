@@ -45,7 +45,7 @@ def jax_parts(m: int, n: int, factor: float = 2.0) -> tuple[te.TensorRef, ...]:
 
 @operator
 def jax_places(m: int, n: int) -> te.TensorRef:
-    x = te.input("x", (m, n))
+    x = te.input("x", (m, n), low=-9.0, high=9.0)
     return te.compute((m,), lambda i: te.argmax(n, lambda k: x[i, k]))
 
 
@@ -241,6 +241,18 @@ def test_operators_of_one_s_own_are_called(library: tilewright.Library) -> None:
         tj.call(jax_parts, x.T)
     with pytest.raises(ValueError, match="cannot be differentiated"):
         jax.grad(lambda x: tj.call(jax_parts, x)[1].sum())(x)
+
+
+def test_a_library_that_checks_looks_at_values(more: Path) -> None:
+    library = tj.use(tilewright.Library(more, check=True, watch=False))
+    x = random(4, 6)
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(tj.call(jax_places, x), np.asarray(x).argmax(1))
+        with pytest.raises(
+            jax.errors.JaxRuntimeError, match=r"jax_places: x\[0, 0\] is 10.0, and its values are between"
+        ):
+            tj.call(jax_places, x.at[0, 0].set(10)).block_until_ready()
+    assert served(library) == 1
 
 
 def test_numpy_answers_calls_of_built_in_operators_that_nobody_tuned(library: tilewright.Library) -> None:

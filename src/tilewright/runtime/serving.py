@@ -34,7 +34,8 @@ class Served:
 
     ``call``: what users get, ``(inputs..., out=None)``. ``checked``: the same, slower, with errors
     by reason. ``native``: whether ``call`` is a builtin that a dispatcher's table takes. ``kernel``: what it calls,
-    for those who call it by themselves; ``None`` where that is NumPy. ``tally``: what they count then.
+    for those who call it by themselves; ``None`` where that is NumPy. ``tally``: what they count then. ``looks``:
+    whether ``call`` looks at the inputs' values first.
     """
 
     explanation: Explanation
@@ -43,6 +44,7 @@ class Served:
     native: bool
     tally: Tally
     kernel: LoadedKernel | None = None
+    looks: bool = False
 
 
 def serve_kernel(
@@ -63,7 +65,7 @@ def serve_kernel(
     checked = Checked(explanation.op, inputs, outputs, looking(look, run), align=align, tally=tally)
     if not any(s.constant for s in inputs):
         if look is not None:
-            return Served(explanation, checked, checked, False, tally, kernel)
+            return Served(explanation, checked, checked, False, tally, kernel, looks=True)
         return _native(explanation, checked, kernel, expected_seconds, tally)
 
     written = [0] * len(outputs)
@@ -88,7 +90,7 @@ def serve_kernel(
         served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, *written), keep)
         return served.call
 
-    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel)
+    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel, look is not None)
 
 
 def _native(
