@@ -21,7 +21,17 @@ operator_p = Primitive("tilewright")
 
 def bind(name: str, form: Form, *arrays: Array) -> Array:
     """The operator's result as JAX's operation, of arrays (traced or not) in the places of ``form``."""
-    return operator_p.bind(*arrays, name=name, form=form, generation=serving.generation)
+    return operator_p.bind(*_alike(arrays), name=name, form=form, generation=serving.generation)
+
+
+def _alike(arrays: Sequence[Array]) -> Sequence[Array]:
+    """The arrays as varying over the same manual axes of a mesh, within ``jax.shard_map``."""
+    axes = [_manual_axes(jax.typeof(a)) for a in arrays]
+    every = frozenset().union(*axes)
+    return [
+        jax.lax.pcast(a, tuple(every - own), to="varying") if every - own else a
+        for a, own in zip(arrays, axes, strict=True)
+    ]
 
 
 def own(name: str, form: Form, *arrays: Array) -> Array:
@@ -43,9 +53,13 @@ def kinds_of(arrays: Sequence[Array]) -> tuple[tuple[tuple[int, ...], Any], ...]
     return tuple((a.shape, a.dtype) for a in arrays)
 
 
+def _manual_axes(kind: Any) -> frozenset[str]:
+    named: frozenset[str] = kind.mat.varying if hasattr(kind, "mat") else getattr(kind, "vma", frozenset())
+    return named
+
+
 def _abstract(*arrays: Array, name: str, form: Form, generation: int) -> Any:
-    made = result(name, form, kinds_of(arrays))
-    return jax.core.ShapedArray(made.shape, made.dtype)
+    return jax.make_jaxpr(partial(own, name, form))(*arrays).out_avals[0]
 
 
 def _answered(*arrays: Array, name: str, form: Form, generation: int) -> Array:

@@ -46,8 +46,7 @@ def _tangent(*operands: Array, name: str, form: Form, which: tuple[int, ...]) ->
 
 
 def _abstract_tangent(*operands: Array, **params: Any) -> Any:
-    out = operands[len(operands) - len(params["which"]) - 1]
-    return jax.core.ShapedArray(out.shape, out.dtype)
+    return operands[len(operands) - len(params["which"]) - 1]
 
 
 def _transposed(flow: Any, *operands: Any, name: str, form: Form, which: tuple[int, ...]) -> list[Any]:
