@@ -138,6 +138,14 @@ def test_what_is_tuned_meanwhile_answers_what_is_traced_then(tmp_path: Path) -> 
     assert served(library) == 2
 
 
+def test_programs_for_a_gpu_are_jax_s_own(library: tilewright.Library) -> None:
+    a, b = random(M, K), random(K, N)
+    made = jax.export.export(jax.jit(partial(tj.matmul)), platforms=["cuda"])(a, b).mlir_module()
+    assert "dot_general" in made
+    assert "custom_call" not in made
+    assert library.stats().reasons == {"type": 1}
+
+
 def test_arrays_that_are_given_away_or_given_twice_are_right(library: tilewright.Library) -> None:
     w = random(M, M) / 4
     step = jax.jit(partial(tj.matmul), donate_argnums=0)
