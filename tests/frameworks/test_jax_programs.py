@@ -278,6 +278,8 @@ def test_numpy_answers_calls_of_built_in_operators_that_nobody_tuned(library: ti
         (tj.batch_matmul, ValueError, r"^tilewright.jax.batch_matmul: .* Use matmul$"),
         (tj.conv2d, ValueError, r"^tilewright.jax.conv2d: x has 2 axes, not 4: shape \(8, 12\)$"),
         (lambda a, b: tj.conv1d(a[None], b[None], stride=(1, 2)), ValueError, r"stride has 2 numbers, not 1$"),
+        (lambda a, b: tj.conv1d(a[None], b[None], padding="same"), ValueError, r"padding='same' is not a whole number of at least 0"),
+        (lambda a, b: tj.conv1d(a[None], b[None], stride=0), ValueError, r"stride=0 is not a whole number of at least 1"),
         (lambda a, b: tj.softmax(a, 2), ValueError, r"^tilewright.jax.softmax: axis 2 of an array of shape \(8, 12\)$"),
         (lambda a, b: tj.layer_norm(a, 3), ValueError, r"^tilewright.jax.layer_norm: .* does not end in .*\(3,\)$"),
         (lambda a, b: tj.rms_norm(a, 12, b), ValueError, r"^tilewright.jax.rms_norm: weight has shape \(12, 16\), not"),

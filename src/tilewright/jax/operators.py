@@ -22,7 +22,7 @@ Sizes = int | Sequence[int]
 def matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
     """The product of the last two axes, as ``jnp.matmul``; ``trans_a``, ``trans_b``: with those of ``a`` or ``b``
     exchanged, as a kernel of these attributes takes it."""
-    return _call("matmul", {"a": a, "b": b}, (Slot(trans_a), Slot(trans_b)))
+    return _call("matmul", {"a": a, "b": b}, (Slot(bool(trans_a)), Slot(bool(trans_b))))
 
 
 def batch_matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
@@ -109,13 +109,19 @@ def layer_norm(
     x: Array, normalized_shape: Sizes, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5
 ) -> Array:
     """Layer norm over the last axes, which have ``normalized_shape``, as ``weight`` and ``bias`` have."""
-    form = (Slot(), _numbers(normalized_shape), _slot(weight), _slot(bias), float(eps))
+    form = (
+        Slot(),
+        _numbers("layer_norm", "normalized_shape", normalized_shape),
+        _slot(weight),
+        _slot(bias),
+        float(eps),
+    )
     return _call("layer_norm", {"x": x, "weight": weight, "bias": bias}, form)
 
 
 def rms_norm(x: Array, normalized_shape: Sizes, weight: Array | None = None, eps: float = 1e-6) -> Array:
     """RMS norm over the last axes, which have ``normalized_shape``, as ``weight`` has."""
-    form = (Slot(), _numbers(normalized_shape), _slot(weight), float(eps))
+    form = (Slot(), _numbers("rms_norm", "normalized_shape", normalized_shape), _slot(weight), float(eps))
     return _call("rms_norm", {"x": x, "weight": weight}, form)
 
 
@@ -131,9 +137,9 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
 
 def _along(name: str, x: Array, axis: int) -> Array:
     (x,) = _arrays(name, {"x": x})
-    if not -x.ndim <= axis < x.ndim:
-        raise ValueError(f"tilewright.jax.{name}: axis {axis} of an array of shape {x.shape}")
-    return _call(name, {"x": x}, (Slot(), axis % x.ndim - x.ndim))
+    if not isinstance(axis, int | np.integer) or not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"tilewright.jax.{name}: axis {axis!r} of an array of shape {x.shape}")
+    return _call(name, {"x": x}, (Slot(), int(axis) % x.ndim - x.ndim))
 
 
 def scaled_dot_product_attention(
@@ -171,12 +177,16 @@ def _slot(a: Array | None) -> Slot | None:
     return None if a is None else Slot()
 
 
-def _numbers(values: Sizes) -> tuple[int, ...]:
-    return (int(values),) if isinstance(values, int | np.integer) else tuple(int(v) for v in values)
+def _numbers(name: str, argument: str, values: Sizes, least: int = 1) -> tuple[int, ...]:
+    given = tuple(values) if isinstance(values, list | tuple) else (values,)
+    if any(not isinstance(v, int | np.integer) or v < least for v in given):
+        what = f"{argument}={values!r} is not a whole number of at least {least}, or several"
+        raise ValueError(f"tilewright.jax.{name}: {what}")
+    return tuple(map(int, given))
 
 
 def _each(name: str, rank: int, argument: str, values: Sizes) -> tuple[int, ...]:
-    numbers = _numbers(values)
+    numbers = _numbers(name, argument, values, 0 if "padding" in argument else 1)
     if len(numbers) not in (1, rank):
         wanted = "1" if rank == 1 else f"1 or {rank}"
         raise ValueError(f"tilewright.jax.{name}: {argument} has {len(numbers)} numbers, not {wanted}")
