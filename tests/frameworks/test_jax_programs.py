@@ -132,9 +132,9 @@ def test_what_is_tuned_meanwhile_answers_what_is_traced_then(tmp_path: Path) -> 
     before(a, b), tj.matmul(a, b)
     default_kernels([get_operator("matmul").workload(m=M, n=N, k=K)], path)
     library.refresh()
-    before(a, b)
+    before(a, b).block_until_ready()
     assert served(library) == 0
-    tj.matmul(a, b), jax.jit(partial(tj.matmul))(a, b)
+    jax.block_until_ready((tj.matmul(a, b), jax.jit(partial(tj.matmul))(a, b)))
     assert served(library) == 2
 
 
