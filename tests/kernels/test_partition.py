@@ -161,6 +161,15 @@ def test_rows_too_many_that_would_read_outside_are_not_computed() -> None:
     assert cropped(te.program(te.compute((15, 6), lambda i, j: te.sum(4, lambda r: x[i // 2, r] * w[r, j])))[0])
 
 
+def test_the_copy_of_existing_rows_has_a_name_of_its_own() -> None:
+    x, w = te.input("x", (8, 4)), te.input("s0", (4, 6))
+    wide = te.compute((8, 4), lambda i, r: x[i, r] * 2.0)
+    program = cropped(te.program(te.compute((15, 6), lambda i, j: te.sum(4, lambda r: wide[i // 2, r] * w[r, j])))[0])
+    assert program is not None
+    assert [s.extents for s in program.stages] == [(16, 6), (15, 6)]
+    assert len({*(s.name for s in program.stages), *(t.name for t in program.inputs)}) == 4
+
+
 def test_what_only_a_generic_template_computes_is_not_cut() -> None:
     x, index = te.input("x", (9, 9)), te.input("index", (9,), "int64")
     y = te.compute((9,), lambda i: te.argmax(9, lambda r: x[i, r]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 
 from tilewright.core import OperatorError
 from tilewright.kernels.expression.bounds import check_reads
@@ -54,5 +55,7 @@ def cropped(program: Program) -> Program | None:
         return None
     if not rest:
         index = tuple(axis(a) for a in first.axes)
-        rest = [Stage("s1", first.extents, (), (load(first.name, first.dtype, index),), first.dtype)]
+        taken = {first.name, *(t.name for t in program.inputs)}
+        name = next(f"s{n}" for n in count() if f"s{n}" not in taken)
+        rest = [Stage(name, first.extents, (), (load(first.name, first.dtype, index),), first.dtype)]
     return Program(program.inputs, (whole_multiples, *rest))
