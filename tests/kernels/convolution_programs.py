@@ -137,7 +137,7 @@ FORMS: dict[str, Callable[[], Program]] = {
     **_both(lambda t: transposed("NHWC", t, 8, 5, (3, 4), (3, 3)), "odd_last", ("float32", "float16")),
     **_both(lambda t: transposed("NCHW", t, 4, 6, (4, 3), (3, 4)), "odd", ("float32", "float16")),
     **_both(lambda t: transposed("NCW", t, 6, 4, (4,), (4,), groups=2, stride=3), "odd1d", ("float32", "int8")),
-    **_both(lambda t: transposed("NHWC", t, 8, 5, (3, 3), (2, 3), dilation=2), "dilated", ("float32", "float16")),
+    **_both(lambda t: transposed("NHWC", t, 8, 5, (3, 3), (2, 3), dilation=3), "dilated", ("float32", "float16")),
     **_both(capsules, "capsules", ("float32", "float16")),
     **_both(heads, "heads", ("float32", "bfloat16")),
     **{f.__name__: f for f in (tf32, normalised, requantised, half_turned, dequantised)},

@@ -66,7 +66,7 @@ def test_both_sides_are_read_as_they_lie(name: str) -> None:
         ("turned1d_last_float16", (2,), 8),
         ("turned_grouped_int8", (2, 2, 2), 1),
         ("thirds_float16", (), 8),  # every tap has phases of its own: they are columns
-        ("dilated_float16", (), 8),
+        ("dilated_float16", (2, 2), 8),
         ("odd_last_float16", (2, 2), 8),  # 5 by 7 pixels: three and four pairs
         ("odd_float16", (2, 2), 1),  # 7 rows, and 6 columns
         ("grouped_last_int8", (2,), 8),

@@ -44,7 +44,8 @@ class DynamoGraph:
 
     def tracing(self) -> AbstractContextManager[Any]:
         """PyTorch's state in which Dynamo calls backends."""
-        return tracing(self._context)
+        made: AbstractContextManager[Any] = tracing(self._context)
+        return made
 
     def _once(self, key: object, make: Callable[[], Run]) -> Run:
         if key not in self._runs:
