@@ -112,7 +112,7 @@ def test_rounds_become_fewer_where_a_round_takes_long() -> None:
         now[0] += 0.25
 
     assert len(turns.in_turns({"a": call}, 31, lambda: now[0])["a"]) == 31
-    assert len(turns.in_turns({"a": call, "b": call}, 31, lambda: now[0], 5.0)["b"]) == 10
+    assert len(turns.in_turns({"a": call, "b": call}, 31, lambda: now[0], 10.0)["b"]) == 10
     assert len(turns.in_turns({"a": call, "b": call}, 31, lambda: now[0], 1.0)["b"]) == turns.FEWEST
 
 

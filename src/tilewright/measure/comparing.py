@@ -65,17 +65,20 @@ def in_turns(
 ) -> Samples:
     """Seconds of a call of each form, in ``rounds`` in which each takes its turn, in an order that rotates.
 
+    In each turn a first call is not timed: it finds the caches and the heap as another form left them.
+
     ``budget``: seconds beyond which rounds become fewer, down to the fewest whose interval has ends.
     """
     names = list(forms)
     once = {name: [_seconds(forms[name], 1) for _ in range(2)][-1] for name in names}  # the first call warms up
     repeats = {name: repeats_for(once[name], SAMPLE_SECONDS) for name in names}
-    round_seconds = sum(once[name] * repeats[name] for name in names)
+    round_seconds = sum(once[name] * (1 + repeats[name]) for name in names)
     rounds = max(min(SESSIONS, rounds), int(min(rounds, budget / round_seconds)))
     samples: dict[str, list[float]] = {name: [] for name in names}
     for r in range(rounds):
         for k in range(len(names)):
             name = names[(r + k) % len(names)]
+            forms[name]()
             samples[name].append(_seconds(forms[name], repeats[name]))
     return samples
 
