@@ -26,7 +26,7 @@ from typing import Any
 
 from children import budget, options, preload, run
 from rows import Row
-from turns import compared, in_turns, shown, summary
+from turns import compared, in_turns, keep_heap, shown, summary
 
 PRELOADED = ("onnx", "onnxruntime", "tilewright.models.inference_session", "tilewright.tuner.many", "onnx_files")
 """Modules that every child needs: imported once."""
@@ -72,6 +72,7 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
     from tilewright.tuner.many import tune_many
     from tilewright.tuner.task_file import read_tasks
 
+    keep_heap()
     found = extract(path, sizes)
     begin = time.monotonic()
     write_tasks(found.tasks, f"{folder}/tasks.toml", threads)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from suite import geomean
 from tilewright.measure.timing import median_interval
@@ -13,11 +15,23 @@ from tilewright.measure.timing import median_interval
 SAMPLE = 5e-3
 """Seconds that a sample lasts at least."""
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Parameters of ``mallopt``: free bytes at the heap's end, and bytes of one piece, that go back to the system."""
+
 FEWEST = 9
 """Rounds whose interval has ends."""
 
 Ratio = list[float]
 """A median with the interval that holds the population's."""
+
+
+def keep_heap() -> None:
+    """Have the heap keep what is freed (glibc's ``mallopt``): otherwise large results cost page faults in every call or
+    in none, by what else lies in the heap. Other C libraries are left as they are."""
+    with suppress(OSError, AttributeError):
+        own = ctypes.CDLL(None)
+        for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            own.mallopt(parameter, 1 << 30)
 
 
 def in_turns(
