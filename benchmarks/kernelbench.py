@@ -11,8 +11,8 @@ leaves to PyTorch and why; views, which compute nothing, count as neither. ``--c
 kernel of each task, ``--tune`` with those found in so many seconds, and both compare the results with the module's own
 in float64. ``--tune`` also times ours, PyTorch eager and ``torch.compile`` in turns, ``--rounds`` of them or as many as
 fit into 3 seconds: a ratio is the median over rounds of the rival's time over ours in the same round (above 1: ours is
-faster), with the interval of order statistics. The better rival of a problem is the one with the smaller ratio. In each round a
-call of each is not timed, and the heap keeps what is freed.
+faster), with the interval of order statistics. The better rival of a problem is the one with the smaller ratio. In each
+round a call of each is not timed, and the heap keeps what is freed.
 
 Each problem has a process of its own; a crash or a time-out is a row. Rows go to NAME.jsonl as they come, and a run
 that was cut short goes on where it ended; NAME.md is the table. Two problems need the package einops.
