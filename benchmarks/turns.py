@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from suite import geomean
+from tilewright.measure import comparing
 from tilewright.measure.timing import median_interval
 
 SAMPLE = 5e-3
@@ -39,36 +40,10 @@ def in_turns(
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
     budget: float = math.inf,
-) -> dict[str, list[float]]:
-    """Seconds of a call, by name and round: in each round every one gets a turn, in an order that rotates.
-
-    In each turn a first call is not timed: it finds the caches and the heap as another left them.
-
-    ``budget``: seconds, beyond which rounds become fewer, down to the fewest whose intervals have ends.
-    """
-
-    def sample(call: Callable[[], object], repeats: int) -> float:
-        begin = clock()
-        for _ in range(repeats):
-            call()
-        return (clock() - begin) / repeats
-
-    names = list(calls)
-    repeats = {}
-    round_seconds = 0.0
-    for name, call in calls.items():
-        call()
-        once = max(sample(call, 1), 1e-7)
-        repeats[name] = max(1, math.ceil(SAMPLE / once))
-        round_seconds += once * (1 + repeats[name])
-    rounds = min(rounds, max(FEWEST, int(min(rounds, budget / round_seconds))))
-    times: dict[str, list[float]] = {n: [] for n in names}
-    for r in range(rounds):
-        for k in range(len(names)):
-            name = names[(r + k) % len(names)]
-            calls[name]()
-            times[name].append(sample(calls[name], repeats[name]))
-    return times
+) -> Mapping[str, Sequence[float]]:
+    """Seconds of a call, by name and round, as ``tilewright.measure.comparing.in_turns`` takes them, in samples of
+    :data:`SAMPLE` seconds; ``budget``: seconds beyond which rounds become fewer, down to :data:`FEWEST`."""
+    return comparing.in_turns(calls, rounds=rounds, budget=budget, sample=SAMPLE, fewest=FEWEST, clock=clock)
 
 
 def compared(times: Mapping[str, Sequence[float]], ours: str = "tilewright") -> dict[str, object]:

@@ -12,7 +12,7 @@ from tilewright.measure.timing import CONFIDENCE, SESSIONS, median_interval, rep
 from tilewright.units import with_unit
 
 SAMPLE_SECONDS = 1e-3
-"""Calls of a form within a round take at least about so long together."""
+"""Calls of a form within a turn take at least about so long together."""
 MOST_ROUNDS = 61
 BUDGET = 3.0
 """Seconds of timing."""
@@ -61,33 +61,41 @@ def _ratios(samples: Samples, one: str, other: str) -> list[float]:
 
 
 def in_turns(
-    forms: Mapping[str, Callable[[], object]], *, rounds: int = MOST_ROUNDS, budget: float = BUDGET
+    forms: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = MOST_ROUNDS,
+    budget: float = BUDGET,
+    sample: float = SAMPLE_SECONDS,
+    fewest: int = SESSIONS,
+    clock: Callable[[], float] | None = None,
 ) -> Samples:
     """Seconds of a call of each form, in ``rounds`` in which each takes its turn, in an order that rotates.
 
     In each turn a first call is not timed: it finds the caches and the heap as another form left them.
 
-    ``budget``: seconds beyond which rounds become fewer, down to the fewest whose interval has ends.
+    ``budget``: seconds beyond which rounds become fewer, down to ``fewest``, whose interval has ends. ``sample``:
+    seconds that the calls of a turn take together at least. ``clock``: default ``time.perf_counter``.
     """
+    now = clock or time.perf_counter
+
+    def seconds(call: Callable[[], object], repeats: int) -> float:
+        start = now()
+        for _ in range(repeats):
+            call()
+        return (now() - start) / repeats
+
     names = list(forms)
-    once = {name: [_seconds(forms[name], 1) for _ in range(2)][-1] for name in names}  # the first call warms up
-    repeats = {name: repeats_for(once[name], SAMPLE_SECONDS) for name in names}
+    once = {name: [seconds(forms[name], 1) for _ in range(2)][-1] for name in names}  # the first call warms up
+    repeats = {name: repeats_for(once[name], sample) for name in names}
     round_seconds = sum(once[name] * (1 + repeats[name]) for name in names)
-    rounds = max(min(SESSIONS, rounds), int(min(rounds, budget / round_seconds)))
+    rounds = max(min(fewest, rounds), int(min(rounds, budget / max(round_seconds, 1e-9))))
     samples: dict[str, list[float]] = {name: [] for name in names}
     for r in range(rounds):
         for k in range(len(names)):
             name = names[(r + k) % len(names)]
             forms[name]()
-            samples[name].append(_seconds(forms[name], repeats[name]))
+            samples[name].append(seconds(forms[name], repeats[name]))
     return samples
-
-
-def _seconds(call: Callable[[], object], repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    return (time.perf_counter() - start) / repeats
 
 
 __all__ = ["Comparison", "compared", "in_turns"]
