@@ -28,7 +28,7 @@ class Extracted:
 
     @cached_property
     def tasks(self) -> tuple[GraphTask, ...]:
-        """The model's tasks, those that compute the whole of it in one layout first."""
+        """The model's tasks; the tasks of a whole network in one layout come first."""
         return tasks_of(self.channels, lambda g: not self._refusal(g))
 
     @cached_property

@@ -84,8 +84,8 @@ def _times(forms: Mapping[str, Network], drawn: Sequence[Mapping[str, Array]]) -
 def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) -> Network | None:
     """The network with those parts of kernels alone that gain over onnxruntime on the same nodes.
 
-    ``None`` where all are, or none, and where there is one only. Parts that the time does not reach, those that take
-    the least, are left to onnxruntime.
+    ``None`` where all parts gain, where none gains, and where there is one part. Parts that the time does not reach,
+    the shortest ones, are left to onnxruntime.
     """
     ours = [(p, run) for p, run in network.parts if network.seconds_of(p)]
     if len(ours) < 2:

@@ -52,7 +52,7 @@ def whole(module: GraphModule, inputs: Sequence[Any], options: Mapping[str, Any]
 
 def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any], inference: bool) -> Any:
     """A graph of ATen's operators and of kernels, compiled. Results lie as it says. ``inference``: no gradients."""
-    # Passes make nodes of their own in this mode, as those that draw random numbers.
+    # Passes that rewrite random numbers make new nodes, which need the fake mode.
     with config.patch(dict(options)), V.set_fake_mode(detect_fake_mode(example)):
         lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
         lowered = joint_graph_passes(lowered)

@@ -4,7 +4,7 @@ The result at ``o`` sums ``input[i] * weight[r]`` over ``i*stride + r*dilation -
 this one is known, the others follow at equal distances: without dilation ``r = r'*stride + (o + padding) % stride``.
 They alone are visited (by phase), so that no inserted zeros are multiplied. By a stride of 1 all taps meet it, and are
 visited from the last to the first: that is a convolution. Where stride and dilation have a common divisor, taps meet
-only every so many elements: those are computed, and spread.
+one of ``divisor`` elements: these elements are computed, and zeros are put between them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Axis:
 
     @property
     def common(self) -> int:
-        """What divides both steps: of so many elements of the result, one is met by taps."""
+        """The greatest common divisor of stride and dilation: taps meet one of ``common`` elements of the result."""
         return gcd(self.stride, self.dilation)
 
     def met(self) -> _Axis:
