@@ -65,7 +65,7 @@ def test_a_winner_travels_is_rebuilt_and_only_then_served(cli: Any, tuned: Path,
     built = cli("db", "rebuild", "--db", here)
     assert built.code == 0, built.err
     assert f"{len(pending)}/{len(pending)} matmul" in built.out
-    assert "served" in built.out
+    assert "failed" not in built.out
     assert cli("db", "rebuild", "--db", here, "--json").json["rebuilt"] == []
     assert cli("db", "pending", "--db", here, "--json").json["winners"] == []
     best = cli("best", "matmul", *SIZES, "--db", here, "--json").json
@@ -122,8 +122,10 @@ def test_someone_elses_program_is_not_built_without_trust(cli: Any, tmp_path: Pa
     with Database.open(here) as db:
         assert db.kernels() == []
     states = {w["state"] for w in cli("db", "rebuild", "--db", here, "--trust", "--json").json["rebuilt"]}
-    assert "served" in states
-    assert "failed" not in states
+    assert states
+    assert states <= {"served", "ranked", "beaten"}  # by the task's default schedule, which plays too
+    with Database.open(here) as db:
+        assert {k.state for k in db.kernels()} == {"verified"}
 
 
 def test_a_conflict_is_named_and_the_exit_code_says_so(cli: Any, tmp_path: Path) -> None:
