@@ -32,8 +32,10 @@ PRELOADED = ("onnx", "onnxruntime", "tilewright.models.inference_session", "tile
 """Modules that every child needs: imported once."""
 
 
-def measured(path: Path, sizes: Mapping[str, int], threads: int, tune: float, check: bool, rounds: int) -> Row:
-    """A file's row. Runs in a child."""
+def measured(
+    path: Path, sizes: Mapping[str, int], threads: int, tune: float, check: bool, rounds: int, keep: Path | None
+) -> Row:
+    """A file's row. Runs in a child. ``keep``: the folder of its database; else that is not kept."""
     from tilewright.models.coverage import RUNTIME, of_model
     from tilewright.models.extract import extract
 
@@ -48,7 +50,8 @@ def measured(path: Path, sizes: Mapping[str, int], threads: int, tune: float, ch
     if not (tune or check):
         return row
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        return row | tuned(path, known, threads, tune, rounds, folder)
+        database = Path(folder) if keep is None else keep
+        return row | tuned(path, known, threads, tune, rounds, database / f"{path.stem}.{threads}.db")
 
 
 def axes_of(path: Path) -> set[str]:
@@ -59,7 +62,7 @@ def axes_of(path: Path) -> set[str]:
     return {n for name, k, d in places if d.dim_value <= 0 for n in (d.dim_param, f"{name}.{k}")}
 
 
-def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, rounds: int, folder: str) -> Row:
+def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, rounds: int, database: Path) -> Row:
     """What a file's outputs and times are with kernels found in ``tune`` seconds, or with the first ones."""
     import onnxruntime
 
@@ -75,12 +78,13 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
     keep_heap()
     found = extract(path, sizes)
     begin = time.monotonic()
-    write_tasks(found.tasks, f"{folder}/tasks.toml", threads)
-    tune_many(read_tasks(Path(folder, "tasks.toml")), db=f"{folder}/kernels.db", **budget(tune))
+    tasks = database.with_suffix(".toml")
+    write_tasks(found.tasks, str(tasks), threads)
+    tune_many(read_tasks(tasks), db=database, resume=True, **budget(tune))
     row: Row = {"tune_seconds": round(time.monotonic() - begin, 1)}
     inputs = random_inputs(found.imported)
     shapes = {n: a.shape for n, a in inputs.items()}
-    ours = InferenceSession(path, db=f"{folder}/kernels.db", threads=threads, compare=False)
+    ours = InferenceSession(path, db=database, threads=threads, compare=False)
     truth = Truth(found.imported)
     got = dict(zip((o.name for o in ours.get_outputs()), ours.run(None, inputs), strict=True))
     theirs = [Session.of_file(found.imported.model, threads, optimised=o).run(inputs) for o in (True, False)]
@@ -88,7 +92,7 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
     row["not_tuned"] = {n: x["calls"] for n, x in network.left.items() if x["why"] == NOT_TUNED}
     row |= compare(got, theirs, truth.run(inputs), truth.narrow).to_json()
     if tune:
-        ours = InferenceSession(path, db=f"{folder}/kernels.db", threads=threads)
+        ours = InferenceSession(path, db=database, threads=threads)
         row["form"] = ours.network(shapes).form
         wanted = SessionOptions()
         wanted.intra_op_num_threads, wanted.inter_op_num_threads = threads, 1
@@ -136,11 +140,12 @@ def main() -> None:
         "--size", nargs="+", default=(), metavar="NAME=N", help="sizes of open axes, where a file has them"
     )
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of databases, with which a later run goes on")
     args = parser.parse_args()
     preload(*PRELOADED)
     sizes = {name: int(size) for name, _, size in (text.rpartition("=") for text in args.size)}
     asked: list[Any] = [
-        ({"name": path.stem}, measured, (path, sizes, args.threads, args.tune, args.check, args.rounds))
+        ({"name": path.stem}, measured, (path, sizes, args.threads, args.tune, args.check, args.rounds, args.keep))
         for path in args.files
         if not args.only or any(t in path.stem for t in args.only)
     ]
