@@ -185,11 +185,17 @@ class Target(Json, sparse=("limits",)):
 
 
 @dataclass(frozen=True)
-class Task(Json):
-    """What a tuning run optimises: one workload on one target."""
+class Task(Json, sparse=("constants_passed",)):
+    """What a tuning run optimises: one workload on one target.
+
+    ``constants_passed``: bytes of constant inputs that a run of the program reads, of which the workload is a part.
+    They pass through the caches between two calls of its kernel, which is timed accordingly. 0: not known. It is no
+    part of the identity.
+    """
 
     workload: Workload
     target: Target
+    constants_passed: int = 0
 
     @cached_property
     def key(self) -> str:
@@ -299,7 +305,8 @@ class Measurement(Json):
     ``seconds``: median time of one call. ``spread``: relative interquartile range of the samples.
     ``ratio``: median of paired time ratios to the reference kernel of that batch (below 1 is
     faster); ``None`` for the first kernel of a run. ``dropped``: timing stopped early because the
-    kernel was clearly slower. ``cache_state``: ``warm`` or ``cold``, never compared across.
+    kernel was clearly slower. ``cache_state``: ``warm``, ``cold``, or ``network`` (constants as other calls of their
+    program leave them), never compared across.
     """
 
     seconds: float

@@ -18,13 +18,14 @@ from tilewright.backends.cpu.loader import (
     LoadedLibrary,
     LoadError,
     Memory,
+    TurningCall,
     load_bytes,
     load_path,
     process_host,
     time_rounds,
 )
 from tilewright.backends.cpu.targets import available
-from tilewright.core import Launch, LaunchProgram, Target, TilewrightError
+from tilewright.core import Launch, LaunchProgram, Prepack, Target, TilewrightError
 
 SAXPY_PROGRAM = LaunchProgram((Launch("tw_contract_saxpy", ("n", "a")),))
 
@@ -96,6 +97,42 @@ def test_failing_launch_stops_the_program(load: Load) -> None:
             call()
         assert e.value.code == 3
     assert (out == -1).all()
+
+
+# Adds the sum of a weight that is rearranged (reversed), and of one that is not, to the output.
+WEIGHTED = (
+    ENV
+    + """
+ENTRY(tw_reverse) {
+    const long *weight = (const long *)tensors[0];
+    for (long i = 0; i < 4; i++) ((long *)workspace)[i] = weight[3 - i];
+    return 0;
+}
+ENTRY(tw_add) {
+    const long *packed = (const long *)tensors[0], *plain = (const long *)tensors[1];
+    *(long *)tensors[2] += 1000 * packed[0] + packed[3] + 100 * plain[0];
+    return 0;
+}
+"""
+)
+
+
+def test_calls_that_take_turns_read_copies_of_constant_inputs(load: Load) -> None:
+    weight, plain, out = np.array([1, 2, 3, 4]), np.array([7]), np.zeros(1, np.int64)
+    pack = (Prepack(0, 32, Launch("tw_reverse", ())),)
+    kernel = load(WEIGHTED).kernel(LaunchProgram((Launch("tw_add", ()),), prepack=pack), {})
+    call = TurningCall(kernel, tuple(_pointers(weight, plain, out)), 3, {0: 32, 1: 8})
+    call.run()
+    assert out[0] == 4701
+    plain[0] = 0  # the first of the three reads it where it lies
+    for _ in range(4):
+        call.run()
+    assert out[0] == 4701 + 2 * 4701 + 4001 + 4701
+    assert min(time_rounds([call], 3, 2)[0]) > 0
+    alone = TurningCall(kernel, tuple(_pointers(weight, plain, out)), 1, {0: 32, 1: 8})
+    before = int(out[0])
+    alone.run()
+    assert out[0] == before + 4001
 
 
 def test_large_workspaces_are_aligned_to_huge_pages(load: Load) -> None:

@@ -32,6 +32,7 @@ BODIES = {
     "workspace": "float *w = (float *)workspace; for (int n = 0; n < 10; n++) w[n] = 1; mm(1);",
     "workspace_overrun": "((float *)workspace)[1024 + 3] = 1; mm(1);",
     "workspace_far": "((float *)workspace)[10 << 20] = 1; mm(1);",
+    "pack": "mm(1);",
     "pack_overrun": "mm(1);",
     "workspace_dirty": "mm(1); C[0] += ((float *)workspace)[0] * 0;",
     "broken": "this does not compile;",
@@ -74,13 +75,13 @@ TW_ENTRY({symbol}) {{
 """
     arguments = ("reps",) if name == "argument" else ()
     prepack: tuple[Prepack, ...] = ()
-    if name == "pack_overrun":  # B as it is, and one element more
+    if name in ("pack", "pack_overrun"):  # B as it is, and perhaps one element more
         count = int(sizes["n"]) * int(sizes["k"])
         prepack = (Prepack(1, 4 * count, Launch(f"{symbol}_pack", ())),)
         source += f"""
 TW_ENTRY({symbol}_pack) {{
     (void)args; (void)env;
-    for (long i = 0; i <= {count}; i++) ((float *)workspace)[i] = i < {count} ? ((const float *)tensors[1])[i] : 1;
+    for (long i = 0; i < {count + (name == "pack_overrun")}; i++) ((float *)workspace)[i] = i < {count} ? ((const float *)tensors[1])[i] : 1;
     return 0;
 }}
 """

@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from handmade import SIZES
 
 from tilewright.backends import get_backend
+from tilewright.building.builder import Builder
 from tilewright.core import (
+    Artifact,
+    Candidate,
     Device,
     Failure,
     FailureKind,
     Measurement,
     Outcome,
+    Schedule,
     Target,
     Task,
     TilewrightError,
@@ -105,6 +110,24 @@ def test_right_kernels_are_timed(shared: LocalRunner, make: Make, name: str) -> 
     assert facts["device"] == "test"
     assert facts["numpy"]
     assert facts["compiler"]
+
+
+def test_kernels_whose_weights_others_push_out_of_the_caches_are_right_and_timed(
+    device: Device, target: Target, builder: Builder
+) -> None:
+    params = {**SIZES, "constant": "b"}
+    task = Task(get_operator("matmul").workload(**params), target, constants_passed=1 << 20)
+    items = []
+    for name in ("pack", "good"):
+        candidate = Candidate(task, Schedule("handmade", 1, (("body", name),), (("reps", 1),)))
+        artifact = builder.build([candidate])[0]
+        assert isinstance(artifact, Artifact)
+        items.append((candidate, artifact))
+    with LocalRunner(device, target, deadline=60.0, references="") as runner:
+        outcomes = runner.run(task, items)
+        found = runner.compare(task, items[0], items[1], 2)
+    assert all(isinstance(o, Measurement) and o.cache_state == "network" for o in outcomes)
+    assert len(found.ratios) == 2
 
 
 def test_a_batch_goes_on_after_each_kind_of_death(shared: LocalRunner, task: Task, make: Make) -> None:

@@ -36,6 +36,7 @@ class Simulated:
         self.machine, self.budget, self.name, self.each, self.final = machine, budget, name, each, final
         self.tools, self.interrupted, self.problem, self.watcher = "one place", False, None, Observer()
         self.finalists, self.run, self.elements = 0, SimpleNamespace(id=name), elements
+        self.untried = 0
         self.session: Any = SimpleNamespace(
             history=[], best=None, clock=SimpleNamespace(elapsed=0.0), settle=lambda: None, ended="trials"
         )

@@ -27,6 +27,7 @@ from tilewright.core import (
 )
 from tilewright.kernels.operators import get_operator
 from tilewright.tuner import session as sessions
+from tilewright.tuner.budget import Budget
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.session import AHEAD, LEARNED, Limits, Session
 from tilewright.tuner.tuning import _ahead
@@ -222,3 +223,13 @@ def test_the_device_has_the_next_batch_before_the_last_one_is_recorded(monkeypat
     # The second batch is timed against a kernel of the first.
     assert machine.given[:2] == [1, 1]
     assert max(machine.given) == machine.given[-1] == sessions.QUEUED
+
+
+def test_of_a_budget_that_tasks_share_nothing_is_built_ahead_between_two_slices() -> None:
+    machine = Slow()
+    limits = Limits(80, Budget(1000.0, now=lambda: 0.0), batch=4)
+    session = Session(TASK, "r", machine, machine, machine, machine, limits, Observer())
+    for count in (1, 2, 8):
+        assert session.search(count - len(session.history)), "there is more to try"
+        assert len(session.history) == machine.results == count
+        assert not machine.todo

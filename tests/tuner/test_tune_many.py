@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,9 +17,10 @@ import pytest
 from tilewright.cli.app import run
 from tilewright.core import Measurement, Proposal, Schedule, TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
+from tilewright.kernels.operators import get_operator
 from tilewright.search_space import Space
 from tilewright.tuner import Observer, TunedTask, TuneTask, many, tune_many
-from tilewright.tuner.many import FIRST, SLICE, _search, _worth
+from tilewright.tuner.many import FIRST, SLICE, _constants, _search, _worth
 from tilewright.tuner.strategies.random import RandomStrategy
 
 SMALL = {"m": 32, "n": 48, "k": 40}
@@ -30,6 +32,7 @@ class Simulated:
 
     def __init__(self, first: float, step: float, ends: int = 10_000, interrupt: int = 10_000) -> None:
         self.first, self.step, self.ends, self.stop = first, step, ends, interrupt
+        self.untried = 0
         self.tools, self.watcher = "one place", Observer()
         self.problem: Exception | None = None
         self.interrupted = False
@@ -193,6 +196,45 @@ def test_of_tasks_that_stand_for_each_other_only_what_can_overtake_is_worth_tria
     assert got == [FIRST, FIRST + 4 * SLICE, FIRST]
     steep, ahead = Simulated(1.05, 0.05), Simulated(1.0, 0.001)
     assert shares([steep, ahead], [1.0, 1.0], 2 * FIRST + 4 * SLICE, "aa") == [FIRST + 4 * SLICE, FIRST]
+
+
+def timed_shares(tunings: list[Simulated], weights: list[float], trials: int, choices: str = "") -> list[int]:
+    """How many trials each has under a time budget that ends after ``trials`` of all together."""
+    tasks = [TuneTask("matmul", weight=w, choice=choices[n : n + 1]) for n, w in enumerate(weights)]
+
+    def left() -> bool:
+        return sum(len(t.session.history) for t in tunings) < trials
+
+    budget = SimpleNamespace(first=1, affords=lambda run: left(), room=lambda run: left())
+    for n, t in enumerate(tunings):
+        t.run = SimpleNamespace(id=n)
+    _search(cast(Any, tunings), tasks, None, cast(Any, budget), range(len(tunings)))
+    return [len(t.session.history) for t in tunings]
+
+
+def test_under_a_time_budget_the_longest_task_goes_on_after_one_trial_of_each() -> None:
+    short, long = Simulated(1e-3, 0.01), Simulated(1.0, 0.01)
+    assert timed_shares([short, long], [1.0, 1.0], 3) == [1, 1 + SLICE]
+
+
+def test_under_a_time_budget_a_task_waits_for_the_one_that_it_stands_for() -> None:
+    one, other, small = Simulated(1.0, 0.01), Simulated(1.0, 0.01), Simulated(1e-3, 0.01)
+    assert timed_shares([one, other, small], [1.0, 1.0, 1.0], 2, "aa") == [1, 0, 1]
+    assert timed_shares([one, other, small], [1.0, 1.0, 1.0], 3, "aa") == [1, 1, 1]
+
+
+def test_under_a_time_budget_every_template_of_a_task_has_a_trial_before_any_has_more() -> None:
+    plain, two = Simulated(2.0, 0.01), Simulated(1.0, 0.01)
+    two.untried = 1
+    assert timed_shares([plain, two], [1.0, 1.0], 3) == [1, 2]
+
+
+def test_constants_that_pass_between_two_calls_are_those_of_a_run_with_each_choice_once() -> None:
+    weights, other = {**SMALL, "constant": "b"}, {**OTHER, "constant": "b"}
+    tasks = [TuneTask("matmul", weights, 3.0, choice="a"), TuneTask("matmul", other, 2.0), TuneTask("matmul", SMALL)]
+    workloads = [get_operator("matmul").workload(**t.params) for t in tasks]
+    assert _constants(tasks, workloads) == 3 * 48 * 40 * 4 + 2 * 32 * 40 * 4
+    assert _constants([tasks[0], replace(tasks[1], choice="a")], workloads[:2]) == 3 * 48 * 40 * 4
 
 
 def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(

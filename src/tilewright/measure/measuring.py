@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.closing import Closing
@@ -145,5 +146,5 @@ def at_sizes(task: Task, items: Sequence[Item], sizes: Sizes | None = None) -> t
     if not ranges:
         return task, list(items)
     chosen = greatest(ranges) if sizes is None else sizes
-    one = Task(at(task.workload, chosen), task.target)
+    one = replace(task, workload=at(task.workload, chosen))
     return one, [(Candidate(one, c.schedule.at(chosen)), artifact) for c, artifact in items]

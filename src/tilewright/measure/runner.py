@@ -168,6 +168,7 @@ class LocalRunner(Runner):
         request = {
             "do": "duel",
             "program": task.workload.program,
+            "constants_passed": task.constants_passed,
             "items": [_item(challenger), _item(champion)],
             "sessions": sessions,
         }
@@ -218,6 +219,7 @@ class LocalRunner(Runner):
             request = {
                 "do": "measure",
                 "program": task.workload.program,
+                "constants_passed": task.constants_passed,
                 "items": [[n, {**_item(items[n]), **({"pairs": pairs} if pairs else {})}] for n in todo],
                 "incumbent": None if incumbent is None else self._reference(incumbent),
             }

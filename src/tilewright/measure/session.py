@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import math
 import statistics
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from tilewright.backends.cpu.loader import (
     LoadedKernel,
     Memory,
     PreparedCall,
+    TurningCall,
     Zone,
     load_path,
     time_rounds,
@@ -29,6 +31,8 @@ from tilewright.verifying.verify import timing_inputs
 WORKSPACES = 8  # guarded ones, kept for reuse
 SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB
 COLD_FACTOR = 3  # last-level caches walked to evict operands
+COPIES = 64  # of a kernel's constant inputs that calls go through in turns, at most
+COPIED_FACTOR = 1.5  # last-level caches that these copies fill at most, and one copy more
 
 
 @dataclass(kw_only=True)
@@ -61,6 +65,7 @@ class Session(TaskSession[Kernel]):
 
     def _reset(self, text: str) -> None:
         super()._reset(text)
+        self.turning = False  # whether calls go through copies of their constant inputs
         self.buffers: dict[int, list[GuardedArray]] = {}
         self.workspaces: OrderedDict[tuple[str, int], GuardedArray] = OrderedDict()
 
@@ -95,7 +100,7 @@ class Session(TaskSession[Kernel]):
                 copies = [self._load(item, copy=True) for item in turns]
                 for k, copy in zip(known, copies, strict=True):
                     stack.callback(copy.code.close)
-                    copy.call, copy.repeats = copy.kernel.prepare([g.address for g in buffers]), k.repeats
+                    copy.call, copy.repeats = self._call(copy.kernel, buffers), k.repeats
                 self._rounds(copies, warm)
                 self.tell({"at": "item", "item": 0})
                 return [(c, a, b) for a, c, b in self._rounds(copies, n)]
@@ -182,7 +187,7 @@ class Session(TaskSession[Kernel]):
         align = k.kernel.program.align
         if align not in self.buffers:
             self.buffers[align] = timing_inputs(self.program, self.verifier, align)
-        k.call = k.kernel.prepare([g.address for g in self.buffers[align]])
+        k.call = self._call(k.kernel, self.buffers[align])
 
         def once(repeats: int) -> float:
             return time_rounds([k.call], 1, repeats, self.clock)[0][0]
@@ -192,6 +197,25 @@ class Session(TaskSession[Kernel]):
             k.repeats = 1
         elif not rough:  # the first call was a warm-up; what an incumbent is worth must be better known
             k.estimate = min(k.estimate, once(k.repeats))
+
+    def _call(self, kernel: LoadedKernel, buffers: Sequence[GuardedArray]) -> PreparedCall:
+        """A call on these operands. Where other constants than its own pass through the caches between two calls in a
+        run of its program, calls go through copies of its own in turns."""
+        assert self.program is not None
+        pointers = tuple(g.address for g in buffers)
+        constants = {n: buffers[n].data.nbytes for n, t in enumerate(self.program.inputs) if t.constant}
+        own = sum(constants.values())
+        self.turning = not self.cold and bool(own) and self.constants_passed > own
+        if not self.turning:
+            return kernel.prepare(pointers)
+        read = sum({**constants, **{n: size for n, size, *_ in kernel.prepacks}}.values())
+        most = math.ceil(COPIED_FACTOR * self.last_level / read)
+        copies = min(COPIES, most, math.ceil(self.constants_passed / own))
+        return TurningCall(kernel, pointers, copies, constants)
+
+    @property
+    def _state(self) -> str:
+        return "network" if self.turning else super()._state
 
     def _flush(self) -> Memory | None:
         if self.cold and self.flush is None:

@@ -59,6 +59,7 @@ class TaskSession(ABC, Generic[K]):
 
     def _reset(self, text: str) -> None:
         self.text = text
+        self.constants_passed = 0
         self.program: Program | None = None
         self.verifier: Verifier | None = None
         self.passed: set[str] = set()
@@ -71,6 +72,7 @@ class TaskSession(ABC, Generic[K]):
             self.tell({"at": "prepare"})
             self.program = Program.loads(self.text)
             self.verifier = Verifier(self.program, self.folder)
+        self.constants_passed = request.get("constants_passed", 0)
         if request["do"] == "measure":
             return self._measure(request)
         if request["do"] == "verify":

@@ -103,7 +103,7 @@ class RunnerContract(ABC):
         assert result.seconds > 0
         assert result.spread >= 0
         assert result.samples >= 1
-        assert result.cache_state in ("warm", "cold")
+        assert result.cache_state in ("warm", "cold", "network")
 
     def test_an_incumbent_gives_a_ratio_that_scales_the_time(self, runner: Runner, task: Task, good: Item) -> None:
         (first,) = runner.run(task, [good])

@@ -17,8 +17,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import Task, TilewrightError, UsageError, Value
+from tilewright.core import Task, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import of_any
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.paths import default_path
 from tilewright.tuner.budget import Budget
 from tilewright.tuner.gain import expected_gain
@@ -40,7 +41,7 @@ _log = logging.getLogger("tilewright.tuner")
 SLICE = 8
 """Trials after which it is decided anew which task goes on."""
 FIRST = 16
-"""Trials of every task before any gets more: fewer tell nothing of what more would gain."""
+"""Trials of every task before any gets more, but under a time budget: fewer tell nothing of what more would gain."""
 TRIALS = 64
 """Trials a task, where neither trials nor seconds are given."""
 MOST = 1000
@@ -49,6 +50,11 @@ BEHIND = 1.1
 """Times apart from which on another task of the same choice is as good as chosen."""
 LIKELY = 0.02
 """Expected gain of a slice where too few trials succeeded to tell."""
+EARLY = 0.1
+"""The same after one trial; it falls with their number until :data:`FIRST`. Also what a task without trials is expected
+to gain on one that stands for it."""
+UNTRIED = 0.3
+"""Expected gain of the first trial of another template."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,10 @@ def tune_many(
         stack.enter_context(widest.lock(on_wait=lambda holder: watchers[0].waiting(widest.device.name, holder)))
         tools = {n: _tools(stack, p) for n, p in places.items()}
         budget = None if time_budget is None else Budget(time_budget, len(tasks))
-        how: dict[str, Any] = {"budget": budget, "until_converged": until_converged, "stop": stop}
+        how: dict[str, Any] = {
+            "budget": budget, "until_converged": until_converged, "stop": stop,
+            "constants_passed": _constants(tasks, workloads),
+        }  # fmt: skip
         runs: list[StoredRun] = []
         began = time.monotonic()
         try:
@@ -207,6 +216,17 @@ def tune_many(
     finished = iter(held)
     ends = [next(finished) if isinstance(t, Tuning) else (None, t) for t in begun]
     return [TunedTask(t, *end, run.id) for t, end, run in zip(tasks, ends, runs, strict=True)]
+
+
+def _constants(tasks: Sequence[TuneTask], workloads: Sequence[Workload]) -> int:
+    """Bytes of constant inputs that a run of the program reads whose computations the tasks are; of tasks that stand
+    for each other those of the largest."""
+    found: dict[str | int, float] = {}
+    for n, (t, w) in enumerate(zip(tasks, workloads, strict=True)):
+        sizes = (math.prod(s.shape) * ITEMSIZE[s.dtype] for s in w.inputs if s.constant)
+        choice = t.choice or n
+        found[choice] = max(found.get(choice, 0.0), t.weight * sum(sizes))
+    return int(sum(found.values()))
 
 
 def _begun(
@@ -280,8 +300,8 @@ def _search(
     tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None,
     chosen: Sequence[int],
 ) -> None:  # fmt: skip
-    """Spend the budget on the ``chosen`` ones, a slice at a time. Under a time budget every task has its first batch
-    before any has more."""
+    """Spend the budget on the ``chosen`` ones, a slice at a time. Under a time budget every task has a first batch
+    before any has more, but for those that stand for a task which has had one."""
     live = list(chosen)
     last: Tuning | None = None
     while live:
@@ -289,7 +309,7 @@ def _search(
         left = math.inf if trials is None else trials - made
         if left <= 0 and all(tunings[n].session.history for n in live):
             break
-        n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
+        n = max(live, key=lambda n: (_worth(tunings, tasks, n, budget is not None), -len(tunings[n].session.history)))
         tuning = tunings[n]
         if budget is not None and not (
             budget.affords(tuning.run.id) if tuning.session.history else budget.room(tuning.run.id)
@@ -301,8 +321,8 @@ def _search(
             last.session.settle()  # what it has been building ahead would disturb the other's measurements
         last = tuning
         first = FIRST - len(tuning.session.history)
-        if budget is not None and first == FIRST:
-            first = budget.first
+        if budget is not None:
+            first = tuning.untried if tuning.session.history else budget.first
         try:
             more = tuning.search(int(min(max(left, 1), first if first > 0 else SLICE)))
         except KeyboardInterrupt:
@@ -327,22 +347,32 @@ def _interrupt(tunings: Sequence[Tuning]) -> None:
         t.interrupt()
 
 
-def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> float:
-    """Seconds of calls that a second of trials of task ``n`` is expected to save; endless before the first trials."""
+def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int, timed: bool = False) -> float:
+    """Seconds of calls that a second of trials of task ``n`` is expected to save; endless before the first trials.
+    ``timed``: under a time budget."""
     session = tunings[n].session
     count = len(session.history)
-    if count < FIRST:
+    others = _rivals(tunings, tasks, n)
+    if count < FIRST and not (timed and (count or others)):
         return math.inf
-    best = _seconds(tunings[n])
+    best = _seconds(tunings[n]) if count else min(others)
     if best is None:
         return 0.0
-    others = _rivals(tunings, tasks, n)
     called = min([best, *others])
+    if timed and count and tunings[n].untried:
+        return tasks[n].weight * max(0.0, called - best * (1 - UNTRIED)) / _trial_seconds(tunings, n)
     # What lies behind may need more than a slice to overtake.
     trials = (SLICE, 4 * SLICE, 16 * SLICE) if others else (SLICE,)
     gains = {k: expected_gain(session.history, k) for k in trials}
-    saved: float = max((called - best * (1 - (LIKELY if g is None else g))) / k for k, g in gains.items())
-    return tasks[n].weight * max(0.0, saved) / (max(session.clock.elapsed, 1e-6) / count)
+    unknown = LIKELY if count >= FIRST else EARLY / max(1, count)
+    saved: float = max((called - best * (1 - (unknown if g is None else g))) / k for k, g in gains.items())
+    return tasks[n].weight * max(0.0, saved) / _trial_seconds(tunings, n)
+
+
+def _trial_seconds(tunings: Sequence[Tuning], n: int) -> float:
+    """Seconds that a trial of task ``n`` takes; before its first one, those of all tasks in the mean."""
+    ran = [tunings[n].session] if tunings[n].session.history else [t.session for t in tunings]
+    return max(sum(s.clock.elapsed for s in ran), 1e-6) / max(1, sum(len(s.history) for s in ran))
 
 
 def _rivals(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> list[float]:

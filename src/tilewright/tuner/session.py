@@ -134,13 +134,15 @@ class Session:
                     now = budget.now()
                     budget.took(self.run_id, len(done.built), now - began)
                     began = now
-            elif self._measure(until) or (self._going_on(until) and self._propose()):
+            elif self._measure(until) or (self._going_on(until) and self._propose(until)):
                 continue
             elif self._measuring or self._building:
                 self._wait(until)
             else:
                 return False
-        return until > 0 and (bool(self._building) or self._propose())
+        if until <= 0 or self._building or budget is None:
+            return until > 0 and (bool(self._building) or self._propose())
+        return self._wanted() > 0  # what the next trials are is asked when their turn has come
 
     @property
     def _in_flight(self) -> list[Schedule]:
@@ -209,19 +211,12 @@ class Session:
     def best(self) -> TrialRecord | None:
         return fastest(self.history)
 
-    def _propose(self) -> bool:
+    def _propose(self, until: float = math.inf) -> bool:
         """Start building a batch of proposals; whether there is one."""
-        pending = self._in_flight
-        if self.stop.is_set():
-            self.ended = "stopped"
-            return False
-        if self.limits.until_converged and converged(self.history):
-            self.ended = "converged"
-            return False
-        wanted = self.limits.trials - len(self.history) - len(pending)
-        left = min(wanted, self._fitting(len(pending)))
+        pending, left = self._in_flight, self._wanted()
+        if self.limits.budget is not None:
+            left = int(min(left, until - len(self.history) - len(pending)))
         if left <= 0:
-            self.ended = "trials" if wanted <= 0 else "time"
             return False
         with self.clock.on("proposing"):
             proposals = self.strategy.suggest(left, self.history, pending)
@@ -233,6 +228,21 @@ class Session:
             some = proposals[start : start + step]
             self._building.append(Building(some, self.builder.submit([Candidate(self.task, p.schedule) for p in some])))
         return True
+
+    def _wanted(self) -> int:
+        """How many trials to propose; of none, ``ended`` says why."""
+        pending = len(self._in_flight)
+        if self.stop.is_set():
+            self.ended = "stopped"
+            return 0
+        if self.limits.until_converged and converged(self.history):
+            self.ended = "converged"
+            return 0
+        wanted = self.limits.trials - len(self.history) - pending
+        left = min(wanted, self._fitting(pending))
+        if left <= 0:
+            self.ended = "trials" if wanted <= 0 else "time"
+        return left
 
     def _fitting(self, pending: int) -> int:
         """How many trials to propose for the time that is left. A run always gets its first ones."""

@@ -65,18 +65,20 @@ class Tuning:
     """A run that was begun in the database: :meth:`search`, at once or in parts, then :meth:`finish`.
 
     ``first``: schedules to try before all others but the default. ``budget`` is for the final too.
+    ``constants_passed``: its :class:`task's <tilewright.core.Task>`.
     """
 
     def __init__(
         self, database: Database, run: StoredRun, tools: Tools, watcher: Observer, *, budget: Budget | None = None,
         until_converged: bool = False, first: Sequence[Schedule] = (), stop: threading.Event | None = None,
+        constants_passed: int = 0,
     ) -> None:  # fmt: skip
         place = tools.place
         self.database, self.run, self.tools, self.watcher = database, run, tools, watcher
         self.interrupted = False
         self.problem: TilewrightError | None = None
         # Limits of a target steer schedules and are no part of its identity: this device's count, not a stored run's.
-        task = replace(run.task, target=place.target)
+        task = replace(run.task, target=place.target, constants_passed=constants_passed)
         self.kernel = user_kernel.of_run(run)
         templates = user_kernel.templates_of(self.kernel, task)
         self.space: Space = task_space(task, templates)
@@ -84,7 +86,8 @@ class Tuning:
         clock = Clock()
         with clock.running(), clock.on("recalling"):
             recalled = recall(database, run.id, task, place.device.model, self.space, self.model)
-        self.initial = (templates[0].default(task), *first, *recalled)
+        default, *self._others = (t.default(task) for t in templates)
+        self.initial = (default, *first, *self._others, *recalled)
         batch = _batch(run.trials_wanted, place.runners)
         ahead = _ahead(tools.builder.lanes, batch)
         self.session = Session(
@@ -113,6 +116,12 @@ class Tuning:
     def unreached(self) -> bool:
         """Whether the time was over before its first trial."""
         return self.budget is not None and not self.session.history and self.run.trials_wanted > 0
+
+    @property
+    def untried(self) -> int:
+        """How many templates have had no trial: what another one's schedule gains is not known before its first."""
+        tried = {r.schedule.template for r in self.session.history}
+        return sum(s.template not in tried for s in self._others)
 
     def search(self, trials: int | None = None) -> bool:
         """Run about ``trials`` more, or until a limit is reached. Returns whether there may be more to try.

@@ -66,6 +66,12 @@ class Call(ctypes.Structure):
     )
 
 
+class _Turns(ctypes.Structure):
+    """``struct tw_turns``."""
+
+    _fields_ = (("calls", ctypes.c_void_p), ("count", ctypes.c_long), ("next", ctypes.c_long))
+
+
 class Zone(ctypes.Structure):
     """``struct tw_zone``."""
 
@@ -300,6 +306,50 @@ class PreparedCall:
         self.packed = self.kernel.pack(pointers, self.allocate)
         for number, memory in self.packed.items():
             self.tensors[number] = memory.address
+
+
+class TurningCall(PreparedCall):
+    """Calls that take turns, one in each run. They differ in where their constant inputs lie: of these there are
+    ``copies``. ``constants``: bytes of each, by the input's number.
+
+    Where the host library is older than calls that take turns there is one copy.
+    """
+
+    def __init__(
+        self, kernel: LoadedKernel, pointers: tuple[int, ...], copies: int, constants: Mapping[int, int]
+    ) -> None:
+        super().__init__(kernel, pointers)
+        host = process_host().handle
+        if copies < 2 or not hasattr(host, "tw_run_next"):
+            return
+        sizes = {**constants, **{n: size for n, size, _, _ in kernel.prepacks}}
+        apart = sum(-(-size // _APART) * _APART for size in sizes.values())
+        self._copies = Memory((copies - 1) * apart)
+        place, tensors = self._copies.address, [self.tensors]
+        for _ in range(copies - 1):
+            tensors.append(type(self.tensors)(*self.tensors))
+            for n, size in sizes.items():
+                ctypes.memmove(place, self.tensors[n] or 0, size)
+                tensors[-1][n] = place
+                place += -(-size // _APART) * _APART
+        first = self.call
+        self._calls = (Call * copies)(
+            *(
+                Call(first.launches, first.count, ctypes.addressof(t), first.workspace, first.zero_fill, first.env)
+                for t in tensors
+            )
+        )
+        self._keep = tensors
+        self._turns = _Turns(ctypes.addressof(self._calls), copies, 0)
+        self._arguments = (ctypes.c_longlong * 1)(ctypes.addressof(self._turns))
+        function = ctypes.cast(host.tw_run_next, ctypes.c_void_p).value
+        self._launch = Launch(function, ctypes.addressof(self._arguments))
+        self.call = Call(ctypes.addressof(self._launch), 1, 0, 0, 0, first.env)
+        self.reference = ctypes.addressof(self.call)
+
+
+_APART = 4096
+"""Bytes: copies of constant inputs begin at multiples."""
 
 
 class Memory:

@@ -59,6 +59,13 @@ TW_API void tw_pool_leave(void);
 /* run.c */
 TW_API int tw_run(const struct tw_call *call); /* 0, or the first launch's nonzero result */
 TW_API int tw_run_calls(const struct tw_call *calls, long count); /* one call after the other; the same result */
+/* Calls that take turns. */
+struct tw_turns {
+    const struct tw_call *calls;
+    long count, next;
+};
+/* A kernel that runs one of them: args[0] is the address of a struct tw_turns. */
+TW_API int tw_run_next(void *const *tensors, const long long *args, void *workspace, const struct tw_env *env);
 TW_API void *tw_alloc(size_t bytes);           /* zeroed, 4096-aligned, huge pages when large; NULL: no memory */
 TW_API void tw_free(void *memory, size_t bytes);
 TW_API void tw_flush(void *buffer, size_t bytes); /* walks a buffer, to push everything else out of cache */
