@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import pytest
 
@@ -254,3 +255,21 @@ def test_rows_of_open_lengths_have_code_for_those_that_fit_registers() -> None:
     assert [low for low, _ in lengths[1:]] == [high + 1 for _, high in lengths[:-1]]
     assert last[1] == 2 * CHAIN * tiling.vectors * lanes
     assert tiling.shorter[-1].keep == tiling.keep == "memory"
+
+
+@pytest.mark.parametrize("moments", [False, True])
+def test_rows_of_open_lengths_are_right_whatever_is_left_of_their_blocks(moments: bool) -> None:
+    """Blocks of four vectors leave blocks of two, of one, and lanes of another, in every combination."""
+    target = replace(parse_target("cpu"), threads=1)
+    task = Task(get_operator("layer_norm").workload(shape="3,1..900"), target)
+    template = templates.get_template("cpu_rows")
+    one = Task(at(task.workload, 700), target)
+    values = {**template.default(one).values, "vectors": 4, "rows": 1, "columns": 0, "moments": moments}
+    candidate = Candidate(task, template.space(one).schedule(values).at({"shape_1": 700}))
+    with Builder(target) as builder:
+        (artifact,) = builder.build([candidate])
+    assert isinstance(artifact, Artifact), artifact
+    lanes = plan(match(task.workload.program) or pytest.fail("no rows"), target, values).lanes
+    for turn, (whole, left) in enumerate(product(range(4, 12), (0, 1, lanes - 1))):
+        sizes = {"shape_1": whole * lanes + left}
+        assert problem_at(candidate, artifact, sizes, turn) is None, sizes

@@ -223,6 +223,9 @@ class Emitter:
 
     def _blocked(self, w: Writer, loop: Loop, scope: Scope, inside: Body, sizes: tuple[int, ...]) -> None:
         outer = scope.tiles[loop.axis]
+        if outer.start == "0" and not outer.fixed:
+            self._open(w, loop, scope, inside, sizes)
+            return
         name = self.fresh(f"{loop.axis}_")
         known = outer.known
         with w.block():
@@ -243,6 +246,22 @@ class Emitter:
             if sizes[-1] > 1 and known != 0:
                 with w.block("" if known else f"if ({name} < {outer.end})"):
                     inside(w, inner.with_tile(loop.axis, Tile(name, outer.end, sizes[-1], False, left=known)))
+
+    def _open(self, w: Writer, loop: Loop, scope: Scope, inside: Body, sizes: tuple[int, ...]) -> None:
+        """Blocks of an axis whose extent calls choose: where each size begins follows from the extent alone, so that
+        compilers work it out, and masks of what is left, once for all rows."""
+        end, before = scope.tiles[loop.axis].end, 0
+        for size in (*sizes, 0) if sizes[-1] > 1 else sizes:
+            name = self.fresh(f"{loop.axis}_")
+            start = f"{end} - {end} % {before}" if before else "0"
+            tile = Tile(name, f"({name} + {size})", size) if size else Tile(name, end, before, False)
+            head = f"for (long {name} = {start}; {name} + {size} <= {end}; {name} += {size})"
+            if before in (2 * size, sizes[-1]):  # one at most is left
+                w.line(f"const long {name} = {start};")
+                head = f"if ({name} + {size or 1} <= {end})"
+            with w.block(head):
+                inside(w, scope.with_local("long", name).with_tile(loop.axis, tile))
+            before = size
 
     def _unroll(self, w: Writer, loop: Loop, scope: Scope, inside: Body) -> None:
         outer = scope.tiles[loop.axis]

@@ -179,7 +179,10 @@ class Passes:
         every = nest(plan, n)
         length = scope.tiles.get(p.inner, whole(p.run)).known
         sizes = (plan.lanes * plan.vectors, plan.lanes)
-        if length is not None and point.moments:
+        if plan.open:
+            # Halved, so that what is left of a row is no chain of single vectors.
+            sizes = tuple(plan.lanes * v for v in sorted(plan.sizes, reverse=True))
+        elif length is not None and point.moments:
             # One block of what is left: a chain of blocks of one vector each would be slow.
             sizes = (sizes[0], length % sizes[0] // plan.lanes * plan.lanes)
         printed = {p.inner: tuple(dict.fromkeys(x for x in sizes if x))}
@@ -386,8 +389,11 @@ class _Point:
             return
         if tile.size == lanes * plan.vectors:
             self.prefetch(w, tile.start, tile.size)
-        for v in range(tile.size // lanes):
-            self.print(w, plus(tile.start, v * lanes), v, None)
+        count = tile.size // lanes
+        # Smaller blocks of a row of any length have accumulators of their own.
+        first = count if plan.open and count < plan.vectors else 0
+        for v in range(count):
+            self.print(w, plus(tile.start, v * lanes), first + v, None)
         self.accumulate(w, blocks.WHOLE)
 
     def accumulate(self, w: Writer, part: int) -> None:

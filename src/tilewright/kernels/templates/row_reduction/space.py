@@ -73,11 +73,16 @@ class RowTiling:
     shorter: tuple[RowTiling, ...] = ()
 
     @property
+    def open(self) -> bool:
+        """Whether calls choose how long rows are."""
+        return isinstance(self.program.run, Extent)
+
+    @property
     def tails(self) -> str | None:
         """C text of how many lanes the last vector of a row (a piece) has in use, if not all."""
         if self.pieces > 1:
             return f"((end - begin) % {self.lanes})"
-        if isinstance(self.program.run, Extent):
+        if self.open:
             return f"({ctext(self.program.run)} % {self.lanes})"
         rest = self.program.run % self.lanes
         return f"{rest}L" if rest else None
@@ -85,7 +90,9 @@ class RowTiling:
     @property
     def sizes(self) -> set[int]:
         """Numbers of vectors of the blocks in which a pass walks a row."""
-        if self.pieces > 1 or isinstance(self.program.run, Extent):
+        if self.open:
+            return {v for v in (1, 2, 4, 8) if v <= self.vectors}
+        if self.pieces > 1:
             return {self.vectors, 1}
         whole = self.program.run // self.lanes
         found = {self.vectors if whole >= self.vectors else 0, whole % self.vectors, 1 if self.tails else 0}
