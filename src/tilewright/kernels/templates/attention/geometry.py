@@ -86,12 +86,12 @@ class AttentionTiling:
         for r in self.converted:
             if r.tensor.name == rows.tensor.name:
                 break
-            at += ceildiv(r.tensor.size * ITEM, PAGE) * PAGE
+            at += _pages(r)
         return at
 
     @property
     def converted_bytes(self) -> int:
-        return sum(ceildiv(r.tensor.size * ITEM, PAGE) * PAGE for r in self.converted)
+        return sum(map(_pages, self.converted))
 
     @property
     def part(self) -> int:
@@ -139,7 +139,7 @@ class AttentionTiling:
     @property
     def workspace(self) -> IntExpr:
         """What is converted, what each worker needs, and the results of parts of the keys."""
-        size: IntExpr = ["+", ["*", self.worker_bytes, self.threads], self.converted_bytes]
+        size: IntExpr = ["+", ["*", self.worker_bytes, self.threads], intexpr(self.converted_bytes)]
         if not self.split:
             return size
         strips: IntExpr = ["ceildiv", intexpr(self.a.queries), self.strip]
@@ -149,10 +149,15 @@ class AttentionTiling:
         return ["+", size, ["*", each, "KP", ["min", 1, ["//", "KP", 2]]]]
 
 
+def _pages(rows: Rows) -> int:
+    """Bytes of whole pages that a tensor takes in float32."""
+    return (rows.tensor.size * ITEM + PAGE - 1) // PAGE * PAGE
+
+
 def takes_ranges(a: Attention) -> bool:
-    """Whether rows have a known length and distance, and none is converted first, which needs memory for all."""
+    """Whether rows have a known length and distance."""
     known = (a.depth, a.width, *(n for r in (a.k, a.v) for n in (r.along, r.inner)))
-    return not any(isinstance(n, Extent) for n in known) and all(r.gathered or not r.converted for r in (a.k, a.v))
+    return not any(isinstance(n, Extent) for n in known)
 
 
 def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> AttentionTiling:

@@ -126,8 +126,9 @@ class _Fresh:
 
 CONVERT = """\
 TW_NOINLINE void convert_$name(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+$sizes
  const $kind *s=(const $kind*)x->t[$number]+t*${chunk}L;
- float *d=(float*)(x->ws+${offset}L)+t*${chunk}L;
+ float *d=(float*)(x->ws+$offset)+t*${chunk}L;
  const long n=tw::imin(${chunk}L,$size-t*${chunk}L); long j=0;
  for(;j+L<=n;j+=L) tw::store(d+j,tw::load<V>(s+j));
  if(j<n) tw::store_n(d+j,tw::load_n<V>(s+j,n-j),n-j); }"""
@@ -142,8 +143,9 @@ def _convert(p: AttentionTiling, rows: Rows) -> str:
             "kind": _kind(t),
             "number": [x.name for x in p.a.program.inputs].index(t.name),
             "chunk": CHUNK,
-            "offset": p.converted_offset(rows),
+            "offset": ctext(p.converted_offset(rows)),
             "size": ctext(t.size),
+            "sizes": _sizes(p),
         },
     )
 
@@ -423,7 +425,7 @@ $if split: const long end=tw::imin((part+1)*$key_tiles/x->KP*$rows,$keys);
 $unless split: const long first_key=0, end=$keys;
  const long o=t/$strips, q0=($last_strip-t%$strips)*W, nq=tw::imin(W,$queries-q0); (void)o;
 $axes
- float *q=(float*)(x->ws+${converted}L+w*x->bytes), *s=q+${depth}L*W;
+ float *q=(float*)(x->ws+$converted+w*x->bytes), *s=q+${depth}L*W;
  float *o_=s+$tiles*x->score_rows*W, *rows=o_+${part}L; (void)rows;
 $if split: if(mine) o_=mine;
  float *m=o_+${width}L*W, *l=m+W, *c=l+W;
@@ -515,7 +517,7 @@ TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx
 $sizes
  const long o=t/$strips, q0=($last_strip-t%$strips)*W, nq=tw::imin(W,$queries-q0); (void)o;
 $axes
- float *rows=(float*)(x->ws+${converted}L+w*x->bytes)+${depth}L*W+$tiles*x->score_rows*W+${part}L;
+ float *rows=(float*)(x->ws+$converted+w*x->bytes)+${depth}L*W+$tiles*x->score_rows*W+${part}L;
  float *const o_=x->parts+t*x->KP*${part}L, *const m=o_+${width}L*W, *const l=m+W, *const c=l+W; (void)rows;
  const V low=tw::splat<V>(-__builtin_inff());
  for(long i=0;i<W;i+=L) { V y=low, z{};
@@ -544,7 +546,7 @@ def _strip(p: AttentionTiling) -> dict[str, str | int | list[str]]:
         "last_strip": f"{strips}-1" if isinstance(p.a.queries, Extent) else f"{p.strips - 1}L",
         "queries": ctext(p.a.queries),
         "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
-        "converted": p.converted_bytes,
+        "converted": ctext(p.converted_bytes),
         "tiles": p.tiles,
         "width": p.a.width,
         "outer": _outer_arguments(p),
@@ -553,11 +555,11 @@ def _strip(p: AttentionTiling) -> dict[str, str | int | list[str]]:
 
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;
- x.k=$k; x.v=$v; x.KB=$block;
 $sizes
+ x.k=$k; x.v=$v; x.KB=$block;
  x.score_rows=tw::imax(x.KB,${depth}L);
  x.bytes=((${fixed}L+$tiles*x.score_rows*W$rows)*4+$page_less)/$page*$page;
-$if split: x.KP=args[1]; x.parts=(float*)(x.ws+${converted}L+${threads}L*x.bytes);
+$if split: x.KP=args[1]; x.parts=(float*)(x.ws+$converted+${threads}L*x.bytes);
 $conversions
 $if split: tw::parallel_for(env,$tasks*x.KP,task,&x); if(x.KP>1) tw::parallel_for(env,$tasks,merge,&x);
 $unless split: tw::parallel_for(env,$tasks,task,&x);
@@ -571,7 +573,7 @@ def _entry(p: AttentionTiling, symbol: str) -> str:
         if rows.gathered:
             return "nullptr"
         if rows.converted:
-            return f"(const float*)(x.ws+{p.converted_offset(rows)}L)"
+            return f"(const float*)(x.ws+{ctext(p.converted_offset(rows))})"
         return f"(const float*)tensors[{numbers[rows.tensor.name]}]"
 
     return fill(
@@ -586,12 +588,13 @@ def _entry(p: AttentionTiling, symbol: str) -> str:
             "tiles": p.tiles,
             "rows": f"+{p.gathered}*x.score_rows" if p.gathered else "",
             "split": p.split,
-            "converted": p.converted_bytes,
+            "converted": ctext(p.converted_bytes),
             "threads": p.threads,
             "page": PAGE,
             "page_less": PAGE - 1,
             "conversions": [
-                f" tw::parallel_for(env,{-(-r.tensor.size // CHUNK)}L,convert_{r.tensor.name},&x);" for r in p.converted
+                f" tw::parallel_for(env,{p.counted(r.tensor.size, CHUNK)},convert_{r.tensor.name},&x);"
+                for r in p.converted
             ],
             "sizes": [f" const long {s}=x.{s}=args[{n}]; (void){s};" for n, s in enumerate(_arguments(p), 1 + p.split)],
             "tasks": f"{p.outer.size_text}*{p.counted(p.a.queries, p.strip)}"
