@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends.cpu.loader import Block, Call, LoadedKernel, Memory, run_calls
 from tilewright.core import TensorSpec, UsageError
-from tilewright.extent import Sizes, bounds, greatest, open_sizes, shape_at
+from tilewright.extent import Sizes, greatest
 from tilewright.forking import ForkLock
 from tilewright.graph import Places
-from tilewright.runtime.checked import LINE, address, empty, storage, writable_address
-from tilewright.runtime.memory_plan import PAGE, Lifetime, planned
+from tilewright.runtime.checked import LINE, address, empty, writable_address
+from tilewright.runtime.memory_plan import planned
+from tilewright.runtime.slots import NO_SIZES, BySize, Slots, Step
 
 Array = np.ndarray[Any, Any]
-
-
-NO_SIZES: Sizes = MappingProxyType({})
-
-BOUND = 256
-"""Number of size bindings whose prepared calls a sequence keeps, the most recently used."""
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """A kernel on values by name: ``inputs`` in the order of its workload's, and the one that it gives.
-
-    ``kernel``: gives it for sizes of the sequence's values.
-    """
-
-    kernel: Callable[[Sizes], LoadedKernel]
-    inputs: tuple[str, ...]
-    output: str
 
 
 class KernelSequence:
@@ -52,15 +33,15 @@ class KernelSequence:
 
     def __init__(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[Step[LoadedKernel]],
         values: Mapping[str, TensorSpec],
         constants: Mapping[str, Array],
         inputs: Sequence[str],
         outputs: Sequence[str],
         places: Places | None = None,
     ) -> None:
-        self._values = dict(values)
-        self._places = places or Places(values)
+        self._slots = Slots(values, constants, places)
+        self._root, self._offset = self._slots.root, self._slots.offset
         self._lock = ForkLock()
         self._steps = tuple(steps)
         self.outputs = tuple(outputs)
@@ -69,22 +50,28 @@ class KernelSequence:
         self._copied = tuple(n for n in self.inputs if self._root(n) != n)
         memory = {self._root(n) for n in (*(s.output for s in steps), *self._copied)}
         self._stored = tuple(dict.fromkeys(self._root(o) for o in outputs))
-        self._dtypes = {n: storage(values[n].dtype) for n in (*self.inputs, *self._stored)}
         unknown = next((n for n in self._stored if n not in memory), None)
         if unknown is not None:
             raise UsageError(f"no kernel of the sequence gives {unknown}", "Name outputs of its steps")
         self._constants = {n: constants[n] for n in reads if n in constants}
         self._copies: dict[str, Array] = {}  # constants that kernels read as they are
-        named = {*reads, *memory, *self.inputs, *(x for s in steps for x in s.inputs), *outputs}
-        self.sizes = open_sizes(n for v in named for n in values[v].shape)
+        self.sizes = self._slots.open_sizes(
+            {*reads, *memory, *self.inputs, *(x for s in steps for x in s.inputs), *outputs}
+        )
         kernels = [s.kernel(greatest(self.sizes)) for s in steps]
         self._align = max((k.program.align for k in kernels), default=1)
-        self._offsets, total = planned(self._lifetimes(steps, memory.difference(self._stored)), max(self._align, LINE))
+        uses: dict[str, list[int]] = {self._root(n): [0] for n in self._copied}
+        for k, step in enumerate(steps):
+            for name in step.names:
+                uses.setdefault(self._root(name), []).append(k)
+        kept = memory.difference(self._stored)
+        lifetimes = self._slots.lifetimes({n: at for n, at in uses.items() if n in kept})
+        self._offsets, total = planned(lifetimes, max(self._align, LINE))
         self._memory = Memory(total)
         self._workspace = Memory(max((k.workspace_bytes for k in kernels), default=0))
         self._packed: dict[tuple[Any, ...], tuple[Block, ...]] = {}
-        self._bound: OrderedDict[tuple[int, ...], _Bound] = OrderedDict()
-        self._of(greatest(self.sizes))
+        self._bound = BySize[_Bound](self.sizes)
+        self._bound.of(greatest(self.sizes), self._bind)
 
     @property
     def bytes(self) -> int:
@@ -95,9 +82,9 @@ class KernelSequence:
         """The outputs for these inputs, of these sizes. Raises ``UsageError`` for arrays that do not fit,
         ``LaunchError``."""
         with self._lock:
-            bound = self._of(sizes)
-            given = {n: self._checked(n, inputs, bound) for n in self.inputs}
-            made = {n: empty(bound.shapes[n], self._dtypes[n], LINE) for n in self._stored}
+            bound = self._bound.of(sizes, self._bind)
+            given = {n: self._slots.checked(n, inputs, bound.shapes[n], bound.align) for n in self.inputs}
+            made = {n: empty(bound.shapes[n], self._slots.dtype(n), LINE) for n in self._stored}
             for name, array in (*given.items(), *made.items()):
                 plain = array.flags.writeable and array.dtype.isbuiltin == 1
                 at = writable_address(array) if plain else address(array)
@@ -110,17 +97,6 @@ class KernelSequence:
 
     # ----------------------------------------------------------------- the calls for some sizes
 
-    def _of(self, sizes: Sizes) -> _Bound:
-        """The calls for these sizes: nothing but addresses and launch arguments is worked out."""
-        key = tuple(sizes[n] for n in self.sizes)
-        found = self._bound.get(key)
-        if found is None:
-            found = self._bound[key] = self._bind(sizes)
-            while len(self._bound) > BOUND:
-                self._bound.popitem(last=False)
-        self._bound.move_to_end(key)
-        return found
-
     def _bind(self, sizes: Sizes) -> _Bound:
         kernels = [s.kernel(sizes) for s in self._steps]
         needed = max((k.workspace_bytes for k in kernels), default=0)
@@ -128,12 +104,12 @@ class KernelSequence:
             self._workspace = Memory(needed)
         names = {*self.inputs, *self._stored, *self.outputs}
         bound = _Bound(
-            (Call * len(kernels))(), {n: shape_at(self._values[n].shape, sizes) for n in names}, sizes,
+            (Call * len(kernels))(), {n: self._slots.shape(n, sizes) for n in names}, sizes,
             max((k.program.align for k in kernels), default=1), [kernels, self._workspace],
             {n: [] for n in (*self.inputs, *self._stored)},
         )  # fmt: skip
         for k, (step, kernel) in enumerate(zip(self._steps, kernels, strict=True)):
-            names_of = (*step.inputs, step.output)
+            names_of = step.names
             packed = self._rearranged(kernel, names_of, sizes)
             pointers = [
                 packed[number].address if number in packed else self._address(n, sizes)
@@ -167,17 +143,9 @@ class KernelSequence:
 
     def _copied_constant(self, name: str) -> Array:
         copy = self._copies.get(name)
-        return self._copy(self._constants[name], self._values[name].dtype) if copy is None else copy
+        return self._slots.stored(self._constants[name], name) if copy is None else copy
 
     # ----------------------------------------------------------------- where values lie
-
-    def _root(self, name: str) -> str:
-        return self._places.of(name).value
-
-    def _offset(self, name: str, sizes: Sizes) -> int:
-        """Bytes before a value in the memory that it lies in."""
-        (offset,) = shape_at([self._places.of(name).offset], sizes)
-        return offset * storage(self._values[name].dtype).itemsize
 
     def _address(self, name: str, sizes: Sizes) -> int:
         """Where a value lies in each run; 0 where every run decides it."""
@@ -194,7 +162,7 @@ class KernelSequence:
 
     def _within(self, name: str, made: Mapping[str, Array], bound: _Bound) -> Array:
         """A value as an array: of an output's memory, or of that which kernels share."""
-        shape, place, dtype = bound.shapes[name], self._places.of(name), storage(self._values[name].dtype)
+        shape, place, dtype = bound.shapes[name], self._slots.places.of(name), self._slots.dtype(name)
         begin = self._offset(name, bound.sizes) // dtype.itemsize
         if place.value in made:
             flat: Array = made[place.value].reshape(-1)[begin : begin + math.prod(shape)]
@@ -203,30 +171,6 @@ class KernelSequence:
             held = (ctypes.c_char * size).from_address(self._address(name, bound.sizes))
             flat = np.frombuffer(memoryview(held).cast("B"), dtype)
         return flat.reshape(shape)
-
-    def _lifetimes(self, steps: Sequence[Step], roots: set[str]) -> list[Lifetime]:
-        uses: dict[str, list[int]] = {self._root(n): [0] for n in self._copied}
-        for k, step in enumerate(steps):
-            for name in (*step.inputs, step.output):
-                uses.setdefault(self._root(name), []).append(k)
-        return [Lifetime(n, _most_bytes(self._values[n]), min(uses[n]), max(uses[n])) for n in uses if n in roots]
-
-    @staticmethod
-    def _copy(array: Array, dtype: str) -> Array:
-        out = empty(array.shape, storage(dtype), PAGE)
-        out[...] = array if array.dtype.name == out.dtype.name else array.view(out.dtype)
-        return out
-
-    def _checked(self, name: str, inputs: Mapping[str, Array], bound: _Bound) -> Array:
-        spec, shape, dtype = self._values[name], bound.shapes[name], self._dtypes[name]
-        array = inputs.get(name)
-        typed = array is not None and (array.dtype == dtype or array.dtype.name in (spec.dtype, dtype.name))
-        if array is None or array.shape != shape or not typed:
-            found = "nothing" if array is None else f"{array.shape} {array.dtype}"
-            raise UsageError(f"the input {name} is {found}", f"Give an array {shape} of {spec.dtype}")
-        dense = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
-        aligned = bound.align == 1 or address(array) % bound.align == 0
-        return array if dense and aligned else self._copy(array, spec.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +186,4 @@ class _Bound:
     open: dict[str, list[tuple[ctypes.Array[Any], int, int]]]
 
 
-def _most_bytes(spec: TensorSpec) -> int:
-    """Bytes of a value, of the greatest sizes."""
-    return bounds(math.prod(spec.shape))[1] * storage(spec.dtype).itemsize
+__all__ = ["KernelSequence", "Step"]

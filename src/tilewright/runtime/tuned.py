@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from tilewright.backends.cpu.loader import LoadedKernel
 from tilewright.core import TensorSpec, Workload
 from tilewright.extent import Extent, Sizes, bounds, greatest
 from tilewright.kernels.ranges import narrowed
 from tilewright.runtime.entry import Entry
 from tilewright.size_ranges import sizes_of
+
+K = TypeVar("K")
+"""A loaded kernel: of the processor, or of a device."""
 
 Spans = Mapping[str, tuple[int, int]]
 
@@ -35,11 +38,11 @@ class Serving:
         return math.prod(high - low + 1 for low, high in self.spans.values())
 
 
-class Tuned:
+class Tuned(Generic[K]):
     """Kernels of a workload, the one for the fewest sizes first; ``load`` gives a kernel for sizes of its ranges."""
 
     def __init__(
-        self, workload: Workload, serving: Sequence[Serving], load: Callable[[Entry, Sizes], LoadedKernel]
+        self, workload: Workload, serving: Sequence[Serving], load: Callable[[Entry, Sizes], K]
     ) -> None:
         self.workload = workload
         self._serving = sorted(serving, key=lambda s: (bool(s.entry.ranges), s.count))
@@ -49,7 +52,7 @@ class Tuned:
         """What serves sizes of the workload's ranges, by name; ``None`` where nothing was tuned for them."""
         return next((s.entry for s in self._serving if s.has(sizes)), None)
 
-    def kernel(self, sizes: Sizes) -> LoadedKernel:
+    def kernel(self, sizes: Sizes) -> K:
         """The kernel for these sizes. Raises ``LookupError`` where there is none, and ``DatabaseError``."""
         found = self.entry(sizes)
         if found is None:

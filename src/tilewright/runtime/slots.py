@@ -1,0 +1,127 @@
+"""Values of a sequence of kernels by name, and where they lie: what memory of every kind has in common."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tilewright.core import TensorSpec, UsageError
+from tilewright.extent import Extent, Sizes, bounds, open_sizes, shape_at
+from tilewright.graph import Places
+from tilewright.runtime.checked import address, empty, storage
+from tilewright.runtime.memory_plan import PAGE, Lifetime
+
+Array = np.ndarray[Any, Any]
+K = TypeVar("K")
+B = TypeVar("B")
+
+NO_SIZES: Sizes = MappingProxyType({})
+
+BOUND = 256
+"""Number of size bindings whose prepared calls a sequence keeps, the most recently used."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Generic[K]):
+    """A kernel on values by name: ``inputs`` in the order of its workload's, and the one that it gives.
+
+    ``kernel``: gives it for sizes of the sequence's values.
+    """
+
+    kernel: Callable[[Sizes], K]
+    inputs: tuple[str, ...]
+    output: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values in the order in which a kernel takes them."""
+        return (*self.inputs, self.output)
+
+
+class Slots:
+    """Shape and dtype of values by name, constants among them; ``places``: those that lie in others' memory.
+
+    A *root* is a value that lies in no other one.
+    """
+
+    def __init__(
+        self, values: Mapping[str, TensorSpec], constants: Mapping[str, Array], places: Places | None = None
+    ) -> None:
+        self.values, self.constants = dict(values), constants
+        self.places = places or Places(values)
+
+    def root(self, name: str) -> str:
+        return self.places.of(name).value
+
+    def offset(self, name: str, sizes: Sizes) -> int:
+        """Bytes before a value in the memory that it lies in."""
+        (offset,) = shape_at([self.places.of(name).offset], sizes)
+        return offset * self.dtype(name).itemsize
+
+    def fits(self, name: str, align: int) -> bool:
+        """Whether a value begins at a multiple of ``align`` bytes in its root at every size."""
+        offset = self.places.of(name).offset
+        return not isinstance(offset, Extent) and offset * self.dtype(name).itemsize % align == 0
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """NumPy's element type in which a value is stored."""
+        return storage(self.values[name].dtype)
+
+    def shape(self, name: str, sizes: Sizes) -> tuple[int, ...]:
+        return shape_at(self.values[name].shape, sizes)
+
+    def most_bytes(self, name: str) -> int:
+        """Bytes of a value, of the greatest sizes."""
+        return bounds(math.prod(self.values[name].shape))[1] * self.dtype(name).itemsize
+
+    def open_sizes(self, names: Iterable[str]) -> dict[str, Extent]:
+        """The sizes that values leave open, by name."""
+        return open_sizes(n for v in names for n in self.values[v].shape)
+
+    def lifetimes(self, uses: Mapping[str, Sequence[int]]) -> list[Lifetime]:
+        """Of roots, by the steps that use them."""
+        return [Lifetime(n, self.most_bytes(n), min(at), max(at)) for n, at in uses.items()]
+
+    def stored(self, array: Array, name: str) -> Array:
+        """A dense copy of an array in the element type in which the value is stored."""
+        out = empty(array.shape, self.dtype(name), PAGE)
+        out[...] = array if array.dtype.name == out.dtype.name else array.view(out.dtype)
+        return out
+
+    def checked(self, name: str, inputs: Mapping[str, Array], shape: tuple[int, ...], align: int = 1) -> Array:
+        """An input as a dense array that begins at a multiple of ``align`` bytes. Raises ``UsageError`` for one that
+        does not fit."""
+        spec, dtype = self.values[name], self.dtype(name)
+        array = inputs.get(name)
+        typed = array is not None and (array.dtype == dtype or array.dtype.name in (spec.dtype, dtype.name))
+        if array is None or array.shape != shape or not typed:
+            found = "nothing" if array is None else f"{array.shape} {array.dtype}"
+            raise UsageError(f"the input {name} is {found}", f"Give an array {shape} of {spec.dtype}")
+        dense = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+        aligned = align == 1 or address(array) % align == 0
+        return array if dense and aligned else self.stored(array, name)
+
+
+class BySize(Generic[B]):
+    """What is worked out for some sizes of ``names``, kept while it is used."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._kept: OrderedDict[tuple[int, ...], B] = OrderedDict()
+
+    def of(self, sizes: Sizes, make: Callable[[Sizes], B]) -> B:
+        """What there is for these sizes, made where there is none."""
+        key = tuple(sizes[n] for n in self._names)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = make(sizes)
+            while len(self._kept) > BOUND:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return found
