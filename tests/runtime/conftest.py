@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from emulated_gpu import OneContext, fill
 from runtime_kernels import SOURCE, Built, Maker, scale, sqdist
 
+from harness.emulated_gpu import OneContext, fill
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library
 from tilewright.backends.cpu.compiler import find_compiler

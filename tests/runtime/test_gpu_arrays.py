@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated_gpu import Array, DeviceArray, OneContext, random
 
 import tilewright
+from harness.emulated_gpu import Array, DeviceArray, OneContext, random
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.targets import runs_on
 from tilewright.bundles.build import build

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated_gpu import Array, DeviceArray, store
 from watched_device import Watched
 
 import tilewright
+from harness.emulated_gpu import Array, DeviceArray, store
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import UsageError, Workload
 from tilewright.kernels.expression.program import Program

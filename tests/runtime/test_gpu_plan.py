@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated_gpu import Array, DeviceArray, OneContext, fill_other, random, store
 from watched_device import Watched
 
 import tilewright
+from harness.emulated_gpu import Array, DeviceArray, OneContext, fill_other, random, store
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorFunction
 from tilewright.core import UsageError
@@ -518,7 +518,7 @@ class Tensor(DeviceArray):
         super().__init__(context, values)
         self._like = values
         self.dtype = f"torch.{values.dtype}"  # type: ignore[assignment]
-        self.device = SimpleNamespace(index=0)
+        self.device = SimpleNamespace(index=0, type="cpu")
 
     def data_ptr(self) -> int:
         return 0 if self.freed else self.address

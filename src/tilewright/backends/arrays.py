@@ -19,6 +19,9 @@ from tilewright.forking import imported
 MAKERS = {"torch": "cuda", "cupy": "cuda", "pyopencl": "opencl"}
 """The package of an array's type -> the backend whose ``arrays`` module knows it."""
 
+TORCH_DEVICES = {"cuda": "cuda", "emulator": "emulator"}
+"""PyTorch's type of a tensor's device -> the backend that the device belongs to."""
+
 
 Face = tuple[int, Any, Any, Any]
 """What a call reads of an array each time: its address; what a launch takes (the address, or what stands for it); the
@@ -74,8 +77,9 @@ class Arrays(Protocol):
     One that can look at arrays without describing them also has ``look_of(type)``, the quickest way to do so.
     """
 
-    def holds(self, a: object) -> bool:
-        """Whether an argument is an array in a device's memory; cheap, and imports nothing."""
+    def backend_of(self, a: object) -> str | None:
+        """The backend in whose device's memory an argument is an array; ``None`` for anything else. Cheap, and imports
+        nothing."""
         ...
 
     def view(self, a: Any) -> GpuArray:
@@ -96,13 +100,13 @@ class Arrays(Protocol):
 
 
 def backend_name(a: object) -> str | None:
-    """The backend that knows an array on a device; ``None`` for anything else. Imports no framework."""
+    """The backend of an array on a device; ``None`` for anything else. Imports no framework."""
     name = _knowing(type(a))
-    return name if name is not None and arrays_of(name).holds(a) else None
+    return None if name is None else arrays_of(name).backend_of(a)
 
 
 def _knowing(kind: type) -> str | None:
-    """The backend that knows arrays of a type, if any does."""
+    """The backend whose ``arrays`` module knows arrays of a type, if any does."""
     if issubclass(kind, np.ndarray):
         return None
     name = MAKERS.get(kind.__module__.partition(".")[0])
@@ -123,7 +127,7 @@ class _Looks(dict[type, Look]):
 
 
 def _describe(module: Arrays | None, a: Any) -> Face:
-    if module is None or not module.holds(a):
+    if module is None or module.backend_of(a) is None:
         return NOWHERE
     v = module.view(a)
     return v.address, v.pointer, v.stream, v.kind

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.arrays import LOOKS, NOWHERE, Face, GpuArray, Look, dense, gradient_error
+from tilewright.backends.arrays import LOOKS, NOWHERE, TORCH_DEVICES, Face, GpuArray, Look, dense, gradient_error
 from tilewright.core import TensorSpec
 
 TORCH_DTYPES = (
@@ -19,16 +19,16 @@ TORCH_DTYPES = (
 )  # fmt: skip
 
 
-def holds(a: object) -> bool:
-    """Whether an argument is an array in a GPU's memory; cheap, and imports nothing."""
+def backend_of(a: object) -> str | None:
+    """The backend in whose device's memory an argument is an array; cheap, and imports nothing."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
-        return bool(a.is_cuda)
+        return "cuda" if a.is_cuda else TORCH_DEVICES.get(a.device.type)
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(a, cupy.ndarray):
-        return True
+        return "cuda"
     # The type alone does not tell: JAX's arrays have the attribute, and only those on a GPU its value.
-    return not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__")
+    return "cuda" if not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__") else None
 
 
 def view(a: Any) -> GpuArray:
@@ -80,12 +80,18 @@ def _look_at_tensors(torch: Any) -> Look:
     recording = torch.is_grad_enabled
 
     def look(a: Any) -> Face:
-        if not a.is_cuda:
-            return NOWHERE
-        device, address = a.get_device(), a.data_ptr()
+        if a.is_cuda:
+            device = a.get_device()
+            stream = current(device)
+        else:
+            device = a.device
+            if device.type not in TORCH_DEVICES:
+                return NOWHERE
+            stream = torch.accelerator.current_stream(device).native_handle
+        address = a.data_ptr()
         recorded = a.requires_grad and recording()
         kind = ("torch", a.shape, a.dtype, a.stride(), device, recorded, a.is_neg())
-        return address, address, current(device), kind
+        return address, address, stream, kind
 
     return look
 
@@ -103,7 +109,7 @@ def _described(kind: Any) -> tuple[tuple[int, ...], str, bool, bool, int | None]
         name = str(dtype).removeprefix("torch.")
         if name not in TORCH_DTYPES:
             raise TypeError(f"no kernel takes arrays of {dtype}. Convert it with .to() first")
-        return shape, name, dense(shape, strides, 1), True, device
+        return shape, name, dense(shape, strides, 1), True, getattr(device, "index", device)
     dtype = np.dtype(dtype)
     laid = dense(shape, strides, dtype.itemsize)
     if maker == "cupy":

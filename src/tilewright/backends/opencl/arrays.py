@@ -11,10 +11,10 @@ from tilewright.backends.arrays import GpuArray, dense
 from tilewright.core import TensorSpec
 
 
-def holds(a: object) -> bool:
-    """Whether an argument is such an array."""
+def backend_of(a: object) -> str | None:
+    """The backend of such an array; ``None`` for any other argument."""
     module = sys.modules.get("pyopencl.array")
-    return module is not None and isinstance(a, module.Array)
+    return "opencl" if module is not None and isinstance(a, module.Array) else None
 
 
 def view(a: Any) -> GpuArray:

@@ -1,0 +1,163 @@
+"""PyTorch's device ``emulator``, for tests: tensors in the emulator's device memory, which the runtime takes as those
+of a GPU. ``torch_device.cpp`` is its other half.
+
+There are two devices. Tensors have streams, events, an allocator in stream order, ``record_stream`` and, under a driver
+that orders work, graphs (``torch.accelerator.Graph``). Operators are computed by the CPU on copies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from tilewright.backends.cuda.driver import DRIVERS
+from tilewright.backends.driver import NoDriver, OutOfMemory
+from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
+from tilewright.torch import native
+
+NAME = "emulator"
+COUNT = 2
+_I, _L, _U, _P = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
+
+
+class Range(ctypes.Structure):
+    """Bytes from an address on."""
+
+    _fields_ = (("address", _U), ("bytes", _U))
+
+
+_HOOKS: dict[str, tuple[Any, ...]] = {
+    "reserve": (_U, _I, _U), "release": (None, _I, _U),
+    "took": (None, _I, _L, _U, _U, _U), "gave": (None, _I, _L, _U),
+    "queue": (None, _I, _L, Range, Range, _P), "wait": (None, _I, _L, Range),
+    "synchronize": (None, _I, _L), "idle": (_I, _I, _L),
+    "record": (None, _L, _I, _L), "block": (None, _L, _I, _L), "done": (_I, _L), "await": (None, _L), "forget": (None, _L),
+    "pool": (_U, _I, _L), "capture": (None, _I, _L, _U), "captured": (_L, _I, _L), "replay": (None, _L, _I, _L),
+    "drop": (None, _L),
+}  # fmt: skip
+"""What the C++ half calls: results and parameters, as ``struct Hooks`` has them."""
+_TYPES = {name: ctypes.CFUNCTYPE(*types) for name, types in _HOOKS.items()}
+
+
+class Hooks(ctypes.Structure):
+    """``struct Hooks``."""
+
+    _fields_ = tuple(_TYPES.items())
+
+
+class Devices:
+    """A driver of two emulated devices that are always the same, so that tensors and kernels share their memory.
+
+    ``hooks``: what the C++ half calls beside ``reserve`` and ``release``; without them work is done at once.
+    """
+
+    name = NAME
+
+    def __init__(self) -> None:
+        self.contexts = [self.make(index) for index in range(COUNT)]
+        self.hooks: Mapping[str, Callable[..., Any]] = {}
+
+    def make(self, index: int) -> EmulatorContext:
+        """The context of a device."""
+        made = EmulatorContext(EmulatorDriver())
+        made.index = index
+        return made
+
+    def count(self) -> int:
+        return COUNT
+
+    def open(self, index: int) -> EmulatorContext:
+        if not 0 <= index < COUNT:
+            raise NoDriver(f"there is no emulated device {index}", f"There are {COUNT}")
+        return self.contexts[index]
+
+
+_drivers: list[Devices] = []
+_owners: dict[int, EmulatorContext] = {}  # of tensors' memory, which may outlive its driver
+_kept: list[Any] = []
+
+
+def driver() -> Devices:
+    """The driver in use: what :data:`~tilewright.backends.cuda.driver.DRIVERS` gives for the emulator's."""
+    return _drivers[-1]
+
+
+def _reserve(device: int, size: int) -> int:
+    context = driver().contexts[device]
+    try:
+        address = EmulatorContext.allocate(context, size)
+    except OutOfMemory:
+        return 0
+    _owners[address] = context
+    return address
+
+
+def _release(device: int, address: int) -> None:
+    EmulatorContext.free(_owners.pop(address), address)
+
+
+@contextmanager
+def using(made: Devices) -> Iterator[Devices]:
+    """Tensors and kernels on the device are ``made``'s, which the runtime gets where it opens the emulator."""
+    library = load()
+    before = DRIVERS[NAME]
+    DRIVERS[NAME] = f"{__name__}:driver"
+    _drivers.append(made)
+    _install(library, made.hooks)
+    try:
+        yield made
+    finally:
+        torch.accelerator.set_device_index(0)
+        _drivers.pop()
+        _install(library, _drivers[-1].hooks if _drivers else {})
+        DRIVERS[NAME] = before
+
+
+def _install(library: ctypes.CDLL, hooks: Mapping[str, Callable[..., Any]]) -> None:
+    given = {"reserve": _reserve, "release": _release, **hooks}
+    table = Hooks(**{name: _TYPES[name](function) for name, function in given.items()})
+    library.tw_device_install(ctypes.byref(table))
+    _kept[:] = [table]
+
+
+@cache
+def load() -> ctypes.CDLL:
+    """The C++ half, compiled once for a PyTorch and a compiler, with the device under its name."""
+    extension = replace(native.extension(), source=Path(__file__).with_suffix(".cpp"))
+    path = extension.path()
+    assert path is not None, "torch_device.cpp does not compile"
+    library = ctypes.CDLL(path)
+    for name in ("install", "run", "drop"):
+        getattr(library, f"tw_device_{name}").argtypes = [_P]
+    torch.utils.rename_privateuse1_backend(NAME)
+    library.tw_device_named(NAME.upper().encode())
+    torch._register_device_module(NAME, _module())
+    torch.utils.generate_methods_for_privateuse1_backend()
+    return library
+
+
+def _module() -> ModuleType:
+    """``torch.emulator``: what frameworks ask a device's module."""
+    made, a = ModuleType(f"torch.{NAME}"), torch.accelerator
+    functions: dict[str, Callable[..., Any]] = {
+        "is_available": lambda: True, "is_initialized": lambda: True, "device_count": lambda: COUNT,
+        "current_device": a.current_device_index, "set_device": a.set_device_index, "synchronize": a.synchronize,
+        "current_stream": a.current_stream, "set_stream": a.set_stream,
+        "is_current_stream_capturing": lambda: a.current_stream().is_capturing(),
+        "empty_cache": lambda: load().tw_device_release(),
+        "get_amp_supported_dtype": lambda: [torch.float16, torch.bfloat16], "is_bf16_supported": lambda *_: True,
+        "_is_in_bad_fork": lambda: False, "manual_seed_all": torch.manual_seed, "manual_seed": torch.manual_seed,
+        "get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": lambda state, *_: torch.set_rng_state(state),
+    }  # fmt: skip
+    for name, function in functions.items():
+        setattr(made, name, function)
+    made.__dict__.update(Stream=torch.Stream, Event=torch.Event)
+    return made
