@@ -116,13 +116,14 @@ class Dispatch:
         self, answer: Served, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
     ) -> Any:
         """A kernel's answer; where the arrays' layout is none that it takes, NumPy's, or that to dense copies."""
-        arrays = list(args)
-        if len(arrays) == len(answer.checked.inputs) + 1 and out is None:
+        arrays, checked = list(args), answer.checked
+        assert isinstance(checked, Checked)  # NumPy's arrays are this processor's
+        if len(arrays) == len(checked.inputs) + 1 and out is None:
             out = arrays.pop()
         try:
             if arrays[0].dtype.kind == "c":
-                return self._by_pairs(answer.checked, arrays, out)
-            return answer.checked.answer(arrays, out)
+                return self._by_pairs(checked, arrays, out)
+            return checked.answer(arrays, out)
         except Misfit as e:
             if e.reason in _COPIED and answer.explanation.tier not in UNTUNED:
                 instead = "NumPy answers instead" if self.built_in else "It is copied in every call"
@@ -131,7 +132,7 @@ class Dispatch:
                 return self._numpy(e.reason, args, attributes, out, keywords)
             if e.reason not in _COPIED:
                 raise e.error from None
-            return self._copied(answer.checked, arrays, out, e.reason)
+            return self._copied(checked, arrays, out, e.reason)
 
     def _by_pairs(self, checked: Checked, arrays: Sequence[Array], out: Any) -> Any:
         """The answer to complex arrays of a kernel that takes pairs of reals. Raises ``Misfit``."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.core import Value
+from tilewright.runtime.entry import Entry
 from tilewright.serialization import Json
 
 
@@ -37,3 +38,21 @@ class Explanation(Json):
     def __str__(self) -> str:
         what = " ".join([self.op, *(f"{k}={v}" for k, v in self.params.items() if v != "")])
         return f"{what}: {self.tier}: {self.reason}"
+
+
+def explained(entry: Entry, reason: str) -> Explanation:
+    """How a stored kernel answers; ``reason``: what there is to say of the choice."""
+    return Explanation(
+        tier=entry.tier,
+        reason=f"{' and '.join(map(repr, entry.of.values()))} has it; {reason}" if entry.of else reason,
+        op=entry.op,
+        params=dict(entry.params),
+        template=entry.schedule.template,
+        schedule=dict(entry.schedule.values),
+        seconds=entry.seconds,
+        target=entry.target.name,
+        device_model=entry.device_model,
+        threads=entry.target.threads,
+        run=entry.run,
+        rounding=entry.program.rounding,
+    )

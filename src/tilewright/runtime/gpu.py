@@ -12,19 +12,25 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from tilewright.backends import Backend, get_backend, is_emulated
+from tilewright.backends import get_backend
 from tilewright.backends.arrays import LOOKS, Face, arrays_of, backend_name, stands_for
 from tilewright.backends.launches import DeviceKernel
-from tilewright.core import ABI_VERSION, DatabaseError, TilewrightError, UsageError
+from tilewright.core import DatabaseError, TilewrightError, UsageError
 from tilewright.forking import ForkLock
 from tilewright.kernels.parameters import agree, settled
+from tilewright.runtime.choice import OnDevice, choose_sized
 from tilewright.runtime.entry import Entry
+from tilewright.runtime.explain import Explanation
 from tilewright.runtime.gpu_plan import GpuKernel, GpuPlan, Kept, Lent, several
 from tilewright.runtime.kernels import Kernels
+from tilewright.runtime.serving import Served
 from tilewright.runtime.stats import Counters
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Module
+
+DeviceKey = tuple[str, Any]
+"""A device: a backend's name, and what that opens."""
 
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
 Key = tuple[Any, ...]
@@ -38,7 +44,7 @@ class GpuRuntime:
         self._store = store
         self._counters = counters
         self._open = driver
-        self._contexts: dict[Key, Context] = {}
+        self._places: dict[DeviceKey, OnDevice] = {}
         self._modules: dict[Key, Module] = {}
         self._kernels: dict[Key, GpuKernel] = {}
         self._known: dict[str, dict[Key, GpuPlan | None]] = {}  # operator -> device, inputs and attributes -> plan
@@ -139,45 +145,47 @@ class GpuRuntime:
     def _resolve(
         self,
         op: str,
-        device: Key,
+        device: DeviceKey,
         inputs: Sequence[tuple[tuple[int, ...], str]],
         attributes: tuple[tuple[str, Any], ...],
     ) -> GpuPlan | None:
-        backend, given = get_backend(device[0]), dict(attributes)
-        shapes = [shape for shape, _ in inputs]
+        given, shapes = dict(attributes), [shape for shape, _ in inputs]
         entries = [
             e
             for stored in self._store.entries(op, shapes=shapes)
             for e in [stored.sized(shapes) if stored.ranges else stored]
             if e is not None
-            and e.target.kind in backend.kinds
-            and e.state == "verified"
-            and e.program.abi == ABI_VERSION
             and len(e.inputs) == len(inputs)
             and all(stands_for(*i, s) for i, s in zip(inputs, e.inputs, strict=True))
             and agrees(e, given)
         ]
         if not entries:
             return None
-        context = self._context(backend, device)
-        model = context.model
-        # What an emulator stored ran on no device: its times mean nothing, and it is never served on one.
-        fit = [e for e in entries if is_emulated(e.device_model) == is_emulated(model)]
-        usable = [e for e in fit if backend.serves(e.target, context)]
-        if not usable:
-            return None
-        best = max(usable, key=lambda e: (e.device_model == model, -e.span, e.updated))
-        kernel = self._load(best, device, context)
-        return GpuPlan(op, kernel, Lent(kernel), self._counters.tally(best.tier))
+        place = self.place(device)
+        best = choose_sized([e for e in entries if not e.of], [e for e in entries if e.of], place).entry
+        return None if best is None else self._planned(op, best, device)
 
-    def _context(self, backend: Backend, device: Key) -> Context:
-        if device not in self._contexts:
-            self._contexts[device] = (self._open or backend.open)(device[1])
-        return self._contexts[device]
+    def place(self, device: DeviceKey) -> OnDevice:
+        """A device as a place for kernels, opened once. Raises ``NoDriver`` and ``UsageError``."""
+        if device not in self._places:
+            backend = get_backend(device[0])
+            self._places[device] = OnDevice(backend, (self._open or backend.open)(device[1]))
+        return self._places[device]
 
-    def _load(self, entry: Entry, device: Key, context: Context) -> GpuKernel:
+    def serve(self, explanation: Explanation, entry: Entry, device: DeviceKey) -> Served:
+        """A stored kernel on a device. Raises ``DatabaseError`` for one that cannot be loaded."""
+        plan = self._planned(entry.op, entry, device, quiet=True)
+        return Served(explanation, plan, plan, False, plan.tally, on_device=plan.kernel)
+
+    def _planned(self, op: str, entry: Entry, device: DeviceKey, quiet: bool = False) -> GpuPlan:
+        kernel = self.load(entry, device)
+        return GpuPlan(op, kernel, Lent(kernel), self._counters.tally(entry.tier), quiet=quiet)
+
+    def load(self, entry: Entry, device: DeviceKey) -> GpuKernel:
+        """A stored kernel's code on a device, loaded once. Raises ``DatabaseError``."""
         key = (device, entry.sha256, entry.schedule.key)
         if key not in self._kernels:
+            context = self.place(device).context
             try:
                 values = {k: int(v) for k, v in entry.schedule.launch}
                 module, program = self._module(entry, device, context), entry.program

@@ -8,7 +8,7 @@ overlap.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -60,17 +60,22 @@ class GpuKernel:
         finally:
             self._calls.append(call)
 
-    def hold(self, constants: Mapping[int, GpuArray], memory: Memory) -> dict[int, Any]:
-        """Constant inputs, by their numbers, as calls take them: rearranged, or copied, in ``memory``. Waits for the
-        device."""
-        kernel, stream = self._kernel, next(iter(constants.values())).stream
+    @property
+    def rearranges(self) -> tuple[int, ...]:
+        """Constant inputs, by number, that bound calls read as :meth:`hold` rearranged them."""
+        return tuple(self.bound._kernel.packed)
+
+    def hold(self, constants: Mapping[int, GpuArray], memory: Memory, copies: bool = True) -> dict[int, Any]:
+        """Constant inputs, by their numbers, as bound calls take them: in ``memory`` if they are rearranged or
+        ``copies``, else where they lie. Waits for the device."""
+        kernel, stream = self.bound._kernel, next(iter(constants.values())).stream
         self.context.synchronize()  # another stream may still write them
         tensors = [0] * (len(self.entry.inputs) + len(self.entry.outputs))
         for n, a in constants.items():
             tensors[n] = a.pointer
         taken = kernel.pack(tensors, memory.packed(kernel)[0], stream)
         for n, a in constants.items():
-            if n not in kernel.packed:
+            if copies and n not in kernel.packed:
                 taken[n] = memory.allocate(a.nbytes)
                 self.context.copy(taken[n], a.pointer, a.nbytes, stream)
         self.context.synchronize()  # any stream may read them
@@ -157,7 +162,7 @@ class GpuPlan:
 
     def __init__(
         self, op: str, kernel: GpuKernel, scratch: Lent | Kept, tally: Tally,
-        held: tuple[Memory, Mapping[int, Any]] | None = None,
+        held: tuple[Memory, Mapping[int, Any]] | None = None, quiet: bool = False,
     ) -> None:  # fmt: skip
         self.__name__ = self.__qualname__ = op
         self.kernel = kernel
@@ -167,14 +172,14 @@ class GpuPlan:
         self.count = len(self.inputs)
         outputs = kernel.entry.outputs
         names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
-        self._outputs = tuple(replace(s, name=n) for n, s in zip(names, outputs, strict=True))
+        self.outputs = tuple(replace(s, name=n) for n, s in zip(names, outputs, strict=True))
         self._several = len(outputs) > 1
-        self._align = kernel.entry.program.align
-        self._sizes = [_bytes(s) for s in (*self.inputs, *self._outputs)]
+        self.align = kernel.entry.program.align
+        self.tally = tally
+        self._sizes = [_bytes(s) for s in (*self.inputs, *self.outputs)]
         self._scratch = scratch if kernel.workspace else None
-        self._tally = tally
         self._checked: dict[tuple[Any, ...], set[Any]] = {}  # kinds of inputs -> kinds of outputs
-        self._said = False
+        self._said = quiet  # of constant inputs that calls give
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -200,7 +205,7 @@ class GpuPlan:
         Raises ``UsageError`` for a missing or unknown name, ``TypeError`` and ``ValueError`` for an array that does not
         fit.
         """
-        op, kernel = self.__name__, self.kernel.bound
+        op = self.__name__
         if not self.constants:
             raise UsageError(f"{op}: no input is constant", "Tune it with constant=NAME, and pass that to plan_gpu")
         require(op, self.constants, constants)
@@ -209,11 +214,28 @@ class GpuPlan:
                 f"{op}: every input is constant, so no array tells on which stream a call works",
                 "Tune it with fewer constant inputs",
             )
-        given = {n: (s, constants[s.name]) for n, s in enumerate(self.inputs) if s.constant}
-        views = {n: self._view(a, s) for n, (s, a) in given.items()}
+        return self._holding({n: constants[s.name] for n, s in enumerate(self.inputs) if s.constant}, True, Kept)
+
+    def keeping(self, constants: Mapping[int, Any]) -> GpuPlan:
+        """``(other inputs..., out=None)`` with every constant input given by number: rearranged where the kernel does
+        so, else read where it lies, which the caller keeps. Scratch memory is lent by the framework. Waits for the
+        device. Raises ``TypeError`` and ``ValueError`` for an array that does not fit.
+        """
+        return self._holding(constants, False, Lent)
+
+    def _holding(
+        self, constants: Mapping[int, Any], copies: bool, scratch: Callable[[GpuKernel], Lent | Kept]
+    ) -> GpuPlan:
+        kernel, memory = self.kernel, Memory(self.kernel.context)
+        views = {n: self._view(a, self.inputs[n]) for n, a in constants.items()}
         self._placed(list(views.values()))
-        memory = Memory(kernel.context)
-        return GpuPlan(op, kernel, Kept(kernel), self._tally, (memory, kernel.hold(views, memory)))
+        held = kernel.hold(views, memory, copies)
+        return GpuPlan(self.__name__, kernel.bound, scratch(kernel.bound), self.tally, (memory, held))
+
+    @property
+    def held(self) -> Mapping[int, Any]:
+        """Where the kernel reads the inputs that are bound, by number."""
+        return {} if self._held is None else self._held[1]
 
     def run(self, args: Sequence[Any], out: Any, faces: list[Face]) -> Any:
         """The call's output, made where it is ``None``. ``faces``: of ``args``, one for each input."""
@@ -224,7 +246,7 @@ class GpuPlan:
         written, kind = self._looked(outs)
         if kind not in known:
             return self._first(args, returned(outs))
-        align, sizes, count = self._align, self._sizes, self.count
+        align, sizes, count = self.align, self._sizes, self.count
         every = [*faces, *written]
         doubtful = False
         for n, face in enumerate(every):
@@ -252,9 +274,9 @@ class GpuPlan:
 
     def _outs(self, owner: Any, out: Any) -> Sequence[Any]:
         """The arrays to write: those given, or new ones of ``owner``'s framework."""
-        count = len(self._outputs)
+        count = len(self.outputs)
         if out is None:
-            return [self.kernel.arrays.make_output(owner, s) for s in self._outputs]
+            return [self.kernel.arrays.make_output(owner, s) for s in self.outputs]
         outs = each_out(out)
         if len(outs) != count or (count > 1 and not isinstance(out, tuple | list)):
             raise TypeError(f"{self.__name__} has {count} outputs, and out has {len(outs)}. Pass a tuple of {count}")
@@ -267,7 +289,7 @@ class GpuPlan:
             warn(unbound(self.__name__, self.constants))
         views = [self._view(a, s) for a, s in zip(args, self.inputs, strict=True)]
         made = self._outs(args[0], out)
-        results = [self._view(a, s, True) for a, s in zip(made, self._outputs, strict=True)]
+        results = [self._view(a, s, True) for a, s in zip(made, self.outputs, strict=True)]
         self._together([*views, *results])
         if len(self._checked) >= _KEPT:
             self._checked.clear()
@@ -286,7 +308,7 @@ class GpuPlan:
         else:
             with self._scratch.of(owner, stream) as workspace:
                 self.kernel.queue(pointers, workspace, stream)
-        self._tally.add()
+        self.tally.add()
 
     # ----------------------------------------------------------------------- checks in full
 
@@ -307,7 +329,7 @@ class GpuPlan:
 
     def _together(self, views: Sequence[GpuArray]) -> None:
         self._placed(views)
-        op, specs = self.__name__, (*self.inputs, *self._outputs)
+        op, specs = self.__name__, (*self.inputs, *self.outputs)
         for n, (out, name) in enumerate(zip(views, [s.name for s in specs], strict=True)):
             for v, spec in zip(views[:n] if n >= self.count else (), specs, strict=False):
                 if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:

@@ -18,6 +18,7 @@ from tilewright.kernels.operators import OPERATORS
 from tilewright.paths import default_path
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
+from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.kernels import open_kernels
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.resolve import Miss, Resolver
@@ -109,9 +110,13 @@ class Library(Closing):
         """
         return self._resolver.plan(op, params).call
 
-    def find(self, workload: Workload) -> Served | Miss:
-        """The kernel for a workload, or where calls count that something else answers: for what serves beside NumPy."""
-        return self._resolver.kernel(workload)
+    def find(self, workload: Workload, device: DeviceKey | None = None) -> Served | Miss:
+        """The kernel for a workload, or where calls count that something else answers: for what serves beside NumPy.
+
+        ``device``: a backend's name and what that opens, such as ``("cuda", 0)``; ``None`` is the processor. Raises
+        ``NoDriver`` for a device that is not there or that no driver reaches, ``DatabaseError``.
+        """
+        return self._resolver.kernel(workload, device)
 
     def serving(self, op: str, inputs: Sequence[tuple[tuple[int, ...], str]], attributes: Mapping[str, Any]) -> Served:
         """What answers ``op`` of inputs of these shapes and dtypes: for what serves beside NumPy.

@@ -1,4 +1,4 @@
-"""Which answer fits a request: tuned kernel, template default, or numpy.
+"""Which answer fits a request: tuned kernel, template default, or numpy; on a device a tuned kernel.
 
 A :class:`Resolver` knows plans, but no plan and no dispatcher's table leads back to the library
 object, so that everything is freed when the last user lets go.
@@ -14,20 +14,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilewright.backends import cores
-from tilewright.backends.cpu.device import device_model
 from tilewright.backends.cpu.loader import LoadedKernel, LoadedLibrary, LoadError, load_bytes
-from tilewright.backends.cpu.targets import runs_here
-from tilewright.core import ABI_VERSION, DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
+from tilewright.core import DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
 from tilewright.extent import Sizes, greatest
 from tilewright.forking import ForkLock, steady
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import agree, numbers, settled, type_name
 from tilewright.kernels.ranges import program_at
+from tilewright.runtime.choice import Found, Place, Processor, choose, choose_sized, each, narrowest
 from tilewright.runtime.entry import Entry
-from tilewright.runtime.explain import Explanation
-from tilewright.runtime.gpu import GpuRuntime, agrees
+from tilewright.runtime.explain import Explanation, explained
+from tilewright.runtime.gpu import DeviceKey, GpuRuntime, agrees
 from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.limits import look_at
 from tilewright.runtime.misses import Misses
@@ -50,19 +48,15 @@ _SLOWEST_FLOPS = 1e10  # a second and thread: what an untuned kernel is expected
 
 
 @dataclass(frozen=True)
-class Found:
-    """A look-up's result: the kernel, or why there is none; and what there is to say of the choice."""
-
-    entry: Entry | None
-    reason: str
-
-
-@dataclass(frozen=True)
 class Miss:
-    """A kind of call that no kernel answers; :meth:`add` counts a call that something else answered."""
+    """A kind of call that no kernel answers; :meth:`add` counts a call that something else answered.
+
+    ``why``: what there is instead of a kernel, for messages; empty where there is nothing.
+    """
 
     counters: Counters
     cell: str | Cell
+    why: str = ""
 
     def add(self) -> None:
         self.counters.add("fallback", self.cell)
@@ -78,11 +72,11 @@ class Resolver:
         self.counters = counters
         self.misses = misses
         self.closed = False
-        self._threads = threads
+        self._processor = Processor(threads)
         self._compile = compile
         self._check = check
         self._lock = ForkLock()
-        self._served: OrderedDict[tuple[str, ...], Served] = OrderedDict()
+        self._served: OrderedDict[tuple[Any, ...], Served] = OrderedDict()
         self._defaults: bool | None = True if compile else None
         self.gpu = GpuRuntime(store, counters)
 
@@ -102,7 +96,7 @@ class Resolver:
         """What :meth:`plan` answers; it takes the same steps, but loads no tuned kernel."""
         found, workload = self._look_up(op, params)
         if found.entry is not None:
-            return _explained(found.entry, found.reason)
+            return explained(found.entry, found.reason)
         assert workload is not None
         return self.untuned(workload, found.reason).explanation
 
@@ -118,9 +112,9 @@ class Resolver:
         wanted = tuple(shapes)
         known = self.store.entries(op, shapes=[s for s, _ in shapes])
         entries = [e for e in known if e.shapes == wanted and not e.ranges and agrees(e, given)]
-        if self._choose(entries).entry is None:
+        if choose(entries, self._processor).entry is None:
             ranged = (e.fitted(wanted) for e in known if e.ranges)
-            entries = _narrowest([e for e in ranged if e and agrees(e, given)]) or entries
+            entries = narrowest([e for e in ranged if e and agrees(e, given)]) or entries
         if not entries:
             return None
         kinds = {tuple(e.params.items()) for e in entries}
@@ -130,7 +124,7 @@ class Resolver:
                 f"several {op} kernels take inputs of these shapes; they differ in {', '.join(differing)}",
                 f"Call {op}(..., {', '.join(f'{n}=...' for n in differing)})",
             )
-        found = self._choose(entries)
+        found = choose(entries, self._processor)
         if found.entry is not None:
             return self._exact(found.entry, found.reason)
         if op in OPERATORS:
@@ -164,7 +158,7 @@ class Resolver:
             constants = [s.name for s in e.inputs if s.constant]
             if e.ranges or [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
                 continue
-            if self._choose([e]).entry is None:
+            if choose([e], self._processor).entry is None:
                 continue
             if constants and "constant" not in attributes:
                 bound = ", ".join(f"{c}=..." for c in constants)
@@ -172,20 +166,28 @@ class Resolver:
                     f"with {' and '.join(constants)} constant. Make a plan with constant={e.params['constant']!r} "
                     f"and call its bind({bound}) once"
                 )
-            return f"for {_each(d for _, d in e.shapes)} arrays of NumPy, PyTorch or JAX. Convert them first"
+            return f"for {each(d for _, d in e.shapes)} arrays of NumPy, PyTorch or JAX. Convert them first"
         return None
 
-    def kernel(self, workload: Workload) -> Served | Miss:
-        """A tuned kernel, or a template's default, for a workload; else where its calls are counted."""
+    def kernel(self, workload: Workload, device: DeviceKey | None = None) -> Served | Miss:
+        """A tuned kernel for a workload, or on the processor a template's default; else where its calls are counted.
+
+        ``device``: a backend's name, and what that opens; ``None`` is the processor. Raises ``NoDriver`` for a device
+        that is not there, ``DatabaseError``.
+        """
         self.require_open()
-        found = self._of_workload(workload)
+        place = self._processor if device is None else self.gpu.place(device)
+        found = self._of_workload(workload, place)
         if found.entry is not None:
-            return self._exact(found.entry, found.reason)
-        if self.defaults_exist:
+            return self._exact(found.entry, found.reason, device)
+        if device is None and self.defaults_exist:
             served = self.untuned(workload, found.reason)
             if served.explanation.tier in UNTUNED:
                 return served
-        return Miss(self.counters, self.missed(workload, "untuned"))
+        why = found.reason if found.elsewhere else ""
+        if device is None:
+            return Miss(self.counters, self.missed(workload, "untuned"), why)
+        return Miss(self.counters, "device" if why else "untuned", why)
 
     def untuned(self, workload: Workload, reason: str) -> Served:
         """The second or third tier for a workload."""
@@ -212,7 +214,7 @@ class Resolver:
     def builtins(self, op: str) -> Builtins | None:
         """What makes builtins, if a kernel that carries it is loaded or can be, for ``op``."""
         if current() is None:
-            found = self._choose(self.store.samples(op))
+            found = choose(self.store.samples(op), self._processor)
             if found.entry is not None:
                 ranges = found.entry.ranges
                 with contextlib.suppress(DatabaseError):  # a damaged kernel is reported when it is called
@@ -222,8 +224,7 @@ class Resolver:
     @property
     def threads(self) -> int:
         """The most threads that a kernel may use now."""
-        available = cores.available_cores()
-        return available if self._threads is None else min(self._threads, available)
+        return self._processor.threads
 
     def require_open(self) -> None:
         if self.closed:
@@ -243,18 +244,17 @@ class Resolver:
             return self._of_workload(workload), workload
         known = self.store.entries(op, params=given)
         matching = [e for e in known if _means(e.params, e.defaults, given)]
-        found = self._choose(matching)
-        if found.entry is None:
-            ranged = (e.named(given) for e in known if e.ranges)
-            fitting = [e for e in ranged if e is not None and _means(e.params, e.defaults, given)]
-            found = self._choose(_narrowest(fitting)) if fitting else found
+        ranged = (e.named(given) for e in known if e.ranges)
+        fitting = (e for e in ranged if e is not None and _means(e.params, e.defaults, given))
+        found = choose_sized(matching, fitting, self._processor)
         if found.entry is not None:
             return found, None
         if op in OPERATORS:
             workload = get_operator(op).workload(**given)
             if not matching:  # written differently: "512", 512.0, or by another default
                 full = dict(workload.params)
-                found = self._choose([e for e in self.store.entries(op, params=full) if e.params == full])
+                same = [e for e in self.store.entries(op, params=full) if e.params == full]
+                found = choose(same, self._processor)
                 if found.entry is None:  # or under another operator's name
                     found = self._of_workload(workload)
             return found, workload
@@ -263,56 +263,15 @@ class Resolver:
                 return found, workload
         raise _unknown(op, given, self.store)
 
-    def _of_workload(self, workload: Workload) -> Found:
+    def _of_workload(self, workload: Workload, place: Place | None = None) -> Found:
         """The kernel of this very program, or of a range of which it is one size, whatever either is called."""
-        found = self._choose(self.store.entries_of(workload.key, workload.op))
-        if found.entry is not None:
-            return found
         shapes = tuple((s.shape, s.dtype) for s in workload.inputs)
-        fitting = [f for e in self.store.ranges() if (f := e.fitted(shapes)) is not None]
-        if not fitting:
-            return found
-        same = [
-            e for e in fitting
-            if program_at(_stored_workload(self.store, e).program, e.sizes) == workload.program
-        ]  # fmt: skip
-        return self._choose(_narrowest(same)) if same else found
-
-    def _choose(self, entries: Sequence[Entry]) -> Found:
-        """The best usable kernel of entries that all fit the request."""
-        if not entries:
-            return Found(None, "nothing was tuned for it")
-        here = [e for e in entries if runs_here(e.target)]
-        if not here:
-            return Found(None, f"tuned only for {_each(e.target.name for e in entries)}, which this machine lacks")
-        sound = [e for e in here if e.state == "verified" and e.program.abi == ABI_VERSION]
-        if not sound:
-            return Found(None, "its kernel is stale: run `tilewright verify`")
-        limit = self.threads
-        fitting = [e for e in sound if e.target.threads <= limit]
-        if not fitting:
-            counts = _each(str(e.target.threads) for e in sound)
-            return Found(None, f"tuned only for {counts} threads, and no more than {limit} may run")
-        # Of two programs under one name, the one tuned last is what the user means by it now.
-        latest = max(fitting, key=lambda e: e.updated).workload_key
-        model = device_model()
-        best = max(
-            (e for e in fitting if e.workload_key == latest),
-            key=lambda e: (
-                e.device_model == model,
-                e.target.threads,
-                -e.seconds if e.device_model == model else 0.0,  # times of another machine say nothing here
-                e.target.vector_bytes,
-                e.updated,
-            ),
-        )
-        notes = [f"tuned on {best.device_model}" + ("" if best.device_model == model else f", not on this {model}")]
-        programs = len({e.workload_key for e in entries})
-        if programs > 1:
-            notes.append(f"the last tuned of {programs} programs of that name and parameters")
-        if self._threads is not None and best.target.threads != self._threads:
-            notes.append(f"for {best.target.threads} thread(s), {self._threads} asked for")
-        return Found(best, "; ".join(notes))
+        ranged = (
+            f for e in self.store.ranges()
+            if (f := e.fitted(shapes)) is not None
+            and program_at(_stored_workload(self.store, e).program, f.sizes) == workload.program
+        )  # fmt: skip
+        return choose_sized(self.store.entries_of(workload.key, workload.op), ranged, place or self._processor)
 
     # ----------------------------------------------------------------------- tiers
 
@@ -332,7 +291,9 @@ class Resolver:
             if found is not None:
                 by_spans.setdefault(tuple(sorted(found.spans.items())), []).append(found)
         serving = [
-            replace(s[0], entry=best) for s in by_spans.values() if (best := self._choose([x.entry for x in s]).entry)
+            replace(s[0], entry=best)
+            for s in by_spans.values()
+            if (best := choose([x.entry for x in s], self._processor).entry)
         ]
         libraries: dict[str, LoadedLibrary] = {}
 
@@ -365,16 +326,20 @@ class Resolver:
             "Tune it again, or restore a copy of the database",
         )
 
-    def _exact(self, entry: Entry, reason: str) -> Served:
+    def _exact(self, entry: Entry, reason: str, device: DeviceKey | None = None) -> Served:
         with self._lock:
-            key = ("exact", entry.workload_key, entry.target.key, entry.device_model, entry.sha256, entry.schedule.key,
-                   entry.op)  # fmt: skip
+            key = ("exact", device, entry.workload_key, entry.target.key, entry.device_model, entry.sha256,
+                   entry.schedule.key, entry.op)  # fmt: skip
             served = self._remembered(key)
             if served is not None:
                 return served
+            if device is not None:
+                served = self.gpu.serve(explained(entry, reason), entry, device)
+                self._remember(key, served)
+                return served
             look = look_at(_stored_workload(self.store, entry)) if self._check else None
             served = serve_kernel(
-                _explained(entry, reason), entry.inputs, entry.outputs, self._loaded(entry), entry.seconds,
+                explained(entry, reason), entry.inputs, entry.outputs, self._loaded(entry), entry.seconds,
                 self.counters.tally(entry.tier), look,
             )  # fmt: skip
             self._remember(key, served)
@@ -417,7 +382,7 @@ class Resolver:
         fixed = {k: v for k, v in workload.params if k in dict(workload.defaults)}
         alike = [
             e for e in self.store.entries(workload.op)
-            if all(e.params.get(k) == v for k, v in fixed.items()) and self._choose([e]).entry is not None
+            if all(e.params.get(k) == v for k, v in fixed.items()) and choose([e], self._processor).entry is not None
         ]  # fmt: skip
         asked = dict(workload.params)
         return min(alike, key=lambda e: _distance(e.params, asked)).schedule if alike else None
@@ -426,13 +391,13 @@ class Resolver:
         """Where calls of a workload that was not tuned are counted, as part of ``name``."""
         return self.misses.cell(workload.op, dict(workload.params), dict(workload.defaults), name)
 
-    def _remembered(self, key: tuple[str, ...]) -> Served | None:
+    def _remembered(self, key: tuple[Any, ...]) -> Served | None:
         served = self._served.get(key)
         if served is not None:
             self._served.move_to_end(key)
         return served
 
-    def _remember(self, key: tuple[str, ...], served: Served) -> None:
+    def _remember(self, key: tuple[Any, ...], served: Served) -> None:
         self._served[key] = served
         if len(self._served) > _KEPT:
             self._served.popitem(last=False)
@@ -452,33 +417,6 @@ def _stored_workload(store: Kernels, entry: Entry) -> Workload:
 
 def _constant(entry: Entry) -> dict[str, Value]:
     return {k: v for k, v in entry.params.items() if k == "constant"}
-
-
-def _explained(entry: Entry, reason: str) -> Explanation:
-    return Explanation(
-        tier=entry.tier,
-        reason=f"{' and '.join(map(repr, entry.of.values()))} has it; {reason}" if entry.of else reason,
-        op=entry.op,
-        params=dict(entry.params),
-        template=entry.schedule.template,
-        schedule=dict(entry.schedule.values),
-        seconds=entry.seconds,
-        target=entry.target.name,
-        device_model=entry.device_model,
-        threads=entry.target.threads,
-        run=entry.run,
-        rounding=entry.program.rounding,
-    )
-
-
-def _narrowest(entries: list[Entry]) -> list[Entry]:
-    """Those of the narrowest ranges, of sizes of ranges."""
-    least = min((e.span for e in entries), default=0)
-    return [e for e in entries if e.span == least]
-
-
-def _each(names: Any) -> str:
-    return " and ".join(sorted(set(names)))
 
 
 def _unknown(op: str, given: Mapping[str, Any], store: Kernels) -> UsageError:

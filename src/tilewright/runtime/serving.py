@@ -17,6 +17,7 @@ from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
 from tilewright.runtime.checked import Checked, address, empty, signature, storage
 from tilewright.runtime.explain import Explanation
+from tilewright.runtime.gpu_plan import GpuKernel, GpuPlan
 from tilewright.runtime.limits import Look, looking
 from tilewright.runtime.stats import Tally
 
@@ -36,15 +37,19 @@ class Served:
     by reason. ``native``: whether ``call`` is a builtin that a dispatcher's table takes. ``kernel``: what it calls,
     for those who call it by themselves; ``None`` where that is NumPy. ``tally``: what they count then. ``looks``:
     whether ``call`` looks at the inputs' values first.
+
+    On a device ``call`` and ``checked`` are one plan, which takes arrays there and works on their owner's current
+    stream, and ``on_device`` stands in the place of ``kernel``.
     """
 
     explanation: Explanation
     call: Callable[..., Any]
-    checked: Checked
+    checked: Checked | GpuPlan
     native: bool
     tally: Tally
     kernel: LoadedKernel | None = None
     looks: bool = False
+    on_device: GpuKernel | None = None
 
 
 def serve_kernel(

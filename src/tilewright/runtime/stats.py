@@ -20,6 +20,7 @@ UNTUNED = ("nearest", "foreseen", "default")
 
 REASONS = (
     "untuned",  # no kernel serves these shapes
+    "device",  # kernels serve them on other devices alone, or no driver reaches this one
     "type",  # an argument is not exactly a numpy.ndarray
     "dtype",
     "shape",

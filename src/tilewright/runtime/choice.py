@@ -1,0 +1,156 @@
+"""Which of the kernels that fit a request is served at a place: on this processor, or on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tilewright.backends import Backend, cores, is_emulated
+from tilewright.backends.cpu.device import device_model
+from tilewright.backends.cpu.targets import runs_here
+from tilewright.core import ABI_VERSION
+from tilewright.runtime.entry import Entry
+
+if TYPE_CHECKING:
+    from tilewright.backends.driver import Context
+
+
+@dataclass(frozen=True)
+class Found:
+    """A look-up's result: the kernel, or why there is none; and what there is to say of the choice.
+
+    ``elsewhere``: there are kernels, of which this place runs none.
+    """
+
+    entry: Entry | None
+    reason: str
+    elsewhere: bool = False
+
+
+class Place(Protocol):
+    """Where kernels run."""
+
+    @property
+    def model(self) -> str:
+        """The device model, as results are stored under it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def asked(self) -> int | None:
+        """The most threads of a kernel that were asked for."""
+        ...
+
+    @property
+    def threads(self) -> int | None:
+        """The most threads that a kernel may use now; ``None`` where a kernel has none to choose."""
+        ...
+
+    def runs(self, entry: Entry) -> bool:
+        """Whether a kernel's code runs here."""
+        ...
+
+
+class Processor:
+    """This machine's processor. ``asked``: the most threads of a kernel."""
+
+    name = "this machine"
+
+    def __init__(self, asked: int | None) -> None:
+        self.asked = asked
+
+    @property
+    def model(self) -> str:
+        return device_model()
+
+    @property
+    def threads(self) -> int:
+        available = cores.available_cores()
+        return available if self.asked is None else min(self.asked, available)
+
+    def runs(self, entry: Entry) -> bool:
+        return runs_here(entry.target)
+
+
+class OnDevice:
+    """A device behind a driver."""
+
+    asked = None
+    threads = None
+
+    def __init__(self, backend: Backend, context: Context) -> None:
+        self.backend, self.context = backend, context
+
+    @property
+    def model(self) -> str:
+        return self.context.model
+
+    @property
+    def name(self) -> str:
+        return self.context.model
+
+    def runs(self, entry: Entry) -> bool:
+        # What an emulator stored ran on no device: its times mean nothing, and it is never served on one.
+        same = is_emulated(entry.device_model) == is_emulated(self.model)
+        return same and entry.target.kind in self.backend.kinds and self.backend.serves(entry.target, self.context)
+
+
+def choose(entries: Sequence[Entry], place: Place) -> Found:
+    """The best usable kernel of entries that all fit the request."""
+    if not entries:
+        return Found(None, "nothing was tuned for it")
+    here = [e for e in entries if place.runs(e)]
+    if not here:
+        return Found(None, f"tuned only for {each(e.target.name for e in entries)}, which {place.name} lacks", True)
+    sound = [e for e in here if e.state == "verified" and e.program.abi == ABI_VERSION]
+    if not sound:
+        return Found(None, "its kernel is stale: run `tilewright verify`")
+    limit = place.threads
+    fitting = [e for e in sound if limit is None or e.target.threads <= limit]
+    if not fitting:
+        counts = each(str(e.target.threads) for e in sound)
+        return Found(None, f"tuned only for {counts} threads, and no more than {limit} may run")
+    # Of two programs under one name, the one tuned last is what the user means by it now.
+    latest = max(fitting, key=lambda e: e.updated).workload_key
+    model = place.model
+    best = max(
+        (e for e in fitting if e.workload_key == latest),
+        key=lambda e: (
+            e.device_model == model,
+            e.target.threads,
+            -e.seconds if e.device_model == model else 0.0,  # times of another machine say nothing here
+            e.target.vector_bytes,
+            e.updated,
+        ),
+    )
+    notes = [f"tuned on {best.device_model}" + ("" if best.device_model == model else f", not on this {model}")]
+    programs = len({e.workload_key for e in entries})
+    if programs > 1:
+        notes.append(f"the last tuned of {programs} programs of that name and parameters")
+    if place.asked is not None and best.target.threads != place.asked:
+        notes.append(f"for {best.target.threads} thread(s), {place.asked} asked for")
+    return Found(best, "; ".join(notes))
+
+
+def narrowest(entries: Sequence[Entry]) -> list[Entry]:
+    """Those of the narrowest ranges, of sizes of ranges."""
+    least = min((e.span for e in entries), default=0)
+    return [e for e in entries if e.span == least]
+
+
+def choose_sized(exact: Sequence[Entry], ranged: Iterable[Entry], place: Place) -> Found:
+    """The best usable kernel of these very sizes; where there is none, that of the narrowest range that has them."""
+    found = choose(exact, place)
+    if found.entry is None and (fitting := list(ranged)):
+        return choose(narrowest(fitting), place)
+    return found
+
+
+def each(names: Iterable[str]) -> str:
+    """Names in a sentence, each once."""
+    return " and ".join(sorted(set(names)))
