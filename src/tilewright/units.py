@@ -19,6 +19,8 @@ def with_unit(value: float, unit: str, digits: int = 3) -> str:
         return _scaled(value, _LARGE, "FLOP/s", digits)
     if unit == "byte/s":
         return _scaled(value, _LARGE, "B/s", digits)
+    if unit == "byte":
+        return _scaled(value, _LARGE, "B", digits)
     if unit == "share":
         return f"{_plain(round(100 * value, 1), digits)}%"
     if unit == "times":

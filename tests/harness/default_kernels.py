@@ -12,16 +12,16 @@ from tilewright.kernels import templates
 from tilewright.measure.places import find_place
 
 
-def default_kernels(workloads: Iterable[Workload], path: Path) -> None:
+def default_kernels(workloads: Iterable[Workload], path: Path, target: str = "auto") -> None:
     """Compile each workload's default schedule, many in a library, and store it as if it had been tuned, for all sizes
     where some are ranges."""
-    refused = built_defaults(workloads, path)
+    refused = built_defaults(workloads, path, target)
     assert not refused, refused
 
 
-def built_defaults(workloads: Iterable[Workload], path: Path) -> list[str]:
+def built_defaults(workloads: Iterable[Workload], path: Path, target: str = "auto") -> list[str]:
     """As :func:`default_kernels`; returns a line for each workload that has no kernel."""
-    place = find_place("auto", "auto", 1)
+    place = find_place(target, "auto", 1)
     tasks = [Task(w, place.target) for w in {w.key: w for w in workloads}.values()]
     candidates = [Candidate(t, templates.default_schedule(t).at(greatest(t.workload.ranges))) for t in tasks]
     with place.builder() as builder:

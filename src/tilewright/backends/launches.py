@@ -9,8 +9,8 @@ from hashlib import sha256 as sha256_of
 from itertools import accumulate
 from typing import Any
 
-from tilewright.backends.driver import Context, LoadError, Module, prepare
-from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, UsageError, evaluate
+from tilewright.backends.driver import Context, LoadError, Module, Prepared, prepare
+from tilewright.core import ABI_VERSION, Launch, LaunchProgram, TilewrightError, UsageError, evaluate
 from tilewright.forking import ForkLock
 from tilewright.launch import ALIGN
 
@@ -32,6 +32,7 @@ class DeviceKernel:
 
     def __init__(self, context: Context, module: Module, program: LaunchProgram, values: Mapping[str, int]) -> None:
         self.context = context
+        self.module = module
         self.program = program
         self.values = values
         self.workspace = evaluate(program.workspace, values)
@@ -45,12 +46,25 @@ class DeviceKernel:
         numbers), which is queued here and reads no other tensors. Raises ``LaunchError`` and ``DeviceError``."""
         taken = list(tensors)
         for number, launch, function in self._packing:
-            made = prepare(launch, len(tensors), self.values, self.context.tensor_map)
+            made = self._prepared(launch, len(tensors))
             self.context.fill(memory[number], 0, self.packed[number], stream)
             made.point(tensors, memory[number])
             function.launch(made.grid, made.block, made.shared, made.arguments, stream)
             taken[number] = memory[number]
         return taken
+
+    def packing(self, tensors: int) -> dict[int, tuple[Any, ...]]:
+        """What decides how :meth:`pack` rearranges each constant input, by its number: where it is the same for two
+        kernels, they take the same bytes of the same input."""
+        found: dict[int, tuple[Any, ...]] = {}
+        for number, launch, _ in self._packing:
+            made = self._prepared(launch, tensors)
+            how = made.grid, made.block, made.shared, made.arguments.parameters, tuple(made.maps.items())
+            found[number] = self.module, launch.symbol, self.packed[number], *how
+        return found
+
+    def _prepared(self, launch: Launch, tensors: int) -> Prepared:
+        return prepare(launch, tensors, self.values, self.context.tensor_map)
 
     def prepare(self, tensors: int) -> Call:
         """One call on so many tensors (inputs, output). Raises ``LaunchError`` for one that cannot be launched."""

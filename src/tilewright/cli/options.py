@@ -33,7 +33,7 @@ target_option = click.option(
     metavar="NAME",
     envvar="TILEWRIGHT_TARGET",
     show_envvar=True,
-    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120, opencl, opencl:0.",
+    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120, opencl, opencl:0, emulator.",
 )
 threads_option = click.option(
     "--threads",

@@ -1,4 +1,4 @@
-"""Groups whose sizes stay open and that no kernel computes well: they are left to who runs the rest."""
+"""Groups that no kernel of a target computes well at sizes that stay open, or at all: who runs the rest has them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ BLOCKED = ("attention", "contraction", "recurrent")
 """Families whose kernels live on blocks of operands: a fallback that knows none is many times slower."""
 
 
-def refusal(group: Group, target: Target) -> str:
-    """Why a group's sizes are no ranges for kernels of a target; empty where they are, and for fixed sizes."""
-    if group.workload is None or not group.sizes:
+def refusal(group: Group, target: Target, fixed: bool = False) -> str:
+    """Why a group's sizes are no ranges for kernels of a target; empty where they are, and for fixed sizes, unless
+    ``fixed``: those are looked at, too."""
+    if group.workload is None or not (group.sizes or fixed):
         return ""
     try:
         found = templates_for(Task(group.workload, target))
     except UsageError as e:
         return e.message
-    if group.family not in BLOCKED or not all(t.name in FALLBACKS for t in found):
+    if not group.sizes or group.family not in BLOCKED or not all(t.name in FALLBACKS for t in found):
         return ""
     one = at(group.workload, greatest(group.workload.ranges))
     better = [t.name for t in templates_for(Task(one, target)) if t.name not in FALLBACKS]

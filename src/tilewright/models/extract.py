@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends import parse_target
-from tilewright.core import UsageError, cached_property
+from tilewright.backends import backend_for, parse_target
+from tilewright.core import Target, UsageError, cached_property
 from tilewright.extent import text_of
 from tilewright.files import SHARED, replace_file
 from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, refusal, tasks_of
@@ -21,10 +21,11 @@ from tilewright.models.open_sizes import imported
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
-    """What there is to tune of a model; ``imported`` and ``channels`` are the whole of it."""
+    """What there is to tune of a model for a target; ``imported`` and ``channels`` are the whole of it."""
 
     imported: Imported
     channels: Channels
+    target: Target
 
     @cached_property
     def tasks(self) -> tuple[GraphTask, ...]:
@@ -33,7 +34,8 @@ class Extracted:
 
     @cached_property
     def refused(self) -> Mapping[str, str]:
-        """Groups whose open sizes no kernel takes in any layout, by their output, and why."""
+        """Groups that no kernel takes in any layout, as their sizes are open or for their element types, by their
+        output, and why."""
         last = self.channels.last
         found = {g.output: why for g in self.groups if (why := self._refusal(g))}
         return {o: why for o, why in found.items() if o not in last or self._refusal(last[o])}
@@ -41,7 +43,7 @@ class Extracted:
     def _refusal(self, group: Group) -> str:
         key = "" if group.workload is None else group.workload.key
         if key not in self._refusals:
-            self._refusals[key] = refusal(group, parse_target("cpu"))
+            self._refusals[key] = refusal(group, self.target, not backend_for(self.target).in_process)
         return self._refusals[key]
 
     @cached_property
@@ -73,21 +75,27 @@ class Extracted:
         return {operator_name(self.imported.nodes[n]): why for n, why in self.nodes_left.items()}
 
 
-def extract(path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None) -> Extracted:
-    """The tasks of the ONNX model in a file, or of one that was read. Raises ``UsageError`` as ``read_model`` does."""
-    return extracted(imported(read_model(path, sizes)))
+def extract(
+    path: str | os.PathLike[str] | Model, sizes: Mapping[str, Size] | None = None, target: Target | None = None
+) -> Extracted:
+    """The tasks of the ONNX model in a file, or of one that was read, for a target, by default this processor. Raises
+    ``UsageError`` as ``read_model`` does."""
+    return extracted(imported(read_model(path, sizes)), target)
 
 
-def extracted(model: Imported) -> Extracted:
+def extracted(model: Imported, target: Target | None = None) -> Extracted:
     """The tasks of a model that was read."""
     graph = model.graph
     channels = channels_last(graph, grouped(graph, in_place(graph)), turned=True)
-    return Extracted(model, channels)
+    return Extracted(model, channels, target or parse_target("cpu"))
 
 
-def write_tasks(tasks: Sequence[GraphTask], path: str | os.PathLike[str], threads: int = 1) -> None:
-    """A file for ``tilewright tune --tasks``. Raises ``UsageError`` where it cannot be written."""
-    lines = []
+def write_tasks(
+    tasks: Sequence[GraphTask], path: str | os.PathLike[str], threads: int = 1, target: str = "auto"
+) -> None:
+    """A file for ``tilewright tune --tasks``; ``target``: for which they are tuned there unless it is told another.
+    Raises ``UsageError`` where it cannot be written."""
+    lines = [] if target == "auto" else [f'target = "{target}"', ""]
     for t in tasks:
         shapes = " ".join("x".join(map(text_of, s.shape)) or "()" for s in (*t.workload.inputs, t.workload.output))
         lines += [

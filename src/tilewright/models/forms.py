@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.backends.driver import OutOfMemory
 from tilewright.core import UsageError
 from tilewright.graph import named_last
 from tilewright.measure import comparing
@@ -19,7 +20,7 @@ from tilewright.models.extract import Extracted
 from tilewright.models.inputs import random_inputs
 from tilewright.models.model_file import Array
 from tilewright.models.network import ALL, ALONE, GAINING, Network
-from tilewright.models.parts import Part, own_name
+from tilewright.models.parts import DeviceName, Part, own_name
 from tilewright.models.sessions import captured
 
 if TYPE_CHECKING:
@@ -40,22 +41,23 @@ def fastest(
     threads: int = 1,
     compare: bool = True,
     given: Mapping[str, Array] | None = None,
+    device: DeviceName | None = None,
 ) -> Network:
     """The network in its fastest form: with all kernels of ``library``, with kernels where they gain, or by onnxruntime
-    alone. Without kernels it is onnxruntime's.
+    alone. Without kernels it is onnxruntime's. ``device``: where kernels run, if not on the processor.
 
     The forms take turns on inputs that are drawn, but for those ``given``; where sizes stay open, on the least and the
     greatest. The outcome is the network's ``comparison``. All kernels are kept without one where inputs cannot be
     drawn, where onnxruntime cannot run the file, and without ``compare``; ``why`` says so. Raises ``UsageError`` as
     :class:`Network` does.
     """
-    every = Network(extracted, library, threads)
+    every = Network(extracted, library, threads, device=device)
     if not compare:
         return every
     try:
         alone = Network(extracted, None, threads)
         if not every.served:
-            alone.why = f"{ALONE}: {NOT_TUNED}"
+            alone.why = f"{ALONE}: {_elsewhere(extracted, library, device) or NOT_TUNED}"
             return alone
         tried = every.sizes_to_try(given or {})
         ends = [tried[0], tried[-1]][: len(tried)]
@@ -94,12 +96,22 @@ def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) ->
     until = time.monotonic() + BUDGET
     lost: list[Part] = []
     for part, run in sorted(ours, key=lambda p: -network.seconds_of(p[0])):
-        kernels = partial(run, {n: values[n] for n in part.inputs}, sizes)
+        kernels = partial(run.alone, values, sizes)
         if time.monotonic() >= until or not _gains(network, part, kernels, values):
             lost.append(part)
     groups = [u.group for p in lost for u in p.units if u.group is not None]
     without = {own_name(g.output) for g in groups if g not in network.extracted.channels.moves}
-    return Network(network.extracted, library, network.threads, without) if without and len(lost) < len(ours) else None
+    if not without or len(lost) == len(ours):
+        return None
+    try:
+        return Network(network.extracted, library, network.threads, without, network.device)
+    except OutOfMemory:  # beside the network with all kernels
+        return None
+
+
+def _elsewhere(extracted: Extracted, library: Library, device: DeviceName | None) -> str:
+    """For which other targets the model's tasks were tuned, if they were."""
+    return next(filter(None, (library.elsewhere(t.workload, device) for t in extracted.tasks)), "")
 
 
 def _gains(network: Network, part: Part, kernels: Callable[[], object], values: Mapping[str, Array]) -> bool:

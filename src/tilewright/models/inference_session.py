@@ -15,11 +15,12 @@ from tilewright.core import TilewrightError, UsageError
 from tilewright.errors import nearest
 from tilewright.forking import ForkLock
 from tilewright.measure.comparing import Comparison
+from tilewright.models.computed import Unforeseen
 from tilewright.models.extract import extracted
 from tilewright.models.forms import fastest
 from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort_value
 from tilewright.models.model_file import Array, Model, Size, read_model, read_proto, size_of
-from tilewright.models.network import Network, Unforeseen
+from tilewright.models.network import Network
 from tilewright.models.open_sizes import imported
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
 

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.core import Extent, UsageError
-from tilewright.extent import Sizes, shape_at
-from tilewright.graph import Graph, Place, Places
+from tilewright.extent import Sizes
+from tilewright.forking import ForkLock
 from tilewright.kernels.expression.expr import BITS
+from tilewright.models.computed import Computed, InRuntime, Values, on_processor
 from tilewright.models.coverage import why_left
 from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
-from tilewright.models.parts import Part, Parts, parts_of, undivided
+from tilewright.models.on_device import on_device
+from tilewright.models.parts import DeviceName, Part, Parts, parts_of, undivided
 from tilewright.models.sessions import Session, captured, part_of, tensor_value
 from tilewright.size_ranges import sizes_of
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.measure.comparing import Comparison
     from tilewright.runtime import Library
-    from tilewright.runtime.sequence import KernelSequence
-    from tilewright.runtime.tuned import Tuned
 
 ALL, GAINING, ALONE = "all kernels", "kernels where they gain", "onnxruntime alone"
 """Forms of a network."""
-
-Values = dict[str, Array]
-Computed = Callable[[Mapping[str, Array], Sizes], Values]
-"""A part: what it reads, by name, and the sizes of the model's open axes, to what it gives."""
 
 
 class Network:
@@ -46,23 +39,29 @@ class Network:
     outputs whose groups are left to onnxruntime all the same. Raises ``UsageError`` where onnxruntime is not installed
     or refuses the model.
 
+    ``device``: a backend's name and a device's number, where kernels run there and not on the processor; runs then take
+    turns, and each waits for the device.
+
     ``form``: which of the model's forms it is; ``why``: the same in a line, with what speaks for it. ``comparison``:
     with the other forms, where this one was chosen among them. ``untuned``: numbers of the nodes without kernels.
     ``file``: the file in onnxruntime, where it computes all.
     """
 
     def __init__(
-        self, extracted: Extracted, library: Library | None, threads: int = 1, without: Collection[str] = ()
-    ) -> None:
-        self.extracted, self.threads = extracted, threads
+        self, extracted: Extracted, library: Library | None, threads: int = 1, without: Collection[str] = (),
+        device: DeviceName | None = None,
+    ) -> None:  # fmt: skip
+        self.extracted, self.threads, self.device = extracted, threads, device
+        self._turn: AbstractContextManager[object] = nullcontext() if device is None else ForkLock()
         self.form = ALONE if library is None else GAINING if without else ALL
         self.why = f"{self.form}, not compared"
         self.comparison: Comparison | None = None
-        self._plan: Parts = undivided(extracted) if library is None else parts_of(extracted, library, without)
+        self._plan: Parts = undivided(extracted) if library is None else parts_of(extracted, library, without, device)
         self._types: dict[str, Any] = {}
         self.file = Session.of_file(extracted.imported.model, threads) if library is None else None
+        kernels = self._kernels()
         self.parts: list[tuple[Part, Computed]] = [
-            (p, self._sequence(p) if p.ours else self._session(p)) for p in self._plan.parts
+            (p, next(kernels) if p.ours else self._session(p)) for p in self._plan.parts
         ]
         self.outputs = extracted.imported.graph.outputs
         self.untuned = frozenset(u.node for p, _ in self.parts for u in p.units if u.group is None)
@@ -71,18 +70,25 @@ class Network:
         """The outputs. ``seconds``: takes the time of every part. Raises ``UsageError`` for inputs that do not fit."""
         if self.file is not None and seconds is None:
             return self.file.run(inputs)
-        values, folded = self.values(inputs, seconds), self.extracted.imported.folded
+        values, folded = self._values(inputs, seconds), self.extracted.imported.folded
         return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
 
-    def values(self, inputs: Mapping[str, Array], seconds: list[float] | None = None) -> Values:
+    def values(self, inputs: Mapping[str, Array]) -> Values:
         """Everything that passes from part to part, as kernels and onnxruntime store it."""
+        return self._values(inputs, None, True)
+
+    def _values(self, inputs: Mapping[str, Array], seconds: list[float] | None, every: bool = False) -> Values:
+        """What parts give to the host; ``every``: and what stays on a device."""
         sizes = self.sizes_of(inputs)
         values: Values = {**inputs, **{n: v.at(sizes) for n, v in self.extracted.imported.lengths.items()}}
-        for part, run in self.parts:
-            begin = time.perf_counter()
-            values.update(run({n: values[n] for n in part.inputs}, sizes))
-            if seconds is not None:
-                seconds.append(time.perf_counter() - begin)
+        with self._turn:
+            for _, part in self.parts:
+                begin = time.perf_counter()
+                values.update(part.run(values, sizes))
+                if seconds is not None:
+                    seconds.append(time.perf_counter() - begin)
+                if every:
+                    values.update(part.held(sizes))
         return values
 
     def sizes_to_try(self, inputs: Mapping[str, Array]) -> list[dict[str, int]]:
@@ -134,28 +140,16 @@ class Network:
 
     # ----------------------------------------------------------------- parts
 
-    def _sequence(self, part: Part) -> Computed:
-        from tilewright.runtime.sequence import KernelSequence, Step
-
-        graph = self.extracted.channels.graph
-        groups = [u.group for u in part.units if u.group is not None]
-        places = Places(graph.values)
-        steps = []
-        for g in groups:
-            if g.family != "view":
-                steps.append(Step(partial(_kernel, self._plan.kernels[g.output], g.sizes), g.inputs, g.output))
-            elif not places.put(g):
-                raise UsageError(f"{g.output} does not lie where its parts are written", "Extract the model again")
-        made = {places.of(n).value for n in (*(s.output for s in steps), *part.inputs)} - {*part.inputs}
-        computed = [o for o in part.outputs if places.of(o).value in made]
-        passed = {o: places.of(o) for o in part.outputs if o not in computed}
-        given_to = (steps, graph.values, graph.constants, part.inputs, computed, places)
-        return _Kernels(graph, passed, KernelSequence(*given_to) if computed else None)
+    def _kernels(self) -> Iterator[Computed]:
+        """The parts of ours, in order."""
+        if self.device is None:
+            return (on_processor(self.extracted, self._plan, p) for p in self._plan.parts if p.ours)
+        return iter(on_device(self.extracted, self._plan))
 
     def _session(self, part: Part) -> Computed:
         session = self.file or self.session_of([u.node for u in part.units], part.inputs, part.outputs)
         self._types.update(session.types())
-        return lambda given, sizes: session.run(given)
+        return InRuntime(part.inputs, session)
 
     def session_of(self, numbers: Iterable[int], inputs: Sequence[str], outputs: Sequence[str]) -> Session:
         """Nodes of the model, by number, in onnxruntime. Raises ``UsageError`` where it refuses them."""
@@ -176,44 +170,6 @@ class Network:
             return tensor_value(name, lengths.dtype, lengths.values.shape)
         spec = imported.graph.values[name]
         return tensor_value(name, spec.dtype, [None if isinstance(n, Extent) else n for n in spec.shape])
-
-
-@dataclass(frozen=True, eq=False)
-class _Kernels:
-    """A part of ours: kernels in ``sequence``, if there are any, and what is passed on of other values' memory."""
-
-    graph: Graph
-    passed: Mapping[str, Place]
-    sequence: KernelSequence | None
-
-    def __call__(self, given: Mapping[str, Array], sizes: Sizes) -> Values:
-        values = self.graph.values
-        for n, array in given.items():
-            foreseen = shape_at(values[n].shape, sizes) if n in values else array.shape
-            if sizes and array.shape != foreseen:
-                raise Unforeseen(n, array.shape, foreseen, sizes)
-        out = self.sequence.run(given, sizes) if self.sequence is not None else {}
-        known = {**self.graph.constants, **given} if self.passed else {}
-        for o, place in self.passed.items():
-            shape = shape_at(values[o].shape, sizes)
-            (begin,) = shape_at([place.offset], sizes)
-            out[o] = known[place.value].reshape(-1)[begin : begin + math.prod(shape)].reshape(shape)
-        return out
-
-
-class Unforeseen(UsageError):
-    """onnxruntime gives a value another shape than a network of open sizes foresees."""
-
-    def __init__(self, name: str, shape: tuple[int, ...], foreseen: tuple[int, ...], sizes: Sizes) -> None:
-        shown = " ".join(f"--size {n}={size}" for n, size in sizes.items())
-        super().__init__(
-            f"{name} has the shape {shape}, and {foreseen} was foreseen", f"Run these sizes alone: {shown}"
-        )
-
-
-def _kernel(tuned: Tuned, own: Mapping[str, Extent], sizes: Sizes) -> LoadedKernel:
-    """A group's kernel for sizes of the model."""
-    return tuned.kernel({n: e.at(sizes) for n, e in own.items()})
 
 
 def _told(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, Array]) -> dict[str, int]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tilewright.core import Workload
+from tilewright.backends import choose_backend
+from tilewright.core import Target, Workload
 from tilewright.graph import Group, Places, cheapest, original
+from tilewright.measure.places import find_place
 from tilewright.models.extract import Extracted
 from tilewright.models.sessions import captured
 
 if TYPE_CHECKING:
     from tilewright.runtime import Library
     from tilewright.runtime.tuned import Tuned
+
+DeviceName = tuple[str, int]
+"""A backend's name, and the number of a device there."""
 
 
 @dataclass(frozen=True)
@@ -41,32 +46,47 @@ class Parts:
     """The parts in order, and the kernels of the groups that are served, by the group's output."""
 
     parts: tuple[Part, ...]
-    kernels: Mapping[str, Tuned] = field(default_factory=dict)
+    kernels: Mapping[str, Tuned[Any]] = field(default_factory=dict)
 
 
-def parts_of(extracted: Extracted, library: Library, without: Collection[str] = ()) -> Parts:
+def place_of(target: str = "auto", device: str = "auto") -> tuple[Target, DeviceName | None]:
+    """The target of the kernels that run at a place, and the device; no device where that is the processor.
+
+    ``target`` and ``device`` as ``tilewright tune`` takes them. Raises ``UsageError`` for names that are not known or
+    do not go together, ``TargetUnavailable`` where this machine lacks what they need.
+    """
+    backend = choose_backend(target, device)
+    if backend.in_process:
+        return backend.parse_target(target), None
+    place = find_place(target, device)
+    return place.target, (backend.name, int(place.device.name.partition(":")[2]))
+
+
+def parts_of(
+    extracted: Extracted, library: Library, without: Collection[str] = (), device: DeviceName | None = None
+) -> Parts:
     """Everything that has tuned kernels in ``library``, for each of its sizes, is ours, in the layouts that take the
-    least time together.
+    least time together: on ``device``, else on the processor.
 
     ``without``: outputs, by their own names, whose groups are left to onnxruntime all the same. Values that nothing
     needs are not computed.
     """
     graph, imported = extracted.channels.graph, extracted.imported
     moves = extracted.channels.moves
-    kernels: dict[str, Tuned] = {}
+    kernels: dict[str, Tuned[Any]] = {}
     ours: dict[str, Group] = {}
     written: set[str] = set()  # by kernels, views of that included
     places = Places(graph.values)
     available = {s.name for s in graph.inputs} | set(imported.lengths)
-    found: dict[str, Tuned | None] = {}
+    found: dict[str, Tuned[Any] | None] = {}
 
-    def kernel_of(workload: Workload) -> Tuned | None:
+    def kernel_of(workload: Workload) -> Tuned[Any] | None:
         if workload.key not in found:
-            tuned = library.tuned(workload)
+            tuned = library.tuned(workload, device)
             found[workload.key] = tuned if tuned is not None and tuned.serves_all else None
         return found[workload.key]
 
-    def of_group(g: Group) -> Tuned | None:
+    def of_group(g: Group) -> Tuned[Any] | None:
         if g.workload is None or (own_name(g.output) in without and g not in moves):
             return None
         return kernel_of(g.workload)

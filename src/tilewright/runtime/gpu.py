@@ -183,7 +183,7 @@ class GpuRuntime:
 
     def load(self, entry: Entry, device: DeviceKey) -> GpuKernel:
         """A stored kernel's code on a device, loaded once. Raises ``DatabaseError``."""
-        key = (device, entry.sha256, entry.schedule.key)
+        key = (device, entry.sha256, entry.workload_key, entry.schedule.key)  # an artifact may hold several kernels
         if key not in self._kernels:
             context = self.place(device).context
             try:

@@ -48,6 +48,11 @@ class GpuKernel:
         self._kernel = kernel
         self._calls: list[Call] = [kernel.prepare(len(entry.inputs) + len(entry.outputs))]
 
+    @property
+    def loaded(self) -> DeviceKernel:
+        """What launches it."""
+        return self._kernel
+
     def queue(self, pointers: Sequence[Any], workspace: int, stream: Any) -> None:
         """Queue it once. Each call under way has prepared launches of its own, kept for later ones."""
         try:

@@ -6,7 +6,7 @@ import logging
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from tilewright.runtime.stats import Counters, Stats
 from tilewright.runtime.watching import watcher
 
 if TYPE_CHECKING:
+    from tilewright.backends.cpu.loader import LoadedKernel
+    from tilewright.backends.launches import DeviceKernel
     from tilewright.kernels.operator import Operator
     from tilewright.runtime.bundle.trusted import Trust
     from tilewright.runtime.gpu_plan import GpuPlan
@@ -144,10 +146,19 @@ class Library(Closing):
         """How :meth:`plan` would answer: which tier, why, and with which kernel."""
         return self._resolver.explain(op, params)
 
-    def tuned(self, workload: Workload) -> Tuned | None:
+    @overload
+    def tuned(self, workload: Workload, device: None = None) -> Tuned[LoadedKernel] | None: ...
+    @overload
+    def tuned(self, workload: Workload, device: DeviceKey) -> Tuned[DeviceKernel] | None: ...
+    def tuned(self, workload: Workload, device: DeviceKey | None = None) -> Tuned[Any] | None:
         """The tuned kernels of a workload by themselves, for what calls them without a plan, at every size of its
-        ranges if it has some; ``None`` where there are none."""
-        return self._resolver.tuned(workload)
+        ranges if it has some; ``None`` where there are none. ``device``: as :meth:`find` takes it."""
+        return self._resolver.tuned(workload) if device is None else self._resolver.tuned_on(workload, device)
+
+    def elsewhere(self, workload: Workload, device: DeviceKey | None = None) -> str:
+        """What says for which other targets a workload was tuned, where none of its kernels runs at this place; else
+        empty."""
+        return self._resolver.elsewhere(workload, device)
 
     def explain_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> dict[str, Any] | None:
         """The CUDA kernel that ``op(*arrays, **attributes)`` would launch, as JSON, or ``None``.

@@ -36,6 +36,7 @@ from tilewright.runtime.stats import UNTUNED, Cell, Counters
 from tilewright.runtime.tuned import Serving, Tuned, shared
 
 if TYPE_CHECKING:
+    from tilewright.backends.launches import DeviceKernel
     from tilewright.kernels.operator import Operator
 
 _CHOSEN = {
@@ -275,26 +276,12 @@ class Resolver:
 
     # ----------------------------------------------------------------------- tiers
 
-    def tuned(self, workload: Workload) -> Tuned | None:
+    def tuned(self, workload: Workload) -> Tuned[LoadedKernel] | None:
         """The tuned kernels of a workload that :meth:`plan` would call, by themselves; ``None`` where there are none.
 
         Of ranges, those of parts of them and of single sizes.
         """
-        self.require_open()
-        if not workload.ranges:
-            entry = self._of_workload(workload).entry
-            return None if entry is None else Tuned(workload, [Serving({}, entry)], lambda e, _: self._loaded(e))
-        by_spans: dict[tuple[Any, ...], list[Serving]] = {}
-        known = (*self.store.ranges(), *self.store.entries(workload.op))
-        for e in {(e.workload_key, e.target.key, e.device_model, e.sha256): e for e in known}.values():
-            found = shared(workload, e, partial(_stored_workload, self.store))
-            if found is not None:
-                by_spans.setdefault(tuple(sorted(found.spans.items())), []).append(found)
-        serving = [
-            replace(s[0], entry=best)
-            for s in by_spans.values()
-            if (best := choose([x.entry for x in s], self._processor).entry)
-        ]
+        serving = self._serving(workload, self._processor)
         libraries: dict[str, LoadedLibrary] = {}
 
         def load(entry: Entry, sizes: Sizes) -> LoadedKernel:
@@ -302,6 +289,36 @@ class Resolver:
             return self._kernel(library, entry.at(sizes) if entry.ranges else entry)
 
         return Tuned(workload, serving, load) if serving else None
+
+    def tuned_on(self, workload: Workload, device: DeviceKey) -> Tuned[DeviceKernel] | None:
+        """The same for a device. Its kernels take constant inputs as ``DeviceKernel.pack`` rearranges them."""
+        serving = self._serving(workload, self.gpu.place(device))
+
+        def load(entry: Entry, sizes: Sizes) -> DeviceKernel:
+            return self.gpu.load(entry.at(sizes) if entry.ranges else entry, device).bound.loaded
+
+        return Tuned(workload, serving, load) if serving else None
+
+    def elsewhere(self, workload: Workload, device: DeviceKey | None) -> str:
+        """For which other targets a workload was tuned, in words, where no kernel runs at a place."""
+        place = self._processor if device is None else self.gpu.place(device)
+        found = choose(self.store.entries_of(workload.key, workload.op), place)
+        return found.reason if found.elsewhere else ""
+
+    def _serving(self, workload: Workload, place: Place) -> list[Serving]:
+        """The kernels that are chosen for a workload, each with the sizes that it serves."""
+        self.require_open()
+        if not workload.ranges:
+            entry = self._of_workload(workload, place).entry
+            return [] if entry is None else [Serving({}, entry)]
+        by_spans: dict[tuple[Any, ...], list[Serving]] = {}
+        known = (*self.store.ranges(), *self.store.entries(workload.op))
+        for e in {(e.workload_key, e.target.key, e.device_model, e.sha256): e for e in known}.values():
+            found = shared(workload, e, partial(_stored_workload, self.store))
+            if found is not None:
+                by_spans.setdefault(tuple(sorted(found.spans.items())), []).append(found)
+        chosen = ((s[0], choose([x.entry for x in s], place).entry) for s in by_spans.values())
+        return [replace(one, entry=best) for one, best in chosen if best is not None]
 
     def _loaded(self, entry: Entry) -> LoadedKernel:
         """A stored kernel. Raises ``DatabaseError`` for one that cannot be loaded."""

@@ -41,9 +41,7 @@ class Serving:
 class Tuned(Generic[K]):
     """Kernels of a workload, the one for the fewest sizes first; ``load`` gives a kernel for sizes of its ranges."""
 
-    def __init__(
-        self, workload: Workload, serving: Sequence[Serving], load: Callable[[Entry, Sizes], K]
-    ) -> None:
+    def __init__(self, workload: Workload, serving: Sequence[Serving], load: Callable[[Entry, Sizes], K]) -> None:
         self.workload = workload
         self._serving = sorted(serving, key=lambda s: (bool(s.entry.ranges), s.count))
         self._load = load

@@ -9,7 +9,8 @@
     dtype = "float32"   # or among the params
     threads = 2         # those of --threads if left out
 
-A size may be a range, ``m = "1..256"``; ``portfolio = 4`` then says how many kernels share it at most.
+``target = "cuda"`` in front of the tables says for which target they are, where ``--target`` names none. A size may be
+a range, ``m = "1..256"``; ``portfolio = 4`` then says how many kernels share it at most.
 
 A task of a model (``tilewright extract``) has no operator of its own: ``program`` is then what it computes, and
 ``operator`` what it is called. Tasks with the same ``choice`` stand for each other: only the fastest is called.
@@ -34,6 +35,11 @@ KEYS = ("operator", "params", "weight", "dtype", "threads", "program", "choice",
 _EXAMPLE = "[[task]] tables with operator, params, and if you want weight, dtype and threads"
 
 
+def target_of(path: Path) -> str:
+    """The target for which a file's tasks are: what :func:`read_tasks` has checked, ``auto`` where it names none."""
+    return str(tomllib.loads(path.read_text(encoding="utf-8")).get("target", "auto"))
+
+
 def read_tasks(path: Path, threads: int = 1) -> list[TuneTask]:
     """The tasks of a file, checked: each makes a workload. Raises ``UsageError`` that names the file and the line.
 
@@ -49,9 +55,11 @@ def read_tasks(path: Path, threads: int = 1) -> list[TuneTask]:
     except tomllib.TOMLDecodeError as e:
         raise UsageError(f"{path} is no TOML: {e}", f"Write {_EXAMPLE}") from e
     tables = data.get("task")
-    others = sorted(set(data) - {"task"})
+    others = sorted(set(data) - {"task", "target"})
     if others:
         raise UsageError(f"{_at(path, text, -1, others[0])}: {others[0]!r} is nothing known", f"Write {_EXAMPLE}")
+    if not isinstance(data.get("target", ""), str):
+        raise UsageError(f"{_at(path, text, -1, 'target')}: a target is a name", 'Write it as target = "cuda"')
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
         raise UsageError(f"{path} has no tasks", f"Write {_EXAMPLE}")
     return [_task({"threads": threads, **t}, partial(_at, path, text, n)) for n, t in enumerate(tables)]

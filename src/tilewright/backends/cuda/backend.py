@@ -19,8 +19,8 @@ from tilewright.backends.driver import Context, Guard
 from tilewright.core import Device, Target, TargetUnavailable, TilewrightError, UsageError
 
 NO_GPU = (
-    "Tune for the processor (--target cpu), check CUDA kernels here without a GPU (tilewright check OP key=value... "
-    "--target cuda:sm_90a), or tune on a machine with an NVIDIA GPU"
+    "Use the processor (--target cpu), check CUDA kernels here without a GPU (tilewright check OP key=value... "
+    "--target cuda:sm_90a), or work on a machine with an NVIDIA GPU"
 )
 """How to go on where there is no GPU."""
 
@@ -70,7 +70,7 @@ class CudaBackend(DeviceBackend):
         try:
             where = devices.parse_device("cuda" if device == "auto" else device)
         except TargetUnavailable as e:
-            raise TargetUnavailable(f"cannot tune for {name}: {e.message}", NO_GPU) from None
+            raise TargetUnavailable(f"{name} does not run here: {e.message}", NO_GPU) from None
         return targets.target_of(targets.gpus()[where.index], name.partition(":")[2] or None), where
 
     def warnings(self, device: Device) -> list[str]:

@@ -35,10 +35,13 @@ class EmulatorBackend(DeviceBackend):
         return tuple(archs.target(v) for v in archs.VARIANTS)
 
     def parse_target(self, text: str, threads: int = 1, allow_foreign: bool = True) -> Target:
-        """A target that it emulates: ``cuda``, ``cuda:sm_80``."""
-        if text.partition(":")[0] not in self.kinds:
-            raise UsageError(f"unknown target {text!r}", "Use --target cuda:sm_90a --device emulator")
-        return targets.parse_target(text, threads, True)
+        """A target that it emulates: ``cuda``, ``cuda:sm_80``; ``emulator`` is CUDA's default, whatever GPU is here."""
+        kind, _, variant = text.partition(":")
+        if kind not in (EMULATOR, *self.kinds):
+            raise UsageError(f"unknown target {text!r}", "Use --target emulator, or emulator:sm_80")
+        default = archs.DEFAULT if kind == EMULATOR else ""
+        name = variant or default
+        return targets.parse_target(f"cuda:{name}" if name else "cuda", threads, True)
 
     def runs_here(self, target: Target) -> bool:
         return target.kind in self.kinds
@@ -59,17 +62,17 @@ class EmulatorBackend(DeviceBackend):
         return (f"{EMULATOR}:0",)
 
     def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
-        if device not in (EMULATOR, f"{EMULATOR}:0"):
+        kind, _, variant = (target if isinstance(target, str) else target.name).partition(":")
+        if device not in (EMULATOR, f"{EMULATOR}:0") and (device, kind) != ("auto", EMULATOR):
             raise UsageError(f"unknown device {device!r}", f"There is one: {EMULATOR}")
         where = Device(f"{EMULATOR}:0", EMULATOR, EMULATOR)
         if isinstance(target, Target):
             return target, where
-        if target.partition(":")[0] not in ("auto", *self.kinds):
+        if kind not in ("auto", EMULATOR, *self.kinds):
             raise UsageError(
                 f"the emulator runs no kernels for {target}", "Use --target cuda:sm_90a, or another cuda target"
             )
-        name = f"cuda:{archs.DEFAULT}" if target in ("auto", "cuda") else target
-        return self.parse_target(name, threads), where
+        return self.parse_target(f"cuda:{variant or archs.DEFAULT}", threads), where
 
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None

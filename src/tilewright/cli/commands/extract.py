@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.options import json_option
+from tilewright.cli.options import json_option, target_of, target_option
 from tilewright.cli.output import console, emit_json, percent, say, table
 from tilewright.core import UsageError
 from tilewright.extent import text_of
@@ -44,9 +44,10 @@ size_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the tasks here, for tune --tasks."
 )
 @size_option
+@target_option
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads of the tasks written.")
 @json_option
-def command(model: Path, output: Path | None, sizes: tuple[str, ...], threads: int, as_json: bool) -> int:
+def command(model: Path, output: Path | None, sizes: tuple[str, ...], target: str, threads: int, as_json: bool) -> int:
     """List what the ONNX model in MODEL computes, each task once, with calls and operations.
 
     Operations that belong together are one task: a convolution with its norm, activation and residual sum, an
@@ -58,16 +59,20 @@ def command(model: Path, output: Path | None, sizes: tuple[str, ...], threads: i
       tilewright extract resnet50.onnx
       tilewright extract bert.onnx --size batch=1 --size rows=1..128 -o bert.toml
       tilewright tune --tasks bert.toml --time-budget 20m
+      tilewright extract resnet50.onnx --target cuda -o resnet50.toml
+
+    Tasks for a GPU (--target cuda, cuda:sm_90a) are listed on any machine; tune --tasks takes the target from the file.
     """
     from tilewright.models.coverage import KERNELS, RUNTIME, of_model
     from tilewright.models.extract import extract, write_tasks
 
-    found = extract(model, sizes_of(sizes))
+    found = extract(model, sizes_of(sizes), target_of(target, threads))
     coverage = of_model(found)
     if output is not None:
-        write_tasks(found.tasks, output, threads)
+        write_tasks(found.tasks, output, threads, target)
     if as_json:
-        emit_json({**found.to_json(), **coverage.to_json(), "file": None if output is None else str(output)})
+        file = None if output is None else str(output)
+        emit_json({"target": found.target.name, **found.to_json(), **coverage.to_json(), "file": file})
         return 0
     rows = table("computed by", "what", "family", "calls", "operators", "FLOPs", "share", "output or reason")
     lines = {line.what: line for line in coverage.lines if line.by != RUNTIME}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli.commands.extract import size_option, sizes_of, taken_of
-from tilewright.cli.options import db_option, json_option
+from tilewright.cli.options import db_option, device_option, json_option, target_option
 from tilewright.cli.output import console, emit_json, percent, say, seconds, table
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     help="A .npz file of inputs by name, or NAME=FILE.npy for one; the others are drawn. May be given several times.",
 )
 @size_option
+@target_option
+@device_option
 @click.option(
     "--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads of kernels and onnxruntime."
 )
@@ -40,13 +42,15 @@ if TYPE_CHECKING:
 @db_option
 @json_option
 def command(
-    model: Path, sources: tuple[str, ...], sizes: tuple[str, ...], threads: int, no_compare: bool,
-    benchmark: int | None, db: str | None, as_json: bool,
+    model: Path, sources: tuple[str, ...], sizes: tuple[str, ...], target: str, device: str, threads: int,
+    no_compare: bool, benchmark: int | None, db: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the ONNX model in MODEL with the kernels tuned for its tasks, and onnxruntime for the rest.
 
     Kernels serve where the model is faster with them: it is first timed with all kernels, with those that gain, and
     with onnxruntime alone, in turns on drawn inputs.
+
+    With --target cuda, or --device cuda:1, kernels run on a GPU and onnxruntime on the processor, on --threads threads.
 
     The outputs are compared with those of float64 on the same inputs, and so are onnxruntime's, of the file as it is.
     An output may be wrong by 4 times onnxruntime's error, or by 0.0001 of its largest magnitude where it is float32.
@@ -60,20 +64,23 @@ def command(
       tilewright run bert.onnx --size rows=128 --input inputs.npz --json
       tilewright run bert.onnx --size rows=1..128
       tilewright run resnet50.onnx --threads 2 --benchmark 20
+      tilewright run resnet50.onnx --target cuda
     """
     from tilewright.models.coverage import of_run
     from tilewright.models.extract import extract
     from tilewright.models.forms import fastest
     from tilewright.models.inputs import given_inputs
+    from tilewright.models.parts import place_of
     from tilewright.models.truth import worst
     from tilewright.runtime import Library
 
-    found = extract(model, sizes_of(sizes))
+    where, name = place_of(target, device)
+    found = extract(model, sizes_of(sizes), where)
     imported = found.imported
     given = given_inputs(sources, imported)
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
-        network = fastest(found, library, threads, not no_compare, given)
-        kernels = {t.workload.key: k.seconds for t in found.tasks if (k := library.tuned(t.workload)) is not None}
+        network = fastest(found, library, threads, not no_compare, given, name)
+        kernels = {t.workload.key: k.seconds for t in found.tasks if (k := library.tuned(t.workload, name)) is not None}
     runs = [Run.of(network, imported.model.at(s), given, threads, benchmark) for s in network.sizes_to_try(given)]
     last, compared = runs[-1], worst(r.compared for r in runs)
     coverage = of_run(found, [p for p, _ in network.parts], last.spent, kernels, network.untuned)

@@ -89,7 +89,8 @@ if TYPE_CHECKING:
 @click.option(
     "--tasks",
     metavar="FILE",
-    help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together.",
+    help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together; for --target, "
+    "else for the target that the file names.",
 )
 @click.option(
     "--from-misses",
@@ -175,9 +176,11 @@ def command(
 
             return tune_misses(shared, {**alone, "--tasks": tasks, "--farm": farm, "--resume": resume}, as_json)
         from tilewright.cli.many import tune_tasks
-        from tilewright.tuner.task_file import read_tasks
+        from tilewright.tuner.task_file import read_tasks, target_of
 
         listed = read_tasks(Path(str(tasks)), threads)
+        if target == "auto":
+            shared["target"] = target_of(Path(str(tasks)))
         with _farm(farm, certs, priority) if farm else nullcontext() as connection:
             return tune_tasks(listed, connection, shared, alone, resume, as_json)
     if op is None:

@@ -1,0 +1,133 @@
+"""What computes a part of a model: kernels on the processor, or onnxruntime."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import Extent, UsageError
+from tilewright.extent import Sizes, shape_at
+from tilewright.graph import Graph, Group, Place, Places
+from tilewright.models.extract import Extracted
+from tilewright.models.model_file import Array
+from tilewright.models.parts import Part, Parts
+from tilewright.models.sessions import Session
+
+if TYPE_CHECKING:
+    from tilewright.runtime.sequence import KernelSequence
+    from tilewright.runtime.slots import Step
+    from tilewright.runtime.tuned import Tuned
+
+Values = dict[str, Array]
+
+
+class Computed:
+    """A part of a model that runs."""
+
+    @abstractmethod
+    def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
+        """What the part gives to the host, of values by name and sizes of the model's open axes. Waits for it."""
+
+    def alone(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
+        """The same by itself, whatever ran before: everything that the part reads is among ``values``."""
+        return self.run(values, sizes)
+
+    def held(self, sizes: Sizes) -> Values:
+        """What the part has just given and did not hand to the host."""
+        return {}
+
+
+@dataclass(frozen=True)
+class InRuntime(Computed):
+    """A part in onnxruntime, which reads ``inputs``."""
+
+    inputs: Sequence[str]
+    session: Session
+
+    def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
+        return self.session.run({n: values[n] for n in self.inputs})
+
+
+@dataclass(frozen=True, eq=False)
+class OnProcessor(Computed):
+    """A part of ours: kernels in ``sequence``, if there are any, and what is passed on of other values' memory."""
+
+    graph: Graph
+    inputs: Sequence[str]
+    passed: Mapping[str, Place]
+    sequence: KernelSequence | None
+
+    def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
+        given = {n: values[n] for n in self.inputs}
+        check_foreseen(self.graph, given, sizes)
+        out = self.sequence.run(given, sizes) if self.sequence is not None else {}
+        return {**out, **passed_on(self.graph, self.passed, given, sizes)}
+
+
+def on_processor(extracted: Extracted, plan: Parts, part: Part) -> OnProcessor:
+    """A part of ours on the processor."""
+    from tilewright.runtime.sequence import KernelSequence
+
+    graph = extracted.channels.graph
+    places = Places(graph.values)
+    steps = steps_of(part, plan, places)
+    made = {places.of(n).value for n in (*(s.output for s in steps), *part.inputs)} - {*part.inputs}
+    computed = [o for o in part.outputs if places.of(o).value in made]
+    passed = {o: places.of(o) for o in part.outputs if o not in computed}
+    given_to = (steps, graph.values, graph.constants, part.inputs, computed, places)
+    return OnProcessor(graph, part.inputs, passed, KernelSequence(*given_to) if computed else None)
+
+
+def steps_of(part: Part, plan: Parts, places: Places) -> list[Step[Any]]:
+    """The kernels of a part of ours in order; its views are put into ``places``."""
+    from tilewright.runtime.slots import Step
+
+    steps = []
+    for g in groups_of(part):
+        if g.family != "view":
+            steps.append(Step(partial(_kernel, plan.kernels[g.output], g.sizes), g.inputs, g.output))
+        elif not places.put(g):
+            raise UsageError(f"{g.output} does not lie where its parts are written", "Extract the model again")
+    return steps
+
+
+def groups_of(part: Part) -> list[Group]:
+    return [u.group for u in part.units if u.group is not None]
+
+
+def _kernel(tuned: Tuned[Any], own: Mapping[str, Extent], sizes: Sizes) -> Any:
+    """A group's kernel for sizes of the model."""
+    return tuned.kernel({n: e.at(sizes) for n, e in own.items()})
+
+
+def passed_on(graph: Graph, passed: Mapping[str, Place], given: Mapping[str, Array], sizes: Sizes) -> Values:
+    """Values that lie in constants, or in what the host has, by their places there."""
+    out: Values = {}
+    for name, place in passed.items():
+        shape = shape_at(graph.values[name].shape, sizes)
+        (begin,) = shape_at([place.offset], sizes)
+        whole = given[place.value] if place.value in given else graph.constants[place.value]
+        out[name] = whole.reshape(-1)[begin : begin + math.prod(shape)].reshape(shape)
+    return out
+
+
+def check_foreseen(graph: Graph, given: Mapping[str, Array], sizes: Sizes) -> None:
+    """Raises :class:`Unforeseen` for a value of another shape than its sizes say."""
+    for n, array in given.items():
+        foreseen = shape_at(graph.values[n].shape, sizes) if n in graph.values else array.shape
+        if sizes and array.shape != foreseen:
+            raise Unforeseen(n, array.shape, foreseen, sizes)
+
+
+class Unforeseen(UsageError):
+    """onnxruntime gives a value another shape than a network of open sizes foresees."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], foreseen: tuple[int, ...], sizes: Sizes) -> None:
+        shown = " ".join(f"--size {n}={size}" for n, size in sizes.items())
+        super().__init__(
+            f"{name} has the shape {shape}, and {foreseen} was foreseen", f"Run these sizes alone: {shown}"
+        )

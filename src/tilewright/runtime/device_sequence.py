@@ -1,0 +1,288 @@
+"""Several kernels on a device: their values and constants in one allocation, each stage one launch of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.driver import Context, Graph, OutOfMemory
+from tilewright.backends.launches import DeviceKernel, Memory
+from tilewright.core import TensorSpec, UsageError
+from tilewright.extent import Sizes, greatest
+from tilewright.forking import ForkLock
+from tilewright.graph import Places
+from tilewright.runtime.memory_plan import Lifetime, planned
+from tilewright.runtime.slots import NO_SIZES, BySize, Slots, Step
+from tilewright.units import with_unit
+
+Array = np.ndarray[Any, Any]
+
+ALIGN = 256
+"""Bytes at multiples of which values begin."""
+
+Packing = tuple[tuple[Any, ...], ...]
+"""What tells the rearranged constants of two kernels apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Kernels that are launched as one. ``given``: values that come from the host before them; ``wanted``: those that
+    go there behind them."""
+
+    steps: Sequence[Step[DeviceKernel]]
+    given: Sequence[str] = ()
+    wanted: Sequence[str] = ()
+
+
+class DeviceSequence:
+    """``run(stage, inputs)``: arrays of the host by name, to the values that the stage gives the host.
+
+    Stages are run in order; what one computes and a later one reads stays on the device. ``values``: shape and dtype of
+    each. Where axes are extents each run has sizes; memory is planned once, for the greatest. ``constants`` are copied
+    to the device and rearranged once. ``places``: values that lie in others' memory.
+
+    The first run of a stage at some sizes queues its launches, the second captures them, later ones launch the graph.
+    Raises ``OutOfMemory``, with the bytes that are needed, where the device has no room.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        values: Mapping[str, TensorSpec],
+        constants: Mapping[str, Array],
+        places: Places | None = None,
+    ) -> None:
+        self._slots = Slots(values, constants, places)
+        self._stages = tuple(stages)
+        self._lock = ForkLock()
+        steps = [s for stage in stages for s in stage.steps]
+        roots = {self._slots.root(n) for s in steps for n in s.names}
+        self.sizes = self._slots.open_sizes(
+            {*roots, *(n for s in steps for n in s.names), *(n for s in stages for n in (*s.given, *s.wanted))}
+        )
+        self.roots = frozenset(roots.difference(constants))
+        unknown = next((n for s in stages for n in s.wanted if self._slots.root(n) not in self.roots), None)
+        if unknown is not None:
+            raise UsageError(f"no kernel of the sequence gives {unknown}", "Name outputs of its steps")
+        kernels = [s.kernel(greatest(self.sizes)) for s in steps]
+        self._context: Context = kernels[0].context
+        self._memory = Memory(self._context)
+        self._offsets, self._planned = planned(self._lifetimes(), ALIGN)
+        self._base = 0
+        self._copies: dict[str, int] = {}  # constants that kernels read as they are: their addresses
+        self._packed: dict[Packing, dict[int, int]] = {}
+        self._workspace, self._workspace_bytes = 0, 0
+        self._bound = BySize[_Bound](self.sizes)
+        self._prepare(steps, kernels, greatest(self.sizes), self._planned)
+
+    @property
+    def bytes(self) -> int:
+        """Memory for the values that kernels pass on, and for their workspace."""
+        return self._planned + self._workspace_bytes
+
+    def run(
+        self, stage: int, inputs: Mapping[str, Array], sizes: Sizes = NO_SIZES, wanted: Sequence[str] | None = None
+    ) -> dict[str, Array]:
+        """Run a stage on ``inputs`` of these sizes, and wait for it. It reads values that are not among them as earlier
+        stages left them. ``wanted``: in the place of the stage's own.
+
+        Raises ``UsageError`` for arrays that do not fit, ``LaunchError`` and ``DeviceError``.
+        """
+        with self._lock:
+            bound = self._bound.of(sizes, self._bind)
+            for name in inputs:
+                array = self._slots.checked(name, inputs, self._slots.shape(name, sizes))
+                self._context.upload(self._address(name, sizes), array)
+            bound.stages[stage].launch(self._context)
+            self._context.synchronize()
+            return self.held(self._stages[stage].wanted if wanted is None else wanted, sizes)
+
+    def held(self, names: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, Array]:
+        """Values as they are on the device now."""
+        made = {n: np.empty(self._slots.shape(n, sizes), self._slots.dtype(n)) for n in names}
+        for name, array in made.items():
+            self._context.download(self._address(name, sizes), array)
+        return made
+
+    # ----------------------------------------------------------------- memory
+
+    def _lifetimes(self) -> list[Lifetime]:
+        """Of all values in memory, by the steps that use them; the copies between a stage and the host are steps."""
+        uses: dict[str, list[int]] = {}
+        apart: list[Lifetime] = []
+        at = 0
+        for stage in self._stages:
+            for name in stage.given:
+                uses.setdefault(self._slots.root(name), []).append(at)
+            for step in stage.steps:
+                at += 1
+                for number, name in enumerate(step.names):
+                    uses.setdefault(self._slots.root(name), []).append(at)
+                    if not self._slots.fits(name, ALIGN):
+                        apart.append(Lifetime(_apart(step, number), self._slots.most_bytes(name), at, at))
+            at += 1
+            for name in stage.wanted:
+                uses.setdefault(self._slots.root(name), []).append(at)
+        return [*self._slots.lifetimes({n: u for n, u in uses.items() if n in self.roots}), *apart]
+
+    def _address(self, name: str, sizes: Sizes) -> int:
+        root = self._slots.root(name)
+        start = self._copies[root] if root in self._copies else self._base + self._offsets[root]
+        return start + self._slots.offset(name, sizes)
+
+    def _prepare(
+        self, steps: Sequence[Step[DeviceKernel]], kernels: Sequence[DeviceKernel], sizes: Sizes, planned: int = 0
+    ) -> None:
+        """Have memory for what these kernels need and that is not there yet, all of it in one allocation, and constants
+        in it. ``planned``: bytes for values."""
+        read: dict[str, int] = {}
+        packs: dict[Packing, tuple[Step[DeviceKernel], DeviceKernel]] = {}
+        for step, kernel in zip(steps, kernels, strict=True):
+            for number, name in enumerate(step.inputs):
+                root = self._slots.root(name)
+                if root in self._slots.constants and number not in kernel.packed and root not in self._copies:
+                    read[root] = self._slots.most_bytes(root)
+            if kernel.packed:
+                packs.setdefault(self._packing(step, kernel, sizes), (step, kernel))
+        packs = {key: pair for key, pair in packs.items() if key not in self._packed}
+        workspace = max((k.workspace for k in kernels), default=0)
+        workspace = workspace if workspace > self._workspace_bytes else 0
+        parts = {
+            "values": [planned],
+            "constants": [*read.values(), *(size for _, k in packs.values() for size in k.packed.values())],
+            "workspace": [workspace],
+        }
+        total = sum(_rounded(n) for part in parts.values() for n in part)
+        try:
+            at = self._memory.allocate(total)
+        except OutOfMemory as e:
+            told = ", ".join(f"{with_unit(sum(sizes), 'byte')} of {what}" for what, sizes in parts.items())
+            raise OutOfMemory(
+                f"the plan needs {with_unit(total, 'byte')} on the device ({told}), which has no room for it",
+                "Free memory there, or use smaller sizes",
+            ) from e
+        if planned:
+            self._base, at = at, at + _rounded(planned)
+        for root, size in read.items():
+            self._copies[root], at = at, at + _rounded(size)
+            self._context.upload(self._copies[root], self._slots.stored(self._slots.constants[root], root))
+        for key, (step, kernel) in packs.items():
+            places: dict[int, int] = {}
+            for number, size in kernel.packed.items():
+                places[number], at = at, at + _rounded(size)
+            self._pack(step, kernel, places, sizes)
+            self._packed[key] = places
+        if workspace:
+            self._workspace, self._workspace_bytes = at, workspace
+
+    def _packing(self, step: Step[DeviceKernel], kernel: DeviceKernel, sizes: Sizes) -> Packing:
+        """What tells the rearranged constants of a step: which, and how each is rearranged."""
+        return tuple(
+            (self._slots.root(name), self._slots.offset(name, sizes), *how)
+            for number, how in kernel.packing(len(step.names)).items()
+            for name in [step.inputs[number]]
+        )
+
+    def _pack(self, step: Step[DeviceKernel], kernel: DeviceKernel, places: Mapping[int, int], sizes: Sizes) -> None:
+        """Rearrange a step's constants; they are copied to the device for that time where no kernel reads them."""
+        tensors = [0] * len(step.names)
+        for_now = Memory(self._context)
+        try:
+            for number in places:
+                name = step.inputs[number]
+                root = self._slots.root(name)
+                start = self._copies.get(root, 0)
+                if not start:
+                    array = self._slots.stored(self._slots.constants[root], root)
+                    start = for_now.allocate(array.nbytes)
+                    self._context.upload(start, array)
+                tensors[number] = start + self._slots.offset(name, sizes)
+            kernel.pack(tensors, places)
+            self._context.synchronize()
+        finally:
+            for_now.close()
+
+    # ----------------------------------------------------------------- the launches for some sizes
+
+    def _bind(self, sizes: Sizes) -> _Bound:
+        stages = []
+        for stage in self._stages:
+            kernels = [s.kernel(sizes) for s in stage.steps]
+            self._prepare(stage.steps, kernels, sizes)
+            made = _Launches()
+            for step, kernel in zip(stage.steps, kernels, strict=True):
+                self._queued(step, kernel, sizes, made.queue)
+            stages.append(made)
+        return _Bound(stages)
+
+    def _queued(
+        self, step: Step[DeviceKernel], kernel: DeviceKernel, sizes: Sizes, queue: list[Callable[[], None]]
+    ) -> None:
+        """Add a step's launches, and copies of values that begin where the kernel cannot read or write them."""
+        packed = self._packed[self._packing(step, kernel, sizes)] if kernel.packed else {}
+        pointers: list[int] = []
+        behind: list[Callable[[], None]] = []
+        for number, name in enumerate(step.names):
+            if number in packed:
+                pointers.append(packed[number])
+                continue
+            address = self._address(name, sizes)
+            if address % kernel.program.align:
+                size = int(np.prod(self._slots.shape(name, sizes), dtype=np.int64)) * self._slots.dtype(name).itemsize
+                apart = self._base + self._offsets[_apart(step, number)]
+                if number == len(step.inputs):
+                    behind.append(partial(self._context.copy, address, apart, size))
+                else:
+                    queue.append(partial(self._context.copy, apart, address, size))
+                address = apart
+            pointers.append(address)
+        call = kernel.prepare(len(pointers))
+        call.point(pointers, self._workspace)
+        queue += [call.queue, *behind]
+
+
+@dataclass(eq=False)
+class _Launches:
+    """What a stage queues for some sizes, and the graph of that."""
+
+    queue: list[Callable[[], None]] = field(default_factory=list)
+    graph: Graph | None = None
+    ran: bool = False
+    captures: bool = True
+
+    def launch(self, context: Context) -> None:
+        if self.graph is None and self.ran and self.captures:
+            self.graph = context.capture(self._all)
+            self.captures = self.graph is not None
+        if self.graph is not None:
+            self.graph.launch()
+        else:
+            self._all()
+        self.ran = True
+
+    def _all(self) -> None:
+        for queue in self.queue:
+            queue()
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """The launches of every stage for some sizes."""
+
+    stages: Sequence[_Launches]
+
+
+def _apart(step: Step[DeviceKernel], number: int) -> str:
+    """The name of a copy of a step's value: one that no value has."""
+    return f"{number} of {step.output} apart"
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGN) * ALIGN
+
+
+__all__ = ["DeviceSequence", "Stage"]
