@@ -22,6 +22,7 @@ from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort
 from tilewright.models.model_file import Array, Model, Size, read_model, read_proto, size_of
 from tilewright.models.network import Network
 from tilewright.models.open_sizes import imported
+from tilewright.models.parts import place_of
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
 
 PROVIDERS = ("TilewrightExecutionProvider", "CPUExecutionProvider")
@@ -61,6 +62,9 @@ class InferenceSession:
     Tasks with a kernel in the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run by it, the rest by
     onnxruntime, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else 1).
 
+    ``target``, ``device``: where kernels run, as ``tilewright run`` takes them: ``target="cuda"`` for the first GPU,
+    ``device="cuda:1"`` for another; onnxruntime stays on the processor. Inputs and outputs are arrays of the host.
+
     ``compare``: keep kernels only where the model is not slower with them. As a network is built it is timed on drawn
     inputs in turns with some of its kernels left out and with onnxruntime alone, which takes about two seconds, or some
     40 calls where that is longer. :attr:`comparison` is the outcome.
@@ -71,7 +75,8 @@ class InferenceSession:
     builds a network for its own; the last 8 are kept. Calls from several threads are safe.
 
     Raises ``UsageError`` for a model that cannot be read, arguments that do not fit (they are named as onnxruntime
-    names them) and providers without ``CPUExecutionProvider``; ``DatabaseError`` for a ``db`` that cannot be used.
+    names them) and providers without ``CPUExecutionProvider``; ``TargetUnavailable`` where there is no such device,
+    ``OutOfMemory`` where it has no room for the model; ``DatabaseError`` for a ``db`` that cannot be used.
     """
 
     def __init__(
@@ -83,6 +88,8 @@ class InferenceSession:
         *,
         db: str | os.PathLike[str] | None = None,
         threads: int | None = None,
+        target: str = "auto",
+        device: str = "auto",
         sizes: Mapping[str, Size | str] | None = None,
         compare: bool = True,
     ) -> None:
@@ -93,6 +100,7 @@ class InferenceSession:
         own = getattr(sess_options, "intra_op_num_threads", 0)
         self._threads = threads if threads is not None else own or 1
         self._db, self._compare = db, compare
+        self._target, self._device = place_of(target, device)
         path = None if isinstance(path_or_bytes, bytes) else Path(path_or_bytes)
         self._model = Model(read_proto(path_or_bytes), path, {})
         graph = self._model.proto.graph
@@ -269,11 +277,11 @@ class InferenceSession:
     def _of(self, model: Model) -> Network:
         from tilewright.runtime import Library
 
-        found = extracted(imported(model))
+        found = extracted(imported(model), self._target)
         with Library(
             self._db, threads=self._threads, missing_ok=self._db is None, count_misses=False, watch=False
         ) as library:
-            return fastest(found, library, self._threads, self._compare)
+            return fastest(found, library, self._threads, self._compare, device=self._device)
 
     def _sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The sizes of open axes, by input and place."""

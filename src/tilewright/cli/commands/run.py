@@ -94,7 +94,7 @@ def command(
     if as_json:
         emit_json(data)
     else:
-        _show(data)
+        _show(data, target)
     return 0 if compared.right else 1
 
 
@@ -146,7 +146,7 @@ class Run:
         return {"seconds": self.seconds, "speedup": self.seconds["onnxruntime"] / self.seconds["tilewright"]}
 
 
-def _show(data: dict[str, Any]) -> None:
+def _show(data: dict[str, Any], target: str) -> None:
     rows = table("computed by", "what", "calls", "operators", "time", "why")
     for line in data["computed"]:
         stands_for = f"{line['operators']} ({percent(line['share'])})"
@@ -172,4 +172,7 @@ def _show(data: dict[str, Any]) -> None:
     errors = f"largest error {data['largest_error']:.2g} (onnxruntime: {rival})"
     out.print(f"{errors} of {data['output']}, from {data['truth']}; allowed is {data['allowed_error']:.2g}: {verdict}")
     if not data["served"] and data["comparison"] is None:
-        say("nothing was tuned for it: tilewright extract -o tasks.toml, then tilewright tune --tasks tasks.toml")
+        where = "" if target == "auto" else f"--target {target} "
+        say(
+            f"nothing was tuned for it: tilewright extract {where}-o tasks.toml, then tilewright tune --tasks tasks.toml"
+        )
