@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.core import UsageError
-from tilewright.tuner.task_file import read_tasks
+from tilewright.tuner.task_file import read_tasks, target_of
 
 GOOD = """
 # two of them
@@ -76,3 +76,15 @@ def test_no_file(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="no UTF-8"):
         read_tasks(tmp_path / "binary")
+
+
+def test_a_file_names_the_target_of_its_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    task = '[[task]]\noperator = "matmul"\nparams = { m = 8, n = 8, k = 8 }\n'
+    for head, target in (("", "auto"), ('target = "cuda:sm_90a"\n', "cuda:sm_90a")):
+        path.write_text(head + task)
+        assert len(read_tasks(path)) == 1
+        assert target_of(path) == target
+    path.write_text("target = 90\n" + task)
+    with pytest.raises(UsageError, match="line 1: a target is a name"):
+        read_tasks(path)

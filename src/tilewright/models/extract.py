@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,20 @@ class Extracted:
     def nodes_left(self) -> Mapping[int, str]:
         """The numbers of the model's nodes in refused groups, and why each is left to onnxruntime."""
         outputs = {n.name: n.outputs for n in self.imported.graph.nodes}
-        producer = self.imported.producer
         return {
-            producer[v]: self.refused[g.output]
+            number: self.refused[g.output]
             for g in self.groups if g.output in self.refused
-            for n in g.nodes for v in outputs.get(n, ()) if v in producer
+            for n in g.nodes for v in outputs.get(n, ()) for number in self._node_of(v)
         }  # fmt: skip
+
+    def _node_of(self, value: str) -> Iterator[int]:
+        """The numbers of the model's nodes that give a value, or, where the model does not have it, what reads it."""
+        if value in self.imported.producer:
+            yield self.imported.producer[value]
+            return
+        for reader in self.imported.graph.consumers.get(value, ()):
+            for v in reader.outputs:
+                yield from self._node_of(v)
 
     @property
     def left(self) -> dict[str, str]:

@@ -174,5 +174,6 @@ def _show(data: dict[str, Any], target: str) -> None:
     if not data["served"] and data["comparison"] is None:
         where = "" if target == "auto" else f"--target {target} "
         say(
-            f"nothing was tuned for it: tilewright extract {where}-o tasks.toml, then tilewright tune --tasks tasks.toml"
+            f"nothing was tuned for it: tilewright extract {where}-o tasks.toml, then tilewright tune --tasks "
+            "tasks.toml"
         )
