@@ -37,6 +37,10 @@ class Arguments:
         layout, _ = _layout(self.kinds)
         return layout.pack(*self.values)
 
+    def places(self) -> list[int]:
+        """Where each value begins in that block."""
+        return _layout(self.kinds)[1]
+
     def pointers(self) -> int:
         """Address of an array of pointers to the values, as a launch of CUDA takes it; the same at every call."""
         memory = self._memory

@@ -6,6 +6,7 @@ stream, or the one that is named; it runs in order.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -85,8 +86,41 @@ class Event(Protocol):
         ...
 
 
+NATIVE = ("cuLaunchKernelEx", "cuMemsetD8Async", "cuTensorMapReplaceAddress")
+"""Functions of CUDA's driver by which code in C launches kernels."""
+
+
+@dataclass(frozen=True)
+class NativeLaunch:
+    """How code in C launches a kernel: addresses of functions of CUDA's driver, or of others that take the same.
+
+    ``launch``, ``fill``, ``replace``: those of :data:`NATIVE`; ``function``: the kernel, as they take it. ``current``
+    and ``make_current`` (``cuCtxGetCurrent``, ``cuCtxSetCurrent``) make ``context`` the thread's; 0 where there is none
+    to make so. ``early``: whether launches may begin early. ``keep`` keeps all of it loaded.
+    """
+
+    launch: int
+    fill: int
+    replace: int
+    function: int
+    early: bool
+    keep: object
+    current: int = 0
+    make_current: int = 0
+    context: int = 0
+
+
+def address_of(function: Any) -> int:
+    """The address of a function of a library that :mod:`ctypes` loaded."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
 class Function(Protocol):
     """A kernel of a loaded module."""
+
+    def native(self) -> NativeLaunch | None:
+        """How code in C launches it, which it may once it was launched here; ``None`` where that cannot."""
+        ...
 
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False

@@ -9,7 +9,7 @@ from hashlib import sha256 as sha256_of
 from itertools import accumulate
 from typing import Any
 
-from tilewright.backends.driver import Context, LoadError, Module, Prepared, prepare
+from tilewright.backends.driver import Context, LoadError, Module, NativeLaunch, Prepared, prepare
 from tilewright.core import ABI_VERSION, Launch, LaunchProgram, TilewrightError, UsageError, evaluate
 from tilewright.forking import ForkLock
 from tilewright.launch import ALIGN
@@ -65,6 +65,13 @@ class DeviceKernel:
 
     def _prepared(self, launch: Launch, tensors: int) -> Prepared:
         return prepare(launch, tensors, self.values, self.context.tensor_map)
+
+    def native(self, tensors: int) -> list[tuple[NativeLaunch, Prepared]] | None:
+        """Its launches for code in C, which writes the addresses of so many tensors itself, once a call was queued
+        here; ``None`` where that cannot launch them. Raises ``LaunchError``."""
+        how = [f.native() for f in self.functions]
+        made = [self._prepared(x, tensors) for x in self.program.launches]
+        return None if None in how else [(n, p) for n, p in zip(how, made, strict=True) if n is not None]
 
     def prepare(self, tensors: int) -> Call:
         """One call on so many tensors (inputs, output). Raises ``LaunchError`` for one that cannot be launched."""

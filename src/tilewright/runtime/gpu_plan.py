@@ -24,7 +24,7 @@ from tilewright.runtime.missed import warn
 from tilewright.runtime.stats import Tally
 
 if TYPE_CHECKING:
-    from tilewright.backends.driver import Context
+    from tilewright.backends.driver import Context, NativeLaunch, Prepared
     from tilewright.backends.launches import Call, DeviceKernel
 
 _KEPT = 256  # kinds of arrays that a plan has checked; then all are forgotten and checked again
@@ -43,10 +43,11 @@ class GpuKernel:
         self.bound = bound or self
         self.backend, self.device = device
         self.arrays: Arrays = arrays_of(self.backend)
-        self.workspace = kernel.workspace
+        self.workspace, self.zero_fill = kernel.workspace, kernel.zero_fill
         self.context: Context = kernel.context
         self._kernel = kernel
-        self._calls: list[Call] = [kernel.prepare(len(entry.inputs) + len(entry.outputs))]
+        self._tensors = len(entry.inputs) + len(entry.outputs)
+        self._calls: list[Call] = [kernel.prepare(self._tensors)]
 
     @property
     def loaded(self) -> DeviceKernel:
@@ -65,6 +66,10 @@ class GpuKernel:
         finally:
             self._calls.append(call)
 
+    def native(self) -> list[tuple[NativeLaunch, Prepared]] | None:
+        """Its launches for code in C (``DeviceKernel.native``)."""
+        return self._kernel.native(self._tensors)
+
     @property
     def rearranges(self) -> tuple[int, ...]:
         """Constant inputs, by number, that bound calls read as :meth:`hold` rearranged them."""
@@ -75,7 +80,7 @@ class GpuKernel:
         ``copies``, else where they lie. Waits for the device."""
         kernel, stream = self.bound._kernel, next(iter(constants.values())).stream
         self.context.synchronize()  # another stream may still write them
-        tensors = [0] * (len(self.entry.inputs) + len(self.entry.outputs))
+        tensors = [0] * self._tensors
         for n, a in constants.items():
             tensors[n] = a.pointer
         taken = kernel.pack(tensors, memory.packed(kernel)[0], stream)

@@ -1,5 +1,5 @@
-/* torch.ops.tilewright and the calls of compiled graphs in C++: those of a kind seen before run their kernel without
-   coming to Python.
+/* torch.ops.tilewright and the calls of compiled graphs in C++: those of a kind seen before run their kernel, or queue it
+   on the tensors' device, without coming to Python.
 
    Python (native.py) fills a table from kinds of calls to kernels. An operator's call that is not there, or that needs
    gradients, goes to the operator of the same name in the namespace tilewright_python; a graph's call to a function of
@@ -8,7 +8,9 @@
    objects. Graphs do not: their calls are a function of Python's, where Python's headers are installed. */
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <pthread.h>
 #if __has_include(<Python.h>)
 #define TW_PYTHON 1
@@ -66,7 +68,10 @@ struct Key {
         if (t.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
             return false;
         const auto sizes = t.sizes(), strides = t.strides();
-        bool good = add(static_cast<int64_t>(t.scalar_type()) * 256 + static_cast<int64_t>(sizes.size()) + 65536);
+        const auto device = t.device();
+        const int64_t place = static_cast<int64_t>(device.type()) * 256 + device.index() + 1;
+        bool good = add(place << 32 | (static_cast<int64_t>(t.scalar_type()) * 256 +
+                                       static_cast<int64_t>(sizes.size()) + 65536));
         for (size_t d = 0; d < sizes.size(); d++)
             good = good && add(sizes[d]) && add(strides[d]);
         return good;
@@ -133,6 +138,52 @@ struct Watched {
     }
 };
 
+/* CUDA's CUlaunchAttribute and CUlaunchConfig. */
+struct Attribute {
+    int id, pad, value, rest[15];
+};
+struct Config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const Attribute *attributes;
+    unsigned count;
+};
+const Attribute kEarly{6, 0, 1, {}}; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+} // namespace
+
+extern "C" {
+
+/* Where a launch's parameters take an address; native.py has the same, as of all that follows. `tensor`: of the kernel,
+   or -1: the workspace; `map`: whether it is a tensor map that describes what lies there. */
+struct tw_pointer {
+    long at, tensor, map;
+    long long offset;
+};
+
+/* A launch on a device. Functions are those of CUDA's driver, or others that take the same; what is NULL is left out. */
+struct tw_device_launch {
+    int (*launch)(const Config *, void *function, void **parameters, void **extra);
+    int (*fill)(void *address, unsigned char byte, size_t size, void *stream);
+    int (*replace)(void *map, void *address);
+    int (*current)(void **context);
+    int (*make_current)(void *context);
+    void *context, *function;
+    unsigned grid[3], block[3], shared, early;
+    const unsigned char *values; /* a block of the parameters' values */
+    long bytes, parameters;
+    const long *places;          /* where each begins */
+    long pointers;
+    const struct tw_pointer *pointer;
+};
+
+} // extern "C"
+
+namespace {
+
+constexpr size_t kBytes = 4096; // of a launch's parameters
+constexpr long kParameters = 256;
+
 struct Entry {
     std::vector<int64_t> words, shape;
     uint64_t hash;
@@ -142,6 +193,9 @@ struct Entry {
     std::vector<Watched> watched;
     tw_call call;
     int (*run)(const tw_call *);
+    c10::Device device{c10::kCPU};
+    long launches; // on a device; 0 on this processor
+    const tw_device_launch *launch;
     size_t workspace;
     uintptr_t misaligned; // address bits that must be clear
     unsigned long long *served;
@@ -226,7 +280,81 @@ struct Pending {
     ~Pending() { pending = before; }
 };
 
-/* Whether the kernel ran and wrote to out, which is dense memory of the output's size. */
+at::Tensor empty_on(c10::Device device, c10::IntArrayRef shape, at::ScalarType dtype)
+{
+    return at::empty(shape, at::TensorOptions().dtype(dtype).device(device));
+}
+
+/* A stream as the driver takes it. PyTorch before 2.11 does not tell: then nothing is queued here. */
+template <class Stream> auto handle_of(const Stream &s, int) -> decltype(s.native_handle()) { return s.native_handle(); }
+template <class Stream> void *handle_of(const Stream &, long) { return nullptr; }
+template <class Stream> auto knows_handles(const Stream *s) -> decltype(s->native_handle(), true) { return true; }
+bool knows_handles(const void *) { return false; }
+
+/* The device's context as the thread's, until this ends. */
+class Current {
+  public:
+    explicit Current(const tw_device_launch &l) : launch_(l)
+    {
+        if (l.current && !l.current(&before_) && before_ != l.context)
+            changed_ = !l.make_current(l.context);
+    }
+    ~Current()
+    {
+        if (changed_)
+            launch_.make_current(before_);
+    }
+    Current(const Current &) = delete;
+    Current &operator=(const Current &) = delete;
+
+  private:
+    const tw_device_launch &launch_;
+    void *before_ = nullptr;
+    bool changed_ = false;
+};
+
+bool queue(const tw_device_launch &l, void *const *tensors, void *workspace, void *stream)
+{
+    alignas(64) unsigned char values[kBytes];
+    void *parameters[kParameters];
+    memcpy(values, l.values, static_cast<size_t>(l.bytes));
+    for (long i = 0; i < l.pointers; i++) {
+        const tw_pointer &p = l.pointer[i];
+        char *const from = static_cast<char *>(p.tensor < 0 ? workspace : tensors[p.tensor]) + p.offset;
+        if (!p.map)
+            memcpy(values + p.at, &from, sizeof from);
+        else if (l.replace(values + p.at, from))
+            return false;
+    }
+    for (long i = 0; i < l.parameters; i++)
+        parameters[i] = values + l.places[i];
+    Config config{{l.grid[0], l.grid[1], l.grid[2]}, {l.block[0], l.block[1], l.block[2]}, l.shared, stream, nullptr, 0};
+    if (l.early) {
+        config.attributes = &kEarly;
+        config.count = 1;
+    }
+    return l.launch(&config, l.function, parameters, nullptr) == 0;
+}
+
+/* Whether a kernel's launches are queued on the device's current stream. The workspace is PyTorch's, of that stream:
+   freed here, it goes to nothing that runs before the kernel has. */
+bool queue(const Entry &e, void *const *tensors)
+{
+    at::Tensor memory;
+    void *workspace = nullptr;
+    if (e.workspace) {
+        memory = empty_on(e.device, {static_cast<int64_t>(e.workspace)}, at::kByte);
+        workspace = memory.data_ptr();
+    }
+    void *const stream = handle_of(c10::impl::VirtualGuardImpl(e.device.type()).getStream(e.device), 0);
+    const Current context(*e.launch);
+    if (e.call.zero_fill && e.launch->fill(workspace, 0, e.call.zero_fill, stream))
+        return false;
+    return std::all_of(e.launch, e.launch + e.launches,
+                       [&](const tw_device_launch &l) { return queue(l, tensors, workspace, stream); });
+}
+
+/* Whether the kernel ran, or is queued, and writes to out, which is dense memory of the output's size. */
 bool answer(const Entry &e, const Tensors &given, void *out)
 {
     void *tensors[kTensors + 1];
@@ -239,12 +367,15 @@ bool answer(const Entry &e, const Tensors &given, void *out)
     tensors[inputs] = out;
     if (reinterpret_cast<uintptr_t>(out) & e.misaligned)
         return false;
-    tw_call call = e.call;
-    call.tensors = tensors;
-    if (e.workspace && !(call.workspace = scratch.take(e.workspace)))
-        return false;
-    if (e.run(&call))
-        return false; // Python says what failed
+    if (e.launches) {
+        if (!queue(e, tensors))
+            return false; // Python says what failed
+    } else {
+        tw_call call = e.call;
+        call.tensors = tensors;
+        if ((e.workspace && !(call.workspace = scratch.take(e.workspace))) || e.run(&call))
+            return false;
+    }
     __atomic_fetch_add(e.served, 1, __ATOMIC_RELAXED);
     return true;
 }
@@ -257,6 +388,11 @@ bool wants_gradient(const Tensors &tensors)
     return false;
 }
 
+constexpr c10::DispatchKey kBackends[] = {c10::DispatchKey::CPU, c10::DispatchKey::CUDA,
+                                          c10::DispatchKey::PrivateUse1};
+
+bool is_backend(c10::DispatchKey key) { return std::find(std::begin(kBackends), std::end(kBackends), key) != std::end(kBackends); }
+
 class Kernel : public c10::OperatorKernel {
   public:
     Kernel(long number, c10::OperatorHandle python) : number_(number), python_(std::move(python)) {}
@@ -264,7 +400,7 @@ class Kernel : public c10::OperatorKernel {
     void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack)
     {
         const auto below = keys & c10::after_autograd_keyset;
-        const bool first = keys.highestPriorityTypeId() != c10::DispatchKey::CPU; // of Autograd and CPU
+        const bool first = !is_backend(keys.highestPriorityTypeId()); // of Autograd and a backend
         const size_t arguments = op.schema().arguments().size();
         Key key;
         Tensors tensors;
@@ -273,12 +409,13 @@ class Kernel : public c10::OperatorKernel {
             good = read(key, tensors, value) && good;
         if (first && c10::GradMode::is_enabled() && (!tensors.all || wants_gradient(tensors)))
             return slow(keys, stack, nullptr);
-        if (below.highestPriorityTypeId() != c10::DispatchKey::CPU) // sizes without values among them
+        if (!is_backend(below.highestPriorityTypeId())) // sizes without values among them
             return op.redispatchBoxed(below, stack);
         if (!good)
             return slow(keys, stack, nullptr);
         if (const Held held(key, tensors); const Entry *e = held.get()) {
-            at::Tensor out = at::detail::empty_cpu(e->shape, e->dtype);
+            at::Tensor out = e->launches ? empty_on(e->device, e->shape, e->dtype)
+                                         : at::Tensor(at::detail::empty_cpu(e->shape, e->dtype));
             if (answer(*e, tensors, out.data_ptr())) {
                 torch::jit::drop(*stack, arguments);
                 stack->emplace_back(std::move(out));
@@ -311,7 +448,8 @@ bool read(Key &key, Tensors &tensors, PyObject *const *arguments, Py_ssize_t cou
         PyObject *one = arguments[i];
         if (THPVariable_Check(one)) {
             const at::Tensor &t = THPVariable_Unpack(one);
-            good = t.is_cpu() && !t.unsafeGetTensorImpl()->is_python_dispatch() && tensors.add(t) && key.add(t);
+            good = (t.is_cpu() || t.is_cuda() || t.is_privateuseone()) &&
+                   !t.unsafeGetTensorImpl()->is_python_dispatch() && tensors.add(t) && key.add(t);
         } else if (PyUnicode_Check(one) && PyUnicode_IS_COMPACT_ASCII(one)) {
             good = key.add(c10::string_view(reinterpret_cast<const char *>(PyUnicode_1BYTE_DATA(one)),
                                             static_cast<size_t>(PyUnicode_GET_LENGTH(one))));
@@ -322,7 +460,8 @@ bool read(Key &key, Tensors &tensors, PyObject *const *arguments, Py_ssize_t cou
             good = false;
         }
     }
-    return good && tensors.count > 1 && tensors.at[0]->scalar_type() == at::kLong && tensors.at[0]->numel() == 1 &&
+    return good && tensors.count > 1 && tensors.at[0]->is_cpu() && tensors.at[0]->scalar_type() == at::kLong &&
+           tensors.at[0]->numel() == 1 &&
            key.add(*static_cast<const int64_t *>(tensors.at[0]->const_data_ptr()));
 }
 
@@ -370,6 +509,7 @@ struct tw_torch_plan {
     long dims;
     const long long *shape;   /* of the output */
     long dtype;               /* PyTorch's number */
+    long device_type, device; /* PyTorch's numbers of where the output lies */
     long watched;
     const long *watching;     /* tensors of the call, who owns their elements, the addresses and versions of these */
     void *const *storages;
@@ -377,6 +517,8 @@ struct tw_torch_plan {
     const long *versions;
     long launches;
     const struct tw_launch *launch;
+    long device_launches;     /* in the place of the former, on a device */
+    const struct tw_device_launch *device_launch;
     long long workspace, zero_fill;
     long align;
     const struct tw_env *env;
@@ -393,7 +535,9 @@ TW_API int tw_torch_register(const char *const *names, long count)
     static std::vector<std::unique_ptr<torch::Library>> libraries; // registrations last as long as these
     try {
         auto &dispatcher = c10::Dispatcher::singleton();
-        for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::Autograd}) {
+        std::vector<c10::DispatchKey> keys(std::begin(kBackends), std::end(kBackends));
+        keys.push_back(c10::DispatchKey::Autograd);
+        for (const auto key : keys) {
             auto made = std::make_unique<torch::Library>(torch::Library::IMPL, "tilewright", key, __FILE__, __LINE__);
             for (long i = 0; i < count; i++) {
                 auto python = dispatcher.findSchemaOrThrow((std::string("tilewright_python::") + names[i]).c_str(), "");
@@ -419,8 +563,12 @@ TW_API PyObject *tw_torch_caller(PyObject *slow) { return PyCFunction_New(&metho
 TW_API void *tw_torch_insert(const tw_torch_plan *plan)
 {
     const Key *key = pending;
-    if (!key || plan->inputs > static_cast<long>(kTensors))
+    if (!key || plan->inputs > static_cast<long>(kTensors) ||
+        (plan->device_launches && !knows_handles(static_cast<const c10::Stream *>(nullptr))))
         return nullptr;
+    for (long i = 0; i < plan->device_launches; i++)
+        if (plan->device_launch[i].bytes > static_cast<long>(kBytes) || plan->device_launch[i].parameters > kParameters)
+            return nullptr;
     auto made = std::make_unique<Entry>();
     made->words.assign(key->words, key->words + key->size);
     made->hash = key->hash;
@@ -436,6 +584,9 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
     }
     made->call = {plan->launch, plan->launches, nullptr, nullptr, static_cast<size_t>(plan->zero_fill), plan->env};
     made->run = plan->run;
+    made->device = c10::Device(static_cast<c10::DeviceType>(plan->device_type), static_cast<c10::DeviceIndex>(plan->device));
+    made->launches = plan->device_launches;
+    made->launch = plan->device_launch;
     made->workspace = static_cast<size_t>(plan->workspace);
     made->misaligned = static_cast<uintptr_t>(plan->align) - 1;
     made->served = plan->served;

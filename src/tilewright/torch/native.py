@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilewright.backends.cpu.extension import Extension
+from tilewright.backends.driver import NativeLaunch, Prepared, address_of
 from tilewright.core import TilewrightError
 from tilewright.forking import ForkLock
+from tilewright.runtime.gpu_plan import GpuKernel
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
@@ -30,6 +32,8 @@ _SCALARS = {
     torch.uint16: 27, torch.uint32: 28, torch.uint64: 29,
 }  # fmt: skip
 """Numbers of ``c10::ScalarType``: of every type that a kernel's result may have."""
+_DEVICES = {"cpu": 0, "cuda": 1, "privateuseone": 20}
+"""Numbers of ``c10::DeviceType``, of what kernels are registered for."""
 _LONG = ctypes.c_long
 _P = ctypes.c_void_p
 
@@ -41,9 +45,28 @@ class _Plan(ctypes.Structure):
 
     _fields_ = (
         ("inputs", _LONG), ("slots", _P), ("bound", _P), ("dims", _LONG), ("shape", _P), ("dtype", _LONG),
+        ("device_type", _LONG), ("device", _LONG),
         ("watched", _LONG), ("watching", _P), ("storages", _P), ("addresses", _P), ("versions", _P),
-        ("launches", _LONG), ("launch", _P), ("workspace", ctypes.c_longlong), ("zero_fill", ctypes.c_longlong),
+        ("launches", _LONG), ("launch", _P), ("device_launches", _LONG), ("device_launch", _P),
+        ("workspace", ctypes.c_longlong), ("zero_fill", ctypes.c_longlong),
         ("align", _LONG), ("env", _P), ("run", _P), ("served", _P),
+    )  # fmt: skip
+
+
+class _Pointer(ctypes.Structure):
+    """``struct tw_pointer``."""
+
+    _fields_ = (("at", _LONG), ("tensor", _LONG), ("map", _LONG), ("offset", ctypes.c_longlong))
+
+
+class _DeviceLaunch(ctypes.Structure):
+    """``struct tw_device_launch``."""
+
+    _fields_ = (
+        ("launch", _P), ("fill", _P), ("replace", _P), ("current", _P), ("make_current", _P), ("context", _P),
+        ("function", _P), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("early", ctypes.c_uint), ("values", _P), ("bytes", _LONG), ("parameters", _LONG), ("places", _P),
+        ("pointers", _LONG), ("pointer", _P),
     )  # fmt: skip
 
 
@@ -62,12 +85,16 @@ class Watched:
 
 @dataclass(frozen=True)
 class Answer:
-    """What answers a kind of call: a kernel's inputs are tensors of the call by number, or bound addresses."""
+    """What answers a kind of call: a kernel's inputs are tensors of the call by number, or bound addresses.
 
-    kernel: LoadedKernel
+    ``shape``, ``dtype``, ``device``: of the output.
+    """
+
+    kernel: LoadedKernel | GpuKernel
     inputs: Sequence[int]
     shape: tuple[int, ...]
     dtype: torch.dtype
+    device: torch.device
     align: int
     bound: Sequence[int] = ()
     watched: Sequence[Watched] = ()
@@ -85,7 +112,7 @@ class Native:
         library.tw_torch_kinds.restype = library.tw_torch_plan_size.restype = _LONG
         if library.tw_torch_plan_size() != ctypes.sizeof(_Plan):
             raise TilewrightError("native.cpp and native.py differ", "Install one version of tilewright")
-        self._kept: dict[int, tuple[Answer, Sequence[object]]] = {}
+        self._kept: dict[int, tuple[Answer, Sequence[object], object]] = {}
         self._lock = ForkLock()
 
     def register(self, names: Sequence[str]) -> bool:
@@ -108,10 +135,13 @@ class Native:
     def insert(self, answer: Answer, served: int, owners: Sequence[object]) -> None:
         """Have ``answer`` answer the kind of call that this thread is answering, and those to come.
 
-        ``served``: the address where they are counted; ``owners`` own it and what is bound, and live as long.
+        ``served``: the address where they are counted; ``owners`` own it and what is bound, and live as long. Nothing
+        is done for a kernel on a device whose driver cannot be called from C.
         """
+        found = _Launches.of(answer.kernel)
+        if found is None:
+            return
         count = len(answer.inputs)
-        launches: ctypes.Array[Any] = answer.kernel._launches
         slots = (_LONG * max(1, count))(*answer.inputs)
         bound = (_P * max(1, count))(*answer.bound)
         shape = (ctypes.c_longlong * max(1, len(answer.shape)))(*answer.shape)
@@ -122,20 +152,22 @@ class Native:
         versions = (_LONG * max(1, many))(*(w.version for w in answer.watched))
         at = ctypes.addressof
         plan = _Plan(
-            count, at(slots), at(bound), len(answer.shape), at(shape), _SCALARS[answer.dtype], many, at(watching),
-            at(storages), at(addresses), at(versions), len(launches), at(launches), answer.kernel.workspace_bytes,
-            answer.kernel.zero_fill, answer.align, answer.kernel._env, _address(answer.kernel._tw_run), served,
+            count, at(slots), at(bound), len(answer.shape), at(shape), _SCALARS[answer.dtype],
+            _DEVICES[answer.device.type if answer.device.type in _DEVICES else "privateuseone"],
+            -1 if answer.device.index is None else answer.device.index, many, at(watching), at(storages), at(addresses),
+            at(versions), found.here, found.here_at, found.there, found.there_at, found.workspace, found.zero_fill,
+            answer.align, found.env, found.run, served,
         )  # fmt: skip
         with self._lock:
             entry = self._library.tw_torch_insert(at(plan))
             if entry is not None:
-                self._kept[entry] = (answer, owners)
+                self._kept[entry] = (answer, owners, found)
             self._let_go()
 
     def drop(self, owner: object) -> None:
         """Forget the kinds of calls that ``owner`` owns something of."""
         with self._lock:
-            for entry in [e for e, (_, owners) in self._kept.items() if any(o is owner for o in owners)]:
+            for entry in [e for e, (_, owners, _) in self._kept.items() if any(o is owner for o in owners)]:
                 self._library.tw_torch_drop(entry)
             self._let_go()
 
@@ -155,8 +187,62 @@ class Native:
         return int(self._library.tw_torch_kinds())
 
 
-def _address(function: Any) -> int:
-    return ctypes.cast(function, _P).value or 0
+@dataclass(frozen=True)
+class _Launches:
+    """A kernel's launches in C: ``here``, so many on this processor, or ``there``, on a device, and where they are."""
+
+    workspace: int
+    zero_fill: int
+    here: int = 0
+    here_at: int = 0
+    env: int = 0
+    run: int = 0
+    there: int = 0
+    there_at: int = 0
+    keep: object = None
+
+    @classmethod
+    def of(cls, kernel: LoadedKernel | GpuKernel) -> _Launches | None:
+        """Those of a kernel; ``None`` where its driver cannot be called from C."""
+        if not isinstance(kernel, GpuKernel):
+            launches: ctypes.Array[Any] = kernel._launches
+            return cls(
+                kernel.workspace_bytes, kernel.zero_fill, len(launches), ctypes.addressof(launches), kernel._env,
+                address_of(kernel._tw_run),
+            )  # fmt: skip
+        found = kernel.native()
+        if not found:
+            return None
+        keep: list[object] = [found]
+        launches = (_DeviceLaunch * len(found))(*(_device_launch(n, p, keep) for n, p in found))
+        keep.append(launches)
+        at = ctypes.addressof(launches)
+        return cls(kernel.workspace, kernel.zero_fill, there=len(launches), there_at=at, keep=keep)
+
+
+def _device_launch(native: NativeLaunch, made: Prepared, keep: list[object]) -> _DeviceLaunch:
+    """A launch whose addresses are written for each call; ``keep`` gets what it points to."""
+    arguments = made.arguments
+    for place, shape in made.maps.items():  # any address that a map may have: it is replaced
+        arguments.values[place] = made.encode(shape, _ANYWHERE)
+    values, places = arguments.packed(), arguments.places()
+    listed = [(place, number, 0) for place, number in made.tensors] + [(p, -1, offset) for p, offset in made.scratch]
+    pointers = (_Pointer * max(1, len(listed)))(
+        *(_Pointer(places[place], number, place in made.maps, offset) for place, number, offset in listed)
+    )
+    block = ctypes.create_string_buffer(values, max(1, len(values)))
+    begins = (_LONG * max(1, len(places)))(*places)
+    keep.extend((pointers, block, begins))
+    at, u3 = ctypes.addressof, ctypes.c_uint * 3
+    return _DeviceLaunch(
+        native.launch, native.fill, native.replace, native.current, native.make_current, native.context,
+        native.function, u3(*made.grid), u3(*made.block), made.shared, made.early and native.early, at(block),
+        len(values), len(places), at(begins), len(listed), at(pointers),
+    )  # fmt: skip
+
+
+_ANYWHERE = 1 << 20
+"""An address as aligned as a tensor map's may be asked to be."""
 
 
 def load() -> Native | None:

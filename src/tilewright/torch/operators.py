@@ -1,7 +1,7 @@
 """``torch.ops.tilewright``: PyTorch's operators, answered by tuned kernels. Schemas are those of ATen.
 
-Each has a kernel for the CPU, one for fake tensors, a gradient, and on other devices one clear error. Results are dense
-and row-major.
+Each has a kernel for the CPU and for devices of backends, one for fake tensors, a gradient, and on other devices one
+clear error. Results are dense and row-major.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class Declaration:
     def narrows(self) -> bool:
         """Whether autocast computes it in its own type, as PyTorch's: products, convolutions and attention."""
         return not self.name.endswith(("softmax", "norm", "_backward"))
+
+    @property
+    def widens(self) -> bool:
+        """Whether autocast on a GPU computes it in float32, as PyTorch's: rows."""
+        return self.name.endswith(("softmax", "norm"))
 
     @property
     def schema(self) -> str:
@@ -113,7 +118,7 @@ DECLARATIONS = (
 
 @dataclass(frozen=True)
 class Registration:
-    """How an operator is registered: what Python computes on the CPU, and of fake tensors."""
+    """How an operator is registered: what Python computes, and of fake tensors."""
 
     schema: str
     kernel: Callable[..., torch.Tensor]
@@ -133,7 +138,9 @@ def _fake(name: str, function: Callable[..., torch.Tensor], *args: Any) -> torch
     devices = [a.device if isinstance(a, torch.Tensor) else None for a in args]
     odd = next((n for n, d in enumerate(devices) if d not in (None, devices[0])), None)
     if odd is not None:
-        raise TypeError(f"tilewright::{name}: argument {odd + 1} is on the device {devices[odd]}, not {devices[0]}")
+        raise TypeError(
+            f"tilewright::{name}: argument {odd + 1} is on the device {devices[odd]}, not {devices[0]}. Move it there"
+        )
     made = function(*filled(name, args))
     return made.new_empty(made.shape)
 
@@ -158,16 +165,23 @@ def _kernel(name: str, *args: Any) -> torch.Tensor:
     return serve(name, filled(name, args))
 
 
-def _autocast(name: str, *args: Any) -> torch.Tensor:
-    """The operator in autocast's type: PyTorch's rule for products, which leaves float64 as it is."""
-    dtype = torch.get_autocast_dtype("cpu")
+DEVICES = ("CPU", "CUDA", "PrivateUse1")
+"""PyTorch's names of what kernels are registered for; the last is a device that another package adds to it."""
+
+
+def _autocast(name: str, device: str, narrows: bool, *args: Any) -> torch.Tensor:
+    """The operator in autocast's type, or in float32 where that ``narrows`` nothing: PyTorch's rules, which leave
+    float64 as it is."""
+    kind = torch._C._get_privateuse1_backend_name() if device == "PrivateUse1" else device.lower()
+    dtype = torch.get_autocast_dtype(kind) if narrows else torch.float32
 
     def cast(a: Any) -> Any:
         narrow = isinstance(a, torch.Tensor) and a.is_floating_point() and a.dtype != torch.float64
         return a.to(dtype) if narrow else a
 
     found: Any = torch._C
-    with found._ExcludeDispatchKeyGuard(found.DispatchKeySet(found.DispatchKey.AutocastCPU)):
+    key = getattr(found.DispatchKey, f"Autocast{device}")
+    with found._ExcludeDispatchKeyGuard(found.DispatchKeySet(key)):
         made: torch.Tensor = getattr(torch.ops.tilewright, name).default(*map(cast, args))
         return made
 
@@ -193,14 +207,16 @@ def register(graphs: Registration) -> None:
         for library in {id(x): x for x in (defined, computing)}.values():
             library.define(r.schema, tags=(torch.Tag.pt2_compliant_tag,))
         torch.library.register_fake(f"tilewright::{r.name}", r.fake, lib=defined)
-        computing.impl(r.name, r.kernel, "CPU")
+        for device in DEVICES:
+            computing.impl(r.name, r.kernel, device)
     for d in DECLARATIONS:
         reference(d.name, d.function)
         op = getattr(torch.ops.tilewright, d.name).default
         gradient = make_autograd_impl(op, Info(d.gradient.backward, d.gradient.save))
         python.impl(d.name, gradient, "Autograd", with_keyset=True)
         defined.impl(d.name, partial(_elsewhere, d.name), "CompositeExplicitAutograd")
-        if d.narrows:
-            defined.impl(d.name, partial(_autocast, d.name), "AutocastCPU")
+        for device in DEVICES:
+            if d.narrows or (d.widens and device != "CPU"):
+                defined.impl(d.name, partial(_autocast, d.name, device, d.narrows), f"Autocast{device}")
     if serving.native is not None and not serving.native.register(NAMES):
         raise TilewrightError("PyTorch refuses kernels in C++", "Report this; CXX=none imports without them")

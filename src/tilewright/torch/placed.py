@@ -190,7 +190,8 @@ class Placed:
         bound = [0 if packed is None else packed.address(n) for n in range(count)]
         inputs = [-1 if at else n + 1 for n, at in enumerate(bound)]  # the graph's number is the first tensor
         watched = () if packed is None else packed.watched
-        return Answer(kernel, inputs, tuple(call.out.shape), call.out.dtype, self._align, bound, watched)
+        out = call.out
+        return Answer(kernel, inputs, tuple(out.shape), out.dtype, out.device, self._align, bound, watched)
 
 
 def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None]:

@@ -10,10 +10,14 @@ from typing import Any
 import torch
 
 import tilewright
-from tilewright.core import TilewrightError
+from tilewright.backends.arrays import TORCH_DEVICES
+from tilewright.backends.driver import NoDriver
+from tilewright.core import TilewrightError, Workload
 from tilewright.runtime import Library
 from tilewright.runtime.checked import storage
+from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.in_use import InUse
+from tilewright.runtime.missed import warn
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served
 from tilewright.torch import native
@@ -42,7 +46,7 @@ class Hit:
             if t.data_ptr() % self.align:
                 return None
             inputs.append(t if t.shape == spec.shape and t.is_contiguous() else _as(t, spec.shape))
-        out = torch.empty(self.shape, dtype=inputs[0].dtype)
+        out = torch.empty(self.shape, dtype=inputs[0].dtype, device=inputs[0].device)
         self.served.call(*inputs, out=out.view(workload.output.shape))
         return out
 
@@ -50,8 +54,9 @@ class Hit:
         """The same for calls that do not come to Python."""
         tensors = [n for n, a in enumerate(args) if isinstance(a, torch.Tensor)]
         inputs = [tensors.index(place) for place in self.request.places]
-        assert self.served.kernel is not None
-        return Placed(self.served.kernel, inputs, self.shape, args[tensors[0]].dtype, self.align)
+        kernel, first = self.served.kernel or self.served.on_device, args[tensors[0]]
+        assert kernel is not None
+        return Placed(kernel, inputs, self.shape, first.dtype, first.device, self.align)
 
 
 @dataclass(frozen=True)
@@ -100,13 +105,13 @@ class Serving(InUse):
         if self.native is not None:
             self.native.drop(owner)
 
-    def answer(self, name: str, args: tuple[Any, ...]) -> Answer:
-        """What answers ``torch.ops.tilewright.<name>(*args)``. Raises ``ValueError`` for memory that was freed."""
-        key = (name, *map(_kind, args))
+    def answer(self, name: str, args: tuple[Any, ...], device: torch.device) -> Answer:
+        """What answers ``torch.ops.tilewright.<name>(*args)`` of tensors on a device."""
+        key = (name, device, *map(_kind, args))
         found = self._known.get(key)
         if found is None:
             generation = self._generation
-            found = self._look_up(name, args)
+            found = self._look_up(name, args, device)
             with self._lock:
                 if generation == self._generation:
                     if len(self._known) >= _KEPT:
@@ -114,7 +119,7 @@ class Serving(InUse):
                     self._known[key] = found
         return found
 
-    def _look_up(self, name: str, args: tuple[Any, ...]) -> Answer:
+    def _look_up(self, name: str, args: tuple[Any, ...], device: torch.device) -> Answer:
         library = self.library
         try:
             asked = request(name, args)
@@ -122,20 +127,31 @@ class Serving(InUse):
             if str(e) == "dtype":
                 self.say_near(f"tilewright::{name}", name, described(args))
             return Passed(library.passed(str(e)))
-        found = library.find(asked.workload)
+        found = self.find(asked.workload, device)
+        if isinstance(found, Miss) and found.why and device.type != "cpu":
+            self._say_lacking(f"tilewright::{name}", f"a kernel is {found.why}")
         if isinstance(found, Miss) and len({a.dtype for a in args if isinstance(a, torch.Tensor)}) > 1:
             self.say_near(f"tilewright::{name}", name, described(args))
             return Passed(library.passed("dtype"))
         if isinstance(found, Miss):
             return Passed(found)
-        assert found.kernel is not None
         shape = _FUNCTIONS[name](*(_meta(a) for a in args)).shape
-        return Hit(
-            asked,
-            found,
-            tuple(shape),
-            max(found.kernel.program.align, storage(asked.workload.inputs[0].dtype).itemsize),
-        )
+        itemsize = storage(asked.workload.inputs[0].dtype).itemsize
+        return Hit(asked, found, tuple(shape), max(found.checked.align, itemsize))
+
+    def find(self, workload: Workload, device: torch.device) -> Served | Miss:
+        """The kernel for a workload of tensors on a device. Where nothing reaches the device, that is said once."""
+        try:
+            return self.library.find(workload, key_of(device))
+        except NoDriver as e:
+            self._say_lacking(f"kernels on {device}", f"{e.message}. {e.hint}")
+            return self.library.passed("device")
+
+    def _say_lacking(self, label: str, why: str) -> None:
+        """Warn once of ``label`` that kernels exist, or may, and do not run on a device."""
+        if label not in self._said:
+            self._said.add(label)
+            warn(f"{label}: {why}. {self._framework} answers instead", through=self._through)
 
 
 serving = Serving()
@@ -160,26 +176,40 @@ def tuned(name: str, shapes: Sequence[Sequence[int]], like: torch.Tensor, *rest:
 
     ``like`` has their dtype and device. Where none does, that is counted as a call that was not served.
     """
-    if like.device.type != "cpu" or any(type(n) is not int for s in shapes for n in s):
+    if not served_on(like.device) or any(type(n) is not int for s in shapes for n in s):
         return False
-    answer = serving.answer(name, (*(torch.empty(tuple(s), dtype=like.dtype, device="meta") for s in shapes), *rest))
+    given = (torch.empty(tuple(s), dtype=like.dtype, device="meta") for s in shapes)
+    answer = serving.answer(name, (*given, *rest), like.device)
     if isinstance(answer, Passed):
         answer.miss.add()
     return isinstance(answer, Hit)
 
 
-def check_memory(name: str, args: tuple[Any, ...]) -> None:
-    """Raise ``TypeError`` for a tensor that is elsewhere, ``ValueError`` for one whose memory was freed."""
+def served_on(device: torch.device) -> bool:
+    """Whether there may be kernels for tensors on a device."""
+    return device.type == "cpu" or device.type in TORCH_DEVICES
+
+
+def key_of(device: torch.device) -> DeviceKey | None:
+    """A device as :meth:`tilewright.Library.find` takes it."""
+    return None if device.type == "cpu" else (TORCH_DEVICES[device.type], device.index)
+
+
+def check_memory(name: str, args: tuple[Any, ...]) -> torch.device:
+    """The device of an operator's tensors. Raises ``TypeError`` for one that no kernel works on, and for several
+    devices, ``ValueError`` for a tensor whose memory was freed."""
+    device = next(a.device for a in args if isinstance(a, torch.Tensor))
     for place, a in enumerate(args):
-        if (
-            isinstance(a, torch.Tensor)
-            and a.layout is torch.strided
-            and (a.device.type != "cpu" or (a.numel() and not a.data_ptr()))
-        ):
-            what = f"tilewright::{name}: argument {place + 1}"
-            if a.device.type != "cpu":
-                raise TypeError(f"{what} is on the device {a.device}. Pass its cpu()")
+        if not isinstance(a, torch.Tensor) or a.layout is not torch.strided:
+            continue
+        what = f"tilewright::{name}: argument {place + 1}"
+        if not served_on(a.device):
+            raise TypeError(f"{what} is on the device {a.device}. Pass its cpu()")
+        if a.device != device:
+            raise TypeError(f"{what} is on the device {a.device}, not {device}. Move it there")
+        if a.numel() and not a.data_ptr():
             raise ValueError(f"{what}: its memory was freed")
+    return device
 
 
 def _kind(a: Any) -> Any:
@@ -207,9 +237,9 @@ def from_pytorch(name: str, args: tuple[Any, ...]) -> torch.Tensor:
 
 def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
     """The answer to ``torch.ops.tilewright.<name>(*args)``: no gradients are recorded."""
-    check_memory(name, args)
+    device = check_memory(name, args)
     generation = serving.generation
-    answer = serving.answer(name, args)
+    answer = serving.answer(name, args, device)
     if isinstance(answer, Hit):
         try:
             out = answer(args)

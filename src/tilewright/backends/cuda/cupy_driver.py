@@ -15,7 +15,17 @@ from tilewright.backends.cuda import status
 from tilewright.backends.cuda.archs import limits_of
 from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunction, import_problem, release
 from tilewright.backends.cuda.early import HOPPER, launch_early
-from tilewright.backends.driver import NoDriver, NotInstalled, Size, contiguous
+from tilewright.backends.cuda.tensor_map import library_function
+from tilewright.backends.driver import (
+    NATIVE,
+    LaunchError,
+    NativeLaunch,
+    NoDriver,
+    NotInstalled,
+    Size,
+    address_of,
+    contiguous,
+)
 from tilewright.forking import steady
 from tilewright.installed import installed_version
 
@@ -226,6 +236,16 @@ class CupyFunction(CudaFunction):
     """A kernel."""
 
     _context: CupyContext
+
+    def native(self) -> NativeLaunch | None:
+        c = self._context
+        try:
+            launch, fill, replace, current, make_current = (
+                address_of(library_function(name)) for name in (*NATIVE, "cuCtxGetCurrent", "cuCtxSetCurrent")
+            )
+        except LaunchError:  # a driver before CUDA 12
+            return None
+        return NativeLaunch(launch, fill, replace, self._handle, c.overlaps, self, current, make_current, c._handle)
 
     def _allow(self, shared: int) -> None:
         self._context._d.funcSetAttribute(self._handle, _DYNAMIC_SHARED, shared)

@@ -24,6 +24,7 @@ from tilewright.backends.driver import (
     Graph,
     LoadError,
     Module,
+    NativeLaunch,
     NoDriver,
     NotInstalled,
     Size,
@@ -209,6 +210,9 @@ class CudaFunction(ABC):
                 context.leave(before)
         except context.errors as e:
             raise context.named(e, self._doing) from None
+
+    def native(self) -> NativeLaunch | None:
+        return None
 
     @abstractmethod
     def _allow(self, shared: int) -> None:

@@ -20,7 +20,7 @@ _PLAIN, _SECTORS_256, _ZEROS = 0, 3, 0  # interleave, L2 promotion, what is read
 _ALIGN = 64
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=16)
 def library_function(symbol: str) -> Any:
     """A function of the driver's. Raises ``LaunchError`` where it has none of that name."""
     for name in _LIBRARIES:

@@ -14,6 +14,7 @@ import os
 import struct
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,13 +23,16 @@ import numpy.typing as npt
 from tilewright.backends.arguments import FORMATS, Arguments
 from tilewright.backends.cuda import archs
 from tilewright.backends.driver import (
+    NATIVE,
     BoxShape,
     DeviceError,
     LaunchError,
     LoadError,
+    NativeLaunch,
     NoDriver,
     OutOfMemory,
     Size,
+    address_of,
     contiguous,
 )
 from tilewright.backends.emulator.run import parse_order
@@ -60,6 +64,21 @@ class EmulatorDriver:
         return EmulatorContext(self)
 
 
+class _Device(ctypes.Structure):
+    """``struct Device`` of ``runtime/library.cpp``."""
+
+    _fields_ = (
+        ("memory", ctypes.c_void_p), ("seed", ctypes.c_ulonglong), ("order", ctypes.c_int), ("lazy", ctypes.c_int),
+        ("blocked", ctypes.c_int),
+    )  # fmt: skip
+
+
+class _Kernel(ctypes.Structure):
+    """``struct Kernel``."""
+
+    _fields_ = (("device", ctypes.c_void_p), ("symbol", ctypes.c_char_p))
+
+
 class EmulatorContext:
     """The emulated device in this process. Work is done when it is queued."""
 
@@ -76,6 +95,21 @@ class EmulatorContext:
         self._lock = ForkLock()
         self._failure: DeviceError | None = None
         self._captured: list[Callable[[], None]] | None = None  # while work is captured
+        order, seed = driver.order
+        self.shared = _Device(None, seed, order, int(driver.lazy), 0)
+        self._tables: deque[Any] = deque(maxlen=64)  # what launches under way may still read
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        """Tell launches of the allocations that there are now."""
+        flat = [n for pair in self.memory_table() for n in pair]
+        self._tables.append((ctypes.c_ulonglong * (len(flat) + 1))(len(flat) // 2, *flat))
+        self.shared.memory = ctypes.addressof(self._tables[-1])
+
+    @property
+    def native(self) -> bool:
+        """Whether launches may pass Python by: not where somebody else says what a launch does."""
+        return type(self).launch is EmulatorContext.launch
 
     def check(self) -> None:
         """Raise what spoilt this context, as every call on a GPU would."""
@@ -85,6 +119,7 @@ class EmulatorContext:
     def fail(self, message: str) -> None:
         """Spoil this context. Raises ``DeviceError``."""
         self._failure = DeviceError(message, True, "Start a new process")
+        self.shared.blocked = 1
         raise self._failure
 
     # ------------------------------------------------------------------ memory
@@ -108,6 +143,7 @@ class EmulatorContext:
             address = start + guard + (inner - size) // _ALIGN * _ALIGN
             self._allocations[address] = (size, start, inner + 2 * guard)
             self._room -= size
+            self._tabulate()
             return address
 
     def free(self, address: int) -> None:
@@ -115,6 +151,7 @@ class EmulatorContext:
             size, start, whole = self._allocation(address)
             del self._allocations[address]
             self._room += size
+            self._tabulate()
             _unmap(start, whole)
 
     def _allocation(self, address: int) -> tuple[int, int, int]:
@@ -166,11 +203,11 @@ class EmulatorContext:
     def capture(self, work: Callable[[], None]) -> EmulatorGraph:
         self.check()
         steps: list[Callable[[], None]] = []
-        self._captured = steps
+        self._captured, self.shared.blocked = steps, 1
         try:
             work()
         finally:
-            self._captured = None
+            self._captured, self.shared.blocked = None, 0
         return EmulatorGraph(steps)
 
     def _capture(self, step: Callable[[], None]) -> bool:
@@ -201,8 +238,7 @@ class EmulatorContext:
 
     def memory_table(self) -> list[tuple[int, int]]:
         """Address and size of every allocation."""
-        with self._lock:
-            return [(address, held[0]) for address, held in self._allocations.items()]
+        return [(address, held[0]) for address, held in tuple(self._allocations.items())]
 
     def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], arguments: Arguments) -> None:
         """Run a kernel to its end. Raises ``LaunchError`` and ``DeviceError``."""
@@ -220,16 +256,10 @@ class EmulatorContext:
             if wanted not in (-1, given):
                 raise LaunchError(f"{symbol}: parameter {i} has {wanted} bytes, not {given}")
         error = ctypes.create_string_buffer(2048)
-        order, seed = self._driver.order
-        lazy = int(self._driver.lazy)
-        with self._lock:  # a library's runtime serves one launch at a time
-            table = self.memory_table()
-            flat = [n for pair in table for n in pair]
-            module.library.tw_emu_memory((ctypes.c_ulonglong * max(1, len(flat)))(*flat), len(table))
-            code = module.library.tw_emu_launch(
-                symbol.encode(), (ctypes.c_uint * 8)(*shape), arguments.pointers(), len(arguments.kinds), order, seed,
-                lazy, error, len(error),
-            )  # fmt: skip
+        code = module.library.tw_emu_launch(
+            ctypes.addressof(self.shared), symbol.encode(), (ctypes.c_uint * 8)(*shape), arguments.pointers(),
+            len(arguments.kinds), error, len(error),
+        )  # fmt: skip
         text = error.value.decode(errors="replace")
         if code == 1:
             raise LaunchError(f"{symbol}: {text}")
@@ -290,6 +320,13 @@ class EmulatorFunction:
 
     def __init__(self, context: EmulatorContext, module: EmulatorModule, symbol: str) -> None:
         self._context, self._module, self.symbol = context, module, symbol
+        self._kernel = _Kernel(ctypes.addressof(context.shared), symbol.encode())
+
+    def native(self) -> NativeLaunch | None:
+        if not self._context.native:
+            return None
+        launch, fill, replace = (address_of(getattr(self._module.library, name)) for name in NATIVE)
+        return NativeLaunch(launch, fill, replace, ctypes.addressof(self._kernel), True, self)
 
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None, early: bool = False
@@ -320,13 +357,12 @@ def _open(code: bytes) -> ctypes.CDLL:
 
 
 _INTERFACE: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
-    ("tw_emu_memory", None, (ctypes.c_void_p, ctypes.c_int)),
     ("tw_emu_parameters", ctypes.c_int, (ctypes.c_char_p,)),
     ("tw_emu_parameter_size", ctypes.c_int, (ctypes.c_char_p, ctypes.c_int)),
     (
         "tw_emu_launch", ctypes.c_int,
-        (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_ulonglong,
-         ctypes.c_int, ctypes.c_char_p, ctypes.c_ulong),
+        (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p,
+         ctypes.c_ulong),
     ),
 )  # fmt: skip
 

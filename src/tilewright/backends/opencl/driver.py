@@ -15,6 +15,7 @@ from tilewright.backends.driver import (
     DeviceError,
     LaunchError,
     LoadError,
+    NativeLaunch,
     OutOfMemory,
     Size,
     contiguous,
@@ -207,6 +208,9 @@ class OpenClFunction:
         self._symbol = symbol
         self._set: Any = None
         self._lock = ForkLock()
+
+    def native(self) -> NativeLaunch | None:
+        return None
 
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False
