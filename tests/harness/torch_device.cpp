@@ -5,6 +5,7 @@
    without them all is done at once, and there are no graphs. */
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/GraphImplInterface.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -18,6 +19,7 @@
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -46,7 +48,7 @@ struct Hooks {
     void (*took)(int device, int64_t stream, uint64_t address, uint64_t bytes, uint64_t pool);
     void (*gave)(int device, int64_t stream, uint64_t address);
     void (*queue)(int device, int64_t stream, Range read, Range written, void *task);
-    void (*wait)(int device, int64_t stream, Range read);    // for all before, to read it here
+    void (*wait)(int device, int64_t stream, Range read, int unwritten); // for all before, to read it here
     void (*synchronize)(int device, int64_t stream);         // -1: every stream
     int (*idle)(int device, int64_t stream);
     void (*record)(int64_t event, int device, int64_t stream);
@@ -65,6 +67,7 @@ Hooks hooks{};
 std::atomic<int64_t> numbers{1}; // of streams, events and pools
 thread_local int device_now = 0;
 thread_local int64_t stream_now[kDevices] = {};
+thread_local int falling_back = 0; // copies to the CPU may be of what an operator only writes
 
 uint64_t pool_of(int device, int64_t stream)
 {
@@ -153,7 +156,9 @@ void free_block(void *held)
     waiting.push_back(w);
 }
 
-struct Memory final : c10::Allocator {
+void release_kept(const uint64_t *pool);
+
+struct Memory final : c10::DeviceAllocator {
     c10::DataPtr allocate(size_t bytes) override
     {
         const int device = device_now;
@@ -193,10 +198,43 @@ struct Memory final : c10::Allocator {
         queue(device_now, stream_now[device_now], {source, bytes}, {target, bytes},
               [=] { memcpy(to, from, bytes); });
     }
+
+    bool initialized() override { return true; }
+    void emptyCache(c10::MempoolId_t) override
+    {
+        const uint64_t none = 0; // what graphs took stays theirs
+        if (hooks.done)
+            give_done();
+        if (hooks.release)
+            release_kept(&none);
+    }
+    void recordStream(const c10::DataPtr &p, c10::Stream s) override
+    {
+        Block *b = p.get() ? static_cast<Block *>(p.get_context()) : nullptr;
+        if (b && b->stream != s.id())
+            b->users.insert(s.id());
+    }
+    c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return {}; }
+    void resetAccumulatedStats(c10::DeviceIndex) override {}
+    void resetPeakStats(c10::DeviceIndex) override {}
 };
 
 Memory memory;
 REGISTER_ALLOCATOR(kType, &memory)
+
+/* Memory of the host that copies may overlap with: any. */
+struct HostMemory final : at::HostAllocator {
+    c10::DataPtr allocate(size_t bytes) override { return c10::GetAllocator(c10::kCPU)->allocate(bytes); }
+    void copy_data(void *to, const void *from, size_t bytes) const override { memcpy(to, from, bytes); }
+    bool record_event(void *, void *, c10::Stream) override { return true; }
+    void empty_cache() override {}
+    at::HostStats get_stats() override { return {}; }
+    void reset_accumulated_stats() override {}
+    void reset_peak_stats() override {}
+};
+
+HostMemory host_memory;
+const at::HostAllocatorRegistry<kType> host_registered(&host_memory);
 
 /* Gives free memory back to the driver: of one pool, or all. */
 void release_kept(const uint64_t *pool)
@@ -269,12 +307,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
             hooks.synchronize(checked(at(d)), -1);
     }
     bool isStreamCapturing(const c10::Stream &s) const override { return pool_of(checked(s.device()), s.id()) != 0; }
-    void recordDataPtrOnStream(const c10::DataPtr &p, const c10::Stream &s) const override
-    {
-        if (Block *b = p.get() ? static_cast<Block *>(p.get_context()) : nullptr)
-            if (b->stream != s.id())
-                b->users.insert(s.id());
-    }
+    void recordDataPtrOnStream(const c10::DataPtr &p, const c10::Stream &s) const override { memory.recordStream(p, s); }
 
     void record(void **event, const c10::Stream &s, const c10::DeviceIndex, const c10::EventFlag) const override
     {
@@ -332,7 +365,7 @@ struct Accelerator final : at::PrivateUse1HooksInterface {
         return before;
     }
     c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex d) const override { return exchangeDevice(d); }
-    c10::Allocator *getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::kCPU); }
+    c10::Allocator *getPinnedMemoryAllocator() const override { return &host_memory; }
     void resizePrivateUse1Bytes(const c10::Storage &storage, size_t bytes) const override { grow(storage, bytes); }
 };
 
@@ -349,6 +382,7 @@ struct Graph final : at::GraphImplInterface {
     {
         TORCH_CHECK(hooks.capture, "the emulated device captures nothing without a driver that orders work");
         reset();
+        life_ = life;
         device_ = device_now;
         stream_ = stream_now[device_];
         TORCH_CHECK(stream_, "work of a default stream cannot be captured");
@@ -360,12 +394,12 @@ struct Graph final : at::GraphImplInterface {
     void instantiate() override {}
     void replay() override
     {
-        TORCH_CHECK(graph_, "nothing was captured");
+        TORCH_CHECK(graph_ && life_ == life, "nothing was captured");
         hooks.replay(graph_, device_, stream_now[device_]);
     }
     void reset() override
     {
-        if (graph_ && hooks.drop) {
+        if (graph_ && life_ == life) {
             hooks.drop(graph_);
             if (!shared_)
                 release_kept(&pool_);
@@ -379,7 +413,7 @@ struct Graph final : at::GraphImplInterface {
   private:
     int device_ = 0;
     int64_t stream_ = 0, graph_ = 0;
-    uint64_t pool_ = 0;
+    uint64_t pool_ = 0, life_ = 0; // of the hooks that it was captured under
     bool shared_ = false;
 };
 
@@ -461,7 +495,7 @@ at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool)
     if (!ours(dst)) {
         const int device = checked(self.device());
         if (hooks.wait)
-            hooks.wait(device, stream_now[device], read);
+            hooks.wait(device, stream_now[device], read, falling_back);
         to.copy_(from);
         return dst;
     }
@@ -488,7 +522,7 @@ at::Scalar local_scalar_dense(const at::Tensor &self)
 
 void record_stream(at::Tensor &self, c10::Stream s)
 {
-    c10::impl::getDeviceGuardImpl(kType)->recordDataPtrOnStream(self.storage().data_ptr(), s);
+    memory.recordStream(self.storage().data_ptr(), s);
 }
 
 at::Tensor &fill_with(at::Tensor &self, const at::Scalar &value)
@@ -527,6 +561,10 @@ void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack)
     const int device = device_now;
     TORCH_CHECK(!pool_of(device, stream_now[device]), op.schema().operator_name(),
                 " is computed by the CPU here, so it cannot be captured");
+    struct Within {
+        Within() { falling_back++; }
+        ~Within() { falling_back--; }
+    } within;
     at::native::cpu_fallback(op, stack);
 }
 
@@ -591,13 +629,6 @@ TW_EXPORT void tw_device_run(void *task)
 TW_EXPORT void tw_device_drop(void *task)
 {
     delete static_cast<Task *>(task);
-}
-
-TW_EXPORT void tw_device_release()
-{
-    if (hooks.done)
-        give_done();
-    release_kept(nullptr);
 }
 
 /* After the device has its name: graphs are found by it. */

@@ -14,10 +14,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+from harness.checking_driver import CheckingContext, CheckingDriver
 from tilewright.backends.cuda.driver import DRIVERS
 from tilewright.backends.driver import NoDriver, OutOfMemory
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
@@ -37,7 +38,7 @@ class Range(ctypes.Structure):
 _HOOKS: dict[str, tuple[Any, ...]] = {
     "reserve": (_U, _I, _U), "release": (None, _I, _U),
     "took": (None, _I, _L, _U, _U, _U), "gave": (None, _I, _L, _U),
-    "queue": (None, _I, _L, Range, Range, _P), "wait": (None, _I, _L, Range),
+    "queue": (None, _I, _L, Range, Range, _P), "wait": (None, _I, _L, Range, _I),
     "synchronize": (None, _I, _L), "idle": (_I, _I, _L),
     "record": (None, _L, _I, _L), "block": (None, _L, _I, _L), "done": (_I, _L), "await": (None, _L), "forget": (None, _L),
     "pool": (_U, _I, _L), "capture": (None, _I, _L, _U), "captured": (_L, _I, _L), "replay": (None, _L, _I, _L),
@@ -54,22 +55,19 @@ class Hooks(ctypes.Structure):
 
 
 class Devices:
-    """A driver of two emulated devices that are always the same, so that tensors and kernels share their memory.
-
-    ``hooks``: what the C++ half calls beside ``reserve`` and ``release``; without them work is done at once.
-    """
+    """A driver of two emulated devices that are always the same, so that tensors and kernels share their memory. Work
+    is done at once."""
 
     name = NAME
 
     def __init__(self) -> None:
-        self.contexts = [self.make(index) for index in range(COUNT)]
-        self.hooks: Mapping[str, Callable[..., Any]] = {}
+        self.contexts = [EmulatorContext(EmulatorDriver()) for _ in range(COUNT)]
+        for index, context in enumerate(self.contexts):
+            context.index = index
 
-    def make(self, index: int) -> EmulatorContext:
-        """The context of a device."""
-        made = EmulatorContext(EmulatorDriver())
-        made.index = index
-        return made
+    def hooks(self, library: ctypes.CDLL) -> Mapping[str, Callable[..., Any]]:
+        """What the C++ half calls beside ``reserve`` and ``release``."""
+        return {}
 
     def count(self) -> int:
         return COUNT
@@ -80,12 +78,13 @@ class Devices:
         return self.contexts[index]
 
 
-_drivers: list[Devices] = []
+D = TypeVar("D", Devices, CheckingDriver)
+_drivers: list[Devices | CheckingDriver] = []
 _owners: dict[int, EmulatorContext] = {}  # of tensors' memory, which may outlive its driver
 _kept: list[Any] = []
 
 
-def driver() -> Devices:
+def driver() -> Devices | CheckingDriver:
     """The driver in use: what :data:`~tilewright.backends.cuda.driver.DRIVERS` gives for the emulator's."""
     return _drivers[-1]
 
@@ -101,28 +100,33 @@ def _reserve(device: int, size: int) -> int:
 
 
 def _release(device: int, address: int) -> None:
-    EmulatorContext.free(_owners.pop(address), address)
+    context = _owners.pop(address)
+    if isinstance(context, CheckingContext):
+        context.release(address)
+    else:
+        context.free(address)
 
 
 @contextmanager
-def using(made: Devices) -> Iterator[Devices]:
+def using(made: D) -> Iterator[D]:
     """Tensors and kernels on the device are ``made``'s, which the runtime gets where it opens the emulator."""
     library = load()
     before = DRIVERS[NAME]
     DRIVERS[NAME] = f"{__name__}:driver"
     _drivers.append(made)
-    _install(library, made.hooks)
+    _install(library, made)
     try:
         yield made
     finally:
         torch.accelerator.set_device_index(0)
         _drivers.pop()
-        _install(library, _drivers[-1].hooks if _drivers else {})
+        _install(library, _drivers[-1] if _drivers else None)
         DRIVERS[NAME] = before
 
 
-def _install(library: ctypes.CDLL, hooks: Mapping[str, Callable[..., Any]]) -> None:
-    given = {"reserve": _reserve, "release": _release, **hooks}
+def _install(library: ctypes.CDLL, made: Devices | CheckingDriver | None) -> None:
+    hooks = {} if made is None else made.hooks(library)
+    given: dict[str, Callable[..., Any]] = {"reserve": _reserve, "release": _release, **hooks}
     table = Hooks(**{name: _TYPES[name](function) for name, function in given.items()})
     library.tw_device_install(ctypes.byref(table))
     _kept[:] = [table]
@@ -152,7 +156,7 @@ def _module() -> ModuleType:
         "current_device": a.current_device_index, "set_device": a.set_device_index, "synchronize": a.synchronize,
         "current_stream": a.current_stream, "set_stream": a.set_stream,
         "is_current_stream_capturing": lambda: a.current_stream().is_capturing(),
-        "empty_cache": lambda: load().tw_device_release(),
+        "empty_cache": a.empty_cache,
         "get_amp_supported_dtype": lambda: [torch.float16, torch.bfloat16], "is_bf16_supported": lambda *_: True,
         "_is_in_bad_fork": lambda: False, "manual_seed_all": torch.manual_seed, "manual_seed": torch.manual_seed,
         "get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": lambda state, *_: torch.set_rng_state(state),

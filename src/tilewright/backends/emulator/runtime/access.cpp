@@ -11,12 +11,28 @@ static void check_waited(const void *p, int line, const char *verb) {
     fault("undefined", line, "%s at %s before grid_wait: a launch before this one may still write there", verb, where);
 }
 
+static void touch(Range &r, const unsigned char *at, unsigned bytes, bool write) {
+    Range::Extent &e = r.touched[write];
+    if (!e.first || at < e.first) e.first = at;
+    if (at + bytes > e.end) e.end = at + bytes;
+}
+
+static size_t last;  // most accesses hit the buffer that the one before hit
+
+void note_box_read(const unsigned char *at, unsigned bytes) {
+    for (size_t i = 0; i < ranges.size; i++) {
+        if (last >= ranges.size) last = 0;
+        Range &r = ranges[last];
+        if (at >= r.base && at + bytes <= r.base + r.size) return touch(r, at, bytes, false);
+        last++;
+    }
+}
+
 void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb) {
-    static size_t last;  // most accesses hit the buffer that the one before hit
     const unsigned char *at = static_cast<const unsigned char *>(p);
     for (size_t i = 0; i < ranges.size; i++) {
         if (last >= ranges.size) last = 0;
-        const Range &r = ranges[last];
+        Range &r = ranges[last];
         if (at >= r.base && at + bytes <= r.base + r.size) {
             if (write && !r.writable) {
                 char where[96];
@@ -24,6 +40,7 @@ void check_in_range(const void *p, unsigned bytes, bool write, int line, const c
                 fault("out_of_bounds_global", line, "%s of %u bytes at %s, an input", verb, bytes, where);
             }
             if (r.writable) check_waited(p, line, verb);
+            touch(r, at, bytes, write);
             return;
         }
         last++;

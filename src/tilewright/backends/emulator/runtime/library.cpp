@@ -77,6 +77,16 @@ TW_EXPORT int tw_emu_launch(const Device *device, const char *symbol, const unsi
     return code;
 }
 
+// What the last launch read and wrote of each allocation, in the order of the device's memory: first byte and end of what
+// was read, then of what was written; zeros for nothing.
+TW_EXPORT void tw_emu_touched(unsigned long long *found) {
+    for (size_t i = 0; i < emu::ranges.size; i++)
+        for (const emu::Range::Extent &e : emu::ranges[i].touched) {
+            *found++ = (uintptr_t)e.first;
+            *found++ = (uintptr_t)e.end;
+        }
+}
+
 // --------------------------------------------------------------------------- as functions of CUDA's driver
 
 // What stands for a CUfunction.

@@ -128,6 +128,7 @@ static void each_element(Block *b, const TensorMap &m, unsigned shared, const in
 static void move_box(Block *b, const PendingBox &p) {
     const unsigned item = p.map.item;
     each_element(b, p.map, p.to, p.place, p.offsets, [item](const unsigned char *global, volatile unsigned char *shared) {
+        if (global) note_box_read(global, item);
         for (unsigned i = 0; i < item; i++) shared[i] = global ? global[i] : 0;
     });
 }

@@ -68,6 +68,9 @@ struct Range {
     size_t map_size;
     unsigned char *pages;
     size_t page_bytes;
+    struct Extent {
+        const unsigned char *first, *end;
+    } touched[2];  // what was read, and written: from the first byte to the last
 };
 extern Vec<Range> ranges;
 
@@ -254,6 +257,7 @@ const Entry *find_entry(const char *symbol);
 void copies_at_exit(Fiber *f);
 void stores_at_exit(Fiber *f);
 void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb);
+void note_box_read(const unsigned char *p, unsigned bytes);  // of a box, which may reach beyond what was allocated
 void signals_at_end(Block *b);
 
 // What lanes of a warp do with each other (lanes.cpp), and variables in shared memory (statics.cpp).

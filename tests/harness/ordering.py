@@ -1,0 +1,433 @@
+"""What is queued on streams of devices, what of it happens before what, and who reads and writes which memory.
+
+Work is done when something waits for it, and not before. Two pieces of work that touch the same bytes, of which one
+writes them, must be ordered: by their stream, by events, or by the host, which waited for one before it queued the
+other. What is wrong is collected as text in ``complaints``; nothing is raised, so a program goes on as it would.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+Clock = dict["Stream", int]
+"""How many pieces of work of each stream have happened at a point."""
+
+Touched = Iterable[tuple[int, int, bool]]
+"""Bytes from an address to another one, and whether they were written."""
+
+
+@dataclass(eq=False)
+class Stream:
+    """A queue of work on a device."""
+
+    device: int
+    number: int
+    clock: Clock = field(default_factory=dict)  # of what the next piece of work comes after
+    queue: deque[Work] = field(default_factory=deque)
+    count: int = 0  # of what was ever queued
+    done: int = 0
+    capture: Capture | None = None
+
+    def __str__(self) -> str:
+        return f"stream {self.number} of device {self.device}"
+
+
+@dataclass(eq=False)
+class Work:
+    """A piece of work: ``run`` does it, and says what it touched. ``unwritten``: it may read what nobody has written."""
+
+    name: str
+    run: Callable[[Work], Touched]
+    uses: Sequence[Block] = ()  # memory that the host named for it
+    unwritten: bool = False
+    stream: Stream = field(init=False)
+    number: int = 0
+    clock: Clock = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name} on {self.stream}"
+
+    def after(self, other: Work) -> bool:
+        """Whether it happens after another piece, wherever that is."""
+        return self.clock.get(other.stream, 0) >= other.number
+
+
+@dataclass
+class _Access:
+    first: int
+    end: int
+    written: bool
+    work: Work
+
+
+@dataclass(eq=False)
+class _Bytes:
+    """What was done to the bytes of an allocation, whosever they were. ``owner``: of the work done so far, who has
+    them."""
+
+    owner: Block | None = None
+    accesses: list[_Access] = field(default_factory=list)
+    filled: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Block:
+    """Memory that somebody has. ``live``: until it is freed, as the host sees it. ``pool``: of the captures that it
+    is for, or 0."""
+
+    device: int
+    address: int
+    size: int
+    pool: int
+    bytes: _Bytes
+    live: bool = True
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size
+
+    def __str__(self) -> str:
+        return f"{self.size} bytes at {self.address:#x} of device {self.device}"
+
+
+@dataclass(eq=False)
+class Capture:
+    """Work that is captured, or was. Its streams' clocks count captured work alone."""
+
+    number: int
+    origin: Stream
+    pool: int
+    steps: list[Work] = field(default_factory=list)
+    streams: dict[Stream, Clock] = field(default_factory=dict)  # and their clocks of before
+    counts: Clock = field(default_factory=dict)
+    ended: bool = False
+
+
+class Order:
+    """Streams, events, memory and captures of all devices. Safe from several threads.
+
+    ``random`` decides whether a question for the state of work finds some more of it done.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self.complaints: list[str] = []
+        self.lock = threading.RLock()
+        self.random = random or Random(0)
+        self._streams: dict[tuple[int, int], Stream] = {}
+        self._host: Clock = {}
+        self._events: dict[int, tuple[Capture | None, Clock]] = {}
+        self._blocks: dict[int, Block] = {}  # by address, as the host sees memory
+        self._bytes: dict[int, _Bytes] = {}  # by address, of memory that an allocator keeps
+        self._captures: dict[int, Capture] = {}
+        self._numbers = 0
+
+    def complain(self, text: str) -> None:
+        if text not in self.complaints:
+            self.complaints.append(text)
+
+    # ------------------------------------------------------------------ streams
+
+    def stream(self, device: int, number: int) -> Stream:
+        """A stream; numbers other than 0 belong to one device."""
+        found = self._streams.get((device, number))
+        if found is None:
+            found = self._streams[device, number] = Stream(device, number)
+            owner = next((s for s in self._streams.values() if number and s.number == number and s is not found), None)
+            if owner is not None:
+                self.complain(f"{owner} is used as one of device {device}")
+        return found
+
+    def queue(self, stream: Stream, work: Work) -> Work:
+        """Queue work, or capture it."""
+        with self.lock:
+            for block in work.uses:
+                if block.device != stream.device:
+                    self.complain(f"{work.name} on {stream} takes {block}")
+            capture = stream.capture
+            if capture is None:
+                self._merge(stream.clock, self._host)
+                return self._put(stream, work)
+            work.stream = stream
+            capture.counts[stream] = work.number = capture.counts.get(stream, 0) + 1
+            stream.clock[stream] = work.number
+            work.clock = dict(stream.clock)
+            capture.steps.append(work)
+            return work
+
+    def queue_outside(self, stream: Stream, work: Work) -> Work:
+        """Queue work that is not captured, even if the stream is."""
+        with self.lock:
+            if stream.capture is None:
+                return self.queue(stream, work)
+            captured, stream.clock = stream.clock, stream.capture.streams[stream]
+            try:
+                return self._put(stream, work)
+            finally:
+                stream.clock = captured
+
+    @staticmethod
+    def _put(stream: Stream, work: Work) -> Work:
+        stream.count += 1
+        work.stream, work.number = stream, stream.count
+        stream.clock[stream] = work.number
+        work.clock = dict(stream.clock)
+        stream.queue.append(work)
+        return work
+
+    @staticmethod
+    def _merge(clock: Clock, other: Clock) -> None:
+        for stream, n in other.items():
+            if clock.get(stream, 0) < n:
+                clock[stream] = n
+
+    def _do(self, clock: Clock) -> None:
+        """Do all work up to a point, each piece behind what it comes after."""
+        for stream, n in clock.items():
+            while stream.done < n:
+                work = stream.queue[0]
+                self._do({s: m for s, m in work.clock.items() if s is not stream})
+                stream.queue.popleft()
+                stream.done += 1
+                for first, end, written in work.run(work):
+                    self._touch(work, first, end, written)
+
+    def wait(self, stream: Stream) -> None:
+        """The host waits for a stream."""
+        with self.lock:
+            self.forbid(f"waiting for {stream}")
+            if stream.capture is None:
+                self._arrive(stream.clock)
+
+    def wait_device(self, device: int) -> None:
+        """The host waits for all streams of a device."""
+        with self.lock:
+            self.forbid(f"waiting for device {device}")
+            for stream in list(self._streams.values()):
+                if stream.device == device and stream.capture is None:
+                    self._arrive(stream.clock)
+
+    def _arrive(self, clock: Clock) -> None:
+        self._do(dict(clock))
+        self._merge(self._host, clock)
+
+    def forbid(self, what: str) -> None:
+        """Complain where work is being captured."""
+        for capture in self._captures.values():
+            if not capture.ended:
+                self.complain(f"{what} while {capture.origin} is captured")
+
+    def _maybe(self, clock: Clock) -> bool:
+        """Whether a point has been reached, which the host then knows."""
+        if self.random.random() < 0.5:
+            self._do(dict(clock))
+        reached = all(s.done >= n for s, n in clock.items())
+        if reached:
+            self._merge(self._host, clock)
+        return reached
+
+    def idle(self, stream: Stream) -> bool:
+        """Whether all work of a stream is done."""
+        with self.lock:
+            self.forbid(f"asking for the state of {stream}")
+            return stream.capture is None and self._maybe(stream.clock)
+
+    # ------------------------------------------------------------------ events
+
+    def record(self, event: int, stream: Stream) -> None:
+        with self.lock:
+            if stream.capture is None:
+                self._merge(stream.clock, self._host)
+            self._events[event] = stream.capture, dict(stream.clock)
+
+    def block(self, event: int, stream: Stream) -> None:
+        """A stream waits for an event; that of a captured one joins its capture."""
+        with self.lock:
+            capture, clock = self._events.get(event, (None, {}))
+            if not clock and capture is None:
+                return
+            if capture is None and stream.capture is not None:
+                if not all(self._host.get(s, 0) >= n for s, n in clock.items()):
+                    self.complain(f"{stream} is captured and waits for work that is not")
+                return
+            if capture is not None and capture.ended:
+                self.complain(f"{stream} waits for an event of a capture that has ended")
+                return
+            if capture is not None and stream.capture is None:
+                self._join(capture, stream)
+            self._merge(stream.clock, clock)
+
+    def done(self, event: int) -> bool:
+        with self.lock:
+            capture, clock = self._events.get(event, (None, {}))
+            return capture is None and self._maybe(clock)
+
+    def await_event(self, event: int) -> None:
+        with self.lock:
+            self.forbid("waiting for an event")
+            capture, clock = self._events.get(event, (None, {}))
+            if capture is None:
+                self._arrive(clock)
+
+    def forget(self, event: int) -> None:
+        self._events.pop(event, None)
+
+    # ------------------------------------------------------------------ captures
+
+    def capture(self, stream: Stream, pool: int = 0) -> Capture:
+        with self.lock:
+            self._numbers += 1
+            made = self._captures[self._numbers] = Capture(self._numbers, stream, pool)
+            self._join(made, stream)
+            return made
+
+    @staticmethod
+    def _join(capture: Capture, stream: Stream) -> None:
+        capture.streams[stream] = stream.clock
+        stream.clock, stream.capture = {}, capture
+
+    def end(self, stream: Stream) -> Capture:
+        """What was captured. Every stream that joined must have been waited for."""
+        with self.lock:
+            capture = stream.capture
+            assert capture is not None
+            for other, n in capture.counts.items():
+                if stream.clock.get(other, 0) < n:
+                    self.complain(f"{other} joined a capture that ends without its work")
+            for other, clock in capture.streams.items():
+                other.clock, other.capture = clock, None
+            capture.ended = True
+            return capture
+
+    def replay(self, capture: Capture, stream: Stream) -> None:
+        """Queue what was captured as one thing: behind what the stream has queued, before what comes."""
+        with self.lock:
+            if stream.capture is not None:
+                self.complain(f"a graph is replayed while {stream} is captured")
+                return
+            if capture.number not in self._captures:
+                self.complain(f"a graph is replayed on {stream} after it was dropped")
+                return
+            self._merge(stream.clock, self._host)
+            start = dict(stream.clock)
+            branches = {s: Stream(s.device, s.number, dict(start)) for s in capture.counts}
+            for step in capture.steps:
+                for b in step.uses:
+                    own = b.pool and b.pool == capture.pool
+                    if not (b.live or own):
+                        self.complain(f"{step.name} is replayed on {b}, which was freed")
+                        return
+                branch = branches[step.stream]
+                self._merge(branch.clock, {branches[s]: n for s, n in step.clock.items() if s is not step.stream})
+                self._put(branch, Work(step.name, step.run, step.uses, step.unwritten))
+            for branch in branches.values():
+                self._merge(stream.clock, branch.clock)
+
+    def drop(self, capture: Capture) -> None:
+        """A graph goes, when what is queued has run."""
+        with self.lock:
+            self.flush()
+            self._captures.pop(capture.number, None)
+
+    # ------------------------------------------------------------------ memory
+
+    def at(self, address: int) -> Block | None:
+        """The block that an address lies in, as the host sees it."""
+        with self.lock:
+            return next((b for b in self._blocks.values() if b.address <= address < b.end), None)
+
+    def allocated(self, device: int, address: int, size: int) -> Block:
+        """Memory that the device has for whoever asked, at once."""
+        with self.lock:
+            made = self._blocks[address] = Block(device, address, size, 0, _Bytes())
+            made.bytes.owner = made
+            return made
+
+    def lent(self, device: int, address: int, size: int, pool: int) -> Block:
+        """Memory that an allocator keeps, and whose next owner :meth:`take` it, in the order of a stream."""
+        with self.lock:
+            made = Block(device, address, size, pool, self._bytes.setdefault(address, _Bytes()))
+            self._blocks[address] = made
+            return made
+
+    def freed(self, address: int) -> Block | None:
+        """Memory that its owner has no longer, as the host sees it."""
+        with self.lock:
+            block = self._blocks.pop(address, None)
+            if block is None:
+                self.complain(f"{address:#x} is freed, and is no allocation")
+            else:
+                block.live = False
+            return block
+
+    def gone(self, address: int) -> None:
+        """Memory that an allocator gives back."""
+        with self.lock:
+            self.flush()
+            self._bytes.pop(address, None)
+
+    def unused(self, block: Block) -> None:
+        """Complain of work on memory that goes at once, and that the host has not waited for."""
+        with self.lock:
+            self.flush()
+            for a in block.bytes.accesses:
+                if self._host.get(a.work.stream, 0) < a.work.number:
+                    self.complain(f"{block} is freed, and nothing waited for {a.work}")
+
+    def take(self, block: Block, work: Work) -> None:
+        """Memory has its owner from here on, with nothing in it."""
+        block.bytes.owner = block
+        self._touch(work, block.address, block.end, True)
+        block.bytes.filled = []
+
+    def give(self, block: Block, work: Work) -> None:
+        """Memory has its owner no longer."""
+        self._touch(work, block.address, block.end, True)
+        block.bytes.owner = None
+
+    def _touch(self, work: Work, first: int, end: int, written: bool) -> None:
+        block = next((b for b in work.uses if b.address <= first < b.end), None)
+        if block is None:
+            self.complain(f"{work} touches {first:#x}, which is in no memory that it was given")
+            return
+        there = block.bytes
+        if there.owner is not block:
+            self.complain(f"{work} touches {block}, which was freed")
+        elif not (written or work.unwritten or _within(first, end, there.filled)):
+            self.complain(f"{work} reads {block} before it is written")
+        left = []
+        for a in there.accesses:
+            if a.first < end and first < a.end and not work.after(a.work) and (written or a.written):
+                verbs = "writes" if written else "reads", "writes" if a.written else "reads"
+                self.complain(f"{work} {verbs[0]} {block}, which {a.work} {verbs[1]}: nothing orders them")
+            covered = first <= a.first and a.end <= end and work.after(a.work) and (written or not a.written)
+            if not covered:
+                left.append(a)
+        there.accesses = [*left, _Access(first, end, written, work)]
+        if written:
+            there.filled = _with(first, end, there.filled)
+
+    def flush(self) -> None:
+        """Do all that is queued; nobody waits for it."""
+        with self.lock:
+            for stream in list(self._streams.values()):
+                clock = stream.clock if stream.capture is None else stream.capture.streams[stream]
+                self._do(dict(clock))
+
+
+def _within(first: int, end: int, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(a <= first and end <= b for a, b in spans)
+
+
+def _with(first: int, end: int, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that do not meet, with one more."""
+    apart = []
+    for a, b in spans:
+        if b < first or end < a:
+            apart.append((a, b))
+        else:
+            first, end = min(first, a), max(end, b)
+    return sorted([*apart, (first, end)])
