@@ -79,7 +79,7 @@ def covered(module: Any, arguments: Sequence[Any]) -> Row:
         graph.graph.eliminate_dead_code()
         own = [n for n in graph.graph.nodes if n.op == "call_function"]  # prepared() adds to them
         known = imported(graph, weights_of(graph))
-        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), True, fuses=True)
+        placing, _ = prepared(graph, lambda *_: None, weights_of(graph), True, fuses=True)
         if placing is None or known is None:
             return run_eagerly(graph)
         tasks.update(t.workload.key for t in tasks_of(placing.channels, placing.placeable))

@@ -196,7 +196,7 @@ class Traced:
     def asks(self) -> dict[str, Any]:
         """Workloads that kernels could be placed for, in both layouts, by key."""
         asked: dict[str, Any] = {}
-        found, covers = prepared(self.graph, lambda w: asked.update({w.key: w}), frozenset(), False, False)
+        found, covers = prepared(self.graph, lambda w, _: asked.update({w.key: w}), frozenset(), False, False)
         if found is not None:
             channels = found.channels
             self.reduces = any(g.family not in ("elementwise", "view", "opaque") for g in channels.groups)
@@ -261,7 +261,7 @@ class Compiled:
         report.kernels = len(asked)
         with Library(path, missing_ok=True, watch=False, threads=1) as library:
 
-            def find(workload: Any) -> Any:
+            def find(workload: Any, device: Any = None) -> Any:
                 found = library.find(workload)
                 return found if getattr(found, "kernel", None) is not None else None
 

@@ -98,7 +98,7 @@ def test_inductors_code_calls_kernels_as_functions_in_memory_that_it_plans() -> 
 def test_results_lie_as_eager_ones_where_inductor_takes_another_layout(tmp_path: Path) -> None:
     library = tilewright.Library(tmp_path / "t.db", missing_ok=True, watch=False)
 
-    def find(workload: Any) -> Any:
+    def find(workload: Any, device: Any = None) -> Any:
         return library._resolver.untuned(workload, "a test") if workload.op.startswith("conv2d_relu") else None
 
     def compile(graph: Any, inputs: Any) -> Any:
@@ -145,7 +145,7 @@ def test_a_graph_without_kernels_is_just_what_inductor_makes(
     rest = backend.Rest.of(options.get("mode"), None)
 
     def compile(graph: Any, inputs: Any) -> Any:
-        found = backend.compiled(graph, inputs, lambda _: None, rest)
+        found = backend.compiled(graph, inputs, lambda *_: None, rest)
         assert (given, [found]) == ([(graph, dict(rest.options))], made)
         return found
 
@@ -159,7 +159,7 @@ def test_a_graph_without_kernels_is_just_what_inductor_makes(
 def test_kernels_of_constant_weights_serve_training_too(rest: str, tuned: Path) -> None:
     library = tilewright.Library(tuned, watch=False)
 
-    def find(workload: Any) -> Any:
+    def find(workload: Any, device: Any = None) -> Any:
         constant = any(s.constant for s in workload.inputs)
         return library._resolver.untuned(workload, "a test") if constant else None
 
@@ -175,7 +175,7 @@ def test_a_kernel_of_the_gradient_alone_is_placed(tuned: Path) -> None:
     library = tilewright.Library(tuned, watch=False)
     asked: list[tuple[int, ...]] = []
 
-    def find(workload: Any) -> Any:
+    def find(workload: Any, device: Any = None) -> Any:
         asked.append(workload.output.shape)
         found = library._resolver.untuned(workload, "a test")
         return found if workload.output.shape == (12, 8) else None  # of the weight, not of the result

@@ -44,7 +44,7 @@ def placed_of(function: Any, fuses: bool, seconds: float | None, path: Path) -> 
     library = tilewright.Library(path, missing_ok=True, watch=False)
     ran: list[str] = []
 
-    def find(workload: Any) -> Any:
+    def find(workload: Any, device: Any = None) -> Any:
         served = library._resolver.untuned(workload, "a test")
         checked = served.checked
 
@@ -109,7 +109,7 @@ def test_the_backend_takes_every_kernel_of_the_database_and_optimize_those_that_
     library = tilewright.Library(tmp_path / "t.db", missing_ok=True, watch=False)
     kernels: list[Any] = []
 
-    def tiny(workload: Any) -> Any:
+    def tiny(workload: Any, device: Any = None) -> Any:
         served = library._resolver.untuned(workload, "a test")
         return replace(served, explanation=replace(served.explanation, seconds=0.5e-6))
 

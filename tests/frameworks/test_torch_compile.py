@@ -30,7 +30,7 @@ class Reference:
         self.library = tilewright.Library(path, missing_ok=True, watch=False)
         self.asked: list[str] = []
 
-    def __call__(self, workload: Any) -> Any:
+    def __call__(self, workload: Any, device: Any = None) -> Any:
         self.asked.append(workload.op)
         return self.library._resolver.untuned(workload, "a test")
 
@@ -176,7 +176,7 @@ def test_masks_and_layouts(kind: str, tmp_path: Path) -> None:
         return backend.compiled(graph, inputs, reference, backend.Rest("eager"))
 
     def without(graph: Any, inputs: Any) -> Any:
-        return backend.compiled(graph, inputs, lambda _: None, backend.Rest("eager"))
+        return backend.compiled(graph, inputs, lambda *_: None, backend.Rest("eager"))
 
     with torch.no_grad():
         wanted = call(*args)
@@ -290,7 +290,7 @@ def test_modes_and_options_are_inductors(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(compile_fx, "_compile_fx_inner", noted)
     monkeypatch.setattr(torch._functorch.config, "enable_autograd_cache", False)
     x, reference = torch.randn(X), Reference(tmp_path / "t.db")
-    for find in (lambda _: None, reference):  # Inductor compiles all of a graph, and what kernels leave
+    for find in (lambda *_: None, reference):  # Inductor compiles all of a graph, and what kernels leave
         seen.clear()
         for how in ({}, {"mode": "default"}, {"mode": "max-autotune"}, {"options": {"triton.cudagraphs": True}}):
             torch._dynamo.reset()

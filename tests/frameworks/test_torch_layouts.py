@@ -35,7 +35,7 @@ class Timed:
         self.last, self.moves, self.first = last, moves, first
         self.constants: set[bool] = set()
 
-    def __call__(self, workload: Any) -> Any:
+    def __call__(self, workload: Any, device: Any = None) -> Any:
         self.constants.add(any(s.constant for s in workload.inputs))
         served = self.library._resolver.untuned(workload, "a test")
         kind = "moves" if workload.op.startswith("permute") else "last" if "_nhwc" in workload.op else "first"
@@ -45,7 +45,7 @@ class Timed:
         ran: list[str] = []
 
         def make(graph: Any, inputs: Any) -> Any:
-            def find(workload: Any) -> Any:
+            def find(workload: Any, device: Any = None) -> Any:
                 served = self(workload)
                 checked = served.checked
 

@@ -122,7 +122,7 @@ def test_graphs_of_several_types_agree(gradients: bool, tmp_path: Path) -> None:
     library = tilewright.Library(tmp_path / "t.db", missing_ok=True, watch=False)
     asked: list[Any] = []
 
-    def find(workload: Any) -> Any:
+    def find(workload: Any, device: Any = None) -> Any:
         asked.append({s.dtype for s in (*workload.inputs, workload.output)})
         return library._resolver.untuned(workload, "a test")
 

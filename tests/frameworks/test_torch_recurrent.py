@@ -78,7 +78,7 @@ def lowered_graphs(module: Any, *args: Any) -> list[bool]:
 
     def make(graph: Any, inputs: Any) -> Any:
         found.append(recurrent.lowered(graph, inputs) is not None)
-        return backend.compiled(graph, inputs, lambda _: None, backend.Rest("eager"))
+        return backend.compiled(graph, inputs, lambda *_: None, backend.Rest("eager"))
 
     compiled = torch.compile(module, backend=make)
     torch.manual_seed(1)
@@ -96,7 +96,7 @@ def test_without_a_kernel_a_layer_is_pytorchs_own() -> None:
 def test_training_is_left_to_pytorch() -> None:
     layer, x = nn.GRU(5, 6), torch.randn(4, 3, 5)
     assert not any(lowered_graphs(layer, x))
-    compiled = torch.compile(layer, backend=lambda g, i: backend.compiled(g, i, lambda _: None, backend.Rest("eager")))
+    compiled = torch.compile(layer, backend=lambda g, i: backend.compiled(g, i, lambda *_: None, backend.Rest("eager")))
     compiled(x)[0].sum().backward()
     got = [p.grad.clone() for p in layer.parameters()]
     layer.zero_grad()

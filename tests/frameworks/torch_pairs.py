@@ -75,7 +75,7 @@ PAIRS: dict[str, Pair] = {
 
 
 def compile_and_compare(place: int, library: tilewright.Library) -> None:
-    def find(workload: Any) -> Any:
+    def find(workload: Any, device: Any = None) -> Any:
         product = workload.op.startswith(("mm", "matmul"))
         return None if product else library._resolver.untuned(workload, "a test")
 

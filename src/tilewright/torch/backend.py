@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from tilewright.core import UsageError, Workload
+from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.serving import Served
 from tilewright.torch.decompositions import decompositions
 from tilewright.torch.extents import extents_of
@@ -64,8 +65,8 @@ def prepared(
     return None if found is None else Placing(module, found, find, keep, fuses), covers
 
 
-def _find(workload: Workload) -> Served | None:
-    found = serving.library.find(workload)
+def _find(workload: Workload, device: DeviceKey | None = None) -> Served | None:
+    found = serving.library.find(workload, device)
     return found if isinstance(found, Served) else None
 
 
@@ -100,13 +101,13 @@ class Rest:
             raise UsageError(f"{next(iter(settings))} is Inductor's, and rest is eager", "Leave one of them out")
         return Rest(name, settings)
 
-    def compiled(self, graph: GraphModule, example: Sequence[Any], inference: bool) -> Any:
-        """A graph of ATen's operators and of kernels, compiled. ``inference``: without gradients."""
+    def compiled(self, graph: GraphModule, example: Sequence[Any], side: Side) -> Any:
+        """A graph of ATen's operators and of kernels, compiled."""
         if self.name == "eager":
             return run_eagerly(graph)
         from tilewright.torch import inductor
 
-        return inductor.placed(graph, example, self.options, inference)
+        return inductor.placed(graph, example, self.options, side)
 
     def whole(self, module: GraphModule, inputs: Sequence[Any]) -> Any:
         """A graph of Dynamo's of which no kernel computes anything, compiled."""
@@ -115,6 +116,30 @@ class Rest:
         from tilewright.torch import inductor
 
         return inductor.whole(module, inputs, self.options)
+
+
+@dataclass
+class Pair:
+    """What Inductor remembers of a forward graph for its backward graph: the device, and whether CUDA graphs hold it
+    in parts."""
+
+    device: Any = None
+    partitioned: bool = False
+
+
+@dataclass(frozen=True)
+class Side:
+    """A forward graph, or the backward graph of the same ``pair``.
+
+    ``inference``: without gradients. ``static``: inputs that are the same memory in every call, by number; of a
+    backward graph those beside what the forward graph saved. ``replays``: whether CUDA graphs may hold its calls.
+    """
+
+    pair: Pair
+    backward: bool
+    inference: bool
+    static: Sequence[int]
+    replays: bool
 
 
 class _NothingPlaced(Exception):
@@ -146,18 +171,20 @@ def compiled(
     by. Otherwise every kernel is placed that ``find`` gives. ``note`` is told what was placed. ``whole`` compiles
     the graph for ``rest`` alone; :meth:`Rest.whole` unless given.
     """
-    trained = False
+    trained, pair = False, Pair()
 
     def placed(graph: GraphModule, weights: frozenset[str], keep: bool) -> Kernels | None:
         return place(graph, find, weights, keep, optimizing and rest.fuses)
 
-    def finished(graph: GraphModule, example: Sequence[Any], kernels: Kernels | None) -> Any:
+    def finished(
+        graph: GraphModule, example: Sequence[Any], kernels: Kernels | None, backward: bool, static: Sequence[int]
+    ) -> Any:
         if kernels is None:
-            return rest.compiled(graph, example, not trained)
+            return rest.compiled(graph, example, Side(pair, backward, not trained, static, True))
         note(kernels)
-        mode = detect_fake_mode(example)
-        number = kernels.graph if mode is None else mode.from_tensor(kernels.graph)
-        return kernels.bound(rest.compiled(graph, [number, *example], not trained))
+        # Nobody would look whether weights that are kept rearranged have changed.
+        side = Side(pair, backward, not trained, [0, *(n + 1 for n in static)], not kernels.keeps)
+        return kernels.bound(rest.compiled(graph, [kernels.example(detect_fake_mode(example)), *example], side))
 
     def partition(joint: GraphModule, tensors: Sequence[Any], **how: Any) -> tuple[GraphModule, GraphModule]:
         nonlocal trained
@@ -177,10 +204,10 @@ def compiled(
         check_placed(graph)
         if kernels is None and not trained:
             raise _NothingPlaced
-        return finished(graph, example, kernels)
+        return finished(graph, example, kernels, False, _static())
 
     def backward(graph: GraphModule, example: Sequence[Any]) -> Any:
-        return finished(graph, example, placed(graph, frozenset(), False))
+        return finished(graph, example, placed(graph, frozenset(), False), True, ())
 
     how: dict[str, Any] = {"partition_fn": partition, "keep_inference_input_mutations": True}
     with_layers = lowered(module, inputs)
@@ -207,9 +234,14 @@ def of_aten(module: GraphModule, inputs: Sequence[Any], forward: Compile, backwa
 
 def weights_of(graph: GraphModule) -> frozenset[str]:
     """The graph's inputs that are parameters or buffers of the module."""
+    return _named(graph, _static())
+
+
+def _static() -> Sequence[int]:
+    """Parameters and buffers among the inputs of the graph that PyTorch compiles, by number."""
     context = torch._guards.TracingContext.try_get()
-    known = getattr(context, "fw_metadata", None)
-    return _named(graph, getattr(known, "static_input_indices", ()))
+    found: Sequence[int] = getattr(getattr(context, "fw_metadata", None), "static_input_indices", ())
+    return found
 
 
 def _named(graph: GraphModule, numbers: Sequence[int]) -> frozenset[str]:

@@ -18,6 +18,7 @@ from tilewright.graph import Graph
 from tilewright.graph.importing import Importing
 from tilewright.graph.operations import ATEN, REFUSED, Left
 from tilewright.graph.operations.handlers import Call, Open, Value
+from tilewright.torch.devices import has_kernels
 from tilewright.torch.extents import length
 
 aten = torch.ops.aten
@@ -39,12 +40,12 @@ NO_EXTENTS: Extents = MappingProxyType({})
 
 
 def spec_of(node: Node, extents: Extents = NO_EXTENTS) -> TensorSpec | None:
-    """What is known of the tensor that a node gives, in this processor's memory.
+    """What is known of the tensor that a node gives, in the memory of a device that kernels run on.
 
     Where sizes change, those of the call that PyTorch made the graph for, and what follows from ``extents``.
     """
     value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.layout is not torch.strided:
+    if not isinstance(value, torch.Tensor) or not has_kernels(value.device) or value.layout is not torch.strided:
         return None
     shape = [_length(n, extents) for n in value.shape]
     if any(n is None or n < 1 for n in shape) or any((_number(s) or 0) < 0 for s in value.stride()):
@@ -136,13 +137,16 @@ class _Importer(Importing):
         if handler is None:
             raise Left(REFUSED.get(name_of(source), "the operator is not known"))
         if spec is None:
-            raise Left("it gives no tensor of this processor that has elements")
+            raise Left("it gives no tensor that has elements on a device with kernels")
         if source.target is aten.clone.default and not dense(node):
             raise Left("it copies into another order")
         if source.target is aten.as_strided.default and not all(dense(n) for n in source.all_input_nodes):
             raise Left("its input does not lie row-major")
-        if any(isinstance(n.meta.get("val"), torch.Tensor) and spec_of(n) is None for n in source.all_input_nodes):
-            raise Left("it reads no tensor of this processor that has elements")
+        read = [n for n in source.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+        if any(spec_of(n) is None for n in read):
+            raise Left("it reads no tensor that has elements on a device with kernels")
+        if any(n.meta["val"].device != node.meta["val"].device for n in read):
+            raise Left("its tensors are on several devices")
         arguments, given = _arguments(source, self.extents)
         operator_name = name_of(source).partition(".")[0]
         handler(self, Call(operator_name, arguments, given, result, spec, node.name))

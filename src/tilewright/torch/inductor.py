@@ -7,16 +7,21 @@ Importing it imports Inductor, and tells it so once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._guards import detect_fake_mode
 from torch._inductor import compile_fx, config, ir, lowering
+from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
+from torch._inductor.utils import BoxedBool, count_tangents, get_static_bw_input_idxs
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+
+if TYPE_CHECKING:
+    from tilewright.torch.backend import Side
 
 _ir: Any = ir
 _lowering: Any = lowering
@@ -40,7 +45,8 @@ def _lowered(
         _ir.ExternKernel.require_exact_strides(x, n.meta["val"].stride()) for x, n in zip(inputs, nodes, strict=True)
     ]
     strides = _ir.FlexibleLayout.contiguous_strides(shape)
-    layout = _ir.FixedLayout(device=torch.device("cpu"), dtype=dtype, size=list(shape), stride=strides)
+    device = V.graph.current_node.meta["val"].device
+    layout = _ir.FixedLayout(device=device, dtype=dtype, size=list(shape), stride=strides)
     read = [_ir.ExternKernel.realize_input(x) for x in (graph, *given)]
     return _ir.TensorBox.create(_Call(layout, read, (name, *sizes), python_kernel_name="tilewright_call"))
 
@@ -50,8 +56,14 @@ def whole(module: GraphModule, inputs: Sequence[Any], options: Mapping[str, Any]
     return compile_fx.compile_fx(module, list(inputs), config_patches=dict(options))
 
 
-def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any], inference: bool) -> Any:
-    """A graph of ATen's operators and of kernels, compiled. Results lie as it says. ``inference``: no gradients."""
+def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any], side: Side) -> Any:
+    """A graph of ATen's operators and of kernels, compiled. Results lie as it says."""
+    pair = side.pair
+    pair.device = pair.device or BoxedDeviceIndex(None)
+    static: Sequence[int] = side.static
+    if side.backward:
+        saved = range(count_tangents(graph))
+        static = [*static, *(get_static_bw_input_idxs(graph) if pair.partitioned else saved)]
     # Passes that rewrite random numbers make new nodes, which need the fake mode.
     with config.patch(dict(options)), V.set_fake_mode(detect_fake_mode(example)):
         lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
@@ -59,4 +71,11 @@ def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any
         (output,) = lowered.graph.find_nodes(op="output")
         results = output.args[0]
         output.meta["user_visible_output_idxs"] = [n for n, r in enumerate(results) if isinstance(r, Node)]
-        return compile_fx.compile_fx_inner(lowered, list(example), is_inference=inference)
+        compiled = compile_fx.compile_fx_inner(
+            lowered, list(example), is_inference=side.inference, is_backward=side.backward,
+            static_input_idxs=sorted({*static}), boxed_forward_device_index=pair.device,
+            cudagraphs=BoxedBool(config.triton.cudagraphs and side.replays),
+        )  # fmt: skip
+        if not side.backward:
+            pair.partitioned = len(getattr(compiled, "partition_maps", None) or ()) > 1
+        return compiled

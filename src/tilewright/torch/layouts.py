@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from tilewright.graph.operations.attention import ATTENTIONS
+from tilewright.torch.importer import name_of
+
 aten = torch.ops.aten
 
 WORTH = 256
@@ -79,10 +82,9 @@ def hide(graph: GraphModule) -> list[Node]:
 
     Returns what was put there, for :func:`uncover`.
     """
-    target = getattr(aten, "_scaled_dot_product_flash_attention_for_cpu", None)
     covers = []
-    for node in [n for n in graph.graph.nodes if target is not None and n.target is target.default]:
-        mask = node.kwargs.get("attn_mask")
+    for node in list(graph.graph.nodes):
+        mask = _argument(node, ATTENTIONS.get(name_of(node)))
         for result in [u for u in node.users if u.args[1:] == (0,)]:
             if not isinstance(mask, Node) or "val" not in result.meta:
                 continue
@@ -93,6 +95,15 @@ def hide(graph: GraphModule) -> list[Node]:
             result.replace_all_uses_with(cover, delete_user_cb=lambda user, cover=cover: user is not cover)
             covers.append(cover)
     return covers
+
+
+def _argument(node: Node, name: str | None) -> Any:
+    """An operator's argument by its name; ``None`` where it is not given."""
+    if name is None:
+        return None
+    target: Any = node.target
+    place = [a.name for a in target._schema.arguments].index(name)
+    return node.args[place] if place < len(node.args) else node.kwargs.get(name)
 
 
 def uncover(graph: GraphModule, covers: list[Node]) -> None:

@@ -21,6 +21,7 @@ from tilewright.graph import GraphTask, Group, refusal, tasks_of
 from tilewright.kernels.anonymous import from_program
 from tilewright.measure import comparing
 from tilewright.runtime import Library
+from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.serving import Served
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
 from tilewright.torch.captured import Captured, Compile, DynamoGraph, Form, Uncompiled
@@ -101,8 +102,8 @@ def optimize(
         tune(tasks, db=db, trials=trials, time_budget=time_budget, resume=True, **settings)
     library = Library(db, missing_ok=True, watch=False)
 
-    def find(workload: Workload) -> Served | None:
-        kernel = library.find(workload)
+    def find(workload: Workload, device: DeviceKey | None) -> Served | None:
+        kernel = library.find(workload, device)
         return kernel if isinstance(kernel, Served) else None
 
     def form(compile: Compile, kernels: Collection[Kernels] = ()) -> Form:
@@ -127,7 +128,9 @@ def optimize(
             forms[f"{rest} alone"] = form(lambda graph: graph.whole(others.whole))
         chains = {t.workload.key for t in parts if t.family == "elementwise"}
         if 0 < len(with_all.workloads - chains) < len(with_all.workloads):
-            forms["kernels but for elementwise chains"] = placing(lambda w: None if w.key in chains else find(w))
+            forms["kernels but for elementwise chains"] = placing(
+                lambda w, at: None if w.key in chains else find(w, at)
+            )
     made, outcome = _fastest(forms)
     if outcome is not None:
         library.restart_stats()
@@ -173,7 +176,7 @@ def _captured(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> tu
     target = parse_target("cpu")
 
     def note(graph: GraphModule, example: Sequence[Any]) -> Any:
-        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), True, rest.fuses, ranges=True)
+        placing, _ = prepared(graph, lambda *_: None, weights_of(graph), True, rest.fuses, ranges=True)
         if placing is None:
             return run_eagerly(graph)
         for task in tasks_of(placing.channels, partial(_tunable, placing, target)):

@@ -2,8 +2,9 @@
 
 PyTorch's caches on disk tell graphs apart by their text, and any process may read them. So a call says all that its
 graph depends on: ``name``, a digest of the program that is computed, and the shape and dtype of the result. The kernel
-is looked up when the graph runs: ``graph`` is a tensor with the number of the graph's kernels in this process, which
-:meth:`Kernels.bound` hands it.
+is looked up when the graph runs: ``graph`` is a tensor that stands for the graph's kernels in this process, which
+:meth:`Kernels.bound` hands it: by the number that it holds, or on a device by its address, which is known without
+waiting. It lies where the graph's tensors do, and always at one address, so that CUDA graphs may hold the calls.
 
 Code that Inductor makes of a graph does not pass PyTorch's dispatcher: it hands :data:`call` the memory of the result
 (``inductor.py``). C++ answers the calls that it has seen before (``native.cpp``).
@@ -16,14 +17,17 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tilewright.caching import cached_property
 from tilewright.core import TilewrightError
+from tilewright.runtime.gpu_plan import GpuPlan
 from tilewright.runtime.serving import Served
 from tilewright.torch.native import Answer, Watched
 from tilewright.torch.operators import Registration
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import Block, LoadedKernel
 
 
-CALLS = 3
+CALLS = 4
 """Version of the code that Inductor makes of calls (``inductor.py``). Their names depend on it, since PyTorch's caches
 on disk keep the code."""
 
@@ -63,19 +67,37 @@ class Kernels:
     ``workloads``: their keys, of kernels for sizes that are known.
     """
 
-    def __init__(self) -> None:
-        number = next(_numbers)
-        with torch.utils._python_dispatch._disable_current_modes():
-            self.graph = torch.tensor(number, dtype=torch.int64, device="cpu")
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.parts: dict[str, Part] = {}
         self.workloads: set[str] = set()
-        _placed[number] = self
-        weakref.finalize(self, serving.drop, self.graph).atexit = False
+
+    @cached_property
+    def graph(self) -> torch.Tensor:
+        """What the graph is handed first."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            made = torch.full((), next(_numbers), dtype=torch.int64, device=self.device)
+        _placed[_mark(made)] = self
+        weakref.finalize(self, serving.drop, made).atexit = False
+        return made
+
+    def example(self, mode: FakeTensorMode | None) -> torch.Tensor:
+        """What it is while the graph is compiled, which needs no device."""
+        if mode is None:
+            return self.graph
+        with mode:
+            return torch.empty((), dtype=torch.int64, device=self.device)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a call reads weights as they were rearranged once: it looks whether they changed."""
+        return any(isinstance(p, Placed) and p.keeps for p in self.parts.values())
 
     def release(self) -> None:
         """Free all that calls need: the graph is not called any more."""
         self.parts.clear()
-        serving.drop(self.graph)
+        if "graph" in self.__dict__:
+            serving.drop(self.graph)
 
     def bound(self, compiled: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         """A compiled graph that takes ``graph`` first as one that takes the rest. Both empty the list of arguments."""
@@ -89,19 +111,26 @@ class Kernels:
 
 
 _numbers = itertools.count()
-_placed: weakref.WeakValueDictionary[int, Kernels] = weakref.WeakValueDictionary()
+_placed: weakref.WeakValueDictionary[tuple[str, int], Kernels] = weakref.WeakValueDictionary()
+
+
+def _mark(graph: torch.Tensor) -> tuple[str, int]:
+    """What tells graphs of this process apart."""
+    return ("number", int(graph)) if graph.is_cpu else (str(graph.device), graph.data_ptr())
 
 
 @dataclass(frozen=True)
 class Packed:
     """Weights as a kernel has rearranged them: ``memory``, or as it reads them: ``tensors``; by the input's number.
 
-    ``storages`` tell when weights die; the weights themselves are not held.
+    ``plan``: on a device, the kernel that reads them, of the other inputs. ``storages`` tell when weights die; the
+    weights themselves are not held.
     """
 
     watched: tuple[Watched, ...]
     memory: Mapping[int, Block]
     tensors: Mapping[int, torch.Tensor]
+    plan: GpuPlan | None
     storages: tuple[weakref.ref[torch.UntypedStorage], ...]
 
     def address(self, number: int) -> int:
@@ -120,14 +149,21 @@ class Placed:
 
     def __init__(self, served: Served, orders: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
         self.served = served
-        kernel = served.kernel
-        self._dtypes = tuple(getattr(torch, s.dtype) for s in served.checked.inputs)
-        elements = (getattr(torch, s.dtype).itemsize for s in (*served.checked.inputs, *served.checked.outputs))
-        self._align = max(1 if kernel is None else kernel.program.align, served.checked.align, *elements)
+        kernel, checked = served.kernel, served.checked
+        self._dtypes = tuple(getattr(torch, s.dtype) for s in checked.inputs)
+        elements = (getattr(torch, s.dtype).itemsize for s in (*checked.inputs, *checked.outputs))
+        self._align = max(1 if kernel is None else kernel.program.align, checked.align, *elements)
         self._orders = orders
-        prepacked = () if kernel is None else (number for number, *_ in kernel.prepacks)
-        self._kept = tuple(sorted({*prepacked, *orders}))
+        bound = () if kernel is None else (number for number, *_ in kernel.prepacks)
+        if served.on_device is not None and served.on_device.rearranges:
+            bound = (n for n, s in enumerate(checked.inputs) if s.constant)
+        self._kept = tuple(sorted({*bound, *orders}))
         self._packed: dict[tuple[int, ...], Packed] = {}
+
+    @property
+    def keeps(self) -> bool:
+        """Whether weights are rearranged once."""
+        return bool(self._kept)
 
     def __call__(self, call: Call) -> None:
         generation, inputs = serving.generation, call.inputs
@@ -141,6 +177,8 @@ class Placed:
             at = [packed.address(n) or t.data_ptr() for n, t in enumerate(given)]
             kernel.run_packed([*at, out.data_ptr()])
             self.served.tally.add()
+        elif packed is not None and packed.plan is not None:
+            packed.plan(*(t for n, t in enumerate(given) if n not in self._kept), out=out)
         else:
             self.served.checked(*given, out=out)
         if kernel is not None and as_given:
@@ -169,11 +207,19 @@ class Placed:
             tensors = {n: self._rearranged(n, inputs[n]) for n in self._kept}
             at = [tensors[n].data_ptr() if n in tensors else 0 for n in range(len(inputs))]
             memory = {} if kernel is None else kernel.pack([*at, 0])
-            read = {n: t for n, t in tensors.items() if n not in memory}
+            plan, there = self._bound(tensors)
+            read = {n: t for n, t in tensors.items() if n not in memory and n not in there}
             forget = _forgetting(self, key)
-            packed = Packed(watched, memory, read, tuple(weakref.ref(s, forget) for s in storages))
+            packed = Packed(watched, memory, read, plan, tuple(weakref.ref(s, forget) for s in storages))
             self._packed[key] = packed
         return packed
+
+    def _bound(self, tensors: Mapping[int, torch.Tensor]) -> tuple[GpuPlan | None, Collection[int]]:
+        """On a device, the kernel with these inputs bound, and which of them it has rearranged in memory of its own."""
+        checked, on_device = self.served.checked, self.served.on_device
+        if on_device is None or not isinstance(checked, GpuPlan) or not on_device.rearranges:
+            return None, ()
+        return checked.keeping(tensors), on_device.rearranges
 
     def _rearranged(self, number: int, weight: torch.Tensor) -> torch.Tensor:
         """A weight as the kernel reads it, or packs it."""
@@ -209,7 +255,7 @@ def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None
 def _answer(graph: torch.Tensor, *arguments: Any, out: torch.Tensor) -> None:
     at = next(n for n, a in enumerate(arguments) if isinstance(a, str))
     inputs, name, sizes = arguments[:at], arguments[at], arguments[at + 1 :]
-    kernels = _placed.get(int(graph))
+    kernels = _placed.get(_mark(graph))
     part = None if kernels is None else kernels.parts.get(name)
     if part is None:
         raise TilewrightError(f"a graph calls kernel {name}, which this process did not place", "Compile it anew")
@@ -229,7 +275,7 @@ def kernel(
     sizes: Sequence[int],
 ) -> torch.Tensor:
     """What ``torch.ops.tilewright.kernel`` gives: the result of a call, in memory of its own."""
-    out = torch.empty(shape, dtype=dtype)
+    out = torch.empty(shape, dtype=dtype, device=_device(graph, inputs))
     call(graph, *inputs, name, *sizes, out=out)
     return out
 
@@ -237,7 +283,12 @@ def kernel(
 def _fake(
     graph: torch.Tensor, name: str, shape: list[int], dtype: torch.dtype, inputs: list[torch.Tensor], sizes: list[Any]
 ) -> torch.Tensor:
-    return graph.new_empty(shape, dtype=dtype)
+    return graph.new_empty(shape, dtype=dtype, device=_device(graph, inputs))
+
+
+def _device(graph: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.device:
+    """Where a call's result lies."""
+    return inputs[0].device if inputs else graph.device
 
 
 KERNEL = Registration(

@@ -19,14 +19,17 @@ from tilewright.graph import OPERATIONS, Channels, Graph, Group, channels_last, 
 from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.program import Program
+from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.serving import Served
+from tilewright.torch.devices import place_of
 from tilewright.torch.extents import symbols
 from tilewright.torch.importer import Imported
 from tilewright.torch.layouts import WORTH, dense, order, ordered, permuted, plain, row_major
 from tilewright.torch.placed import CALLS, Kernels, Part, Placed
 from tilewright.torch.sizes import Sized, changes, cut_out, shape_of
 
-Find = Callable[[Workload], Served | None]
+Find = Callable[[Workload, DeviceKey | None], Served | None]
+"""The kernel for a workload on a device, ``None`` for the processor."""
 
 UNMEASURED = 1.0
 """Seconds for a kernel that was never timed: any that was is better."""
@@ -92,7 +95,7 @@ class Placing:
             return None
         key = (group.workload.key, group.inputs, group.output)
         if key not in self._served:
-            served = self.find(self._asked(group.workload, group))
+            served = self.find(self._asked(group.workload, group), place_of(self.device(group)))
             if served is not None and self.fuses and group.family in FUSED and _seconds(served) < CALL_SECONDS:
                 _log.info("%s is left to Inductor: its kernel takes less than a call of it", group.workload.op)
                 served = None
@@ -102,6 +105,12 @@ class Placing:
     def _asked(self, workload: Workload, group: Group) -> Workload:
         """A group's workload as kernels are looked up for it."""
         return workload if self.keep and not self._changes(group) else changing(workload)
+
+    def device(self, group: Group) -> torch.device:
+        """Where a group's tensors are."""
+        value, _ = original(group.output, len(self.channels.graph.values[group.output].shape))
+        found: torch.device = self._first[value].meta["val"].device
+        return found
 
     def placeable(self, group: Group) -> bool:
         """Whether a kernel could: all it reads and gives are nodes of PyTorch's graph, and copying around it pays."""
@@ -215,8 +224,8 @@ class Placing:
                 inputs.append(row_major(self.module, permuted(self.module, self.nodes[own], axes)))
             else:
                 inputs.append(row_major(self.module, self.nodes[name]))
-        name = digest([CALLS, workload.key, sorted(orders.items())])
-        made = self._calling(name, Placed(served, orders), shape, value.dtype, inputs)
+        name = digest([CALLS, str(value.device), workload.key, sorted(orders.items())])
+        made = self._calling(name, Placed(served, orders), shape, value, inputs)
         assert self._kernels is not None
         self._kernels.workloads.add(self._asked(workload, group).key)
         made.meta["val"] = value.new_empty(shape)
@@ -228,28 +237,32 @@ class Placing:
         if part is None:
             return None
         value, sizes = like.meta["val"], list(self._sizes.values())
-        name = digest([CALLS, part.code, [str(s) for s in self._sizes]])
+        place = place_of(value.device)
+        name = digest([CALLS, str(value.device), part.code, [str(s) for s in self._sizes]])
         with self.module.graph.inserting_before(like):
             lengths = shape_of(like, self._sizes)
             if lengths is None:
                 return None
             inputs = [row_major(self.module, self.nodes[n]) for n in group.inputs]
-            made = self._calling(name, Sized(self.find, part), lengths, value.dtype, inputs, sizes)
+            made = self._calling(name, Sized(lambda w: self.find(w, place), part), lengths, value, inputs, sizes)
             made.meta["val"] = value.new_empty(value.shape)
             return ordered(self.module, made, _order(like))
 
     def _calling(
-        self, name: str, part: Part, shape: Sequence[int | Node], dtype: torch.dtype, inputs: Sequence[Node],
+        self, name: str, part: Part, shape: Sequence[int | Node], like: torch.Tensor, inputs: Sequence[Node],
         sizes: Sequence[Node] = (),
     ) -> Node:  # fmt: skip
-        """A call of a kernel by its name; ``part`` answers it, unless another call of this graph has named it so."""
+        """A call of a kernel by its name; ``part`` answers it, unless another call of this graph has named it so.
+
+        The result's dtype and device are those of ``like``.
+        """
         if self._kernels is None or self._given is None:
-            self._kernels = Kernels()
+            self._kernels = Kernels(like.device)
             with self.module.graph.inserting_before(next(iter(self.module.graph.nodes))):
                 self._given = self.module.graph.placeholder("tilewright")
-            self._given.meta["val"] = self._kernels.graph
+            self._given.meta["val"] = like.new_empty((), dtype=torch.int64)
         self._kernels.parts.setdefault(name, part)
-        given = (self._given, name, list(shape), dtype, list(inputs), list(sizes))
+        given = (self._given, name, list(shape), like.dtype, list(inputs), list(sizes))
         made: Node = self.module.graph.call_function(torch.ops.tilewright.kernel.default, given)
         return made
 

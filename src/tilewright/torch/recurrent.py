@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch.fx import GraphModule, Node
 
+from tilewright.torch.devices import has_kernels
+
 _registering: Any = torch.library
 _library = _registering.Library("tilewright", "FRAGMENT")
 _library.define(
@@ -67,7 +69,7 @@ def _plain(node: Node) -> bool:
     states = hx if isinstance(hx, Sequence) else (hx,)
     tensors = [t.meta.get("example_value") if isinstance(t, Node) else None for t in (x, *states, *params)]
     plain = all(
-        isinstance(t, torch.Tensor) and t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)
+        isinstance(t, torch.Tensor) and has_kernels(t.device) and t.dtype in (torch.float32, torch.float64)
         and all(isinstance(n, int) and n > 0 for n in t.shape)
         for t in tensors
     )  # fmt: skip
@@ -136,5 +138,5 @@ def _fake(
     return gates.new_empty((2 if kind == "lstm" else 1, gates.shape[0], gates.shape[1], weight.shape[1]))
 
 
-_library.impl("recurrent", _run, "CPU")
+_library.impl("recurrent", _run, "CompositeExplicitAutograd")
 _registering.register_fake("tilewright::recurrent", _fake, lib=_library)

@@ -22,17 +22,33 @@ def _attention(
 register("scaled_dot_product_attention", "attention", _attention)
 
 
-@aten("_scaled_dot_product_flash_attention_for_cpu")
-def _flash(build: Build, call: Call) -> None:
+ATTENTIONS = {
+    "_scaled_dot_product_flash_attention_for_cpu": "attn_mask",
+    "_scaled_dot_product_flash_attention": None,
+    "_scaled_dot_product_efficient_attention": "attn_bias",
+    "_scaled_dot_product_cudnn_attention": "attn_bias",
+    "_scaled_dot_product_fused_attention_overrideable": "attn_bias",
+}
+"""What PyTorch makes of an attention, by device and backend, and what each calls its mask."""
+
+_FROM_THE_END = {"_scaled_dot_product_flash_attention", "_scaled_dot_product_cudnn_attention"}
+"""Causal ones in which the last query, not the first, sees as many keys as its number says."""
+
+
+@aten(*ATTENTIONS)
+def _fused(build: Build, call: Call) -> None:
     if call["dropout_p"]:
         raise Left("it drops at random")
     if call.result:
         raise Left("it gives sums for the backward pass")
-    operands = [call.operand(n) for n in ("query", "key", "value", "attn_mask")]
+    name = ATTENTIONS[call.operator]
+    operands = [call.operand(n) for n in ("query", "key", "value", *([name] if name else ())) if call.operand(n)]
+    lengths = [build.shape(v)[-2] for v in operands[:2]]
+    if call["is_causal"] and call.operator in _FROM_THE_END and lengths[0] != lengths[1]:
+        raise Left("its last query sees all keys")
     build.add(
-        "scaled_dot_product_attention", operands if operands[3] else operands[:3], call.output,
-        is_causal=call["is_causal"], scale=call["scale"],
-    )  # fmt: skip
+        "scaled_dot_product_attention", operands, call.output, is_causal=call["is_causal"], scale=call["scale"]
+    )
 
 
 @aten("_transformer_encoder_layer_fwd")
