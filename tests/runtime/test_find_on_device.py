@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated_gpu import DeviceArray, random, store
 from watched_device import Watched
 
 import tilewright
+from harness.emulated_gpu import DeviceArray, random, store
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.driver import NoDriver
 from tilewright.core import Workload
