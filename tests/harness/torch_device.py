@@ -158,7 +158,7 @@ def _module() -> ModuleType:
         "is_current_stream_capturing": lambda: a.current_stream().is_capturing(),
         "empty_cache": a.empty_cache,
         "get_amp_supported_dtype": lambda: [torch.float16, torch.bfloat16], "is_bf16_supported": lambda *_: True,
-        "_is_in_bad_fork": lambda: False, "manual_seed_all": torch.manual_seed, "manual_seed": torch.manual_seed,
+        "_is_in_bad_fork": lambda: False, "manual_seed_all": lambda seed: None, "manual_seed": lambda seed: None,
         "get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": lambda state, *_: torch.set_rng_state(state),
     }  # fmt: skip
     for name, function in functions.items():

@@ -1,4 +1,4 @@
-"""Groups that no kernel of a target computes well at sizes that stay open, or at all: who runs the rest has them."""
+"""Groups that no kernel computes well: they are left to who runs the rest."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ BLOCKED = ("attention", "contraction", "recurrent")
 
 
 def refusal(group: Group, target: Target, fixed: bool = False) -> str:
-    """Why a group's sizes are no ranges for kernels of a target; empty where they are, and for fixed sizes, unless
-    ``fixed``: those are looked at, too."""
-    if group.workload is None or not (group.sizes or fixed):
+    """Why no kernel of a target computes a group well: its sizes are no ranges there, or no template walks its steps.
+    Empty where one does, and for other groups of fixed sizes, of which with ``fixed`` those that no template computes
+    are refused, too."""
+    if group.workload is None or not (group.sizes or fixed or group.family == "recurrent"):
         return ""
     try:
         found = templates_for(Task(group.workload, target))
     except UsageError as e:
         return e.message
-    if not group.sizes or group.family not in BLOCKED or not all(t.name in FALLBACKS for t in found):
+    if group.family not in BLOCKED or not all(t.name in FALLBACKS for t in found):
         return ""
+    if not group.sizes:
+        return f"no template of {target.kind} is for its steps" if group.family == "recurrent" else ""
     one = at(group.workload, greatest(group.workload.ranges))
     better = [t.name for t in templates_for(Task(one, target)) if t.name not in FALLBACKS]
     shown = " and ".join(repr(e) for e in group.workload.ranges.values())

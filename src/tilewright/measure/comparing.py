@@ -68,20 +68,24 @@ def in_turns(
     sample: float = SAMPLE_SECONDS,
     fewest: int = SESSIONS,
     clock: Callable[[], float] | None = None,
+    wait: Callable[[], object] = lambda: None,
 ) -> Samples:
     """Seconds of a call of each form, in ``rounds`` in which each takes its turn, in an order that rotates.
 
     In each turn a first call is not timed: it finds the caches and the heap as another form left them.
 
     ``budget``: seconds beyond which rounds become fewer, down to ``fewest``, whose interval has ends. ``sample``:
-    seconds that the calls of a turn take together at least. ``clock``: default ``time.perf_counter``.
+    seconds that the calls of a turn take together at least. ``clock``: default ``time.perf_counter``. ``wait``: returns
+    when the calls so far have ended, on a device that works on while they return.
     """
     now = clock or time.perf_counter
 
     def seconds(call: Callable[[], object], repeats: int) -> float:
+        wait()
         start = now()
         for _ in range(repeats):
             call()
+        wait()
         return (now() - start) / repeats
 
     names = list(forms)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,21 +15,24 @@ from weakref import WeakSet
 import torch
 from torch.fx import GraphModule
 
-from tilewright.backends import parse_target
+from tilewright.backends import get_backend, parse_target
+from tilewright.backends.arrays import TORCH_DEVICES
 from tilewright.caching import cached_property
 from tilewright.core import Target, TilewrightError, UsageError, Workload
 from tilewright.graph import GraphTask, Group, refusal, tasks_of
 from tilewright.kernels.anonymous import from_program
+from tilewright.kernels.ranges import at
 from tilewright.measure import comparing
 from tilewright.runtime import Library
 from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.serving import Served
 from tilewright.torch.backend import Rest, compiled, of_aten, prepared, run_eagerly, weights_of
 from tilewright.torch.captured import Captured, Compile, DynamoGraph, Form, Uncompiled
+from tilewright.torch.devices import has_kernels, place_of
 from tilewright.torch.dynamic import marked
 from tilewright.torch.placed import Kernels
 from tilewright.torch.placing import Find, Placing, changing
-from tilewright.torch.recurrent import lowered
+from tilewright.torch.recurrent import Unplaced, lowered
 from tilewright.tuner.many import TuneTask, tune_many
 from tilewright.tuner.ranges import tune_tasks
 
@@ -80,22 +84,31 @@ def optimize(
     place of the ``Dim``. Their tasks are ranges, and one kernel, or a few, serve all sizes. An ``ExportedProgram`` may
     stand in the place of the module; its own dynamic axes are taken.
 
-    Raises ``UsageError`` for bad arguments, and ``TilewrightError`` where the result differs from the module's own.
+    The module and the example are on one device, a processor or a GPU, and so are the tasks. ``threads`` are the
+    processor's.
+
+    Raises ``UsageError`` for bad arguments, ``TargetUnavailable`` for a device that cannot be reached, and
+    ``TilewrightError`` where the result differs from the module's own.
     """
     if not isinstance(example, (tuple, list)):
         raise UsageError(f"example is a {type(example).__name__}", "Give the module's arguments as a tuple: (x,)")
     others = Rest(rest)
     module, example = marked(module, example, dynamic_shapes)
+    device = _device(module, example)
+    place = place_of(device)
+    if place is not None and threads != 1:
+        raise UsageError(f"threads={threads} is for processors, and the module is on {device}", "Leave it out")
+    settings = {**_site(place, "farm" in settings), **settings}
     before = _versions(module, example)
     wanted = _Wanted(module, example)
     lasting = _versions(module, example) == before
     served = Library(db, missing_ok=True, count_misses=False, watch=False)
-    captured, parts = _captured(module, example, others)
+    captured, parts = _captured(module, example, others, _target(settings, place))
     tasks = [
         TuneTask(from_program(t.workload.op, t.workload.program), {"dtype": dict(t.workload.params)["dtype"]},
                  float(t.calls), threads, t.choice)
         for t in parts
-        if not _served(served, t.workload)
+        if not _served(served, t.workload, place)
     ]  # fmt: skip
     if tasks:
         tune = tune_tasks if any(t.workload.ranges for t in parts) else tune_many
@@ -131,27 +144,64 @@ def optimize(
             forms["kernels but for elementwise chains"] = placing(
                 lambda w, at: None if w.key in chains else find(w, at)
             )
-    made, outcome = _fastest(forms)
+    made, outcome = _fastest(forms, partial(torch.accelerator.synchronize, device) if place else lambda: None)
     if outcome is not None:
         library.restart_stats()
     made.library, made.comparison = library, outcome
     return made
 
 
-def _served(library: Library, workload: Workload) -> bool:
-    """Whether kernels serve every size of a workload."""
-    if not workload.ranges:
-        return isinstance(library.find(workload), Served)
+def _device(module: torch.nn.Module, example: Sequence[Any]) -> torch.device:
+    """Where a call's tensors are. Raises ``UsageError`` for several devices, and for one without kernels."""
+    devices = {str(t.device): t.device for t in _tensors(module, example)} or {"cpu": torch.device("cpu")}
+    if len(devices) > 1:
+        names = sorted(devices)
+        raise UsageError(
+            f"the module and the example are on {' and '.join(names)}", f"Move both, as by .to({names[-1]!r})"
+        )
+    ((name, device),) = devices.items()
+    if not has_kernels(device):
+        raise UsageError(
+            f"there are no kernels for the device {name}", f"Move the module to cpu, or {' or '.join(TORCH_DEVICES)}"
+        )
+    return device
+
+
+def _site(place: DeviceKey | None, on_farm: bool) -> dict[str, str]:
+    """Where tasks are tuned unless settings say otherwise, as ``tune_many`` takes it."""
+    if on_farm:
+        return {}
+    return {"target": "cpu"} if place is None else {"device": f"{place[0]}:{place[1]}"}
+
+
+def _target(settings: Mapping[str, Any], place: DeviceKey | None) -> Target:
+    """What kernels are looked for. Raises ``TargetUnavailable`` for a device that is not there."""
+    if place is None:
+        return parse_target("cpu")
+    name = settings.get("target", "auto")
+    return get_backend(place[0]).place(name, f"{place[0]}:{place[1]}", 1)[0]
+
+
+def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bool:
+    """Whether kernels serve every size of a workload; of a range on a device those that are looked at."""
+    ranges = workload.ranges
+    if not ranges:
+        return isinstance(library.find(workload, place), Served)
+    if place is not None:
+        some = ({n: e.low + (e.high - e.low) * k // 2 for n, e in ranges.items()} for k in range(3))
+        return all(isinstance(library.find(at(workload, sizes), place), Served) for sizes in some)
     tuned = library.tuned(workload)
     return tuned is not None and tuned.serves_all
 
 
-def _fastest(forms: Mapping[str, Form | Uncompiled]) -> tuple[Any, comparing.Comparison | None]:
+def _fastest(
+    forms: Mapping[str, Form | Uncompiled], wait: Callable[[], object]
+) -> tuple[Any, comparing.Comparison | None]:
     """The form that is kept, compiled; the others are given up."""
     if len(forms) == 1:
         return next(iter(forms.values())).settled(), None
     with torch.no_grad():
-        outcome = comparing.compared(comparing.in_turns(forms))
+        outcome = comparing.compared(comparing.in_turns(forms, wait=wait))
     _log.info("%s", outcome)
     for name, f in forms.items():
         if name != outcome.kept:
@@ -159,26 +209,29 @@ def _fastest(forms: Mapping[str, Form | Uncompiled]) -> tuple[Any, comparing.Com
     return forms[outcome.kept].settled(), outcome
 
 
+def _tensors(module: torch.nn.Module, example: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors that a call of the module reads."""
+    leaves = torch.utils._pytree.tree_leaves(tuple(example))
+    return [t for t in (*module.parameters(), *module.buffers(), *leaves) if isinstance(t, torch.Tensor)]
+
+
 def _versions(module: torch.nn.Module, example: Sequence[Any]) -> list[int]:
-    """How often PyTorch has counted a change of each tensor that a call of the module reads."""
-
-    def tensors() -> Iterator[Any]:
-        yield from module.parameters()
-        yield from module.buffers()
-        yield from torch.utils._pytree.tree_leaves(tuple(example))
-
-    return [t._version for t in tensors() if isinstance(t, torch.Tensor) and not t.is_inference()]
+    """How often PyTorch has counted a change of each of them."""
+    return [t._version for t in _tensors(module, example) if not t.is_inference()]
 
 
-def _captured(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> tuple[Captured, list[GraphTask]]:
+def _captured(
+    module: torch.nn.Module, example: Sequence[Any], rest: Rest, target: Target
+) -> tuple[Captured, list[GraphTask]]:
     """The module's graphs, and what kernels could compute of them, each once, in every layout that may be chosen."""
     found: dict[str, GraphTask] = {}
-    target = parse_target("cpu")
 
     def note(graph: GraphModule, example: Sequence[Any]) -> Any:
         placing, _ = prepared(graph, lambda *_: None, weights_of(graph), True, rest.fuses, ranges=True)
         if placing is None:
             return run_eagerly(graph)
+        if any(g.family == "recurrent" and not _tunable(placing, target, g) for g in placing.channels.groups):
+            raise Unplaced
         for task in tasks_of(placing.channels, partial(_tunable, placing, target)):
             if task.workload.ranges:  # weights may differ in every call of changing sizes
                 task = replace(task, workload=changing(task.workload))
@@ -187,7 +240,12 @@ def _captured(module: torch.nn.Module, example: Sequence[Any], rest: Rest) -> tu
         return run_eagerly(graph)
 
     def listed(graph: DynamoGraph) -> Any:
-        of_aten(lowered(graph.module, graph.inputs) or graph.module, graph.inputs, note, note)
+        layers = lowered(graph.module, graph.inputs)
+        if layers is not None:
+            with suppress(Unplaced):
+                of_aten(layers, graph.inputs, note, note)
+                return graph.eager
+        of_aten(graph.module, graph.inputs, note, note)
         return graph.eager
 
     captured = Captured(module, example, listed)

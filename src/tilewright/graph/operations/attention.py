@@ -46,9 +46,7 @@ def _fused(build: Build, call: Call) -> None:
     lengths = [build.shape(v)[-2] for v in operands[:2]]
     if call["is_causal"] and call.operator in _FROM_THE_END and lengths[0] != lengths[1]:
         raise Left("its last query sees all keys")
-    build.add(
-        "scaled_dot_product_attention", operands, call.output, is_causal=call["is_causal"], scale=call["scale"]
-    )
+    build.add("scaled_dot_product_attention", operands, call.output, is_causal=call["is_causal"], scale=call["scale"])
 
 
 @aten("_transformer_encoder_layer_fwd")

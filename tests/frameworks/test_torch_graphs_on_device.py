@@ -1,0 +1,199 @@
+"""Compiled graphs whose tensors are on a device: kernels of the emulator in them, compared with PyTorch's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch", minversion="2.11", reason="PyTorch 2.11 is not installed: make test-torch")
+F: Any = torch.nn.functional
+
+import tilewright  # noqa: E402
+import tilewright.torch as tt  # noqa: E402
+from harness import torch_device  # noqa: E402
+from harness.emulated_gpu import TARGET, store  # noqa: E402
+from tilewright.backends.cache import ArtifactCache  # noqa: E402
+from tilewright.core import Task, UsageError  # noqa: E402
+from tilewright.kernels.templates import templates_for  # noqa: E402
+from tilewright.runtime.serving import Served  # noqa: E402
+from tilewright.torch import backend  # noqa: E402
+
+nn = torch.nn
+HOW: dict[str, Any] = {"rest": "eager", "cost_model": "random", "seed": 0, "compare": False}
+pytestmark = [
+    pytest.mark.usefixtures("fresh"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+@pytest.fixture
+def devices() -> Iterator[torch_device.Devices]:
+    with torch_device.using(torch_device.Devices()) as made:
+        yield made
+
+
+class Emulated:
+    """Gives a kernel for every part on the device: a template's default, compiled when it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.cache = path, ArtifactCache()
+        self.library = tilewright.Library(path, missing_ok=True, watch=False)
+        self.asked: list[tuple[str, Any]] = []
+
+    def __call__(self, workload: Any, device: Any = None) -> Any:
+        self.asked.append((workload.op.rpartition("_")[0], device))
+        if device is None:
+            return None
+        found = self.library.find(workload, device)
+        if not isinstance(found, Served):
+            store(self.path, self.cache, workload, templates_for(Task(workload, TARGET))[0].name)
+            found = tilewright.Library(self.path, watch=False).find(workload, device)
+        assert isinstance(found, Served)
+        return found
+
+    def compile(self, module: Any, **how: Any) -> Any:
+        def make(graph: Any, inputs: Any) -> Any:
+            return backend.compiled(graph, inputs, self, backend.Rest("eager"))
+
+        return torch.compile(module, backend=make, fullgraph=True, **how)
+
+
+class Attention(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = (t.unflatten(-1, (2, 4)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        return x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+MODULES: dict[str, tuple[Callable[[], Any], tuple[int, ...], list[str]]] = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)), (3, 8), ["linear_gelu", "linear"]),
+    "conv": (
+        lambda: nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.ReLU()),
+        (2, 4, 6, 6),
+        ["conv2d_batch_norm_relu"],
+    ),
+    "norm": (lambda: nn.Sequential(nn.LayerNorm(8), nn.Softmax(-1)), (5, 8), ["layer_norm_softmax"]),
+    "attention": (Attention, (2, 5, 8), ["linear", "matmul", "softmax_where"]),
+}
+"""What makes a module, the shape of its input, and parts of it."""
+
+
+def both(name: str) -> tuple[Any, Any, Any, Any]:
+    """A module and its input on the processor, and the same on the device."""
+    torch.manual_seed(0)
+    make, shape, _ = MODULES[name]
+    module, x = make().eval(), torch.randn(shape)
+    there = make().eval()
+    there.load_state_dict(module.state_dict())
+    return module, x, there.to("emulator"), x.to("emulator")
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_parts_on_a_device_are_computed_there(name: str, devices: Any, tmp_path: Path) -> None:
+    module, x, there, y = both(name)
+    emulated = Emulated(tmp_path / "t.db")
+    with torch.no_grad():
+        wanted, run = module(x), emulated.compile(there)
+        for _ in range(2):
+            got = run(y)
+            assert (got.device, got.stride()) == (y.device, wanted.stride())
+            torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5)
+    assert {device for _, device in emulated.asked} == {("emulator", 0)}
+    assert {part for part, _ in emulated.asked} >= set(MODULES[name][2])
+
+
+@pytest.mark.parametrize("name", ["mlp", "norm"])
+def test_a_training_step_on_a_device_agrees_with_the_processors(name: str, devices: Any, tmp_path: Path) -> None:
+    module, x, there, y = both(name)
+    emulated = Emulated(tmp_path / "t.db")
+    found = []
+    for part, run, given in ((module, module, x), (there, emulated.compile(there), y)):
+        given.requires_grad_()
+        optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+        for _ in range(2):
+            loss = run(given).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        found.append([t.cpu() for t in (loss, given.grad, *part.state_dict().values())])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-5)
+    assert len(emulated.asked) > len(MODULES[name][2]), "parts of both graphs"
+
+
+class OnTwo(nn.Module):  # type: ignore[misc]
+    """Products on the processor and on the device, of the same sizes, and what joins them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.here, self.there = nn.Linear(8, 8), nn.Linear(8, 8).to("emulator")
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return self.here(x), self.there(y), self.there(y) * torch.tensor(2.0), self.here(x).to("emulator") + y
+
+
+def test_parts_are_placed_where_their_tensors_are(devices: Any, tmp_path: Path) -> None:
+    module, x = OnTwo(), torch.randn(3, 8)
+    y = x.to("emulator")
+    emulated = Emulated(tmp_path / "t.db")
+    processor = tilewright.Library(tmp_path / "none.db", missing_ok=True)
+
+    def find(workload: Any, device: Any) -> Any:
+        emulated.asked.append((workload.op, device))
+        return emulated(workload, device) if device else processor._resolver.untuned(workload, "a test")
+
+    def make(graph: Any, inputs: Any) -> Any:
+        return backend.compiled(graph, inputs, find, backend.Rest("eager"))
+
+    with torch.no_grad():
+        wanted = module(x, y)
+        got = torch.compile(module, backend=make, fullgraph=True)(x, y)
+    for a, b in zip(got, wanted, strict=True):
+        assert a.device == b.device
+        torch.testing.assert_close(a.cpu(), b.cpu(), rtol=1e-4, atol=1e-5)
+    assert {device for _, device in emulated.asked} == {None, ("emulator", 0)}
+
+
+def test_one_kernel_serves_a_range_of_sizes_on_a_device(devices: Any, tmp_path: Path) -> None:
+    module, x = nn.Linear(8, 4), torch.randn(3, 8)
+    there = nn.Linear(8, 4).to("emulator")
+    there.load_state_dict(module.state_dict())
+    how = HOW | {"dynamic_shapes": ({0: (2, 5)},), "trials": 1}
+    fast = tt.optimize(there, (x.to("emulator"),), db=tmp_path / "t.db", **how)
+    with torch.no_grad():
+        for rows in (2, 3, 5):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(fast(x.to("emulator")).cpu(), module(x), rtol=1e-4, atol=1e-5)
+    stats = fast.library.stats()
+    assert stats.calls == stats.tiers["range"] + stats.tiers["exact"]
+    assert stats.tiers["range"]
+
+
+def test_optimize_tunes_for_the_device_of_the_module(devices: Any, tmp_path: Path) -> None:
+    module, x, there, y = both("mlp")
+    fast = tt.optimize(there, (y,), db=tmp_path / "t.db", trials=2, **HOW | {"compare": True})
+    assert set(fast.comparison.ratios) | {fast.comparison.kept} == {"all kernels", "eager alone"}
+    again = tt.optimize(there, (y,), db=tmp_path / "t.db", trials=2, **HOW)  # nothing is left to be tuned
+    with torch.no_grad():
+        torch.testing.assert_close(again(y).cpu(), module(x), rtol=1e-4, atol=1e-5)
+        assert again.library.stats().tiers["exact"] == 4
+        there[0].weight.mul_(2.0)
+        module[0].weight.mul_(2.0)
+        torch.testing.assert_close(again(y).cpu(), module(x), rtol=1e-4, atol=1e-5)
+
+
+def test_what_optimize_refuses_of_devices(devices: Any) -> None:
+    module, x, there, y = both("mlp")
+    for problem, args, how in (
+        ("the module and the example are on cpu and emulator:0", (there, (x,)), {}),
+        ("threads=2 is for processors, and the module is on emulator:0", (there, (y,)), {"threads": 2}),
+        ("there are no kernels for the device meta", (module.to("meta"), (x.to("meta"),)), {}),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            tt.optimize(*args, **how)
