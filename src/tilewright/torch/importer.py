@@ -10,12 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
 from tilewright.core import Extent, TensorSpec, TilewrightError
 from tilewright.extent import for_every_size
 from tilewright.graph import Graph
 from tilewright.graph.importing import Importing
+from tilewright.graph.ir import Array
 from tilewright.graph.operations import ATEN, REFUSED, Left
 from tilewright.graph.operations.handlers import Call, Open, Value
 from tilewright.torch.devices import has_kernels
@@ -110,7 +112,7 @@ class _Importer(Importing):
     def read(self, node: Node) -> None:
         self.nodes[node.name] = node
         spec = spec_of(node, self.extents)
-        if node.op in ("placeholder", "get_attr"):
+        if node.op in ("placeholder", "get_attr") or _brought(node):
             given = spec or TensorSpec(node.name, (1,), "float32")
             self.builder.input(node.name, given.shape, given.dtype, node.name in self.weights)
             return
@@ -145,14 +147,26 @@ class _Importer(Importing):
         read = [n for n in source.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
         if any(spec_of(n) is None for n in read):
             raise Left("it reads no tensor that has elements on a device with kernels")
-        if any(n.meta["val"].device != node.meta["val"].device for n in read):
-            raise Left("its tensors are on several devices")
-        arguments, given = _arguments(source, self.extents)
+        numbers = self._numbers([n for n in read if n.meta["val"].device != node.meta["val"].device])
+        arguments, given = _arguments(source, self.extents, numbers)
         operator_name = name_of(source).partition(".")[0]
         handler(self, Call(operator_name, arguments, given, result, spec, node.name))
         made = self.spec(node.name)
         if (made.shape, made.dtype) != (spec.shape, spec.dtype):
             raise Left(f"it gives {spec.dtype} of shape {spec.shape}, not {made.dtype} of shape {made.shape}")
+
+    def _numbers(self, elsewhere: list[Node]) -> dict[str, str]:
+        """Tensors of one number that the processor has, which operators take on every device, as constants.
+
+        Raises :class:`Left` for other tensors on another device.
+        """
+        found = {}
+        for node in elsewhere:
+            number = _number_of(node)
+            if number is None:
+                raise Left("its tensors are on several devices")
+            found[node.name] = self.constant(number)
+        return found
 
     def _opaque(self, node: Node, source: Node, spec: TensorSpec | None, why: str) -> None:
         if isinstance(node.meta.get("val"), torch.Tensor):
@@ -160,6 +174,34 @@ class _Importer(Importing):
         reads = [n.name for n in node.all_input_nodes]
         made = spec or TensorSpec(node.name, (1,), "float32")
         self.builder.add_opaque(f"fx::{node.target}", reads, [TensorSpec(node.name, made.shape, made.dtype)])
+
+
+def _brought(node: Node) -> bool:
+    """Whether a node copies what the graph is given to another device: nothing of the graph is computed before it."""
+    source = node.args[0] if node.target in _COPIES and node.args else None
+    if not isinstance(source, Node) or not isinstance(source.meta.get("val"), torch.Tensor):
+        return False
+    return source.meta["val"].device != node.meta["val"].device and _given(source)
+
+
+def _given(node: Node) -> bool:
+    """Whether a node gives what the graph is given, or a copy of it."""
+    while node.op == "call_function" and node.target in _COPIES:
+        (node,) = node.all_input_nodes
+    return node.op in ("placeholder", "get_attr")
+
+
+def _number_of(node: Node) -> Array | None:
+    """The number that a node gives, if the graph holds it."""
+    while node.target is aten.lift_fresh_copy.default:
+        (node,) = node.all_input_nodes
+    held = getattr(node.graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
+    if not isinstance(held, torch.Tensor) or isinstance(held, FakeTensor) or held.dim() or not held.is_cpu:
+        return None
+    return None if held.dtype is torch.bfloat16 else held.detach().numpy()
+
+
+_COPIES = {aten._to_copy.default, aten.lift_fresh_copy.default, torch.ops.prims.device_put.default}
 
 
 def overload_name(operator: Any) -> str:
@@ -183,8 +225,11 @@ def _result(node: Node) -> tuple[Node, int]:
     return node, 0
 
 
-def _arguments(node: Node, extents: Extents) -> tuple[dict[str, Any], frozenset[str]]:
-    """A node's arguments by name, defaults filled in, and which differ from their defaults."""
+def _arguments(node: Node, extents: Extents, numbers: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str]]:
+    """A node's arguments by name, defaults filled in, and which differ from their defaults.
+
+    ``numbers``: what stands for tensors of one number, by their names.
+    """
     target: Any = node.target
     found, given = {}, set()
     for k, a in enumerate(target._schema.arguments):
@@ -196,19 +241,19 @@ def _arguments(node: Node, extents: Extents) -> tuple[dict[str, Any], frozenset[
             value = node.kwargs.get(a.name, default)
         if value is not default and (isinstance(value, Node) or value != default):
             given.add(name)
-        found[name] = _argument(value, extents)
+        found[name] = _argument(value, extents, numbers)
     return found, frozenset(given)
 
 
-def _argument(value: Any, extents: Extents) -> Any:
+def _argument(value: Any, extents: Extents, numbers: Mapping[str, str]) -> Any:
     if isinstance(value, Node):
         given = value.meta.get("val")
         if isinstance(given, torch.SymInt):
             with suppress(LookupError):
                 return length(given.node.expr, extents)
-        return Value(value.name) if isinstance(given, torch.Tensor) else Open()
+        return Value(numbers.get(value.name, value.name)) if isinstance(given, torch.Tensor) else Open()
     if isinstance(value, torch.dtype):
         return _dtype_name(value)
     if isinstance(value, list | tuple):
-        return [_argument(v, extents) for v in value]
+        return [_argument(v, extents, numbers) for v in value]
     return value
