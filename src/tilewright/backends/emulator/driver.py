@@ -325,7 +325,7 @@ class EmulatorFunction:
     def native(self) -> NativeLaunch | None:
         if not self._context.native:
             return None
-        launch, fill, replace = (address_of(getattr(self._module.library, name)) for name in NATIVE)
+        launch, fill, replace = (address_of(getattr(self._module.library, f"tw_emu_{name}")) for name in NATIVE)
         return NativeLaunch(launch, fill, replace, ctypes.addressof(self._kernel), True, self)
 
     def launch(

@@ -102,7 +102,7 @@ struct Config {
     unsigned count;
 };
 
-TW_EXPORT int cuLaunchKernelEx(const Config *config, const Kernel *kernel, void **parameters, void **) {
+TW_EXPORT int tw_emu_cuLaunchKernelEx(const Config *config, const Kernel *kernel, void **parameters, void **) {
     const unsigned *g = config->grid, *b = config->block;
     const unsigned shape[8] = {g[0], g[1], g[2], b[0], b[1], b[2], config->shared, config->count};
     const emu::Entry *entry = emu::find_entry(kernel->symbol);
@@ -111,12 +111,12 @@ TW_EXPORT int cuLaunchKernelEx(const Config *config, const Kernel *kernel, void 
     return tw_emu_launch(kernel->device, kernel->symbol, shape, parameters, entry->parameters, error, sizeof error);
 }
 
-TW_EXPORT int cuMemsetD8Async(void *address, unsigned char byte, size_t size, void *) {
+TW_EXPORT int tw_emu_cuMemsetD8Async(void *address, unsigned char byte, size_t size, void *) {
     memset(address, byte, size);
     return 0;
 }
 
-TW_EXPORT int cuTensorMapReplaceAddress(void *map, void *address) {
+TW_EXPORT int tw_emu_cuTensorMapReplaceAddress(void *map, void *address) {
     if ((uintptr_t)address % 16) return 1;
     memcpy(map, &address, sizeof address);
     return 0;
