@@ -135,7 +135,7 @@ def _install(library: ctypes.CDLL, made: Devices | CheckingDriver | None) -> Non
 @cache
 def load() -> ctypes.CDLL:
     """The C++ half, compiled once for a PyTorch and a compiler, with the device under its name."""
-    extension = replace(native.extension(), source=Path(__file__).with_suffix(".cpp"))
+    extension = replace(native.extension(), source=Path(__file__).with_suffix(".cpp"), headers=())
     path = extension.path()
     assert path is not None, "torch_device.cpp does not compile"
     library = ctypes.CDLL(path)

@@ -6,8 +6,8 @@ Tensors are judged by shape, layout and dtype alone, so that fake and traced ten
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.core import UsageError, Workload
 from tilewright.graph import GraphBuilder
 from tilewright.graph.groups import state_nodes, workload_of
+from tilewright.kernels.nn.sizes import LAYOUTS
 from tilewright.kernels.operators import get_operator
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -32,7 +33,8 @@ class Tensor:
     """A tensor as far as a request depends on it.
 
     ``dense``: whether it is dense and row-major. ``turned``: whether it would be with its last two axes exchanged, and
-    is not ``dense``. ``plain``: whether its memory holds its elements as they are.
+    is not ``dense``. ``order``: of a tensor that is dense with its axes in another order, that order, outermost first.
+    ``plain``: whether its memory holds its elements as they are.
     """
 
     shape: tuple[int, ...]
@@ -40,6 +42,7 @@ class Tensor:
     dense: bool = True
     turned: bool = False
     plain: bool = True
+    order: tuple[int, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -52,10 +55,16 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Request:
-    """A workload, and which arguments of the call are its inputs, in order; their memory is as it takes it."""
+    """A workload, and which arguments of the call are its inputs, in order; their memory is as it takes it.
+
+    ``orders``: by an argument's number, the order of its axes in which the kernel reads it, row-major; ``result``: that
+    in which it writes the result.
+    """
 
     workload: Workload
     places: tuple[int, ...]
+    orders: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    result: tuple[int, ...] = ()
 
 
 class NoRequest(Exception):
@@ -77,8 +86,15 @@ def request(name: str, args: Arguments) -> Request:
     op, params, places = _RECOGNISERS[name](*args)
     if mixed:
         return _mixed(op, params, places, args)
+    if op == "attention" and any(args[p].order for p in places):
+        return _of_heads(params, places, args)
     try:
-        return Request(get_operator(op).workload(**params, dtype=dtype), places)
+        workload = get_operator(op).workload(**params, dtype=dtype)
+        if params.get("layout"):
+            rank = args[0].rank
+            last, kernel = channels_last(rank), (*range(2, rank), 1, 0)
+            return Request(workload, places, {0: last, 1: kernel}, last)
+        return Request(workload, places)
     except UsageError as e:  # what does not fit together: the framework names it
         raise NoRequest("shape") from e
 
@@ -103,6 +119,33 @@ def _mixed(op: str, params: dict[str, Any], places: tuple[int, ...], args: Argum
     graph = builder.build([builder.add(op, [given[0], *(given.get(p, "") for p in last)], own)])
     text, reads = state_nodes(graph, graph.nodes)
     return Request(workload_of(op, text), tuple(names[n] for n in reads))
+
+
+def _of_heads(params: Mapping[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
+    """Attention whose heads lie where projections write them, behind the positions: stated as graphs state it."""
+    builder, operands, orders = GraphBuilder(), [], {}
+    for p in places:
+        b, h, length, d = args[p].shape
+        if args[p].order:
+            orders[p] = args[p].order
+            rows = builder.add("reshape", [builder.input(f"x{p}", (b, length, h * d), args[p].dtype)],
+                               {"shape": (b, length, h, d)})  # fmt: skip
+            operands.append(builder.add("permute", [rows], {"dims": HEADS}))
+        else:
+            operands.append(builder.input(f"x{p}", args[p].shape, args[p].dtype))
+    how = {"is_causal": params["is_causal"], "scale": params["scale"] or None}
+    graph = builder.build([builder.add("scaled_dot_product_attention", operands, how)])
+    text, reads = state_nodes(graph, graph.nodes)
+    return Request(workload_of("attention", text), tuple(int(n[1:]) for n in reads), orders)
+
+
+HEADS = (0, 2, 1, 3)
+"""The order of the axes of ``(batch, heads, positions, features)`` as projections write them."""
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The order of the axes of images of this rank whose channels lie last."""
+    return (0, *range(2, rank), 1)
 
 
 Asked = tuple[str, dict[str, Any], tuple[int, ...]]
@@ -197,9 +240,13 @@ def _convolution(rank: int) -> Callable[..., Asked]:
         _fits(x.rank == weight.rank == rank + 2)
         _fits(groups > 0 and x.shape[1] == weight.shape[1] * groups and weight.shape[0] % groups == 0)
         _fits(bias is None or bias.shape == weight.shape[:1])
-        _dense(x, weight, bias)
+        _dense(bias)
+        last = rank > 1 and x.order == channels_last(x.rank)
+        if not last:
+            _dense(x, weight)
         lists = {"stride": stride, "padding": padding, "dilation": dilation}
-        return _windowed(f"conv{rank}d", x, weight, bias, weight.shape[0], groups, lists)
+        op, params, places = _windowed(f"conv{rank}d", x, weight, bias, weight.shape[0], groups, lists)
+        return op, {**params, **({"layout": LAYOUTS[rank][1]} if last else {})}, places
 
     return conv
 
@@ -289,7 +336,7 @@ def _attention(
     if mask is not None:  # where a mask hides all keys frameworks give no NaN, as our kernels do
         raise NoRequest("arguments")
     _fits(q.rank == k.rank == v.rank and q.rank in (3, 4))
-    _dense(q, k, v)
+    _dense(*(t for t in (q, k, v) if t.order != HEADS))
     (b, h, lq, d), keys, values = (t.shape if t.rank == 4 else (t.shape[0], 1, *t.shape[1:]) for t in (q, k, v))
     (hk, lk), dv = keys[1:3], values[3]
     _fits(keys == (b, hk, lk, d) and values[:3] == keys[:3] and (h == hk or (enable_gqa and h % hk == 0)))

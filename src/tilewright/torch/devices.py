@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import torch
 
+from tilewright.backends.arrays import TORCH_DEVICES
 from tilewright.runtime.gpu import DeviceKey
-
-BACKENDS = {"cuda": "cuda"}
-"""The backend whose kernels run in the memory of a PyTorch device, by the device's type."""
 
 
 def place_of(device: torch.device) -> DeviceKey | None:
     """Where kernels run for tensors on ``device``, one of :func:`has_kernels`; ``None`` is the processor."""
-    return None if device.type == "cpu" else (BACKENDS[device.type], device.index or 0)
+    return None if device.type == "cpu" else (TORCH_DEVICES[device.type], device.index or 0)
 
 
 def has_kernels(device: torch.device) -> bool:
     """Whether kernels run in the memory of a device."""
-    return device.type == "cpu" or device.type in BACKENDS
+    return device.type == "cpu" or device.type in TORCH_DEVICES
 
 
-__all__ = ["BACKENDS", "has_kernels", "place_of"]
+__all__ = ["has_kernels", "place_of"]

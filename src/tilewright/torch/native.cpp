@@ -1,5 +1,5 @@
-/* torch.ops.tilewright and the calls of compiled graphs in C++: those of a kind seen before run their kernel, or queue it
-   on the tensors' device, without coming to Python.
+/* torch.ops.tilewright and the calls of compiled graphs in C++: those of a kind seen before run their kernel, or queue
+   it on the tensors' device, without coming to Python.
 
    Python (native.py) fills a table from kinds of calls to kernels. An operator's call that is not there, or that needs
    gradients, goes to the operator of the same name in the namespace tilewright_python; a graph's call to a function of
@@ -27,6 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "device_launch.h"
 #include "tw.h"
 
 namespace {
@@ -138,56 +139,11 @@ struct Watched {
     }
 };
 
-/* CUDA's CUlaunchAttribute and CUlaunchConfig. */
-struct Attribute {
-    int id, pad, value, rest[15];
-};
-struct Config {
-    unsigned grid[3], block[3], shared;
-    void *stream;
-    const Attribute *attributes;
-    unsigned count;
-};
-const Attribute kEarly{6, 0, 1, {}}; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-
-} // namespace
-
-extern "C" {
-
-/* Where a launch's parameters take an address; native.py has the same, as of all that follows. `tensor`: of the kernel,
-   or -1: the workspace; `map`: whether it is a tensor map that describes what lies there. */
-struct tw_pointer {
-    long at, tensor, map;
-    long long offset;
-};
-
-/* A launch on a device. Functions are those of CUDA's driver, or others that take the same; what is NULL is left out. */
-struct tw_device_launch {
-    int (*launch)(const Config *, void *function, void **parameters, void **extra);
-    int (*fill)(void *address, unsigned char byte, size_t size, void *stream);
-    int (*replace)(void *map, void *address);
-    int (*current)(void **context);
-    int (*make_current)(void *context);
-    void *context, *function;
-    unsigned grid[3], block[3], shared, early;
-    const unsigned char *values; /* a block of the parameters' values */
-    long bytes, parameters;
-    const long *places;          /* where each begins */
-    long pointers;
-    const struct tw_pointer *pointer;
-};
-
-} // extern "C"
-
-namespace {
-
-constexpr size_t kBytes = 4096; // of a launch's parameters
-constexpr long kParameters = 256;
-
 struct Entry {
     std::vector<int64_t> words, shape;
     uint64_t hash;
     at::ScalarType dtype;
+    c10::MemoryFormat format;
     std::vector<long> slots;     // of each input of the kernel: which tensor of the call, or -1: bound
     std::vector<void *> tensors; // of the kernel, the output last
     std::vector<Watched> watched;
@@ -280,61 +236,21 @@ struct Pending {
     ~Pending() { pending = before; }
 };
 
-at::Tensor empty_on(c10::Device device, c10::IntArrayRef shape, at::ScalarType dtype)
+at::Tensor empty_on(c10::Device device, c10::IntArrayRef shape, at::ScalarType dtype, c10::MemoryFormat format)
 {
-    return at::empty(shape, at::TensorOptions().dtype(dtype).device(device));
+    if (device.is_cpu())
+        return at::detail::empty_cpu(shape, dtype, false, format);
+    return at::empty(shape, at::TensorOptions().dtype(dtype).device(device), format);
 }
 
 /* A stream as the driver takes it. PyTorch before 2.11 does not tell: then nothing is queued here. */
-template <class Stream> auto handle_of(const Stream &s, int) -> decltype(s.native_handle()) { return s.native_handle(); }
+template <class Stream> auto handle_of(const Stream &s, int) -> decltype(s.native_handle())
+{
+    return s.native_handle();
+}
 template <class Stream> void *handle_of(const Stream &, long) { return nullptr; }
 template <class Stream> auto knows_handles(const Stream *s) -> decltype(s->native_handle(), true) { return true; }
 bool knows_handles(const void *) { return false; }
-
-/* The device's context as the thread's, until this ends. */
-class Current {
-  public:
-    explicit Current(const tw_device_launch &l) : launch_(l)
-    {
-        if (l.current && !l.current(&before_) && before_ != l.context)
-            changed_ = !l.make_current(l.context);
-    }
-    ~Current()
-    {
-        if (changed_)
-            launch_.make_current(before_);
-    }
-    Current(const Current &) = delete;
-    Current &operator=(const Current &) = delete;
-
-  private:
-    const tw_device_launch &launch_;
-    void *before_ = nullptr;
-    bool changed_ = false;
-};
-
-bool queue(const tw_device_launch &l, void *const *tensors, void *workspace, void *stream)
-{
-    alignas(64) unsigned char values[kBytes];
-    void *parameters[kParameters];
-    memcpy(values, l.values, static_cast<size_t>(l.bytes));
-    for (long i = 0; i < l.pointers; i++) {
-        const tw_pointer &p = l.pointer[i];
-        char *const from = static_cast<char *>(p.tensor < 0 ? workspace : tensors[p.tensor]) + p.offset;
-        if (!p.map)
-            memcpy(values + p.at, &from, sizeof from);
-        else if (l.replace(values + p.at, from))
-            return false;
-    }
-    for (long i = 0; i < l.parameters; i++)
-        parameters[i] = values + l.places[i];
-    Config config{{l.grid[0], l.grid[1], l.grid[2]}, {l.block[0], l.block[1], l.block[2]}, l.shared, stream, nullptr, 0};
-    if (l.early) {
-        config.attributes = &kEarly;
-        config.count = 1;
-    }
-    return l.launch(&config, l.function, parameters, nullptr) == 0;
-}
 
 /* Whether a kernel's launches are queued on the device's current stream. The workspace is PyTorch's, of that stream:
    freed here, it goes to nothing that runs before the kernel has. */
@@ -343,7 +259,8 @@ bool queue(const Entry &e, void *const *tensors)
     at::Tensor memory;
     void *workspace = nullptr;
     if (e.workspace) {
-        memory = empty_on(e.device, {static_cast<int64_t>(e.workspace)}, at::kByte);
+        memory = empty_on(e.device, {static_cast<int64_t>(e.workspace)}, at::kByte,
+                          c10::MemoryFormat::Contiguous);
         workspace = memory.data_ptr();
     }
     void *const stream = handle_of(c10::impl::VirtualGuardImpl(e.device.type()).getStream(e.device), 0);
@@ -391,7 +308,10 @@ bool wants_gradient(const Tensors &tensors)
 constexpr c10::DispatchKey kBackends[] = {c10::DispatchKey::CPU, c10::DispatchKey::CUDA,
                                           c10::DispatchKey::PrivateUse1};
 
-bool is_backend(c10::DispatchKey key) { return std::find(std::begin(kBackends), std::end(kBackends), key) != std::end(kBackends); }
+bool is_backend(c10::DispatchKey key)
+{
+    return std::find(std::begin(kBackends), std::end(kBackends), key) != std::end(kBackends);
+}
 
 class Kernel : public c10::OperatorKernel {
   public:
@@ -414,8 +334,7 @@ class Kernel : public c10::OperatorKernel {
         if (!good)
             return slow(keys, stack, nullptr);
         if (const Held held(key, tensors); const Entry *e = held.get()) {
-            at::Tensor out = e->launches ? empty_on(e->device, e->shape, e->dtype)
-                                         : at::Tensor(at::detail::empty_cpu(e->shape, e->dtype));
+            at::Tensor out = empty_on(e->device, e->shape, e->dtype, e->format);
             if (answer(*e, tensors, out.data_ptr())) {
                 torch::jit::drop(*stack, arguments);
                 stack->emplace_back(std::move(out));
@@ -439,8 +358,8 @@ class Kernel : public c10::OperatorKernel {
 #ifdef TW_PYTHON
 constexpr int64_t kGraphs = -1; // in the place of an operator's number
 
-/* What tells a graph's call apart: its arguments, of which the first holds the graph's number. False for what only
-   Python answers. */
+/* What tells a graph's call apart: its arguments, of which the first holds the graph's number, or on a device lies
+   where no other's does. False for what only Python answers. */
 bool read(Key &key, Tensors &tensors, PyObject *const *arguments, Py_ssize_t count)
 {
     bool good = key.add(kGraphs);
@@ -460,9 +379,11 @@ bool read(Key &key, Tensors &tensors, PyObject *const *arguments, Py_ssize_t cou
             good = false;
         }
     }
-    return good && tensors.count > 1 && tensors.at[0]->is_cpu() && tensors.at[0]->scalar_type() == at::kLong &&
-           tensors.at[0]->numel() == 1 &&
-           key.add(*static_cast<const int64_t *>(tensors.at[0]->const_data_ptr()));
+    if (!good || tensors.count < 2 || tensors.at[0]->scalar_type() != at::kLong || tensors.at[0]->numel() != 1)
+        return false;
+    const at::Tensor &graph = *tensors.at[0];
+    const void *mark = graph.const_data_ptr();
+    return key.add(graph.is_cpu() ? *static_cast<const int64_t *>(mark) : reinterpret_cast<intptr_t>(mark));
 }
 
 bool answered(const Key &key, const Tensors &tensors)
@@ -509,7 +430,8 @@ struct tw_torch_plan {
     long dims;
     const long long *shape;   /* of the output */
     long dtype;               /* PyTorch's number */
-    long device_type, device; /* PyTorch's numbers of where the output lies */
+    long format;              /* PyTorch's number of how the output lies */
+    long device_type, device; /* PyTorch's numbers of where */
     long watched;
     const long *watching;     /* tensors of the call, who owns their elements, the addresses and versions of these */
     void *const *storages;
@@ -574,6 +496,7 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
     made->hash = key->hash;
     made->shape.assign(plan->shape, plan->shape + plan->dims);
     made->dtype = static_cast<at::ScalarType>(plan->dtype);
+    made->format = static_cast<c10::MemoryFormat>(plan->format);
     made->slots.assign(plan->slots, plan->slots + plan->inputs);
     made->tensors.assign(plan->bound, plan->bound + plan->inputs);
     for (long i = 0; i < plan->watched; i++) {
@@ -584,7 +507,8 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
     }
     made->call = {plan->launch, plan->launches, nullptr, nullptr, static_cast<size_t>(plan->zero_fill), plan->env};
     made->run = plan->run;
-    made->device = c10::Device(static_cast<c10::DeviceType>(plan->device_type), static_cast<c10::DeviceIndex>(plan->device));
+    made->device = c10::Device(static_cast<c10::DeviceType>(plan->device_type),
+                               static_cast<c10::DeviceIndex>(plan->device));
     made->launches = plan->device_launches;
     made->launch = plan->device_launch;
     made->workspace = static_cast<size_t>(plan->workspace);

@@ -45,7 +45,7 @@ class _Plan(ctypes.Structure):
 
     _fields_ = (
         ("inputs", _LONG), ("slots", _P), ("bound", _P), ("dims", _LONG), ("shape", _P), ("dtype", _LONG),
-        ("device_type", _LONG), ("device", _LONG),
+        ("format", _LONG), ("device_type", _LONG), ("device", _LONG),
         ("watched", _LONG), ("watching", _P), ("storages", _P), ("addresses", _P), ("versions", _P),
         ("launches", _LONG), ("launch", _P), ("device_launches", _LONG), ("device_launch", _P),
         ("workspace", ctypes.c_longlong), ("zero_fill", ctypes.c_longlong),
@@ -87,7 +87,7 @@ class Watched:
 class Answer:
     """What answers a kind of call: a kernel's inputs are tensors of the call by number, or bound addresses.
 
-    ``shape``, ``dtype``, ``device``: of the output.
+    ``shape``, ``dtype``, ``device``, ``channels_last``: of the output.
     """
 
     kernel: LoadedKernel | GpuKernel
@@ -98,6 +98,7 @@ class Answer:
     align: int
     bound: Sequence[int] = ()
     watched: Sequence[Watched] = ()
+    channels_last: bool = False
 
 
 class Native:
@@ -150,13 +151,13 @@ class Native:
         storages = (_P * max(1, many))(*(w.storage for w in answer.watched))
         addresses = (_P * max(1, many))(*(w.address for w in answer.watched))
         versions = (_LONG * max(1, many))(*(w.version for w in answer.watched))
-        at = ctypes.addressof
+        at, where = ctypes.addressof, answer.device
         plan = _Plan(
             count, at(slots), at(bound), len(answer.shape), at(shape), _SCALARS[answer.dtype],
-            _DEVICES[answer.device.type if answer.device.type in _DEVICES else "privateuseone"],
-            -1 if answer.device.index is None else answer.device.index, many, at(watching), at(storages), at(addresses),
-            at(versions), found.here, found.here_at, found.there, found.there_at, found.workspace, found.zero_fill,
-            answer.align, found.env, found.run, served,
+            len(answer.shape) - 2 if answer.channels_last else 0, _DEVICES.get(where.type, _DEVICES["privateuseone"]),
+            -1 if where.index is None else where.index, many, at(watching), at(storages), at(addresses), at(versions),
+            found.here, found.here_at, found.there, found.there_at, found.workspace, found.zero_fill, answer.align,
+            found.env, found.run, served,
         )  # fmt: skip
         with self._lock:
             entry = self._library.tw_torch_insert(at(plan))
@@ -268,4 +269,5 @@ def extension() -> Extension:
     ]  # fmt: skip
     version = ["torch", torch.__version__, str(torch.version.git_version)]
     libraries = ("-ltorch_cpu", "-ltorch_python", "-lc10")
-    return Extension(Path(__file__).with_name("native.cpp"), version, flags, libraries, _log)
+    source = Path(__file__).with_name("native.cpp")
+    return Extension(source, version, flags, libraries, _log, headers=("device_launch.h",))

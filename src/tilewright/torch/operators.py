@@ -1,7 +1,7 @@
 """``torch.ops.tilewright``: PyTorch's operators, answered by tuned kernels. Schemas are those of ATen.
 
 Each has a kernel for the CPU and for devices of backends, one for fake tensors, a gradient, and on other devices one
-clear error. Results are dense and row-major.
+clear error. Results are dense: row-major, or with channels last where a convolution reads such images.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from tilewright.core import TilewrightError
 from tilewright.torch import gradients
-from tilewright.torch.serving import check_memory, reference, serve, serving
+from tilewright.torch.serving import check_memory, format_of, reference, serve, serving
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,9 @@ def _fake(name: str, function: Callable[..., torch.Tensor], *args: Any) -> torch
         raise TypeError(
             f"tilewright::{name}: argument {odd + 1} is on the device {devices[odd]}, not {devices[0]}. Move it there"
         )
-    made = function(*filled(name, args))
-    return made.new_empty(made.shape)
+    given = filled(name, args)
+    made = function(*given)
+    return torch.empty_like(made, memory_format=format_of(name, given))
 
 
 def _elsewhere(name: str, *args: Any) -> torch.Tensor:

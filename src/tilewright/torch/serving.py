@@ -10,17 +10,16 @@ from typing import Any
 import torch
 
 import tilewright
-from tilewright.backends.arrays import TORCH_DEVICES
 from tilewright.backends.driver import NoDriver
 from tilewright.core import TilewrightError, Workload
 from tilewright.runtime import Library
 from tilewright.runtime.checked import storage
-from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.in_use import InUse
 from tilewright.runtime.missed import warn
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served
 from tilewright.torch import native
+from tilewright.torch.devices import has_kernels, place_of
 from tilewright.torch.native import Answer as Placed
 from tilewright.torch.requests import NoRequest, Request, described, request
 
@@ -39,24 +38,36 @@ class Hit:
 
     def __call__(self, args: tuple[Any, ...]) -> torch.Tensor | None:
         """The kernel's answer; ``None`` where a tensor does not lie at an address that it takes."""
-        workload = self.request.workload
+        asked = self.request
         inputs = []
-        for place, spec in zip(self.request.places, workload.inputs, strict=True):
+        for place, spec in zip(asked.places, asked.workload.inputs, strict=True):
             t = args[place].detach()
+            if place in asked.orders:  # a weight may have to be copied
+                t = t.permute(asked.orders[place]).contiguous()
             if t.data_ptr() % self.align:
                 return None
             inputs.append(t if t.shape == spec.shape and t.is_contiguous() else _as(t, spec.shape))
-        out = torch.empty(self.shape, dtype=inputs[0].dtype, device=inputs[0].device)
-        self.served.call(*inputs, out=out.view(workload.output.shape))
+        out = torch.empty(self.shape, dtype=inputs[0].dtype, device=inputs[0].device, memory_format=self.format)
+        written = out.permute(asked.result) if asked.result else out
+        self.served.call(*inputs, out=written.view(asked.workload.output.shape))
         return out
 
-    def placed(self, args: tuple[Any, ...]) -> Placed:
-        """The same for calls that do not come to Python."""
+    @property
+    def format(self) -> torch.memory_format:
+        """Of the output."""
+        return LAST[len(self.shape)] if self.request.result else torch.contiguous_format
+
+    def placed(self, args: tuple[Any, ...]) -> Placed | None:
+        """The same for calls that do not come to Python; ``None`` where something is copied first."""
+        orders = self.request.orders
+        if not all(args[place].permute(order).is_contiguous() for place, order in orders.items()):
+            return None
         tensors = [n for n, a in enumerate(args) if isinstance(a, torch.Tensor)]
         inputs = [tensors.index(place) for place in self.request.places]
         kernel, first = self.served.kernel or self.served.on_device, args[tensors[0]]
         assert kernel is not None
-        return Placed(kernel, inputs, self.shape, first.dtype, first.device, self.align)
+        last = bool(self.request.result)
+        return Placed(kernel, inputs, self.shape, first.dtype, first.device, self.align, channels_last=last)
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,10 @@ class Passed:
 
 
 Answer = Hit | Passed
+
+
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+"""By the number of axes, PyTorch's name of channels last."""
 
 
 def _as(t: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
@@ -142,7 +157,7 @@ class Serving(InUse):
     def find(self, workload: Workload, device: torch.device) -> Served | Miss:
         """The kernel for a workload of tensors on a device. Where nothing reaches the device, that is said once."""
         try:
-            return self.library.find(workload, key_of(device))
+            return self.library.find(workload, place_of(device))
         except NoDriver as e:
             self._say_lacking(f"kernels on {device}", f"{e.message}. {e.hint}")
             return self.library.passed("device")
@@ -176,23 +191,13 @@ def tuned(name: str, shapes: Sequence[Sequence[int]], like: torch.Tensor, *rest:
 
     ``like`` has their dtype and device. Where none does, that is counted as a call that was not served.
     """
-    if not served_on(like.device) or any(type(n) is not int for s in shapes for n in s):
+    if not has_kernels(like.device) or any(type(n) is not int for s in shapes for n in s):
         return False
     given = (torch.empty(tuple(s), dtype=like.dtype, device="meta") for s in shapes)
     answer = serving.answer(name, (*given, *rest), like.device)
     if isinstance(answer, Passed):
         answer.miss.add()
     return isinstance(answer, Hit)
-
-
-def served_on(device: torch.device) -> bool:
-    """Whether there may be kernels for tensors on a device."""
-    return device.type == "cpu" or device.type in TORCH_DEVICES
-
-
-def key_of(device: torch.device) -> DeviceKey | None:
-    """A device as :meth:`tilewright.Library.find` takes it."""
-    return None if device.type == "cpu" else (TORCH_DEVICES[device.type], device.index)
 
 
 def check_memory(name: str, args: tuple[Any, ...]) -> torch.device:
@@ -203,7 +208,7 @@ def check_memory(name: str, args: tuple[Any, ...]) -> torch.device:
         if not isinstance(a, torch.Tensor) or a.layout is not torch.strided:
             continue
         what = f"tilewright::{name}: argument {place + 1}"
-        if not served_on(a.device):
+        if not has_kernels(a.device):
             raise TypeError(f"{what} is on the device {a.device}. Pass its cpu()")
         if a.device != device:
             raise TypeError(f"{what} is on the device {a.device}, not {device}. Move it there")
@@ -231,8 +236,17 @@ def reference(name: str, function: Callable[..., torch.Tensor]) -> None:
 
 
 def from_pytorch(name: str, args: tuple[Any, ...]) -> torch.Tensor:
-    """PyTorch's own answer, dense and row-major as ours are."""
-    return _FUNCTIONS[name](*args).contiguous()
+    """PyTorch's own answer, which lies as ours do."""
+    return _FUNCTIONS[name](*args).contiguous(memory_format=format_of(name, args))
+
+
+def format_of(name: str, args: tuple[Any, ...]) -> torch.memory_format:
+    """How an operator's result lies: row-major, but with channels last where a convolution reads such images."""
+    x = args[0]
+    last = LAST.get(x.dim()) if name in ("conv2d", "conv3d") else None
+    if last is None or x.is_contiguous() or not x.is_contiguous(memory_format=last):
+        return torch.contiguous_format
+    return last
 
 
 def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
@@ -246,7 +260,9 @@ def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
         except TypeError as e:
             raise TilewrightError(f"tilewright::{name}: {e}") from e
         if out is not None:
-            serving.settle(generation, answer.placed(args), answer.served)
+            placed = answer.placed(args)
+            if placed is not None:
+                serving.settle(generation, placed, answer.served)
             return out
         serving.library.passed("alignment").add()
     else:

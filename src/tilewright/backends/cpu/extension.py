@@ -22,7 +22,7 @@ _DEADLINE = 300.0  # seconds: PyTorch's headers take ten on an idle machine
 
 @dataclass(frozen=True)
 class Extension:
-    """``source`` with the flags and libraries that the other package asks for.
+    """``source``, and the ``headers`` beside it, with the flags and libraries that the other package asks for.
 
     ``version``: whatever tells that package's builds apart; ``log`` is told what the compiler refused.
     """
@@ -32,6 +32,7 @@ class Extension:
     flags: Sequence[str]
     libraries: Sequence[str]
     log: logging.Logger
+    headers: Sequence[str] = ()
 
     def path(self) -> str | None:
         """Where the library lies, compiled where it was not yet; ``None`` where the compiler refuses the headers.
@@ -44,9 +45,13 @@ class Extension:
     def cached(self, make: Callable[[Compiler, Sequence[str]], bytes]) -> str:
         """Where the library lies, made from a compiler and its command where it does not yet."""
         compiler = find_compiler()
-        flags = ["-std=c++20", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", *self.flags, f"-I{SUPPORT}"]
+        beside = [f"-I{self.source.parent}"] if self.headers else []
+        flags = [
+            "-std=c++20", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", *self.flags, f"-I{SUPPORT}", *beside,
+        ]  # fmt: skip
+        texts = [sha256(p.read_bytes()).hexdigest() for p in (self.source, *map(self.source.with_name, self.headers))]
         command = [*compiler.command, "-x", "c++", *flags, "-"]
-        key = digest([compiler.key, *self.version, support_hash(), flags, sha256(self.source.read_bytes()).hexdigest()])
+        key = digest([compiler.key, *self.version, support_hash(), flags, *texts])
         path, _ = ArtifactCache().made(key, lambda: make(compiler, command))
         return path
 

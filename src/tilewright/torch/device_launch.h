@@ -1,0 +1,101 @@
+/* Launching kernels on a device without Python: by functions of CUDA's driver, or others that take the same. */
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+namespace {
+
+/* CUDA's CUlaunchAttribute and CUlaunchConfig. */
+struct Attribute {
+    int id, pad, value, rest[15];
+};
+struct Config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const Attribute *attributes;
+    unsigned count;
+};
+const Attribute kEarly{6, 0, 1, {}}; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+} // namespace
+
+extern "C" {
+
+/* Where a launch's parameters take an address; native.py has the same, as of all that follows. `tensor`: of the kernel,
+   or -1: the workspace; `map`: whether it is a tensor map that describes what lies there. */
+struct tw_pointer {
+    long at, tensor, map;
+    long long offset;
+};
+
+/* A launch on a device. Functions are those of CUDA's driver, or others that take the same; contexts may be missing. */
+struct tw_device_launch {
+    int (*launch)(const Config *, void *function, void **parameters, void **extra);
+    int (*fill)(void *address, unsigned char byte, size_t size, void *stream);
+    int (*replace)(void *map, void *address);
+    int (*current)(void **context);
+    int (*make_current)(void *context);
+    void *context, *function;
+    unsigned grid[3], block[3], shared, early;
+    const unsigned char *values; /* a block of the parameters' values */
+    long bytes, parameters;
+    const long *places;          /* where each begins */
+    long pointers;
+    const struct tw_pointer *pointer;
+};
+
+} // extern "C"
+
+namespace {
+
+constexpr size_t kBytes = 4096; // of a launch's parameters
+constexpr long kParameters = 256;
+
+/* The device's context as the thread's, until this ends. */
+class Current {
+  public:
+    explicit Current(const tw_device_launch &l) : launch_(l)
+    {
+        if (l.current && !l.current(&before_) && before_ != l.context)
+            changed_ = !l.make_current(l.context);
+    }
+    ~Current()
+    {
+        if (changed_)
+            launch_.make_current(before_);
+    }
+    Current(const Current &) = delete;
+    Current &operator=(const Current &) = delete;
+
+  private:
+    const tw_device_launch &launch_;
+    void *before_ = nullptr;
+    bool changed_ = false;
+};
+
+bool queue(const tw_device_launch &l, void *const *tensors, void *workspace, void *stream)
+{
+    alignas(64) unsigned char values[kBytes];
+    void *parameters[kParameters];
+    memcpy(values, l.values, static_cast<size_t>(l.bytes));
+    for (long i = 0; i < l.pointers; i++) {
+        const tw_pointer &p = l.pointer[i];
+        char *const from = static_cast<char *>(p.tensor < 0 ? workspace : tensors[p.tensor]) + p.offset;
+        if (!p.map)
+            memcpy(values + p.at, &from, sizeof from);
+        else if (l.replace(values + p.at, from))
+            return false;
+    }
+    for (long i = 0; i < l.parameters; i++)
+        parameters[i] = values + l.places[i];
+    const unsigned *g = l.grid, *b = l.block;
+    Config config{{g[0], g[1], g[2]}, {b[0], b[1], b[2]}, l.shared, stream, nullptr, 0};
+    if (l.early) {
+        config.attributes = &kEarly;
+        config.count = 1;
+    }
+    return l.launch(&config, l.function, parameters, nullptr) == 0;
+}
+
+} // namespace
