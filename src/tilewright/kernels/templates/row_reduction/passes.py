@@ -178,7 +178,7 @@ class Passes:
             return
         every = nest(plan, n)
         length = scope.tiles.get(p.inner, whole(p.run)).known
-        sizes = (plan.lanes * plan.vectors, plan.lanes)
+        sizes: tuple[int, ...] = (plan.lanes * plan.vectors, plan.lanes)
         if plan.open:
             # Halved, so that what is left of a row is no chain of single vectors.
             sizes = tuple(plan.lanes * v for v in sorted(plan.sizes, reverse=True))
