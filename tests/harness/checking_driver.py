@@ -149,7 +149,13 @@ def _blocks(order: Order, addresses: Sequence[int]) -> list[Block]:
 def checking(seed: int = 0) -> Iterator[CheckingDriver]:
     """A driver for the block, whose complaints are raised at its end."""
     driver = CheckingDriver(seed)
-    yield driver
+    try:
+        yield driver
+    except BaseException as e:
+        driver.order.flush()
+        for text in driver.order.complaints:  # they may say why
+            e.add_note(text)
+        raise
     driver.finish()
 
 
@@ -268,7 +274,8 @@ class CheckingContext(EmulatorContext):
                 return []
             return _touched(module, len(self.memory_table()))
 
-        self._queue(stream, symbol, [a for a in map(_address, taken.kinds, taken.values) if a], run)
+        given = [a for a in map(_address, taken.kinds, taken.values) if a]
+        self._queue(stream, symbol, [a for a in given if self.order.at(a) is not None or not self.order.ends(a)], run)
 
     def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], arguments: Arguments) -> None:
         raise NotImplementedError("a launch has a stream here: queue_launch")

@@ -339,6 +339,11 @@ class Order:
         with self.lock:
             return next((b for b in self._blocks.values() if b.address <= address < b.end), None)
 
+    def ends(self, address: int) -> bool:
+        """Whether a block ends at an address: an empty part of one may lie there."""
+        with self.lock:
+            return any(b.end == address for b in self._blocks.values())
+
     def allocated(self, device: int, address: int, size: int) -> Block:
         """Memory that the device has for whoever asked, at once."""
         with self.lock:

@@ -139,8 +139,9 @@ void give_done()
 void free_block(void *held)
 {
     Block *b = static_cast<Block *>(held);
-    if (b->life != life) { // its driver has gone
-        hooks.release(b->device, b->address);
+    if (b->life != life) { // its driver has gone, and at the end Python too
+        if (hooks.release)
+            hooks.release(b->device, b->address);
         delete b;
         return;
     }

@@ -7,6 +7,7 @@ that orders work, graphs (``torch.accelerator.Graph``). Operators are computed b
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -145,6 +146,8 @@ def load() -> ctypes.CDLL:
     library.tw_device_named(NAME.upper().encode())
     torch._register_device_module(NAME, _module())
     torch.utils.generate_methods_for_privateuse1_backend()
+    nothing = Hooks()
+    atexit.register(lambda: library.tw_device_install(ctypes.byref(nothing)))
     return library
 
 
