@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ torch: Any = pytest.importorskip("torch", minversion="2.11", reason="PyTorch 2.1
 import tilewright  # noqa: E402
 import tilewright.torch as tt  # noqa: E402
 from harness import emulated_gpu, torch_device  # noqa: E402
+from harness.checking_driver import checking  # noqa: E402
 from harness.shared import made_once  # noqa: E402
 from tilewright.backends.cache import ArtifactCache  # noqa: E402
 from tilewright.backends.cuda.backend import CudaBackend  # noqa: E402
@@ -339,3 +341,55 @@ def test_a_kernel_that_was_tuned_meanwhile_is_taken(
         empty.refresh()
         close(T.mm(a, b), a.cpu() @ b.cpu())
         assert served(empty)["exact"] == 1
+
+
+# --------------------------------------------------------------------------- order of work
+
+
+@pytest.fixture
+def checked(stored: Path) -> Iterator[tilewright.Library]:
+    """A library on devices whose work is ordered. What nothing orders is an error at the end."""
+    with checking() as driver, torch_device.using(driver):
+        yield tt.use(tilewright.Library(stored, watch=False))
+        tt.use(None)
+
+
+@pytest.mark.parametrize("kind", PRODUCTS)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "the first call"])
+def test_a_graph_holds_calls(checked: tilewright.Library, kind: str, known: bool) -> None:
+    a, b = operands(kind)
+    if known:
+        T.mm(a, b)
+        torch.accelerator.synchronize()
+    graph, side = torch.accelerator.Graph(), torch.Stream(device="emulator:0")
+    side.wait_stream(torch.accelerator.current_stream())
+    with side, graph:
+        T.mm(a, b)  # its memory goes to the next one
+        got = T.mm(a, b)
+    for seed in (1, 2):
+        a.copy_(torch.randn(a.shape, generator=torch.Generator().manual_seed(seed)).to(a.dtype))
+        graph.replay()
+        close(got, a.cpu().double() @ b.cpu().double(), 3e-2)
+    assert served(checked)["exact"] == 2 + known
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_streams_in_any_order_keep_memory_apart(checked: tilewright.Library, seed: int) -> None:
+    """Results and scratch memory are freed while work is queued, and go to nothing that runs before that has."""
+    draw = Random(seed)
+    streams = [torch.accelerator.current_stream(), *(torch.Stream(device="emulator:0") for _ in range(2))]
+    given = {kind: operands(kind) for kind in ("one launch", "scratch memory")}
+    torch.accelerator.synchronize()
+    results: list[tuple[Any, Any, Any]] = []
+    for _ in range(12):
+        kind, stream = draw.choice(list(given)), draw.choice(streams)
+        a, b = given[kind]
+        with stream:
+            results.append((T.mm(a, b), stream, a.cpu().double() @ b.cpu().double() if draw.random() < 0.1 else None))
+        if draw.random() < 0.5:
+            got, stream, wanted = results.pop(draw.randrange(len(results)))
+            if wanted is not None:
+                torch.accelerator.current_stream().wait_stream(stream)
+                close(got, wanted)
+                got.record_stream(torch.accelerator.current_stream())
+    torch.accelerator.synchronize()  # what is read belongs to the caller, who frees it now

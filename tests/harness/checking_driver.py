@@ -353,7 +353,7 @@ class CheckingFunction(EmulatorFunction):
 
     def native(self) -> NativeLaunch | None:
         launch, fill = _LAUNCH(self._from_c), _FILL(self._fill_from_c)
-        replace = address_of(self._module.library.cuTensorMapReplaceAddress)
+        replace = address_of(self._module.library.tw_emu_cuTensorMapReplaceAddress)
         kernel = ctypes.addressof(self._kernel)
         return NativeLaunch(address_of(launch), address_of(fill), replace, kernel, True, (self, launch, fill))
 
