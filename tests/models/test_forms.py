@@ -153,6 +153,8 @@ def test_nothing_is_timed_without_kernels_or_where_that_is_switched_off(
     untuned = session("none.db").network({"x": X.shape})
     assert (untuned.form, untuned.comparison, untuned.why) == (ALONE, None, f"{ALONE}: {NOT_TUNED}")
     assert untuned.left["MatMul"] == {"calls": 2, "why": NOT_TUNED}
+    kept = session("none.db", compare=False).network({"x": X.shape})
+    assert kept.why == untuned.why, "of no kernels there is nothing to compare"
 
 
 def test_open_sizes_are_decided_by_the_least_and_the_greatest(

@@ -55,7 +55,7 @@ def fastest(
     every = Network(extracted, library, threads, device=device)
     if device is not None and every.served and get_backend(device[0]).emulated:
         every.why, compare = f"{ALL}, not compared, for the emulator's times mean nothing", False
-    if not compare:
+    if every.served and not compare:
         return every
     try:
         alone = Network(extracted, None, threads)
