@@ -33,6 +33,7 @@ SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it coun
 COLD_FACTOR = 3  # last-level caches walked to evict operands
 COPIES = 64  # of a kernel's constant inputs that calls go through in turns, at most
 COPIED_FACTOR = 1.5  # last-level caches that these copies fill at most, and one copy more
+COPIED = 128 << 20  # bytes of the same where the last-level cache is larger
 
 
 @dataclass(kw_only=True)
@@ -209,7 +210,7 @@ class Session(TaskSession[Kernel]):
         if not self.turning:
             return kernel.prepare(pointers)
         read = sum({**constants, **{n: size for n, size, *_ in kernel.prepacks}}.values())
-        most = math.ceil(COPIED_FACTOR * self.last_level / read)
+        most = math.ceil(min(COPIED_FACTOR * self.last_level, COPIED) / read)
         copies = min(COPIES, most, math.ceil(self.constants_passed / own))
         return TurningCall(kernel, pointers, copies, constants)
 
