@@ -21,6 +21,7 @@ from harness.checking_driver import checking
 from harness.emulated_gpu import store
 from tilewright.backends.cache import ArtifactCache
 from tilewright.kernels.operators import get_operator
+from tilewright.torch import use
 
 CONV = {"n": 1, "ci": 16, "h": 5, "w": 6, "co": 24, "kh": 3, "kw": 3, "padding": 1, "dtype": "float16"}
 SHORT, LONG, HALF = 24, 128, 72
@@ -58,6 +59,7 @@ class Graph:
     device: int
     inputs: list[Value]
     outputs: list[tuple[Value, Callable[[], Any]]]
+    last: Any = None  # the stream of its last replay, behind which the next one comes: its memory is the same
 
 
 class Program:
@@ -110,9 +112,6 @@ class Program:
         else:
             second.wait_event(first.record_event())
 
-    def within(self) -> Any:
-        return self.stream
-
     # ------------------------------------------------------------------ actions
 
     def switch(self) -> None:
@@ -135,7 +134,7 @@ class Program:
             truth = self.fresh(*((40, k) if left else (k, 48)), dtype=torch.bfloat16)
         else:
             truth = self.fresh(*((33, k) if left else (k, 40)))
-        with self.within():
+        with self.stream:
             return self.adopt(truth.to(f"emulator:{self.device}"), truth)
 
     def given(self, *shape: int, dtype: Any = torch.float32) -> Value:
@@ -146,21 +145,20 @@ class Program:
         if fit and self.random.random() < 0.7:
             return self.random.choice(fit)
         truth = self.fresh(*shape, dtype=dtype)
-        with self.within():
+        with self.stream:
             return self.adopt(truth.to(f"emulator:{self.device}"), truth)
 
     def here(self, value: Value) -> bool:
         return bool(value.tensor.device.index == self.device)
 
     def operands(self) -> tuple[Value, Value]:
-        k = self.random.choice((SHORT, SHORT, LONG, LONG, HALF))
+        k = self.random.choice((SHORT, LONG, LONG, LONG, HALF))
         rows, columns, dtype = (40, 48, torch.bfloat16) if k == HALF else (33, 40, torch.float32)
         return self.given(rows, k, dtype=dtype), self.given(k, columns, dtype=dtype)
 
     def product(self, a: Value, b: Value, out: Any = None) -> Any:
         """A product by one of the ways to call it."""
-        ways = ["name", "plan", "operator"] if out is None else ["name", "plan"]
-        way = self.random.choice(ways)
+        way = self.random.choice(("name", "plan", "plan", "operator" if out is None else "name"))
         if way == "name":
             return self.library.matmul(a.tensor, b.tensor, out=out)
         if way == "operator":
@@ -180,11 +178,11 @@ class Program:
         if into and self.random.random() < 0.4:
             out = self.random.choice(into)
             self.writing(out)
-            with self.within():
+            with self.stream:
                 self.product(a, b, out.tensor)
             out.truth = truth
         else:
-            with self.within():
+            with self.stream:
                 self.adopt(self.product(a, b), truth)
 
     def write(self) -> None:
@@ -194,7 +192,7 @@ class Program:
             value = self.random.choice(mine)
             value.truth = self.fresh(*value.tensor.shape, dtype=value.tensor.dtype)
             self.writing(value)
-            with self.within():
+            with self.stream:
                 value.tensor.copy_(value.truth)
 
     def bind(self) -> None:
@@ -206,7 +204,7 @@ class Program:
             x, weight = self.given(1, 16, 5, 6, dtype=torch.float16), self.given(24, 16, 3, 3, dtype=torch.float16)
             op, name, how = "conv2d", "weight", {"padding": 1}
         self.reading(x), self.reading(weight)
-        with self.within():
+        with self.stream:
             plan = self.library.plan_gpu(op, x.tensor, weight.tensor, constant=name, **how)
             self.bound.append((self.device, plan.bind(**{name: weight.tensor}), op, weight.truth))
 
@@ -215,12 +213,9 @@ class Program:
         if not mine:
             return
         _, plan, op, weight = self.random.choice(mine)
-        if op == "matmul":
-            x = self.given(33, weight.shape[0])
-        else:
-            x = self.given(1, 16, 5, 6, dtype=torch.float16)
+        x = self.given(33, weight.shape[0]) if op == "matmul" else self.given(1, 16, 5, 6, dtype=torch.float16)
         self.reading(x)
-        with self.within():
+        with self.stream:
             self.adopt(plan(x.tensor), _computed(op, x.truth, weight))
 
     def capture(self) -> None:
@@ -230,14 +225,14 @@ class Program:
         pairs = [self.operands() for _ in range(self.random.randint(1, 3))]
         for a, b in pairs:
             self.reading(a), self.reading(b)
-            with self.within():  # kernels are found and loaded before they are captured
+            with self.stream:  # kernels are found and loaded before they are captured
                 self.library.matmul(a.tensor, b.tensor), torch.ops.tilewright.matmul(a.tensor, b.tensor)
                 if (self.device, a.tensor.shape) in self.plans:
                     self.plans[self.device, a.tensor.shape](a.tensor, b.tensor)
         graph = torch.accelerator.Graph()
         outputs = []
         others = [s for s in self.streams[self.device][1:] if s != stream]
-        with torch.device(f"emulator:{self.device}"), self.within():
+        with torch.device(f"emulator:{self.device}"), self.stream:
             graph.capture_begin()
             for a, b in pairs:
                 beside = self.random.choice(others) if self.random.random() < 0.3 else None
@@ -270,21 +265,16 @@ class Program:
             self.reading(v)
         for v, _ in found.outputs:
             self.writing(v)
-        if self.graphs_last.get(id(found)) is not None:
-            self.follow(self.graphs_last[id(found)], self.stream)
-        self.graphs_last[id(found)] = self.stream
-        with self.within():
+        if found.last is not None:
+            self.follow(found.last, self.stream)
+        found.last = self.stream
+        with self.stream:
             found.graph.replay()
         for v, compute in found.outputs:
             v.truth = compute()
             if v not in self.values:
                 v.held += 1
                 self.values.append(v)
-
-    @property
-    def graphs_last(self) -> dict[int, Any]:
-        """The stream on which each graph ran last: its memory is one."""
-        return self.__dict__.setdefault("_last", {})
 
     def read(self) -> None:
         if self.values:
@@ -325,7 +315,6 @@ class Program:
             for v, _ in found.outputs:
                 if v in self.values:
                     self.values.remove(v)
-            self.graphs_last.pop(id(found), None)
         else:
             torch.accelerator.empty_cache()
 
@@ -344,13 +333,10 @@ def _computed(op: str, x: Any, weight: Any) -> Any:
 
 def run(database: Path, seed: int, steps: int = 30) -> None:
     """One program, with a library and a driver of its own. Raises ``AssertionError`` for complaints and wrong results."""
-    from tilewright.torch import serving
-
     with checking(seed) as driver, torch_device.using(driver), tilewright.Library(database, watch=False) as library:
-        serving.use(library)
+        use(library)
         try:
-            program = Program(library, seed)
-            program.run(steps)
-            del program
+            Program(library, seed).run(steps)
+            assert not library.stats().tiers["fallback"]  # each call had its kernel
         finally:
-            serving.use(None)
+            use(None)

@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -544,7 +545,10 @@ def torch(request: pytest.FixtureRequest, device: Watched, monkeypatch: pytest.M
     made = SimpleNamespace(
         Tensor=type("Tensor", (Tensor,), {"__module__": "torch"}),
         _C=SimpleNamespace(**raw),
-        cuda=SimpleNamespace(current_stream=lambda index: SimpleNamespace(cuda_stream=3)),
+        cuda=SimpleNamespace(
+            current_stream=lambda index: SimpleNamespace(cuda_stream=3),
+            device_of=lambda tensor: nullcontext(), is_current_stream_capturing=lambda: False,
+        ),
         is_grad_enabled=lambda: True, float32="float32",
         empty=lambda shape, dtype, device: made.Tensor(context, np.zeros(shape, dtype)),
     )  # fmt: skip

@@ -94,6 +94,11 @@ class Arrays(Protocol):
         """Whether the framework that made ``like`` allocates memory in stream order."""
         ...
 
+    def captured(self, like: Any) -> bool:
+        """Whether what is queued on the current stream of the framework that made ``like`` goes into a graph, with
+        memory of the framework's for it."""
+        ...
+
     def make_scratch(self, like: Any, size: int) -> tuple[Any, int]:
         """Scratch memory in the order of the current stream: its owner, and its address. Called where it is lent."""
         ...

@@ -128,7 +128,8 @@ class _Held:
 class Kept:
     """Scratch memory for every stream on which there was a call: a stream's calls follow each other, and share one.
 
-    Its address stays, and nothing is allocated after the first call on a stream; freed with this object.
+    Its address stays, and nothing is allocated after the first call on a stream; freed with this object. A call that is
+    captured has memory of its graph's: a replay runs on any stream, beside calls, and as long as the graph is there.
     """
 
     def __init__(self, kernel: GpuKernel) -> None:
@@ -136,10 +137,15 @@ class Kept:
         self._held: dict[Any, _Held] = {}
         self._lock = ForkLock()
         self._own = Memory(kernel.context)
+        self._lent = Lent(kernel)
 
     @contextmanager
     def of(self, owner: Any, stream: Any) -> Iterator[int]:
         """Its address; another thread's call on the stream waits until this one is queued."""
+        if self._kernel.arrays.captured(owner):
+            with self._lent.of(owner, stream) as address:
+                yield address
+            return
         held = self._held.get(stream)
         if held is None:
             with self._lock:

@@ -140,6 +140,18 @@ def lends_scratch(like: Any) -> bool:
     return made_by_torch or (cupy is not None and isinstance(like, cupy.ndarray))
 
 
+def captured(like: Any) -> bool:
+    """Whether what is queued on the current stream goes into a graph of PyTorch's, and memory with it. CuPy's allocator
+    knows no graphs."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(like, torch.Tensor):
+        return False
+    if not like.is_cuda:
+        return bool(torch.accelerator.current_stream(like.device).is_capturing())
+    with torch.cuda.device_of(like):
+        return bool(torch.cuda.is_current_stream_capturing())
+
+
 def make_scratch(like: Any, size: int) -> tuple[Any, int]:
     """``size`` bytes of scratch memory in the order of the current stream: its owner, and its address.
 

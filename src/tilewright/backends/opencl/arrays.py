@@ -40,6 +40,11 @@ def make_output(like: Any, spec: TensorSpec) -> Any:
     return sys.modules["pyopencl.array"].empty(like.queue, spec.shape, np.dtype(dtype))
 
 
+def captured(like: Any) -> bool:
+    """OpenCL has no graphs."""
+    return False
+
+
 def lends_scratch(like: Any) -> bool:
     """Its memory is not freed in the order of the queue."""
     return False
