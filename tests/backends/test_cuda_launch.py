@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tilewright.backends.arguments import Arguments
-from tilewright.backends.cuda import early
+from tilewright.backends.cuda import cupy_driver, early
+from tilewright.backends.cuda import driver as cuda_driver
 from tilewright.backends.cuda.cupy_driver import CupyContext, CupyDriver, CupyFunction
 from tilewright.backends.cuda.driver import CudaFunction
 from tilewright.backends.cuda.pycuda_driver import PycudaContext, PycudaDriver, PycudaFunction
@@ -134,6 +135,42 @@ def test_streams() -> None:
     with pytest.raises(UsageError, match="another library's stream"):
         pycudas(cuda).launch(*SHAPE, 0, Arguments(ARGUMENTS), 7)
     assert cuda.context == THEIRS
+
+
+def test_code_in_c_is_told_the_drivers_own_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = cupys(Cuda())
+    context: Any = function._context
+    context.overlaps = True
+    libc = ctypes.CDLL(None)
+    asked: list[str] = []
+    monkeypatch.setattr(cupy_driver, "library_function", lambda name: (asked.append(name), libc.memset)[1])
+    found = function.native()
+    assert found is not None
+    assert asked == [
+        "cuLaunchKernelEx", "cuMemsetD8Async", "cuTensorMapReplaceAddress", "cuCtxGetCurrent", "cuCtxSetCurrent",
+    ]  # fmt: skip
+    assert found.launch == ctypes.cast(libc.memset, ctypes.c_void_p).value
+    assert (found.function, found.context, found.early) == (5, OURS, True)
+
+    def missing(name: str) -> Any:
+        raise LaunchError(f"the driver has no {name}")
+
+    monkeypatch.setattr(cupy_driver, "library_function", missing)
+    assert function.native() is None
+    assert pycudas(Cuda()).native() is None
+
+
+def test_code_is_loaded_whatever_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA exchanges the thread's mode of capture: relaxed while code is loaded, and back."""
+    mode = [0]
+
+    def exchange(given: Any) -> None:
+        given._obj.value, mode[0] = mode[0], given._obj.value
+
+    monkeypatch.setattr(cuda_driver, "library_function", lambda name: exchange)
+    with cuda_driver.relaxed():
+        assert mode == [2]
+    assert mode == [0]
 
 
 def test_an_early_launch_tells_the_driver_so_where_the_device_has_such() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,8 +22,9 @@ from harness.shared import made_once  # noqa: E402
 from tilewright.backends.cache import ArtifactCache  # noqa: E402
 from tilewright.backends.cuda.backend import CudaBackend  # noqa: E402
 from tilewright.backends.cuda.driver import DRIVERS  # noqa: E402
-from tilewright.backends.driver import NoDriver  # noqa: E402
+from tilewright.backends.driver import NoDriver, address_of  # noqa: E402
 from tilewright.backends.emulator.backend import EmulatorBackend  # noqa: E402
+from tilewright.backends.emulator.driver import EmulatorFunction  # noqa: E402
 from tilewright.core import Workload  # noqa: E402
 from tilewright.kernels.operators import get_operator  # noqa: E402
 from tilewright.runtime.requests import HEADS, Tensor, request  # noqa: E402
@@ -136,6 +139,41 @@ def test_what_the_driver_refuses_comes_to_python(
     with pytest.raises(AssertionError, match="came to Python"):
         T.mm(a, b)
     assert served(library) == {"exact": 2}
+
+
+@needs_compiler
+def test_the_devices_context_is_the_threads_while_a_kernel_is_queued(
+    library: tilewright.Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a driver with contexts, as CUDA's is; the emulator has none."""
+    theirs, ours = 11, 22
+    now, told = [theirs], []
+    pointer = ctypes.c_void_p
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(pointer))
+    def current(found: Any) -> int:
+        found[0] = now[0]
+        return 0
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, pointer)
+    def make_current(context: int) -> int:
+        now[0] = context
+        told.append(context)
+        return 0
+
+    def native(function: EmulatorFunction) -> Any:
+        functions = {"current": address_of(current), "make_current": address_of(make_current), "context": ours}
+        return replace(plain(function), **functions)
+
+    plain: Any = EmulatorFunction.native
+    monkeypatch.setattr(EmulatorFunction, "native", native)
+    a, b = operands("scratch memory")
+    T.mm(a, b)
+    for now[0], switched in ((theirs, [ours, theirs]), (ours, [])):
+        told.clear()
+        close(T.mm(a, b), a.cpu() @ b.cpu())
+        assert told == switched
+    assert served(library) == {"exact": 3}
 
 
 def test_every_device_has_kernels_of_its_own(library: tilewright.Library) -> None:

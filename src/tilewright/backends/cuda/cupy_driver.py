@@ -222,7 +222,7 @@ class CupyModule:
         self._handle = handle
 
     def function(self, symbol: str) -> CupyFunction:
-        with self._context.current(f"looking for kernel {symbol}"):
+        with self._context.loading(f"looking for kernel {symbol}"):
             return CupyFunction(self._context, int(self._context._d.moduleGetFunction(self._handle, symbol)), symbol)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ queue up behind it, and the facts of a device are the same.
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,13 +16,14 @@ from typing import Any, cast
 from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import archs, nvml
 from tilewright.backends.cuda.nvrtc import find_nvrtc
-from tilewright.backends.cuda.tensor_map import encode
+from tilewright.backends.cuda.tensor_map import encode, library_function
 from tilewright.backends.driver import (
     BoxShape,
     Context,
     Driver,
     Function,
     Graph,
+    LaunchError,
     LoadError,
     Module,
     NativeLaunch,
@@ -40,6 +42,7 @@ DRIVERS = {
 """Name -> where it is. The emulator is used only when asked for: it runs kernels, but its times mean nothing."""
 
 _CHOSEN = ("cupy", "pycuda")
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 def get_driver(name: str | None = None) -> Driver:
@@ -158,13 +161,19 @@ class CudaContext(ABC):
             finally:
                 self.leave(before)
 
+    @contextmanager
+    def loading(self, doing: str) -> Iterator[None]:
+        """The same to load code, which CUDA forbids a thread while one captures, unless the thread says otherwise."""
+        with self.current(doing), relaxed():
+            yield
+
     @abstractmethod
     def _load(self, code: bytes) -> Module: ...
 
     def load(self, code: bytes) -> Module:
         if not code:
             raise LoadError("there is no code to load", "Build it again")
-        with self.current("loading code"):
+        with self.loading("loading code"):
             return self._load(code)
 
     def tensor_map(self, shape: BoxShape, address: int) -> bytes:
@@ -183,6 +192,25 @@ class CudaContext(ABC):
 
     def clocks(self) -> Mapping[str, float]:
         return nvml.clocks(self.bus_id)
+
+
+@contextmanager
+def relaxed() -> Iterator[None]:
+    """While work is captured, here or by another thread, have this thread do what is no part of it all the same.
+
+    CUDA Driver API, ``cuThreadExchangeStreamCaptureMode``.
+    """
+    try:
+        exchange = library_function("cuThreadExchangeStreamCaptureMode")
+    except LaunchError:
+        yield
+        return
+    mode = ctypes.c_int(_RELAXED)
+    exchange(ctypes.byref(mode))  # which leaves the thread's own there
+    try:
+        yield
+    finally:
+        exchange(ctypes.byref(mode))
 
 
 class CudaFunction(ABC):

@@ -158,7 +158,7 @@ class PycudaModule:
     def function(self, symbol: str) -> PycudaFunction:
         if self._handle is None:
             raise LoadError(f"the code that held {symbol} was unloaded", "Load it again")
-        with self._context.current(f"looking for kernel {symbol}"):
+        with self._context.loading(f"looking for kernel {symbol}"):
             return PycudaFunction(self._context, self._handle.get_function(symbol), symbol)
 
     def close(self) -> None:
