@@ -7,11 +7,9 @@ eagerly (``options={"rest": "eager"}``).
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import torch
@@ -19,7 +17,6 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
-from tilewright.backends.driver import NoDriver
 from tilewright.core import UsageError, Workload
 from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.serving import Served
@@ -35,8 +32,6 @@ from tilewright.torch.serving import serving
 REST = ("inductor", "eager")
 
 Compile = Callable[[GraphModule, Sequence[Any]], Any]
-
-_log = logging.getLogger("tilewright.torch")
 
 
 def place(
@@ -71,18 +66,8 @@ def prepared(
 
 
 def _find(workload: Workload, device: DeviceKey | None = None) -> Served | None:
-    try:
-        found = serving.library.find(workload, device)
-    except NoDriver as e:
-        _no_driver(e.message, e.hint)
-        return None
+    found = serving.find(workload, device)
     return found if isinstance(found, Served) else None
-
-
-@cache
-def _no_driver(problem: str, hint: str) -> None:
-    """Says once why kernels serve no tensor on a device, which PyTorch then computes."""
-    _log.warning("no kernels on the device: %s. %s", problem, hint)
 
 
 @dataclass(frozen=True)

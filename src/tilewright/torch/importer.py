@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from tilewright.core import Extent, TensorSpec, TilewrightError
@@ -198,7 +198,8 @@ def _number_of(node: Node) -> Array | None:
     held = getattr(node.graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
     if not isinstance(held, torch.Tensor) or isinstance(held, FakeTensor) or held.dim() or not held.is_cpu:
         return None
-    return None if held.dtype is torch.bfloat16 else held.detach().numpy()
+    with unset_fake_temporarily():
+        return None if held.dtype is torch.bfloat16 else held.detach().numpy()
 
 
 _COPIES = {aten._to_copy.default, aten.lift_fresh_copy.default, torch.ops.prims.device_put.default}

@@ -34,7 +34,7 @@ from tilewright.torch.operators import Registration
 from tilewright.torch.serving import serving
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import Block, LoadedKernel
+    from tilewright.backends.cpu.loader import Block
 
 
 CALLS = 4
@@ -135,6 +135,8 @@ class Packed:
 
     def address(self, number: int) -> int:
         """Where the kernel reads an input that is kept; 0 for others."""
+        if self.plan is not None:
+            return int(self.plan.held.get(number, 0))
         if number in self.memory:
             return self.memory[number].address
         return int(self.tensors[number].data_ptr()) if number in self.tensors else 0
@@ -181,8 +183,8 @@ class Placed:
             packed.plan(*(t for n, t in enumerate(given) if n not in self._kept), out=out)
         else:
             self.served.checked(*given, out=out)
-        if kernel is not None and as_given:
-            serving.settle(generation, self._answer(kernel, packed, call), self.served, packed, call.graph)
+        if as_given and (answer := self._answer(packed, call)) is not None:
+            serving.settle(generation, answer, self.served, packed, call.graph)
         if out is not call.out:
             call.out.copy_(out)
 
@@ -208,7 +210,8 @@ class Placed:
             at = [tensors[n].data_ptr() if n in tensors else 0 for n in range(len(inputs))]
             memory = {} if kernel is None else kernel.pack([*at, 0])
             plan, there = self._bound(tensors)
-            read = {n: t for n, t in tensors.items() if n not in memory and n not in there}
+            own = {n: t for n, t in tensors.items() if not _shared(t, inputs[n])}  # others would hold the weight
+            read = {n: t for n, t in own.items() if n not in memory and n not in there}
             forget = _forgetting(self, key)
             packed = Packed(watched, memory, read, plan, tuple(weakref.ref(s, forget) for s in storages))
             self._packed[key] = packed
@@ -225,19 +228,26 @@ class Placed:
         """A weight as the kernel reads it, or packs it."""
         seen = weight.permute(self._orders[number]) if number in self._orders else weight
         dense = self._dense(number, seen)
-        shared = dense.untyped_storage()._cdata == weight.untyped_storage()._cdata
-        return dense.clone() if shared and number in self._orders else dense  # what is kept would hold the weight
+        return dense.clone() if number in self._orders and _shared(dense, weight) else dense
 
     def _forget(self, key: tuple[int, ...]) -> None:
         serving.drop(self._packed.pop(key, None))
 
-    def _answer(self, kernel: LoadedKernel, packed: Packed | None, call: Call) -> Answer:
+    def _answer(self, packed: Packed | None, call: Call) -> Answer | None:
+        plan = None if packed is None else packed.plan
+        kernel = self.served.kernel or (self.served.on_device if plan is None else plan.kernel)
+        if kernel is None:
+            return None
         count = len(call.inputs)
         bound = [0 if packed is None else packed.address(n) for n in range(count)]
         inputs = [-1 if at else n + 1 for n, at in enumerate(bound)]  # the graph's number is the first tensor
         watched = () if packed is None else packed.watched
         out = call.out
         return Answer(kernel, inputs, tuple(out.shape), out.dtype, out.device, self._align, bound, watched)
+
+
+def _shared(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
 
 
 def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None]:

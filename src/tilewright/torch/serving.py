@@ -14,6 +14,7 @@ from tilewright.backends.driver import NoDriver
 from tilewright.core import TilewrightError, Workload
 from tilewright.runtime import Library
 from tilewright.runtime.checked import storage
+from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.in_use import InUse
 from tilewright.runtime.missed import warn
 from tilewright.runtime.resolve import Miss
@@ -142,7 +143,7 @@ class Serving(InUse):
             if str(e) == "dtype":
                 self.say_near(f"tilewright::{name}", name, described(args))
             return Passed(library.passed(str(e)))
-        found = self.find(asked.workload, device)
+        found = self.find(asked.workload, place_of(device))
         if isinstance(found, Miss) and found.why and device.type != "cpu":
             self._say_lacking(f"tilewright::{name}", f"a kernel is {found.why}")
         if isinstance(found, Miss) and len({a.dtype for a in args if isinstance(a, torch.Tensor)}) > 1:
@@ -154,12 +155,12 @@ class Serving(InUse):
         itemsize = storage(asked.workload.inputs[0].dtype).itemsize
         return Hit(asked, found, tuple(shape), max(found.checked.align, itemsize))
 
-    def find(self, workload: Workload, device: torch.device) -> Served | Miss:
+    def find(self, workload: Workload, place: DeviceKey | None = None) -> Served | Miss:
         """The kernel for a workload of tensors on a device. Where nothing reaches the device, that is said once."""
         try:
-            return self.library.find(workload, place_of(device))
+            return self.library.find(workload, place)
         except NoDriver as e:
-            self._say_lacking(f"kernels on {device}", f"{e.message}. {e.hint}")
+            self._say_lacking(f"kernels on {place}", f"{e.message}. {e.hint}")
             return self.library.passed("device")
 
     def _say_lacking(self, label: str, why: str) -> None:
