@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ F: Any = torch.nn.functional
 import tilewright  # noqa: E402
 import tilewright.torch as tt  # noqa: E402
 from harness import torch_device  # noqa: E402
+from harness.checking_driver import checking  # noqa: E402
 from harness.emulated_gpu import TARGET, store  # noqa: E402
 from tilewright.backends.cache import ArtifactCache  # noqa: E402
 from tilewright.core import Task, UsageError  # noqa: E402
 from tilewright.kernels.templates import templates_for  # noqa: E402
+from tilewright.runtime.gpu_plan import GpuKernel  # noqa: E402
 from tilewright.runtime.serving import Served  # noqa: E402
 from tilewright.torch import backend, placed  # noqa: E402
 from tilewright.torch.serving import serving  # noqa: E402
@@ -38,27 +41,31 @@ def devices() -> Iterator[torch_device.Devices]:
 
 
 class Emulated:
-    """Gives a kernel for every part on the device: a template's default, compiled when it is asked for."""
+    """Gives a kernel for every part on the device: a template's default, compiled when it is asked for.
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.cache = path, ArtifactCache()
+    ``template``: which one's, and none for images with channels last.
+    """
+
+    def __init__(self, path: Path, template: str = "") -> None:
+        self.path, self.cache, self.template = path, ArtifactCache(), template
         self.library = tilewright.Library(path, missing_ok=True, watch=False)
         self.asked: list[tuple[str, Any]] = []
 
     def __call__(self, workload: Any, device: Any = None) -> Any:
         self.asked.append((workload.op.rpartition("_")[0], device))
-        if device is None:
+        if device is None or (self.template and "nhwc" in workload.op):
             return None
         found = self.library.find(workload, device)
         if not isinstance(found, Served):
-            store(self.path, self.cache, workload, templates_for(Task(workload, TARGET))[0].name)
+            name = self.template or templates_for(Task(workload, TARGET))[0].name
+            store(self.path, self.cache, workload, name)
             found = tilewright.Library(self.path, watch=False).find(workload, device)
         assert isinstance(found, Served)
         return found
 
-    def compile(self, module: Any, **how: Any) -> Any:
+    def compile(self, module: Any, optimizing: bool = False, **how: Any) -> Any:
         def make(graph: Any, inputs: Any) -> Any:
-            return backend.compiled(graph, inputs, self, backend.Rest("eager"))
+            return backend.compiled(graph, inputs, self, backend.Rest("eager"), optimizing)
 
         return torch.compile(module, backend=make, fullgraph=True, **how)
 
@@ -164,6 +171,60 @@ def test_parts_are_placed_where_their_tensors_are(devices: Any, tmp_path: Path) 
         assert a.device == b.device
         torch.testing.assert_close(a.cpu(), b.cpu(), rtol=1e-4, atol=1e-5)
     assert {device for _, device in emulated.asked} == {None, ("emulator", 0)}
+
+
+def test_weights_are_rearranged_once_on_the_device(
+    devices: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    module, x = nn.Conv2d(16, 24, 3, padding=1).half(), torch.randn(1, 16, 5, 6).half()
+    there, y = nn.Conv2d(16, 24, 3, padding=1).half().to("emulator"), x.to("emulator")
+    there.load_state_dict(module.state_dict())
+    held: list[int] = []
+    hold = GpuKernel.hold
+
+    def counted(self: Any, *given: Any) -> Any:
+        held.append(1)
+        return hold(self, *given)
+
+    monkeypatch.setattr(GpuKernel, "hold", counted)
+    run = Emulated(tmp_path / "t.db", "cuda_relaid").compile(there, optimizing=True)
+
+    def agrees() -> int:
+        held.clear()
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(run(y).cpu(), module(x), rtol=2e-2, atol=2e-2)
+        return len(held)
+
+    assert agrees() == 1
+    assert agrees() == 0
+    with torch.no_grad():
+        there.weight.mul_(2.0)
+        module.weight.mul_(2.0)
+    assert agrees() == 1
+    weight = weakref.ref(there.weight.untyped_storage())
+    there.weight = nn.Parameter(torch.zeros_like(there.weight))
+    assert weight() is None, "what a kernel keeps is freed with the weight"
+    module.weight.data.zero_()
+    assert agrees() == 1
+
+
+def test_a_graph_of_the_device_holds_a_compiled_modules_calls(tmp_path: Path) -> None:
+    with checking() as driver, torch_device.using(driver), torch.no_grad():
+        module, x, there, y = both("mlp")
+        run = Emulated(tmp_path / "t.db").compile(there)
+        torch.testing.assert_close(run(y).cpu(), module(x), rtol=1e-4, atol=1e-5)
+        torch.accelerator.synchronize()
+        graph, side = torch.accelerator.Graph(), torch.Stream(device="emulator:0")
+        side.wait_stream(torch.accelerator.current_stream())
+        with side, graph:
+            got = run(y)
+        for _ in range(2):
+            x.mul_(2.0)
+            y.copy_(x)
+            graph.replay()
+            torch.testing.assert_close(got.cpu(), module(x), rtol=1e-4, atol=1e-5)
 
 
 def test_one_kernel_serves_a_range_of_sizes_on_a_device(devices: Any, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tilewright.torch.placed import Kernels, kernel
 from tilewright.torch.placing import Find, Placing
 from tilewright.torch.recurrent import Unplaced, check_placed, lowered
 from tilewright.torch.serving import serving
+from tilewright.torch.sides import Pair, Side
 
 REST = ("inductor", "eager")
 
@@ -116,30 +117,6 @@ class Rest:
         from tilewright.torch import inductor
 
         return inductor.whole(module, inputs, self.options)
-
-
-@dataclass
-class Pair:
-    """What Inductor remembers of a forward graph for its backward graph: the device, and whether CUDA graphs hold it
-    in parts."""
-
-    device: Any = None
-    partitioned: bool = False
-
-
-@dataclass(frozen=True)
-class Side:
-    """A forward graph, or the backward graph of the same ``pair``.
-
-    ``inference``: without gradients. ``static``: inputs that are the same memory in every call, by number; of a
-    backward graph those beside what the forward graph saved. ``replays``: whether CUDA graphs may hold its calls.
-    """
-
-    pair: Pair
-    backward: bool
-    inference: bool
-    static: Sequence[int]
-    replays: bool
 
 
 class _NothingPlaced(Exception):

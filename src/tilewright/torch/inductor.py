@@ -7,7 +7,7 @@ Importing it imports Inductor, and tells it so once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
@@ -20,8 +20,7 @@ from torch._inductor.virtualized import V
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-if TYPE_CHECKING:
-    from tilewright.torch.backend import Side
+from tilewright.torch.sides import Side
 
 _ir: Any = ir
 _lowering: Any = lowering

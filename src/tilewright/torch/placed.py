@@ -247,7 +247,7 @@ class Placed:
 
 
 def _shared(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
+    return bool(a.untyped_storage()._cdata == b.untyped_storage()._cdata)
 
 
 def _forgetting(placed: Placed, key: tuple[int, ...]) -> Callable[[object], None]:
