@@ -18,6 +18,7 @@ from harness import torch_device  # noqa: E402
 from harness.checking_driver import checking  # noqa: E402
 from harness.emulated_gpu import TARGET, store  # noqa: E402
 from tilewright.backends.cache import ArtifactCache  # noqa: E402
+from tilewright.backends.emulator.backend import EmulatorBackend  # noqa: E402
 from tilewright.core import Task, UsageError  # noqa: E402
 from tilewright.kernels.templates import templates_for  # noqa: E402
 from tilewright.runtime.gpu_plan import GpuKernel  # noqa: E402
@@ -253,6 +254,24 @@ def test_optimize_tunes_for_the_device_of_the_module(devices: Any, tmp_path: Pat
         there[0].weight.mul_(2.0)
         module[0].weight.mul_(2.0)
         torch.testing.assert_close(again(y).cpu(), module(x), rtol=1e-4, atol=1e-5)
+
+
+def test_pytorch_computes_what_memory_was_too_small_to_tune(
+    devices: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = EmulatorBackend.settings
+    monkeypatch.setattr(EmulatorBackend, "settings", lambda self, *given: settings(self, *given) | {"memory": 1000})
+    module, x = nn.Linear(64, 64), torch.randn(4, 64)
+    there = nn.Linear(64, 64).to("emulator")
+    there.load_state_dict(module.state_dict())
+    with caplog.at_level("WARNING", "tilewright.torch"):
+        fast = tt.optimize(there, (x.to("emulator"),), db=tmp_path / "t.db", trials=1, **HOW)
+    (said,) = [r.getMessage() for r in caplog.records if r.name == "tilewright.torch"]
+    assert said.startswith("PyTorch computes 1 of 1 parts, for which no kernel was found. linear_")
+    assert "no trial succeeded" in said
+    assert "memory" in said
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x.to("emulator")).cpu(), module(x))
 
 
 def test_what_optimize_refuses_of_devices(devices: Any) -> None:

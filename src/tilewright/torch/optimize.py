@@ -33,8 +33,8 @@ from tilewright.torch.dynamic import marked
 from tilewright.torch.placed import Kernels
 from tilewright.torch.placing import Find, Placing, changing
 from tilewright.torch.recurrent import Unplaced, lowered
-from tilewright.tuner.many import TuneTask, tune_many
-from tilewright.tuner.ranges import tune_tasks
+from tilewright.tuner.many import TunedTask, TuneTask, tune_many
+from tilewright.tuner.ranges import RangeResult, tune_tasks
 
 EAGER = "eager alone"
 """The module as PyTorch runs it, operator by operator, not compiled."""
@@ -112,7 +112,7 @@ def optimize(
     ]  # fmt: skip
     if tasks:
         tune = tune_tasks if any(t.workload.ranges for t in parts) else tune_many
-        tune(tasks, db=db, trials=trials, time_budget=time_budget, resume=True, **settings)
+        _say_untuned(tune(tasks, db=db, trials=trials, time_budget=time_budget, resume=True, **settings))
     library = Library(db, missing_ok=True, watch=False)
 
     def find(workload: Workload, device: DeviceKey | None) -> Served | None:
@@ -180,6 +180,16 @@ def _target(settings: Mapping[str, Any], place: DeviceKey | None) -> Target:
         return parse_target("cpu")
     name = settings.get("target", "auto")
     return get_backend(place[0]).place(name, f"{place[0]}:{place[1]}", 1)[0]
+
+
+def _say_untuned(found: Sequence[TunedTask | RangeResult]) -> None:
+    """Say how many parts no kernel was found for, and what the first one's failed of: PyTorch computes them."""
+    why = []
+    for one in found:
+        if isinstance(one, TunedTask) and (one.problem or (one.result is not None and one.result.all_failed)):
+            why.append(f"{one.task.name}: {one.problem.message if one.problem else one.result.no_success}")
+    if why:
+        _log.warning("PyTorch computes %d of %d parts, for which no kernel was found. %s", len(why), len(found), why[0])
 
 
 def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bool:
