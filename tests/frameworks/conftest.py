@@ -53,3 +53,8 @@ def fresh() -> Iterator[None]:
     yield
     torch._dynamo.reset()
     gc.collect()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a device that is added to PyTorch come first: at a process's first gradient autograd counts devices."""
+    items.sort(key=lambda item: not hasattr(getattr(item, "module", None), "torch_device"))

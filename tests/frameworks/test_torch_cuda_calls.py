@@ -355,9 +355,9 @@ def test_a_device_that_no_driver_reaches_is_said_once(
     with pytest.warns(tilewright.MissedKernelWarning) as caught:
         got = [T.mm(a, b), T.mm(a, b), T.mm(b.T.contiguous(), a.T.contiguous())]
     close(got[0], a.cpu() @ b.cpu())
-    assert [str(w.message) for w in caught] == [
-        "kernels on emulator:0: CuPy is not installed. pip install it. PyTorch answers instead"
-    ]
+    (said,) = (str(w.message) for w in caught)
+    assert said.startswith("kernels on ")
+    assert said.endswith(": CuPy is not installed. pip install it. PyTorch answers instead")
     assert served(library) == {"fallback": 3, "device": 3}
 
 

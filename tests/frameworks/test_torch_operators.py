@@ -200,7 +200,7 @@ def test_new_kernels_are_noticed_and_misses_counted(tmp_path: Path) -> None:
 
 def test_refusals_are_one_clear_line() -> None:
     a = torch.randn(8, 8)
-    with pytest.raises(TypeError, match=r"^tilewright::mm: argument 2 is on the device meta, not cpu$"):
+    with pytest.raises(TypeError, match=r"^tilewright::mm: argument 2 is on the device meta, not cpu. Move it there$"):
         T.mm(a, a.to("meta"))
     with pytest.raises(TypeError, match=r"^tilewright::mm: argument 1 has the layout torch.sparse_coo"):
         T.mm(a.to_sparse(), a)
