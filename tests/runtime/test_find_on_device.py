@@ -14,13 +14,16 @@ import tilewright
 from harness.emulated_gpu import DeviceArray, random, store
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.driver import NoDriver
+from tilewright.backends.emulator.backend import EmulatorBackend
 from tilewright.core import Workload
+from tilewright.database import Database
 from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.runtime.gpu import GpuRuntime
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served
+from tilewright.tuner.from_misses import missed
 
 PLACE = ("cuda", 0)
 
@@ -76,6 +79,22 @@ def test_what_was_not_tuned_is_counted_by_its_reason(library: tilewright.Library
         assert found.why == why
         found.add()
     assert library.stats().reasons == {"device": 1, "untuned": 1}
+
+
+def test_what_was_missed_is_stored_for_the_devices_target(tmp_path: Path, gpu_kernels: Path, device: Watched) -> None:
+    path = Path(shutil.copy(gpu_kernels, tmp_path / "t.db"))
+    with tilewright.Library(path, watch=False) as library:
+        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda _: device)
+        for place in (("emulator", 0), None):
+            found = library.find(product(m=7), place)
+            assert isinstance(found, Miss)
+            for _ in range(3):
+                found.add()
+    with Database.open(path) as database:
+        target = EmulatorBackend().targets()[0]
+        (miss,) = missed(database, target)
+        assert miss.command == "tilewright tune matmul k=24 m=7 n=40"
+        assert (miss.miss.count, len(database.misses())) == (3, 2)
 
 
 def test_what_the_emulator_tuned_is_no_devices(library: tilewright.Library, device: Watched) -> None:

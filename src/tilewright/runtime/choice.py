@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from tilewright.backends import Backend, cores, is_emulated
 from tilewright.backends.cpu.device import device_model
 from tilewright.backends.cpu.targets import runs_here
+from tilewright.caching import cached_property
 from tilewright.core import ABI_VERSION
 from tilewright.runtime.entry import Entry
 
@@ -42,6 +43,12 @@ class Place(Protocol):
         ...
 
     @property
+    def target(self) -> str:
+        """The key of the target that kernels are tuned for here; empty for the processor's, which is found when it is
+        needed."""
+        ...
+
+    @property
     def asked(self) -> int | None:
         """The most threads of a kernel that were asked for."""
         ...
@@ -60,6 +67,7 @@ class Processor:
     """This machine's processor. ``asked``: the most threads of a kernel."""
 
     name = "this machine"
+    target = ""
 
     def __init__(self, asked: int | None) -> None:
         self.asked = asked
@@ -85,6 +93,10 @@ class OnDevice:
 
     def __init__(self, backend: Backend, context: Context) -> None:
         self.backend, self.context = backend, context
+
+    @cached_property
+    def target(self) -> str:
+        return next((t.key for t in self.backend.targets() if self.backend.serves(t, self.context)), "")
 
     @property
     def model(self) -> str:

@@ -29,7 +29,8 @@ _ADD = """
     ON CONFLICT (op, params, target_key) DO UPDATE SET count = count + excluded.count, last = excluded.last
 """
 
-Key = tuple[str, str]
+Key = tuple[str, str, str]
+"""Operator, parameters, and the key of the target that a kernel would be for; empty for the processor's."""
 
 _log = logging.getLogger("tilewright.runtime")
 
@@ -51,10 +52,15 @@ class Misses:
         if keep:
             _all.add(self)
 
-    def cell(self, op: str, params: Mapping[str, Value], defaults: Mapping[str, Value], name: str) -> str | Cell:
-        """Where calls of an operator with these parameters count, as part of ``name``: a cell where there is room."""
+    def cell(
+        self, op: str, params: Mapping[str, Value], defaults: Mapping[str, Value], name: str, target: str = ""
+    ) -> str | Cell:
+        """Where calls of an operator with these parameters count, as part of ``name``: a cell where there is room.
+
+        ``target``: the key of a device's target.
+        """
         given = {k: v for k, v in params.items() if k not in defaults or defaults[k] != v}
-        key = (op, canonical_json(given))
+        key = (op, canonical_json(given), target)
         with self._lock:
             if not self._keep or (key not in self._cells and len(self._cells) >= _KEPT):
                 return name
@@ -87,9 +93,9 @@ class Misses:
         try:
             if not self._store.writable or not os.access(path, os.W_OK):
                 return False
-            target = detect(1).key
+            here = detect(1).key
             now = time.time()
-            rows = [(op, params, target, count, now, now) for (op, params), count in news.items()]
+            rows = [(op, params, target or here, count, now, now) for (op, params, target), count in news.items()]
             self._store.write(_ADD, rows, _PATIENCE)
         except (sqlite3.Error, OSError, TilewrightError) as e:
             _log.debug("misses are not stored in %s: %s", path, e)

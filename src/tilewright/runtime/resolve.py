@@ -177,7 +177,7 @@ class Resolver:
         that is not there, ``DatabaseError``.
         """
         self.require_open()
-        place = self._processor if device is None else self.gpu.place(device)
+        place: Place = self._processor if device is None else self.gpu.place(device)
         found = self._of_workload(workload, place)
         if found.entry is not None:
             return self._exact(found.entry, found.reason, device)
@@ -186,9 +186,8 @@ class Resolver:
             if served.explanation.tier in UNTUNED:
                 return served
         why = found.reason if found.elsewhere else ""
-        if device is None:
-            return Miss(self.counters, self.missed(workload, "untuned"), why)
-        return Miss(self.counters, "device" if why else "untuned", why)
+        reason = "device" if why and device is not None else "untuned"
+        return Miss(self.counters, self.missed(workload, reason, place), why)
 
     def untuned(self, workload: Workload, reason: str) -> Served:
         """The second or third tier for a workload."""
@@ -404,9 +403,10 @@ class Resolver:
         asked = dict(workload.params)
         return min(alike, key=lambda e: _distance(e.params, asked)).schedule if alike else None
 
-    def missed(self, workload: Workload, name: str) -> str | Cell:
-        """Where calls of a workload that was not tuned are counted, as part of ``name``."""
-        return self.misses.cell(workload.op, dict(workload.params), dict(workload.defaults), name)
+    def missed(self, workload: Workload, name: str, place: Place | None = None) -> str | Cell:
+        """Where calls of a workload that was not tuned for a place are counted, as part of ``name``."""
+        target = "" if place is None else place.target
+        return self.misses.cell(workload.op, dict(workload.params), dict(workload.defaults), name, target)
 
     def _remembered(self, key: tuple[Any, ...]) -> Served | None:
         served = self._served.get(key)
