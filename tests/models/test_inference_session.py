@@ -157,6 +157,15 @@ def test_a_model_given_as_bytes_with_options_runs(classifier: str) -> None:
     assert session.run(["y"], {"x": ROWS})[0].shape == (5, 4)
 
 
+def test_a_negative_size_in_a_file_is_an_open_axis_as_onnxruntime_has_it(folder: Path) -> None:
+    made = [helper.make_tensor_value_info(n, FLOAT, [-1, 8]) for n in ("x", "y")]
+    file = saved(folder / "negative.onnx", [helper.make_node("Relu", ["x"], ["y"])], made[:1], made[1:])
+    ours, theirs = InferenceSession(file), onnxruntime.InferenceSession(file)
+    assert ours.get_inputs()[0].shape == theirs.get_inputs()[0].shape == [None, 8]
+    assert ours.get_outputs()[0].shape == theirs.get_outputs()[0].shape
+    assert np.array_equal(ours.run(None, {"x": ROWS})[0], np.maximum(ROWS, 0))
+
+
 def test_texts_go_in_and_come_out(folder: Path) -> None:
     made = [helper.make_tensor_value_info(n, STRING, ["n"]) for n in ("x", "y")]
     file = saved(folder / "texts.onnx", [helper.make_node("Identity", ["x"], ["y"])], made[:1], made[1:])

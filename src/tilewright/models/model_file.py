@@ -174,6 +174,10 @@ def read_proto(source: str | os.PathLike[str] | bytes) -> Any:
             if (count := _inlined(proto)) > MOST_NODES:
                 raise ValueError(f"its functions stand for {count:.3g} operators, and {MOST_NODES:,} are the most")
             proto = onnx.inliner.inline_local_functions(proto)
+        for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info):
+            for dim in value.type.tensor_type.shape.dim:
+                if dim.dim_value < 0:  # so some exporters write an open axis
+                    dim.ClearField("dim_value")
     except OSError as e:
         raise UsageError(f"cannot read {file}: {e.strerror or e}", "Name an ONNX model with its data beside it") from e
     except Exception as e:  # protobuf's and the checker's errors have no common class
