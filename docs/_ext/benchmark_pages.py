@@ -64,7 +64,7 @@ TITLES = {
     "gain": "What tuning gains, and how close 64 trials come to 1,000",
     "gain_busy": "What tuning gains over the default schedule, beside a busy core",
     "kernelbench": "KernelBench's 250 problems, beside PyTorch and torch.compile",
-    "onnx_light": "The onnx package's light models after 40 s of tuning, beside onnxruntime",
+    "onnx_light": "The onnx package's light models after two minutes of tuning, beside onnxruntime",
     "networks": "Beside onnxruntime, PyTorch and torch.compile",
     "search_live": "Trials a second, and where the time goes",
     "farm_throughput": "Throughput of a farm", "farm_scale": "2,000 runners", "farm_faults": "Faults",
