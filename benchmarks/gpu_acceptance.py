@@ -2,13 +2,15 @@
 
     python benchmarks/gpu_acceptance.py prepare --out prepared     beforehand, without a GPU: kernels to time
     python benchmarks/gpu_acceptance.py rent --out DIR --prepared prepared --minutes 8
+    python benchmarks/gpu_acceptance.py programs --out DIR --minutes 10            whole networks beside PyTorch's ways
     python benchmarks/gpu_acceptance.py status --out DIR           write what was seen into docs/gpu_status.md
 
 Parts of ``rent`` in order: smoke, is it right? light, how fast is it, beside the libraries? changed, more checks of
 templates that changed since earlier rows; tune, what does some seconds of tuning find? triton, how fast is Triton?
-Each result is a line of DIR/rent.jsonl as soon as it is known. Run again, it goes on where it stopped. Exit code 1:
-something is wrong; 3: something was not done. ``--driver emulator`` runs everything on small shapes without a GPU;
-nothing that it times means anything.
+``programs`` has one part, of that name: forward passes, first answers and training steps of whole networks.
+Each result is a line of DIR/rent.jsonl, or DIR/programs.jsonl, as soon as it is known. Run again, it goes on where it
+stopped. Exit code 1: something is wrong; 3: something was not done. ``--driver emulator`` runs everything on small
+shapes without a GPU; nothing that it times means anything.
 """
 
 from __future__ import annotations
@@ -38,14 +40,16 @@ from tilewright.backends.toolchain import CompileError, Rejected  # noqa: E402
 from tilewright.core import TilewrightError  # noqa: E402
 
 FILE = "rent.jsonl"
+PROGRAMS = "programs"
+"""The command that runs whole networks, its only part, and its file of rows."""
 PARTS = {"smoke": 0.25, "light": 0.75, "changed": 0.85, "tune": 1.0, "triton": 1.0}
 """In order, and by which share of the time each ends at the latest."""
-PATIENCE = {"sanitizer": 120.0, "triton": 120.0}
+PATIENCE = {"sanitizer": 120.0, "triton": 120.0, PROGRAMS: 180.0}
 PATIENT = 60.0
 """Seconds that a child may take between two signs of life; more for slow tools, and where Triton tunes."""
 AT_ONCE = max(4, (os.cpu_count() or 1) // 2)
 """Children that run beside each other in parts that time nothing."""
-TIMING = ("light", "tune", "triton")
+TIMING = ("light", "tune", "triton", PROGRAMS)
 OLD = sorted((ROOT / "benchmarks" / "results").glob("gpu_*/"))
 
 
@@ -57,7 +61,11 @@ def names(part: str, world: World, news: Collection[str]) -> Iterator[str]:
     from acceptance.correctness import TOOLS, primitives
     from acceptance.serving import FRAMEWORKS
 
-    if part == "smoke":
+    if part == PROGRAMS:
+        from acceptance.programs import names as of_programs
+
+        yield from of_programs()
+    elif part == "smoke":
         yield from (f"serving/{what}" for what in (*FRAMEWORKS, "range"))
         yield from (f"conformance/{p}" for p in primitives(world))
         yield from (f"odd/{label_of(s)}" for s in ODD)
@@ -78,6 +86,9 @@ def wanted(part: str, options: argparse.Namespace, world: World, news: Collectio
 
     from acceptance.correctness import sanitizer
 
+    if part == PROGRAMS and importlib.util.find_spec("torch") is None:
+        rows.add({"id": PROGRAMS, "state": "skipped", "message": "PyTorch is not installed"})
+        return []
     missing = {"sanitizer": "" if sanitizer() else "compute-sanitizer is not installed"}
     if world.emulated:
         missing["triton"] = "Triton needs a GPU"
@@ -100,14 +111,14 @@ def jobs(part: str, todo: Sequence[str], options: argparse.Namespace, world: Wor
     """Children for a part: one where it times something, else several that share the work."""
     from acceptance.correctness import OPTIONS, sanitizer
 
-    alone = [[name] for name in todo if name.startswith(("serving", "sanitizer"))]
+    alone = [[name] for name in todo if name.startswith(("serving", "sanitizer", PROGRAMS))]
     shared = [name for name in todo if [name] not in alone]
     count = 1 if part in TIMING else AT_ONCE
     groups = [*alone, *filter(None, (shared[n::count] for n in range(count)))]
     found = []
     for group in groups:
         kind, _, rest = group[0].partition("/")
-        command = [sys.executable, __file__, "rent", "--out", str(options.out), "--child", json.dumps(group)]
+        command = [sys.executable, __file__, options.command, "--out", str(options.out), "--child", json.dumps(group)]
         command += ["--driver", world.driver.name, "--schedules", str(options.schedules), "--each", str(options.each)]
         command += ["--scratch", str(options.scratch), "--until", str(time.time() + end - time.monotonic())]
         command += ["--prepared", str(options.prepared)] if options.prepared else []
@@ -126,7 +137,7 @@ def work(options: argparse.Namespace) -> int:
     tell = Teller(())
     try:
         with World(options.driver) as world:
-            known = [r for r in read(options.out / FILE) if r["device"] == world.place.device.model]
+            known = [r for r in read(options.out / file_of(options)) if r["device"] == world.place.device.model]
             tell = Teller(known)
             for name in filter(tell.wants, todo):
                 with tell.whole(name):
@@ -160,6 +171,10 @@ def _do(name: str, options: argparse.Namespace, world: World, tell: Teller, know
         from acceptance.serving import serve
 
         serve(world, tell, rest, options.scratch)
+    elif kind == PROGRAMS:
+        from acceptance.programs import measured
+
+        measured(world, tell, name, options.scratch / PROGRAMS, options.each, known)
     elif kind == "light":
         light.light(world, tell, _shape(timed(world.emulated), rest), choice, known)
     elif kind == "triton":
@@ -178,6 +193,11 @@ def _shape(shapes: Sequence[Shape], label: str) -> Shape:
 # --------------------------------------------------------------------------- the commands
 
 
+def file_of(options: argparse.Namespace) -> str:
+    """The name of a command's file of rows."""
+    return f"{PROGRAMS}.jsonl" if options.command == PROGRAMS else FILE
+
+
 def rent(options: argparse.Namespace) -> int:
     """Part after part in children, until all is done or the time is over."""
     begin, length = time.monotonic(), 60.0 * options.minutes
@@ -189,19 +209,22 @@ def rent(options: argparse.Namespace) -> int:
         print(f"nothing was run: {e}", file=sys.stderr)
         return 3
     device = world.place.device.model
-    rows = Rows(options.out / FILE, {"device": device, "date": time.strftime("%Y-%m-%d")})
+    rows = Rows(options.out / file_of(options), {"device": device, "date": time.strftime("%Y-%m-%d")})
     old = rows_of(options.compare)
     news = changed(old)
     if news:
         print(f"changed since {len(old)} earlier rows: {', '.join(sorted(news))}", flush=True)
-    undone = {part: wanted(part, options, world, news, rows) for part in PARTS}
+    parts = {PROGRAMS: 1.0} if options.command == PROGRAMS else PARTS
+    undone = {part: wanted(part, options, world, news, rows) for part in parts}
     tried: set[str] = set()
-    for part, share in [*PARTS.items(), *dict.fromkeys(PARTS, 1.0).items()]:  # again what a share was too short for
+    for part, share in [*parts.items(), *dict.fromkeys(parts, 1.0).items()]:  # again what a share was too short for
         todo = [name for name in undone[part] if name not in tried]
         if busy := world.others():
             rows.add({"id": f"others/{part}", "state": "note", "message": f"{busy} other processes use the device"})
         began, end = time.monotonic(), begin + share * length
-        Children(rows, end).run(jobs(part, todo, options, world, end))
+        every = jobs(part, todo, options, world, end)
+        for beside in [[job] for job in every] if part == PROGRAMS else [every]:  # programs would disturb each other
+            Children(rows, end).run(beside)
         if todo:
             print(f"-- {part}: {time.monotonic() - began:.0f} s", flush=True)
         tried.update(r["id"] for r in rows if r["id"] in todo)
@@ -210,8 +233,13 @@ def rent(options: argparse.Namespace) -> int:
     for name in {*left} - {r["id"] for r in rows}:
         rows.add({"id": name, "state": "skipped", "message": "the time was over"})
     states = Counter(r["state"] for r in rows)
-    text = compared(old, list(rows), device)
-    (options.out / "compared.md").write_text(text + "\n", encoding="utf-8")
+    if options.command == PROGRAMS:
+        from acceptance.programs import summary
+
+        text = summary(list(rows))
+    else:
+        text = compared(old, list(rows), device)
+        (options.out / "compared.md").write_text(text + "\n", encoding="utf-8")
     print(f"\n{text}\n\non {device}, {time.monotonic() - begin:.0f} s: {rows.path}")
     print(", ".join(f"{n} {state}" for state, n in states.most_common()))
     if left:
@@ -280,23 +308,26 @@ def _terminated(_signal: int, _frame: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    does = {"rent": rent, "prepare": prepare, "status": status}
+    does = {"rent": rent, PROGRAMS: rent, "prepare": prepare, "status": status}
     for name in does:
         sub = commands.add_parser(name)
         sub.add_argument("--out", type=Path, required=True, help="folder of the rows, or of what is prepared")
         if name != "status":
-            kept = 2 if name == "rent" else 4
+            kept = 4 if name == "prepare" else 2
             sub.add_argument("--driver", choices=("cupy", "pycuda", "emulator"), help="[cupy, else pycuda]")
             sub.add_argument("--schedules", type=int, default=kept, help=f"of a shape, beside the default [{kept}]")
-    one = commands.choices["rent"]
-    one.add_argument("--minutes", type=float, default=8.0, help="all of it at most [8]")
-    one.add_argument("--each", type=float, default=20.0, help="tune: seconds of trials a shape [20]")
-    one.add_argument("--prepared", type=Path, help="what `prepare` wrote")
-    one.add_argument("--scratch", type=Path, help="folder of databases, and of what is compiled there [OUT/scratch]")
-    one.add_argument("--only", help="what holds one of these in PART:KIND/SHAPE, comma separated")
-    one.add_argument("--compare", type=Path, nargs="*", default=OLD, help="folders of earlier rows [committed]")
-    one.add_argument("--child", help=argparse.SUPPRESS)
-    one.add_argument("--until", type=float, help=argparse.SUPPRESS)
+    for name, minutes, each in (("rent", 8.0, 20.0), (PROGRAMS, 10.0, 12.0)):
+        one = commands.choices[name]
+        one.add_argument("--minutes", type=float, default=minutes, help=f"all of it at most [{minutes:g}]")
+        one.add_argument(
+            "--each", type=float, default=each, help=f"seconds of trials a shape, or of tuning a program [{each:g}]"
+        )
+        one.add_argument("--prepared", type=Path, help="what `prepare` wrote")
+        one.add_argument("--scratch", type=Path, help="folder of databases and of compiled code [OUT/scratch]")
+        one.add_argument("--only", help="what holds one of these in PART:KIND/SHAPE, comma separated")
+        one.add_argument("--compare", type=Path, nargs="*", default=OLD, help="folders of earlier rows [committed]")
+        one.add_argument("--child", help=argparse.SUPPRESS)
+        one.add_argument("--until", type=float, help=argparse.SUPPRESS)
     two = commands.choices["prepare"]
     two.add_argument("--target", default="cuda:sm_90a", help="[cuda:sm_90a]")
     two.add_argument("--pool", type=int, default=64, help="neighbours to rank [64]")

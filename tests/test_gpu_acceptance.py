@@ -5,6 +5,7 @@ What they find on a GPU is not for tests. Kernels that crash, hang or are wrong 
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import signal
@@ -51,9 +52,11 @@ def alone(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def rent(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def rent(
+    folder: Path, *words: str, env: Mapping[str, str] | None = None, command: str = "rent"
+) -> subprocess.CompletedProcess[str]:
     """The command in this process; what it does, children of it do, and these are the script's."""
-    argv = ["rent", "--out", str(folder), "--driver", "emulator", *words]
+    argv = [command, "--out", str(folder), "--driver", "emulator", *words]
     out, err = io.StringIO(), io.StringIO()
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -138,6 +141,16 @@ def test_one_process_a_tool_of_the_sanitizer(tmp_path: Path) -> None:
         simt = row["template"] == "cuda_simt"
         assert row["state"] == ("errors" if simt else "clean")
         assert row.get("findings") == (["Invalid __global__ read of size 4 bytes"] if simt else None)
+
+
+def test_programs_need_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else found(name, *a))
+    done = rent(tmp_path, command="programs")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "skipped" in done.stdout
+    [row] = rows.read(tmp_path / "programs.jsonl")
+    assert (row["id"], row["message"]) == ("programs", "PyTorch is not installed")
 
 
 def test_what_is_missing_is_a_row_that_is_tried_again(tmp_path: Path) -> None:
