@@ -59,14 +59,14 @@ OLD = sorted((ROOT / "benchmarks" / "results").glob("gpu_*/"))
 def names(part: str, world: World, news: Collection[str]) -> Iterator[str]:
     """What a part does, in order: of which kind, a slash, and what. ``news``: templates that changed."""
     from acceptance.correctness import TOOLS, primitives
-    from acceptance.serving import FRAMEWORKS
+    from acceptance.serving import FRAMEWORKS, SEQUENCE
 
     if part == PROGRAMS:
         from acceptance.programs import names as of_programs
 
         yield from of_programs()
     elif part == "smoke":
-        yield from (f"serving/{what}" for what in (*FRAMEWORKS, "range"))
+        yield from (f"serving/{what}" for what in (*FRAMEWORKS, "range", SEQUENCE))
         yield from (f"conformance/{p}" for p in primitives(world))
         yield from (f"odd/{label_of(s)}" for s in ODD)
     elif part == "changed" and news:

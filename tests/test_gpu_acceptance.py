@@ -143,6 +143,12 @@ def test_one_process_a_tool_of_the_sanitizer(tmp_path: Path) -> None:
         assert row.get("findings") == (["Invalid __global__ read of size 4 bytes"] if simt else None)
 
 
+def test_a_sequence_of_kernels_is_served_without_a_framework(tmp_path: Path) -> None:
+    done = rent(tmp_path, "--only", "serving/sequence")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(states(tmp_path).values()) == ["right"] * 4 + ["done"]
+
+
 def test_programs_need_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else found(name, *a))

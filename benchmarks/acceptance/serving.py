@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +18,9 @@ from acceptance.world import World
 from tilewright.tuner import Observer
 
 FRAMEWORKS = ("cupy", "torch")
+SEQUENCE = "sequence"
+"""Kernels as a model on a device calls them, which needs no framework."""
+SQUARE, RUNS = 48, 4
 SIZES = {"m": 300, "n": 200, "k": 104}
 SMALL = {"m": 8, "n": 8, "k": 8}
 """Little enough that a GPU is done before the next call comes: what is timed is the host."""
@@ -79,8 +82,12 @@ class Framework:
 
 
 def serve(world: World, tell: Teller, what: str, folder: Path) -> None:
-    """One framework's calls, or those of a range, of a database in ``folder``."""
+    """One framework's calls, those of a range, or those of a sequence, of a database in ``folder``."""
     name = f"serving/{what}"
+    if what == SEQUENCE:
+        with tell.trusted():
+            _sequence(world, tell, folder)
+        return
     needs = "torch" if what == "range" else what
     if world.emulated or importlib.util.find_spec(needs) is None:
         missing = "there is no GPU" if world.emulated else f"{needs} is not installed"
@@ -93,11 +100,11 @@ def serve(world: World, tell: Teller, what: str, folder: Path) -> None:
             _framework(world, tell, Framework(what), folder)
 
 
-def _tuned(world: World, folder: Path, what: str, *every: dict[str, int]) -> tilewright.Library:
+def _tuned(world: World, folder: Path, what: str, *every: Mapping[str, Any]) -> tilewright.Library:
     db = folder / f"serving-{what}.db"
     for sizes in every:
         tilewright.tune(
-            "matmul", params={**sizes, "dtype": DTYPE}, target=world.target.name, device=world.place.device.name,
+            "matmul", params={"dtype": DTYPE, **sizes}, target=world.target.name, device=world.place.device.name,
             trials=TRIALS, db=db, observer=Observer(),
         )  # fmt: skip
     return tilewright.Library(db, watch=False)
@@ -131,9 +138,11 @@ def _framework(world: World, tell: Teller, framework: Framework, folder: Path) -
 
 
 def _judge(tell: Teller, name: str, framework: Framework, operands: tuple[Any, Any], out: Any) -> None:
-    got = framework.values(out)
     a, b = map(framework.values, operands)
-    want = a @ b
+    _told(tell, name, framework.values(out), a @ b)
+
+
+def _told(tell: Teller, name: str, got: Any, want: Any) -> None:
     off = float(np.max(np.abs(got - want)) / np.sqrt(np.mean(want**2)))
     right = off <= TOLERANCE
     tell.row(name, "right" if right else "wrong_result", message="" if right else f"off by {off:g}", off=off)
@@ -185,3 +194,33 @@ def _range(world: World, tell: Teller, folder: Path) -> None:
                     continue
                 library.matmul(a, b, out=out)
                 _judge(tell, name, framework, (a, b), out)
+
+
+def _sequence(world: World, tell: Teller, folder: Path) -> None:
+    """Two products by constants in one allocation: queued, captured as a graph, and launched as one."""
+    from tilewright.core import TensorSpec
+    from tilewright.kernels.operators import get_operator
+    from tilewright.runtime.device_sequence import DeviceSequence, Stage
+    from tilewright.runtime.slots import Step
+
+    base, n = f"serving/{SEQUENCE}", SQUARE
+    tell.at(base)
+    params = {"m": n, "n": n, "k": n, "dtype": DTYPE, "constant": "b"}
+    with _tuned(world, folder, SEQUENCE, params) as library:
+        tuned = library.tuned(get_operator("matmul").workload(**params), (world.place.backend.name, 0))
+        if tuned is None:
+            tell.row(base, "failed", message="nothing serves it")
+            return
+        draw = np.random.default_rng(0).standard_normal
+        names = ("x", "u", "y", "v", "z")
+        values = {name: TensorSpec(name, (n, n), DTYPE) for name in names}
+        constants = {name: (draw((n, n)) / n**0.5).astype(DTYPE) for name in "uv"}
+        steps = [Step(tuned.kernel, ("x", "u"), "y"), Step(tuned.kernel, ("y", "v"), "z")]
+        sequence = DeviceSequence([Stage(steps[:1], ["x"]), Stage(steps[1:], [], ["z"])], values, constants)
+        for run in range(RUNS):
+            x = draw((n, n)).astype(DTYPE)
+            with tell.unit(f"{base}/run {run}"):
+                sequence.run(0, {"x": x})
+                got = sequence.run(1, {})["z"]
+                want = x.astype("f8") @ constants["u"].astype("f8") @ constants["v"].astype("f8")
+                _told(tell, f"{base}/run {run}", got.astype("f8"), want)
