@@ -26,10 +26,17 @@ def main() -> int:
     p.add_argument("--operators", default="", help="PyTorch's names, with commas; all where none is given")
     p.add_argument("--most", type=int, default=4, help="samples in each form")
     p.add_argument("--seed", type=int, default=0, help="which samples")
+    p.add_argument("--emulator", action="store_true", help="kernels for GPUs, on tensors of the emulated device")
     a = p.parse_args()
     warnings.simplefilter("ignore")
     import op_db_kernels as kernels
 
+    target, device = ("emulator", "emulator:0") if a.emulator else ("auto", "cpu")
+    if a.emulator:
+        from harness.torch_device import Devices, using
+
+        devices = using(Devices())
+        devices.__enter__()
     lines = a.out.read_text().splitlines() if a.out.exists() else []
     report: dict[tuple[str, str], Any] = {(d["kind"], d["name"]): d for d in map(json.loads, lines)}
     names = set(filter(None, a.operators.split(",")))
@@ -43,7 +50,7 @@ def main() -> int:
                 here = out.tell()
                 out.write(json.dumps({**line, "crashed": True}) + "\n")
                 out.flush()
-                found = kernels.Compiled(Path(folder)).run(kernels.samples(info, kind, a.most, a.seed))
+                found = kernels.Compiled(Path(folder), target, device).run(kernels.samples(info, kind, a.most, a.seed))
                 report[kind, name] = line | vars(found) | {"seconds": round(time.time() - began, 2)}
                 out.truncate(here)
                 out.write(json.dumps(report[kind, name]) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from functorch.compile import aot_function, make_boxed_func
 
 from harness.default_kernels import built_defaults
 from tilewright.runtime import Library
+from tilewright.runtime.serving import Served
 from tilewright.torch import placing
 from tilewright.torch.backend import place, prepared
 from tilewright.torch.decompositions import decompositions
@@ -40,6 +41,10 @@ class Sample:
     how: str
     call: Callable[..., Tensors]
     tensors: Tensors
+
+    def on(self, device: str) -> Sample:
+        """The same with its tensors on a device, where they lie as they do here."""
+        return replace(self, tensors=[kept(t, device) for t in self.tensors])
 
     def __str__(self) -> str:
         shown = ", ".join(f"{tuple(t.shape)}/{t.stride()} {t.dtype}" for t in self.tensors)
@@ -226,10 +231,12 @@ class Report:
 
 
 class Compiled:
-    """Samples with every part that we know computed by a kernel of the default schedule. ``folder``: for databases."""
+    """Samples with every part that we know computed by a kernel of the default schedule. ``folder``: for databases.
+    ``target``: of the kernels; ``device``: of PyTorch, where they run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, target: str = "auto", device: str = "cpu") -> None:
         self.folder, self._made = folder, 0
+        self.target, self.device = target, device
 
     @patch.object(placing, "WORTH", 0)  # also where copying around a kernel does not pay
     def run(self, chosen: Iterable[Sample]) -> Report:
@@ -238,8 +245,8 @@ class Compiled:
         for sample in chosen:
             try:
                 wanted = run(sample.call, sample)
-                traced = Traced(sample)
-                compiled = traced()
+                traced = Traced(sample.on(self.device))
+                compiled = here(traced())
             except Exception:  # eager refuses what was made of the sample, or PyTorch makes no graph of it
                 continue
             if traced.graph is None:
@@ -257,20 +264,20 @@ class Compiled:
         self._made += 1
         path = self.folder / f"{self._made}.db"
         if asked:
-            report.wrong += [r for r in built_defaults(asked.values(), path) if "took more than" not in r]
+            report.wrong += [r for r in built_defaults(asked.values(), path, self.target) if "took more than" not in r]
         report.kernels = len(asked)
         with Library(path, missing_ok=True, watch=False, threads=1) as library:
 
-            def find(workload: Any, device: Any = None) -> Any:
-                found = library.find(workload)
-                return found if getattr(found, "kernel", None) is not None else None
+            def find(workload: Any, device: Any) -> Any:
+                found = library.find(workload, device)
+                return found if isinstance(found, Served) and (found.kernel or found.on_device) else None
 
             for traced, *right in graphs:
                 try:
                     if traced.place(find):
                         report.placed += 1
                         for _ in range(2):  # C++ answers the second call
-                            compare(traced(), right)
+                            compare(here(traced()), right)
                 except Exception as e:
                     report.wrong.append(f"{traced.sample}: {told(e)}")
         return report
@@ -280,9 +287,16 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
 
 
-def kept(t: Any) -> Any:
+def kept(t: Any, device: Any = None) -> Any:
     """A copy that lies as the tensor does in memory of its own: what an operator writes leaves the sample alone."""
-    return torch.empty(0, dtype=t.dtype).set_(t.untyped_storage().clone(), t.storage_offset(), t.shape, t.stride())
+    device = t.device if device is None else torch.device(device)
+    everything = t.new_empty(0).set_(t.untyped_storage()).to(device, copy=True)
+    return everything.set_(everything.untyped_storage(), t.storage_offset(), t.shape, t.stride())
+
+
+def here(tensors: Tensors) -> Tensors:
+    """The same in the processor's memory."""
+    return [t.cpu() for t in tensors]
 
 
 CLOSE = {"float64": 1e-7, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}

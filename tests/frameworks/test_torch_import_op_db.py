@@ -5,7 +5,7 @@ by compiled kernels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -157,6 +157,30 @@ def test_compiled_kernels_of_all_operators_agree_with_eager(kind: str, part: int
     """In whole: ``python scripts/op_db_kernels.py``."""
     compiled = Compiled(tmp_path)
     assert [w for info in op_db[part::PARTS] for w in compiled.run(samples(info, kind, 1)).wrong] == []
+
+
+@pytest.fixture
+def emulated(tmp_path: Path) -> Iterator[Compiled]:
+    """Kernels for GPUs, on tensors of the emulated device."""
+    pytest.importorskip("torch", minversion="2.11", reason="PyTorch 2.11 is not installed: make test-torch")
+    from harness.torch_device import Devices, using
+
+    with using(Devices()):
+        yield Compiled(tmp_path, "emulator", "emulator:0")
+
+
+def test_kernels_for_gpus_of_some_operators_agree_with_eager(emulated: Compiled) -> None:
+    chosen = Random(sources()).sample([i for i in op_db if torch.float32 in i.dtypes], 8)
+    for info in chosen:
+        assert emulated.run(samples(info, "float32", 1, sources(), ["as given", "special"])).wrong == [], name_of(info)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int64"])
+def test_kernels_for_gpus_of_all_operators_agree_with_eager(kind: str, part: int, emulated: Compiled) -> None:
+    """In whole: ``python scripts/op_db_kernels.py --emulator``."""
+    assert [w for info in op_db[part::PARTS] for w in emulated.run(samples(info, kind, 1)).wrong] == []
 
 
 @pytest.mark.parametrize("ahead", [False, True])

@@ -13,7 +13,10 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/set_cpu_dispatch.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -29,6 +32,12 @@
 #include <vector>
 
 #define TW_EXPORT extern "C" __attribute__((visibility("default")))
+
+extern "C" { // of Python.h
+int PyGILState_Check();
+void PyErr_Fetch(void **, void **, void **);
+void PyErr_Restore(void *, void *, void *);
+}
 
 namespace {
 
@@ -136,8 +145,28 @@ void give_done()
     }
 }
 
+/* Tensors go also while an exception is on its way, and hooks are Python. */
+class Aside {
+  public:
+    Aside()
+    {
+        if ((held_ = PyGILState_Check()))
+            PyErr_Fetch(&error_[0], &error_[1], &error_[2]);
+    }
+    ~Aside()
+    {
+        if (held_)
+            PyErr_Restore(error_[0], error_[1], error_[2]);
+    }
+
+  private:
+    bool held_;
+    void *error_[3];
+};
+
 void free_block(void *held)
 {
+    const Aside aside;
     Block *b = static_cast<Block *>(held);
     if (b->life != life) { // its driver has gone, and at the end Python too
         if (hooks.release)
@@ -557,15 +586,62 @@ at::Tensor &set_tensor(at::Tensor &self, const at::Tensor &source)
     return at::cpu::set_(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 
+std::optional<at::Tensor> on_cpu(const std::optional<at::Tensor> &t)
+{
+    return t && t->defined() ? std::optional(t->cpu()) : std::nullopt;
+}
+
+/* Convolutions, whose operator the CPU has under another name. */
+at::Tensor convolution(const at::Tensor &input, const at::Tensor &weight, const std::optional<at::Tensor> &bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, int64_t groups)
+{
+    return at::convolution(input.cpu(), weight.cpu(), on_cpu(bias), stride, padding, dilation, transposed,
+                           output_padding, groups)
+        .to(input.device());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor>
+convolution_backward(const at::Tensor &flow, const at::Tensor &input, const at::Tensor &weight, at::IntArrayRef stride,
+                     at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                     at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> wanted)
+{
+    const int64_t features = flow.size(1);
+    auto [a, b, c] = at::convolution_backward(flow.cpu(), input.cpu(), weight.cpu(), at::IntArrayRef(features), stride,
+                                              padding, dilation, transposed, output_padding, groups, wanted);
+    for (at::Tensor *t : {&a, &b, &c})
+        if (t->defined())
+            *t = t->to(flow.device());
+    return {a, b, c};
+}
+
+/* It writes running numbers, which its schema does not say. */
+std::tuple<at::Tensor, at::Tensor, at::Tensor>
+batch_norm(const at::Tensor &input, const std::optional<at::Tensor> &weight, const std::optional<at::Tensor> &bias,
+           const std::optional<at::Tensor> &mean, const std::optional<at::Tensor> &variance, bool training,
+           double momentum, double least)
+{
+    auto running_mean = on_cpu(mean), running_variance = on_cpu(variance);
+    auto [out, m, v] = at::native_batch_norm(input.cpu(), on_cpu(weight), on_cpu(bias), running_mean, running_variance,
+                                             training, momentum, least);
+    if (training && running_mean)
+        mean->copy_(*running_mean);
+    if (training && running_variance)
+        variance->copy_(*running_variance);
+    return {out.to(input.device()), m.to(input.device()), v.to(input.device())};
+}
+
+struct FallingBack {
+    FallingBack() { falling_back++; }
+    ~FallingBack() { falling_back--; }
+};
+
 void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack)
 {
     const int device = device_now;
     TORCH_CHECK(!pool_of(device, stream_now[device]), op.schema().operator_name(),
                 " is computed by the CPU here, so it cannot be captured");
-    struct Within {
-        Within() { falling_back++; }
-        ~Within() { falling_back--; }
-    } within;
+    const FallingBack within;
     at::native::cpu_fallback(op, stack);
 }
 
@@ -597,6 +673,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_copy_from_and_resize", copy_from_and_resize);
     m.impl("_local_scalar_dense", local_scalar_dense);
     m.impl("record_stream", record_stream);
+    m.impl("native_batch_norm", batch_norm);
+    m.impl("convolution_overrideable", convolution);
+    m.impl("convolution_backward_overrideable", convolution_backward);
     m.impl("fill_.Scalar", fill_with);
     m.impl("zero_", zero);
 }
