@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -264,17 +265,21 @@ class CheckingContext(EmulatorContext):
     ) -> None:
         """Queue a launch with the arguments as they are now."""
         taken = Arguments(arguments.parameters)
+        given = [a for a in map(_address, taken.kinds, taken.values) if a]
 
         def run(work: Work) -> Touched:
-            # Arguments keep what they write: each replay has its own, as several may be under way.
+            parts = _parts(self.memory_table(), given)
+            table = (ctypes.c_ulonglong * (2 * len(parts) + 1))(len(parts), *(n for part in parts for n in part))
+            self.shared.memory = ctypes.addressof(table)
             try:
                 super(CheckingContext, self).launch(module, symbol, shape, Arguments(taken.parameters))
             except TilewrightError as e:
                 self.order.complain(f"{work}: {e.message}")
                 return []
-            return _touched(module, len(self.memory_table()))
+            finally:
+                self._tabulate()
+            return _touched(module, len(parts))
 
-        given = [a for a in map(_address, taken.kinds, taken.values) if a]
         self._queue(stream, symbol, [a for a in given if self.order.at(a) is not None or not self.order.ends(a)], run)
 
     def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], arguments: Arguments) -> None:
@@ -288,12 +293,21 @@ def _address(kind: str, value: Any) -> int:
     return int(value) if kind == "pointer" else 0
 
 
-def _touched(module: EmulatorModule, allocations: int) -> list[tuple[int, int, bool]]:
-    """What the last launch read and wrote."""
-    found = (ctypes.c_ulonglong * (4 * allocations + 1))()
+def _parts(memory: Sequence[tuple[int, int]], addresses: Sequence[int]) -> list[tuple[int, int]]:
+    """Addresses and sizes of allocations, cut where a launch's tensors begin: what was touched is told of each part."""
+    found = []
+    for start, size in memory:
+        cuts = [start, *sorted({a for a in addresses if start < a < start + size}), start + size]
+        found += [(a, b - a) for a, b in pairwise(cuts)]
+    return found
+
+
+def _touched(module: EmulatorModule, parts: int) -> list[tuple[int, int, bool]]:
+    """What the last launch read and wrote, from the first byte to the last of each part of memory."""
+    found = (ctypes.c_ulonglong * (4 * parts + 1))()
     module.library.tw_emu_touched(found)
     spans = []
-    for i in range(0, 4 * allocations, 4):
+    for i in range(0, 4 * parts, 4):
         spans += [(found[i], found[i + 1], False), (found[i + 2], found[i + 3], True)]
     return [s for s in spans if s[0]]
 

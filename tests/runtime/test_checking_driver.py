@@ -98,6 +98,23 @@ def test_a_graph_is_replayed_in_the_order_of_its_stream(device: CheckingContext,
     assert not complaints()
 
 
+def test_parts_of_one_allocation_are_told_apart(
+    library: tilewright.Library, driver: CheckingDriver, device: CheckingContext, complaints: Complaints
+) -> None:
+    values = random(33, 24), random(24, 40, seed=1)
+    sizes = [4096, 4096, 5280, 4096, 5280]  # the second and the fourth: for nobody
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    base = device.allocate(sum(sizes))
+    a, b = DeviceArray(device, values[0]), DeviceArray(device, values[1])
+    plan = library.plan_gpu("matmul", a, b)
+    for start, x in ((starts[0], a), (starts[3], b)):
+        device.copy(base + start, x.address, x.get().nbytes)
+    for stream, out in ((1, starts[2]), (2, starts[4])):  # beside each other
+        joined(driver, 0, stream)
+        plan.kernel.queue([base + starts[0], base + starts[3], base + out], 0, stream)
+    assert not complaints()
+
+
 # --------------------------------------------------------------------------- wrong ones
 
 
