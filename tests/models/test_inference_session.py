@@ -131,9 +131,12 @@ def test_inputs_may_be_lists_values_of_onnxruntime_or_strided_arrays(classifier:
     assert session.run(["y"], {"x": ROWS[:0]})[0].shape == (0, 4)
 
 
-def test_onnxruntime_alone_is_given_arrays_as_they_are_and_others_are_converted_or_said(folder: Path) -> None:
-    made = [helper.make_tensor_value_info(n, FLOAT, [5, 8]) for n in ("x", "y")]
-    file = saved(folder / "fixed.onnx", [helper.make_node("Relu", ["x"], ["y"])], made[:1], made[1:])
+@pytest.mark.parametrize("rows", [5, "rows"])
+def test_onnxruntime_alone_is_given_arrays_as_they_are_and_others_are_converted_or_said(
+    folder: Path, rows: int | str
+) -> None:
+    made = [helper.make_tensor_value_info(n, FLOAT, [rows, 8]) for n in ("x", "y")]
+    file = saved(folder / f"{rows}.onnx", [helper.make_node("Relu", ["x"], ["y"])], made[:1], made[1:])
     session, seen = InferenceSession(file), []
     computed = session.computed
     session.computed = lambda feed: (seen.append(feed), computed(feed))[1]  # type: ignore[method-assign]

@@ -111,7 +111,6 @@ class InferenceSession:
         self._outputs: list[NodeArg] | None = None
         self._networks: OrderedDict[Shapes, Network] = OrderedDict()
         self._open: Network | None = None
-        self._file: Session | None = None
         self._lock = ForkLock()
         smallest = {n: tuple(_size(d) or 1 for d in arg.shape) for n, arg in self._inputs.items()}
         read_model(self._model, self._sizes(smallest))  # what cannot be read is said now
@@ -120,7 +119,7 @@ class InferenceSession:
             given = {name: size_of(name, size) for name, size in sizes.items()}
             self._open = self._of(read_model(self._model, given))
         elif all(_size(d) for arg in self._inputs.values() for d in arg.shape):
-            self._file = self.network(smallest).file
+            self.network(smallest)
 
     # ----------------------------------------------------------------- what onnxruntime's sessions tell
 
@@ -157,8 +156,9 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Array]:
         """The outputs named, in this order; all of them for ``None`` or an empty list."""
-        if self._file is not None and isinstance(input_feed, dict):
-            outputs = self._file.at_once(output_names or None, input_feed)
+        file = self._file(input_feed) if isinstance(input_feed, dict) else None
+        if file is not None:
+            outputs = file.at_once(output_names or None, input_feed)
             if outputs is not None:
                 return outputs
         wanted = self.wanted(output_names)  # these say what does not fit
@@ -256,6 +256,16 @@ class InferenceSession:
         if self._open is not None and self._open.takes(shapes):
             return self._open
         return self._of_size(shapes)
+
+    def _file(self, feed: dict[str, Any]) -> Session | None:
+        """The file in onnxruntime, where that alone computes inputs of these shapes, as far as is known."""
+        key = tuple([getattr(feed.get(n), "shape", None) for n in self._inputs])
+        with self._lock:
+            try:
+                self._networks.move_to_end(key)  # type: ignore[arg-type]
+            except (KeyError, TypeError):  # no network yet; what has another kind of shape is no array
+                return None
+            return self._networks[key].file  # type: ignore[index]
 
     def _of_size(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
         """The network of these shapes alone."""
