@@ -277,3 +277,24 @@ def test_rows_of_open_lengths_are_right_whatever_is_left_of_their_blocks(moments
     for turn, (whole, left) in enumerate(product(range(4, 12), (0, 1, lanes - 1))):
         sizes = {"shape_1": whole * lanes + left}
         assert problem_at(candidate, artifact, sizes, turn) is None, sizes
+
+
+@pytest.mark.parametrize("window", [
+    ("max_pool2d", {"n": 1, "c": 2, "h": 4, "w": "3..70", "kernel_size": 3, "stride": 2, "padding": 1}),
+    ("max_pool2d", {"n": 1, "c": 2, "h": 4, "w": "2..70", "kernel_size": 2, "stride": 2}),
+    ("conv2d", {"n": 1, "ci": 2, "h": 4, "w": "1..40", "co": 2, "kh": 3, "kw": 5, "groups": 2, "padding": 2}),
+])  # fmt: skip
+def test_windows_of_open_widths_are_right_at_every_width(window: tuple[str, dict[str, Value]]) -> None:
+    """Fewer than half a vector, fewer than one, and vectors of which some lanes are beyond either edge."""
+    operator, params = window
+    target = replace(parse_target("cpu"), threads=1)
+    task = Task(get_operator(operator).workload(**params), target)
+    (extent,) = task.workload.ranges.values()
+    template = templates.get_template("cpu_stencil")
+    default = template.default(Task(at(task.workload, extent.high), target))
+    candidate = Candidate(task, default.at({"w": extent.high}))
+    with Builder(target) as builder:
+        (artifact,) = builder.build([candidate])
+    assert isinstance(artifact, Artifact), artifact
+    for width in range(extent.low, extent.high + 1):
+        assert problem_at(candidate, artifact, {"w": width}, width) is None, width

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
 from tilewright.core import cached_property
-from tilewright.extent import Extent, Spans, constant_term, ctext
+from tilewright.extent import Extent, Spans, bounds, constant_term, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
@@ -16,7 +16,7 @@ from tilewright.kernels.expression.bounds import Interval
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, same
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read
-from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable
+from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable, inside
 from tilewright.kernels.templates.reduce_window.spans import bounds_within
 
 COUNT = "count_"
@@ -30,6 +30,7 @@ class Place:
     ``first``: the C texts (or known numbers) of its first position along its axes and the innermost one. ``outputs``:
     how many it has along each of its axes. ``count``: C text of the lanes in use where not all are, and their number
     where it is known. ``inside``: axes along which no condition fails. ``sizes``: those with which calls come here.
+    ``least``: of lanes whose number calls know, how many are in use at least.
     """
 
     first: Mapping[str, str | int]
@@ -38,6 +39,7 @@ class Place:
     count: str | None
     lanes: int
     sizes: Spans = ()
+    least: int = 0
 
     @property
     def steps(self) -> list[dict[str, int]]:
@@ -76,6 +78,17 @@ class Block:
     def intervals(self) -> dict[str, Interval]:
         """Where each axis runs."""
         return {a: (0, n - 1) for a, n in self.p.s.ranges.items()}
+
+    @cached_property
+    def below(self) -> int:
+        """Positions along the innermost axis at which conditions from below may fail."""
+        return inside(self.p.s, self.p.s.inner)[0]
+
+    @cached_property
+    def lost(self) -> int:
+        """Lanes at most that conditions from above leave out of the last vector along the innermost axis."""
+        extent = self.p.s.ranges[self.p.s.inner]
+        return max(bounds(extent - h, exactly=True)[1] for h in inside(self.p.s, self.p.s.inner)[1])
 
     def taps(self) -> Iterator[dict[str, int]]:
         s, names = self.p.s, self.p.unrolled
@@ -131,7 +144,13 @@ class Block:
         """Declare how many lanes are in use of a vector where calls know it, and how many conditions leave."""
         self.ends = {}
         if place.count == COUNT:
-            w.line(f"const long {COUNT} = {ctext(self.p.s.ranges[self.p.s.inner])};")
+            start, extent = place.first[self.p.s.inner], ctext(self.p.s.ranges[self.p.s.inner])
+            text = extent if start == 0 else f"tw::imin({place.lanes}L, {extent} - {start})"
+            if all(r.outside is None or _zero(r.outside) for r in self.p.s.reads):
+                w.line(f"const long {COUNT} = {text};")
+            else:
+                # More masks than registers hold: worked out before all blocks, they would be moved there at each use.
+                w.line(f'long {COUNT} = {text}; __asm__("" : "+r"({COUNT}));')
         for r, tap in product(self.p.s.reads, self.taps()):
             for end in self._ends(r, tap, place):
                 if isinstance(end, str) and end not in self.ends:
@@ -145,9 +164,15 @@ class Block:
         later, sooner = list[str](), [COUNT] if place.count == COUNT else []
         for g in r.guards if inner not in place.inside else ():
             c = g.of(inner)
-            if not isinstance(start, int):
+            k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+            everywhere = bounds_within(k + min(0, c) * (self.p.s.ranges[inner] - 1), place.sizes)[0] >= 0
+            if (isinstance(start, str) or place.count == COUNT) and (not c or everywhere):
+                continue  # it holds wherever there is an element
+            if isinstance(start, str):  # a vector at any place
+                at = f"{ctext(k)} + {start} * {c}L"
+                (later if c > 0 else sooner).append(f"({c - 1}L - ({at})) / {c}" if c > 0 else f"({-c}L + {at}) / {-c}")
                 continue
-            k = g.const + c * start + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+            k += c * start
             least, most = bounds_within(k, place.sizes)
             if c > 0 and least < 0:
                 low = max(low, -(most // c))
@@ -231,7 +256,9 @@ class Block:
             loaded = self._vector_read(r, VECTOR_TYPE[element], at, low, high, place)
             printer = self.printer({}, {}, {"read": loaded}, None)
             value = printer.vector_text(r.value)
-            if r.outside is not None and (low, high) != (0, place.lanes) and not _zero(r.outside):
+            used = _extreme("tw::imin", place.lanes, [COUNT] if place.count == COUNT else [])
+            every = self.ends.get(used) if isinstance(used, str) else used
+            if r.outside is not None and (low, high) != (0, every) and not _zero(r.outside):
                 mask = self._mask(low, high, vector)
                 value = f"tw::select({mask}, {value}, {printer.vector_text(r.outside)})"
         if condition:
@@ -283,18 +310,21 @@ class Block:
             return f"tw::load<{vector}>({at})" if whole and count is None else f"tw::load_n<{vector}>({at}, {count})"
         plain = self.p.s.tensors[r.tensor].dtype in ("float32", "float64", "int32", "int64")
         if step == 2 and plain:
-            return self._evens(vector, at, low, high, whole and count is None)
+            return self._evens(vector, at, low, high, whole and count is None, place.least - self.lost, place.lanes)
         if low:
             return f"tw::load_step_if<{vector}>({at}, {step}L, {self._mask(low, high, vector)})"
         return f"tw::load_step<{vector}>({at}, {step}L{'' if whole and count is None else f', {count}'})"
 
     def _between(self, vector: str, at: str, low: int | str, high: int | str) -> str:
-        """Lanes from one to another one, of which calls know one at least."""
+        """Lanes from one to another one."""
         function, first = ("load_between", f"{low}, ") if low else ("load_n", "")
         return f"tw::{function}<{vector}>({at}, {first}{high})"
 
-    def _evens(self, vector: str, at: str, low: int | str, high: int | str, whole: bool) -> str:
-        """Every other element: two vectors that overlap by one, so that nothing past the last is touched."""
+    def _evens(self, vector: str, at: str, low: int | str, high: int | str, whole: bool, least: int, most: int) -> str:
+        """Every other element: two vectors that overlap by one, so that nothing past the last is touched.
+
+        ``least`` to ``most`` lanes are in use: of half of them or less the first vector has all.
+        """
         n = self.p.lanes
         picks = ", ".join(str(2 * k if 2 * k < n else n + 2 * k - (n - 1)) for k in range(n))
         parts = []
@@ -302,8 +332,17 @@ class Block:
             if whole:
                 parts.append(f"tw::load<{vector}>({at} + {start})")
                 continue
+            if 2 * most - 1 <= start:
+                parts.append(f"{vector}{{}}")
+                continue
+            if start == 0 and isinstance(high, str) and 2 * least >= n:
+                parts.append(self._between(vector, at, f"2 * {low}" if low else 0, n - 1))
+                continue
             if isinstance(low, str) or isinstance(high, str):
-                first = max(0, 2 * low - start) if isinstance(low, int) else f"2 * {low} - {start}"
+                if isinstance(low, str):
+                    first: int | str = f"2 * {low} - {start}" if 2 * self.below > start else 0
+                else:
+                    first = max(0, 2 * low - start)
                 past = f"2 * {high} - {1 + start}" if isinstance(high, str) else min(n, 2 * high - 1 - start)
                 parts.append(self._between(vector, f"{at} + {start}", first, past))
                 continue
@@ -420,7 +459,9 @@ class Block:
             return
         monoid = self.p.s.monoid
         text = self.printer({}, {}, values, None).vector_text(self.p.s.body)
-        merge = self.printer({}, {}, {"l0": acc, "r0": text}, None)
+        # The test for NaN is of the left one: it is then not in the chain of maxima.
+        ends = (text, acc) if self.p.s.monoid.name in ("max", "min") else (acc, text)
+        merge = self.printer({}, {}, dict(zip(("l0", "r0"), ends, strict=True)), None)
         w.line(f"{acc} = {merge.vector_text(monoid.combine[0])};")
 
     def _store(self, w: Writer, acc: list[str], place: Place, names: Mapping[int, str]) -> None:
@@ -453,7 +494,7 @@ def _text(position: str | int) -> str:
     return f"({ctext(position)})" if isinstance(position, Extent) else str(position)
 
 
-def _extreme(function: str, known: int, texts: list[str]) -> int | str:
+def _extreme(function: str, known: int, texts: Sequence[str]) -> int | str:
     """The greatest or least of a number and of what C texts say."""
     text = ""
     for t in texts:

@@ -105,6 +105,13 @@ def _reached(p: WindowTiling, w: Writer, axis: str | None, levels: tuple[Level, 
 
 def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[Stand]:
     """The blocks of an axis one after the other, each inside of its loop."""
+    if level.spans[0].when:
+        extent = ctext(p.s.ranges[p.s.inner])
+        with w.block(f"for (long {name} = 0; {name} < {extent}; {name} += {p.lanes}L)"):
+            for n, span in enumerate(level.spans):
+                with w.block(("else " if n else "") + (f"if ({span.when.format(name)})" if span.when else "")):
+                    yield Stand(name, span, span.inside)
+        return
     for span in level.spans:
         if span.last:
             with w.block(f"for (long {name}at = {span.start}L; {name}at < {span.end}; {name}at += {span.size}L)"):
@@ -196,5 +203,5 @@ def _place(p: WindowTiling, rows: Stand, block: Stand, v: Stand) -> Place:
     size = v.span.size
     return Place(
         first, outputs, frozenset(a for a, x in stands.items() if x.inside),
-        COUNT if v.span.masked else str(size) if size < p.lanes else None, size, tuple(sizes.items()),
+        COUNT if v.span.masked else str(size) if size < p.lanes else None, size, tuple(sizes.items()), v.span.least,
     )  # fmt: skip

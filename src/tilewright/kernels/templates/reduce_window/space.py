@@ -13,7 +13,7 @@ how many pieces the work is divided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -24,13 +24,15 @@ from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read, Stencil
-from tilewright.kernels.templates.reduce_window.spans import Level, Span, open_levels
+from tilewright.kernels.templates.reduce_window.spans import Level, Span, masked_ends, open_levels
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 NONE = "none"
 MAX_CODE = 800
 """Combines printed in all blocks together; compiling takes longer beyond than it can bring."""
+MAX_OPEN = 5 * MAX_CODE
+"""The same of axes that calls choose, of which there is code for every kind of end."""
 LARGE = 4
 """Times the second cache, from which an output may be stored past it."""
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
@@ -68,6 +70,19 @@ class WindowTiling:
         return blocked(self.s, self.block, self.size, self.rows)
 
     @property
+    def combines(self) -> int:
+        """Combines printed in all blocks together; those of every other element count twice."""
+        along = [sum(x.size for y in self.levels(a, n) for x in y.spans) for a, n in self.blocked.items()]
+        vectors = sum(len(x.spans) for x in self.levels(self.s.inner, self.lanes))
+        taps = prod(self.s.ranges[a] for a in self.unrolled)
+        return prod(along) * vectors * taps * (2 if self.evens else 1)
+
+    @property
+    def evens(self) -> bool:
+        """Whether vectors are of every other element of a row."""
+        return any(r.at.of(self.s.inner) == 2 for r in self.s.reads)
+
+    @property
     def others(self) -> tuple[str, ...]:
         """Output axes that are loops around blocks and vectors."""
         return tuple(a for a in self.s.axes if a not in (self.block, self.s.inner))
@@ -85,12 +100,17 @@ class WindowTiling:
         if not isinstance(extent, Extent):
             return (Level(spans(self.s, axis, size), 1),)
         if axis == self.s.inner:
-            return open_levels(extent, *inside(self.s, axis), (size,), masked=True)
-        taps = prod(self.s.ranges[a] for a in self.unrolled)
-        few = 3 * self.size * self.rows * taps > MAX_CODE // 2 or self.target.vector_bytes <= 16
+            lesser = (size, size // 2) if self.evens else (size,)
+            levels = open_levels(extent, *inside(self.s, axis), (size,), lesser)
+            zeros = all(r.outside is None or not r.outside.value for r in self.s.reads)
+            if levels[0].least < size or self.evens or not zeros or self.target.vector_bytes <= 16:
+                return levels
+            # Masks cost less than vectors that overlap, unless other values than zero are chosen by masks as well.
+            return (masked_ends(extent, *inside(self.s, axis), size), *levels[1:])
+        # Each size is another copy of the code: a quarter shares most of the reads still.
         sizes = [size]
         while sizes[-1] > max(1, extent.least):
-            sizes.append(1 if few else ceildiv(sizes[-1], 2))
+            sizes.append(ceildiv(sizes[-1], 4))
         return open_levels(extent, *inside(self.s, axis), sizes)
 
 
@@ -315,9 +335,13 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTilin
         raise IllegalSchedule("an axis of its blocks has one output", "Use another schedule")
     must = required(s, blocked(s, block, size, rows))
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
-    return WindowTiling(
+    tiling = WindowTiling(
         s=s, target=target, lanes=lanes_of(s, target), block=block, size=size, rows=rows,
         rolled=rolled, hoist=bool(values["hoist"]),
         order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
         strips=int(values["strips"]), stream=bool(values.get("stream", False)), tasks=int(values.get("tasks", 1)),
     )  # fmt: skip
+    while s.program.sizes and tiling.size > 2 and tiling.combines > MAX_OPEN:
+        # Blocks at the edges of every axis that calls choose are copies; shorter ones share nearly as much.
+        tiling = replace(tiling, size=ceildiv(tiling.size, 2))
+    return tiling
