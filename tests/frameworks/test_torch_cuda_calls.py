@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +26,11 @@ from tilewright.backends.cuda.driver import DRIVERS  # noqa: E402
 from tilewright.backends.driver import NoDriver, address_of  # noqa: E402
 from tilewright.backends.emulator.backend import EmulatorBackend  # noqa: E402
 from tilewright.backends.emulator.driver import EmulatorFunction  # noqa: E402
+from tilewright.backends.launches import Memory  # noqa: E402
 from tilewright.core import Workload  # noqa: E402
 from tilewright.kernels.operators import get_operator  # noqa: E402
 from tilewright.runtime.requests import HEADS, Tensor, request  # noqa: E402
+from tilewright.runtime.serving import Served  # noqa: E402
 from tilewright.torch import operators  # noqa: E402
 from tilewright.torch.serving import serving  # noqa: E402
 
@@ -38,6 +41,7 @@ PRODUCTS = {
     "scratch memory": ((33, 128), (128, 40), torch.float32),
     "tensor maps": ((40, 72), (72, 48), torch.bfloat16),
 }
+CONVOLUTION: dict[str, Any] = {"n": 1, "ci": 16, "h": 5, "w": 6, "co": 24, "kh": 3, "kw": 3, "dtype": "float16"}
 SHAPE = 2, 4, 16, 32
 """Of attention: images, heads, positions, features."""
 
@@ -57,14 +61,15 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A convolution with channels last, a softmax, and an attention whose heads lie behind the positions."""
+    """A convolution with channels last, one with constant weights, a softmax, and an attention whose heads lie behind the
+    positions."""
     return made_once(tmp_path_factory, "gpu_calls", _fill) / "t.db"
 
 
 def _fill(folder: Path) -> None:
-    convolution = {"n": 1, "ci": 16, "h": 5, "w": 6, "co": 24, "kh": 3, "kw": 3, "dtype": "float16"}
     for workload, template in (
-        (get_operator("conv2d").workload(**convolution, layout="NHWC"), "cuda_simt"),
+        (get_operator("conv2d").workload(**CONVOLUTION, layout="NHWC"), "cuda_simt"),
+        (get_operator("conv2d").workload(**CONVOLUTION, constant="weight"), "cuda_relaid"),
         (get_operator("softmax").workload(shape="6,20", dim=-1), "cuda_rows"),
         (attention(), "cuda_attention"),
     ):
@@ -296,6 +301,26 @@ def test_attention_reads_heads_where_projections_write_them(more: tilewright.Lib
     assert served(more) == {"exact": 2}
     close(T.scaled_dot_product_attention(heads[0].contiguous(), *heads[1:]), wanted)  # nothing was tuned for it
     assert served(more) == {"exact": 2, "fallback": 1, "untuned": 1}
+
+
+def test_constant_weights_are_rearranged_in_pytorchs_memory(
+    devices: torch_device.Devices, others: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the driver's, of which PyTorch may keep all; and the weight itself is not held."""
+    library = tilewright.Library(others, watch=False)
+    found = library.find(get_operator("conv2d").workload(**CONVOLUTION, constant="weight"), ("emulator", 0))
+    assert isinstance(found, Served)
+    x, weight = torch.randn(1, 16, 5, 6).half(), torch.randn(24, 16, 3, 3).half()
+    on, given = x.to("emulator"), weight.to("emulator")
+    monkeypatch.setattr(Memory, "allocate", refuse)
+    plan = found.call.keeping({1: given})
+    held = weakref.ref(given)
+    del given
+    assert held() is None
+    monkeypatch.undo()
+    out = torch.empty(1, 24, 3, 4, dtype=torch.float16, device="emulator")
+    plan(on, out=out)
+    close(out, torch.conv2d(x.double(), weight.double()), 2e-2)
 
 
 # --------------------------------------------------------------------------- what kernels do not take

@@ -167,14 +167,16 @@ class GpuRuntime:
 
     def place(self, device: DeviceKey) -> OnDevice:
         """A device as a place for kernels, opened once. Raises ``NoDriver`` and ``UsageError``."""
-        if device not in self._places:
-            backend = get_backend(device[0])
-            self._places[device] = OnDevice(backend, (self._open or backend.open)(device[1]))
-        return self._places[device]
+        with self._lock:
+            if device not in self._places:
+                backend = get_backend(device[0])
+                self._places[device] = OnDevice(backend, (self._open or backend.open)(device[1]))
+            return self._places[device]
 
     def serve(self, explanation: Explanation, entry: Entry, device: DeviceKey) -> Served:
         """A stored kernel on a device. Raises ``DatabaseError`` for one that cannot be loaded."""
-        plan = self._planned(entry.op, entry, device, quiet=True)
+        with self._lock:
+            plan = self._planned(entry.op, entry, device, quiet=True)
         return Served(explanation, plan, plan, False, plan.tally, on_device=plan.kernel)
 
     def _planned(self, op: str, entry: Entry, device: DeviceKey, quiet: bool = False) -> GpuPlan:

@@ -8,14 +8,15 @@ overlap.
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arrays import LOOKS, Arrays, Face, GpuArray, arrays_of, backend_name, fits
 from tilewright.backends.launches import Memory
-from tilewright.core import LaunchProgram, TensorSpec, UsageError
+from tilewright.core import LaunchProgram, TensorSpec, TilewrightError, UsageError
 from tilewright.forking import ForkLock
 from tilewright.runtime.binding import constants_of, merged, require, rest, unbound
 from tilewright.runtime.checked import each_out, returned, signature
@@ -162,6 +163,32 @@ class Kept:
         return _Held(self._own.allocate(kernel.workspace), None, ForkLock())
 
 
+class Owned(Memory):
+    """Memory that lasts, from the allocator of an array's framework where that has one in stream order, as it may keep
+    all that the device has. ``like``: the array, which is not held once it is ``None``."""
+
+    def __init__(self, kernel: GpuKernel, like: Any) -> None:
+        super().__init__(kernel.context)
+        self.like = like
+        self._arrays = kernel.arrays
+        self._made: list[Any] = []
+        weakref.finalize(self, _release, kernel.context, self._made).atexit = False
+
+    def allocate(self, size: int) -> int:
+        if not size or self.like is None or not self._arrays.lends_scratch(self.like):
+            return super().allocate(size)
+        made, address = self._arrays.make_scratch(self.like, size)
+        self._made.append(made)
+        return address
+
+
+def _release(context: Context, made: list[Any]) -> None:
+    with suppress(TilewrightError):
+        if made:
+            context.synchronize()  # other streams than the allocator knows of may read it
+    made.clear()
+
+
 # --------------------------------------------------------------------------- plans
 
 
@@ -242,10 +269,11 @@ class GpuPlan:
     def _holding(
         self, constants: Mapping[int, Any], copies: bool, scratch: Callable[[GpuKernel], Lent | Kept]
     ) -> GpuPlan:
-        kernel, memory = self.kernel, Memory(self.kernel.context)
+        kernel, memory = self.kernel, Owned(self.kernel, next(iter(constants.values())))
         views = {n: self._view(a, self.inputs[n]) for n, a in constants.items()}
         self._placed(list(views.values()))
         held = kernel.hold(views, memory, copies)
+        memory.like = None
         return GpuPlan(self.__name__, kernel.bound, scratch(kernel.bound), self.tally, (memory, held))
 
     @property
