@@ -16,6 +16,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.cli import app  # noqa: E402
+from tilewright.core import UsageError  # noqa: E402
 from tilewright.measure import comparing  # noqa: E402
 from tilewright.models import InferenceSession, forms  # noqa: E402
 from tilewright.models.coverage import NO_GAIN, NOT_TUNED  # noqa: E402
@@ -142,6 +143,18 @@ def test_kernels_that_are_slow_lose_against_onnxruntime(
     assert found.network({"x": X.shape}).form == ALONE
     assert found.comparison is not None
     assert found.comparison.ratios[ALL][1] > 1
+
+
+def test_onnxruntime_has_a_model_alone_of_which_it_refuses_parts(
+    session: Callable[..., InferenceSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Network, *args: Any) -> Any:
+        raise UsageError("onnxruntime refuses the model: rank")
+
+    monkeypatch.setattr(Network, "session_of", refused)
+    network = session("one.db").network({"x": X.shape})
+    assert network.form == ALONE
+    assert network.why == f"{ALONE}, for parts of the model cannot be run: onnxruntime refuses the model: rank"
 
 
 def test_nothing_is_timed_without_kernels_or_where_that_is_switched_off(

@@ -49,10 +49,16 @@ def fastest(
 
     The forms take turns on inputs that are drawn, but for those ``given``; where sizes stay open, on the least and the
     greatest. The outcome is the network's ``comparison``. All kernels are kept without one where inputs cannot be
-    drawn, where onnxruntime cannot run the file, and without ``compare``; ``why`` says so. Raises ``UsageError`` as
+    drawn, where onnxruntime cannot run the file, and without ``compare``; onnxruntime's form where it refuses parts of
+    the model. ``why`` says so. Raises ``UsageError`` as
     :class:`Network` does.
     """
-    every = Network(extracted, library, threads, device=device)
+    try:
+        every = Network(extracted, library, threads, device=device)
+    except UsageError as e:  # onnxruntime refuses some of the nodes apart from the others
+        alone = Network(extracted, None, threads)
+        alone.why = f"{ALONE}, for parts of the model cannot be run: {e.message}"
+        return alone
     if device is not None and every.served and get_backend(device[0]).emulated:
         every.why, compare = f"{ALL}, not compared, for the emulator's times mean nothing", False
     if every.served and not compare:
