@@ -47,7 +47,7 @@ from tilewright.measure.measuring import Item
 from tilewright.measure.places import find_place
 from tilewright.measure.runner import _item
 from tilewright.paths import cache_root
-from tilewright.tuner import Observer
+from tilewright.tuner import Observer, TuneSettings
 from tilewright.tuner.api import begin
 from tilewright.tuner.tuning import Tools, Tuning
 
@@ -220,7 +220,7 @@ def tuning(size: int, trials: int) -> dict[str, Any]:
     task = Task(get_operator("matmul").workload(m=size, n=size, k=size, dtype="bfloat16"), place.target)
     prompt: Any = Prompt()
     with TemporaryDirectory() as folder, Database.open(str(Path(folder) / "trials.db")) as database:
-        run = begin(database, task, place.device, None, trials, None, None, 0)
+        run = begin(database, task, place.device, TuneSettings(trials))
         with Builder(place.target, toolchain=prompt, cache=ArtifactCache(Path(folder) / "cache")) as builder:
             session = Tuning(database, run, Tools(place, builder, prompt), Observer()).session
             _ = session.strategy.space.size, task_space(task).live  # type: ignore[attr-defined]

@@ -42,7 +42,8 @@ def markdown(_docs: Path) -> str:
             continue
         kind = "autoclass" if isinstance(getattr(tilewright, name), type) else "autofunction"
         out.append(_directive(kind, f"tilewright.{name}", CLASSES.get(name, "")))
-    out.append("## Results of `tune`\n")
+    out.append("## Settings and results of `tune`\n")
+    out.append(_directive("autoclass", "tilewright.tuner.TuneSettings"))
     out += [_directive("autoclass", f"{module}.{name}", ":members:") for module, name in RESULTS]
     out.append("## Reading a database\n")
     out += [_directive("autoclass", f"{module}.{name}", options) for module, name, options in DATABASE]

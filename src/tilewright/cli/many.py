@@ -12,15 +12,14 @@ from tilewright.cli.ranges import report_range
 from tilewright.core import UsageError
 
 if TYPE_CHECKING:
-    from tilewright.farm.client import Farm
     from tilewright.tuner.many import TunedTask, TuneTask
+    from tilewright.tuner.settings import TuneSettings
 
 
 def tune_tasks(
-    tasks: Sequence[TuneTask], farm: Farm | None, shared: Mapping[str, Any], alone: Mapping[str, Any],
-    resume: str | None, as_json: bool,
-) -> int:  # fmt: skip
-    """Tune a file's tasks. ``shared``: settings of all; ``alone``: what goes with a single task only."""
+    tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping[str, Any], resume: str | None, as_json: bool
+) -> int:
+    """Tune a file's tasks. ``alone``: options that go with a single task only."""
     from tilewright.tuner.many import TunedTask
     from tilewright.tuner.ranges import listed_tasks
     from tilewright.tuner.ranges import tune_tasks as tune_listed
@@ -31,7 +30,7 @@ def tune_tasks(
     going_on = resumes(resume, "--tasks")
     board = Board(listed_tasks(tasks))
     with board:
-        results = tune_listed(tasks, resume=going_on, observer=board.row, farm=farm, **shared)
+        results = tune_listed(tasks, settings, resume=going_on, observer=board.row)
     tuned = [t for t in results if isinstance(t, TunedTask)]
     ranges = [t for t in results if not isinstance(t, TunedTask)]
     if as_json:
@@ -48,7 +47,7 @@ def tune_tasks(
     return said_failures(one_size)
 
 
-def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool) -> int:
+def tune_misses(settings: TuneSettings, alone: Mapping[str, Any], as_json: bool) -> int:
     """Tune what programs asked for and did not have; what was tuned is a miss no more."""
     from tilewright.cli.options import open_database
     from tilewright.measure.places import find_place
@@ -57,8 +56,8 @@ def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bo
     wrong = next((name for name, value in alone.items() if value), None)
     if wrong is not None:
         raise UsageError(f"{wrong} does not go with --from-misses", "Leave it out")
-    place = find_place(shared["target"], shared["device"], 1)
-    with open_database(shared["db"]) as database:
+    place = find_place(settings.target, settings.device, 1)
+    with open_database(settings.location) as database:
         found = missed(database, place.target, place.device)
     listed = tasks_of(found)
     for m in found:
@@ -69,8 +68,8 @@ def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bo
         if as_json:
             emit_json({"tasks": []})
         return 0
-    code = tune_tasks(listed, None, shared, {}, None, as_json)
-    with open_database(shared["db"], readonly=False) as database:
+    code = tune_tasks(listed, settings, {}, None, as_json)
+    with open_database(settings.location, readonly=False) as database:
         database.remove_misses([m.miss for m in missed(database, place.target, place.device) if m.tuned])
     return code
 

@@ -11,26 +11,26 @@ from tilewright.cli.output import console, emit_json, say, seconds
 from tilewright.core import UsageError
 
 if TYPE_CHECKING:
-    from tilewright.kernels.operator import Operator
+    from tilewright.tuner.many import TuneTask
     from tilewright.tuner.ranges import RangeResult
+    from tilewright.tuner.settings import TuneSettings
 
 
 def tune_for_range(
-    operator: Operator, kernels: int | None, shared: Mapping[str, Any], alone: Mapping[str, Any], resume: str | None,
-    as_json: bool,
-) -> int:  # fmt: skip
-    """Tune for a range. ``shared``: settings of every tuning; ``alone``: what goes with a task of fixed sizes only."""
-    from tilewright.tuner.many import TuneTask
+    task: TuneTask, settings: TuneSettings, alone: Mapping[str, Any], resume: str | None, as_json: bool
+) -> int:
+    """Tune for a range. ``alone``: options that go with a task of fixed sizes only."""
     from tilewright.tuner.ranges import KERNELS, listed_tasks, tune_range
 
     wrong = next((name for name, value in alone.items() if value), None)
     if wrong is not None:
         raise UsageError(f"{wrong} does not go with a range of sizes", "Leave it out")
     going_on = resumes(resume, "a range")
-    kernels = KERNELS if kernels is None else kernels
-    task = TuneTask(operator, shared["params"], threads=shared["threads"], portfolio=kernels)
     with Board(listed_tasks([task])) as board:
-        result = tune_range(operator, kernels=kernels, observer=board.row, resume=going_on, **shared)
+        result = tune_range(
+            task.operator, settings, kernels=task.portfolio or KERNELS, threads=task.threads, params=task.params,
+            observer=board.row, resume=going_on,
+        )  # fmt: skip
     if as_json:
         emit_json(result.to_json())
     else:

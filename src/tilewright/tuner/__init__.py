@@ -9,10 +9,11 @@ from tilewright.tuner.many import TunedTask, TuneTask, tune_many
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.ranges import RangeKernel, RangeResult, tune_range, tune_tasks
 from tilewright.tuner.result import BestKernel, TuneResult
+from tilewright.tuner.settings import TuneSettings
 
 __all__ = [
-    "Autotuned", "BestKernel", "Observer", "RangeKernel", "RangeResult", "TuneResult", "TuneTask", "TunedTask",
-    "autotune", "tune", "tune_all", "tune_each", "tune_many", "tune_range", "tune_tasks",
+    "Autotuned", "BestKernel", "Observer", "RangeKernel", "RangeResult", "TuneResult", "TuneSettings", "TuneTask",
+    "TunedTask", "autotune", "tune", "tune_all", "tune_each", "tune_many", "tune_range", "tune_tasks",
 ]  # fmt: skip
 
 tune_each = tune_all

@@ -38,7 +38,7 @@ def tune_all(
     from tilewright.tuner.farm_place import farm_places
 
     names = [p.device.name for p in farm_places(farm, device, target, threads)]
-    stop = threading.Event()
+    stop = settings.pop("stop", None) or threading.Event()
 
     def one(name: str) -> TuneResult | TilewrightError:
         try:

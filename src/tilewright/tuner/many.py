@@ -9,31 +9,26 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import Task, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import of_any
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.paths import default_path
 from tilewright.tuner.budget import Budget
 from tilewright.tuner.gain import expected_gain
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.result import TuneResult, drift_note
+from tilewright.tuner.settings import DEFAULTS, TuneSettings, require_whole
 
 if TYPE_CHECKING:
-    from tilewright.cost_model import CostModelFactory
     from tilewright.database import Database, StoredRun
-    from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.measure.measuring import Site
-    from tilewright.tuner.strategies import StrategyFactory
     from tilewright.tuner.tuning import Tools, Tuning
 
 _log = logging.getLogger("tilewright.tuner")
@@ -74,6 +69,7 @@ class TuneTask:
     portfolio: int | None = None
 
     def __post_init__(self) -> None:
+        require_whole("threads", self.threads, 1)
         if self.portfolio is not None and (isinstance(self.portfolio, bool) or self.portfolio < 1):
             raise UsageError(f"{self.portfolio} kernels cannot serve a range", "Give 1 or more")
         if not 0 < self.weight < math.inf:
@@ -126,53 +122,41 @@ class TunedTask:
 
 def tune_many(
     tasks: Sequence[TuneTask],
+    settings: TuneSettings = DEFAULTS,
     *,
-    time_budget: float | None = None,
-    trials: int | None = None,
-    until_converged: bool = False,
-    target: str = "auto",
-    device: str = "auto",
-    strategy: str | StrategyFactory | None = None,
-    cost_model: str | CostModelFactory | None = None,
-    seed: int | None = None,
-    db: str | os.PathLike[str] | None = None,
     resume: bool = False,
     observer: Callable[[int], Observer] = lambda place: LogProgress(f"task {place + 1}: "),
-    farm: str | Farm | None = None,
-    certs: str | os.PathLike[str] | None = None,
-    stop: threading.Event | None = None,
+    **keywords: Any,
 ) -> list[TunedTask]:
     """Search for the fastest kernels of several tasks on one device. Results are in their order, stored as by ``tune``.
 
-    ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task,
-    fewer where it has converged. The seconds are for finals too; tasks that they do not reach have no trial, and
-    ``resume`` goes on with them. ``resume``: go on with the newest unfinished run of each task, where there is one.
-    ``observer`` gives the watcher of the task at a place of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all
-    searches, and every task still gets a short final. An error in one task ends that one alone: it is its ``problem``,
-    and its watcher is warned.
+    ``keywords``: fields of ``settings`` that are given by themselves. ``time_budget``: seconds, and ``trials``, of all
+    tasks together (to whole batches); by default 64 trials a task, fewer where it has converged. The seconds are for
+    finals too; tasks that they do not reach have no trial, and ``resume`` goes on with them. ``resume``: go on with the
+    newest unfinished run of each task, where there is one. ``observer`` gives the watcher of the task at a place of
+    ``tasks``. Ctrl-C ends all searches, and every task still gets a short final. An error in one task ends that one
+    alone: it is its ``problem``, and its watcher is warned.
 
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
-    from tilewright.database import Database
-    from tilewright.tuner.api import begin, check_limits, connected, method, no_range, operator_of, place_for
+    from tilewright.tuner.api import begin, no_range, operator_of
     from tilewright.tuner.tuning import Tuning, fail
 
     if not tasks:
         raise UsageError("there is no task", "Give one at least")
-    for task in tasks:
-        check_limits(trials, time_budget, task.threads)
-    until_converged |= trials is None and time_budget is None
-    named = method(strategy, cost_model)
-    total = trials if trials is not None else None if time_budget is not None else TRIALS * len(tasks)
+    settings = replace(settings, **keywords)
+    total, seconds = settings.trials, settings.time_budget
+    if settings.unlimited:
+        total = TRIALS * len(tasks)
     watchers = [observer(n) for n in range(len(tasks))]
     workloads = [operator_of(t.operator).workload(**t.params) for t in tasks]
     for workload in workloads:
         no_range(workload, "tilewright.tuner.tune_tasks")
     with ExitStack() as stack:
-        connection = stack.enter_context(connected(farm, certs, watchers[0].warning))
+        connection = stack.enter_context(settings.connected(watchers[0].warning))
         threads = sorted({t.threads for t in tasks})
-        places = {n: place_for(connection, target, device, n) for n in threads}
-        database = stack.enter_context(Database.open(os.fspath(db) if db is not None else default_path()))
+        places = {n: settings.place(connection, n) for n in threads}
+        database = stack.enter_context(settings.database())
         wanted = [Task(w, places[t.threads].target) for w, t in zip(workloads, tasks, strict=True)]
         if len({w.key for w in wanted}) < len(wanted):
             raise UsageError("a task is given twice", "Give it once, with the sum of the weights")
@@ -181,11 +165,12 @@ def tune_many(
             watchers[0].warning(warning)
         stack.enter_context(widest.lock(on_wait=lambda holder: watchers[0].waiting(widest.device.name, holder)))
         tools = {n: _tools(stack, p) for n, p in places.items()}
-        budget = None if time_budget is None else Budget(time_budget, len(tasks))
+        budget = None if seconds is None else Budget(seconds, len(tasks))
         how: dict[str, Any] = {
-            "budget": budget, "until_converged": until_converged, "stop": stop,
+            "budget": budget, "until_converged": settings.until_converged or settings.unlimited, "stop": settings.stop,
             "constants_passed": _constants(tasks, workloads),
         }  # fmt: skip
+        each = replace(settings, trials=MOST if total is None else total)
         runs: list[StoredRun] = []
         began = time.monotonic()
         try:
@@ -193,7 +178,7 @@ def tune_many(
             for t, w in zip(tasks, wanted, strict=True):
                 site = places[t.threads].device
                 before = unfinished.get((w.key, site.model))
-                runs.append(begin(database, w, site, before, MOST if total is None else total, *named, seed))
+                runs.append(begin(database, w, site, each, before))
             if budget is not None:
                 budget.stored = (time.monotonic() - began) / len(tasks)  # a run is ended as it was begun
             begun = [

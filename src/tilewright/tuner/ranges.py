@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +37,6 @@ from tilewright.extent import Sizes, greatest
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.ranges import at, narrowed
 from tilewright.measure.measuring import at_sizes
-from tilewright.paths import default_path
 from tilewright.size_ranges import params_at, ranges_in
 from tilewright.tuner.duel import best_of, decide
 from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
@@ -46,11 +44,11 @@ from tilewright.tuner.observer import Observer
 from tilewright.tuner.portfolio import Interval, Places, portfolio, served
 from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.result import html_table
+from tilewright.tuner.settings import DEFAULTS, TuneSettings
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
     from tilewright.database import Database, StoredKernel
-    from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.measure.measuring import Runner, Site
     from tilewright.measure.timing import PairedComparison
@@ -157,25 +155,26 @@ def _loss(worst: float) -> str:
 
 def tune_range(
     operator: str | Operator | Callable[..., Any],
+    settings: TuneSettings = DEFAULTS,
     *,
     kernels: int = KERNELS,
     weights: Mapping[int, float] | None = None,
     threads: int = 1,
     observer: Callable[[int], Observer] = lambda place: LogProgress(f"size {place + 1}: "),
     params: Mapping[str, Any] | None = None,
-    **settings: Any,
+    **keywords: Any,
 ) -> RangeResult:
     """Tune an operator for every size of a range, ``m=1..4096`` in ``params``, and store what serves it.
 
     ``kernels``: at most so many share the range. ``weights``: how often sizes are asked for (alike unless given).
     ``trials`` and ``time_budget`` (seconds) are of all together, and ``observer`` gives the watchers of
-    :func:`listed_tasks`, by place. The rest is :func:`tilewright.tuner.many.tune_many`'s, ``farm`` too. Ctrl-C ends the
-    search, and what was found is still compared and stored; a second one stops at once.
+    :func:`listed_tasks`, by place. The rest is :func:`tilewright.tuner.many.tune_many`'s. Ctrl-C ends the search, and
+    what was found is still compared and stored; a second one stops at once.
 
     Raises ``UsageError`` where the operator, the target or ``kernels`` does not go with a range.
     """
     task = TuneTask(operator, dict(params or {}), threads=threads, portfolio=kernels)
-    (result,) = tune_tasks([task], observer=observer, weights=weights, **settings)
+    (result,) = tune_tasks([task], settings, observer=observer, weights=weights, **keywords)
     if isinstance(result, TunedTask):
         assert result.problem is not None
         raise result.problem
@@ -184,16 +183,12 @@ def tune_range(
 
 def tune_tasks(
     tasks: Sequence[TuneTask],
+    settings: TuneSettings = DEFAULTS,
     *,
-    time_budget: float | None = None,
-    target: str = "auto",
-    device: str = "auto",
-    db: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     observer: Callable[[int], Observer] = lambda place: LogProgress(f"task {place + 1}: "),
-    farm: str | Farm | None = None,
-    certs: str | os.PathLike[str] | None = None,
     weights: Mapping[int, float] | None = None,
-    **settings: Any,
+    **keywords: Any,
 ) -> list[TunedTask | RangeResult]:
     """:func:`tilewright.tuner.many.tune_many` of tasks of which some have a range of sizes; results in their order.
 
@@ -205,20 +200,21 @@ def tune_tasks(
     Raises what :func:`~tilewright.tuner.many.tune_many` does, and ``UsageError`` for a range that no template takes.
     """
     from tilewright.kernels.templates import templates_for
-    from tilewright.tuner.api import connected, place_for
 
+    settings = replace(settings, **keywords)
     found = [_Listed.of(t) for t in tasks]
     ranges = [x for x in found if x.workload.ranges]
     searching = _searching(found)
-    with connected(farm, certs, lambda line: observer(0).warning(line)) as connection:
-        places = {n: place_for(connection, target, device, n) for n in sorted({x.task.threads for x in ranges})}
+    with settings.connected(lambda line: observer(0).warning(line)) as connection:
+        places = {n: settings.place(connection, n) for n in sorted({x.task.threads for x in ranges})}
         for x in ranges:
             templates_for(Task(x.workload, places[x.task.threads].target))
-        share = SHARE if ranges and time_budget is not None else 1.0
-        end = math.inf if time_budget is None else time.monotonic() + time_budget
+        seconds = settings.time_budget
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        search = seconds if seconds is None or not ranges else SHARE * seconds
         tuned = tune_many(
-            list(searching.values()), time_budget=None if time_budget is None else share * time_budget, target=target,
-            device=device, db=db, observer=observer, farm=connection, **settings,
+            list(searching.values()), replace(settings, farm=connection, time_budget=search), resume=resume,
+            observer=observer,
         )  # fmt: skip
         by_key = dict(zip(searching, tuned, strict=True))
         results: list[TunedTask | RangeResult] = []
@@ -231,23 +227,21 @@ def tune_tasks(
             watcher, now = observer(len(searching) + place), time.monotonic()
             until = now + (end - now) / (len(ranges) - place)
             try:
-                results.append(_compared(x, mine, places[x.task.threads], db, watcher, weights, until))
+                results.append(_compared(x, mine, places[x.task.threads], settings, watcher, weights, until))
             except Exception as e:  # the other ranges are compared all the same
                 results.append(TunedTask(x.task, None, told(watcher, e)))
     return results
 
 
 def _compared(
-    x: _Listed, searched: Sequence[TunedTask], place: Site, db: str | os.PathLike[str] | None, watcher: Observer,
+    x: _Listed, searched: Sequence[TunedTask], place: Site, settings: TuneSettings, watcher: Observer,
     weights: Mapping[int, float] | None, until: float,
 ) -> RangeResult:  # fmt: skip
     """A range after its sizes have been tuned: kernels compared, and what serves it stored."""
-    from tilewright.database import Database
-
     task, places = Task(x.workload, place.target), Places(x.workload.ranges)
     interrupted = any(t.interrupted for t in searched)
     with (
-        Database.open(os.fspath(db) if db is not None else default_path()) as database,
+        settings.database() as database,
         place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)),
         place.builder() as builder,
         place.runner() as runner,

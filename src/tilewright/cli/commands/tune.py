@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,58 +159,52 @@ def command(
     """
     # For NumPy, imported below: idle threads of its library would spin on the cores on which kernels are timed.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from tilewright.tuner import tune
+    from tilewright.tuner import TuneSettings, tune
     from tilewright.tuner.progress import PlainProgress, progress
 
     _require_own_place(db)
+    settings = TuneSettings(
+        trials, time_budget, until_converged, target, device, strategy=strategy, cost_model=cost_model, seed=seed, db=db
+    )
     if tasks is not None or from_misses:
         alone: dict[str, Any] = {
             "OP": op, "--dtype": dtype, "--portfolio": portfolio, "--prepared": prepared, "--take-over": take_over,
             **{f"--{name.replace('_', '-')}": value for name, value in own.items()},
         }  # fmt: skip
-        shared = {
-            "trials": trials, "target": target, "device": device, "time_budget": time_budget, "db": db,
-            "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed,
-        }  # fmt: skip
         if from_misses:
             from tilewright.cli.many import tune_misses
 
-            return tune_misses(shared, {**alone, "--tasks": tasks, "--farm": farm, "--resume": resume}, as_json)
+            return tune_misses(settings, {**alone, "--tasks": tasks, "--farm": farm, "--resume": resume}, as_json)
         from tilewright.cli.many import tune_tasks
         from tilewright.tuner.task_file import read_tasks, target_of
 
         listed = read_tasks(Path(str(tasks)), threads)
         if target == "auto":
-            shared["target"] = target_of(Path(str(tasks)))
+            settings = replace(settings, target=target_of(Path(str(tasks))))
         with _farm(farm, certs, priority) if farm else nullcontext() as connection:
-            return tune_tasks(listed, connection, shared, alone, resume, as_json)
+            return tune_tasks(listed, replace(settings, farm=connection), alone, resume, as_json)
     if op is None:
         raise click.MissingParameter(param_hint="'OP'", param_type="argument")
     kernel = user_kernel_of(op, own)
     operator = kernel or find_operator(op)
     values = parse_params(params, dtype)
     if portfolio is not None or (kernel is None and find_operator(op).workload(**values).ranges):
-        of_all: dict[str, Any] = {
-            "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
-            "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db,
-            "params": values,
-        }  # fmt: skip
+        from tilewright.cli.ranges import tune_for_range
+        from tilewright.tuner.many import TuneTask
+
+        task = TuneTask(find_operator(op), values, threads=threads, portfolio=portfolio)
         unfit: dict[str, Any] = {"--prepared": prepared, "--take-over": take_over, **own}
         with _farm(farm, certs, priority) if farm else nullcontext() as connection:
-            from tilewright.cli.ranges import tune_for_range
-
-            of_all["farm"] = connection
-            return tune_for_range(find_operator(op), portfolio, of_all, unfit, resume, as_json)
-    settings = {
-        "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
-        "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db,
-        "resume": resume, "take_over": take_over, "prepared": prepared, "params": values,
+            return tune_for_range(task, replace(settings, farm=connection), unfit, resume, as_json)
+    how = {
+        **vars(settings), "threads": threads, "resume": resume, "take_over": take_over, "prepared": prepared,
+        "params": values,
     }  # fmt: skip
     if farm:
-        return _on_farm(farm, certs, priority, operator, settings, as_json, kernel.reference if kernel else op)
+        return _on_farm(farm, certs, priority, operator, how, as_json, kernel.reference if kernel else op)
     watcher = progress(PlainProgress)
     try:
-        result = tune(operator, observer=watcher, **settings)  # type: ignore[arg-type]
+        result = tune(operator, observer=watcher, **how)
     finally:
         watcher.close()
     served = "://" not in result.database and backend_for(result.task.target).in_process
@@ -258,24 +253,25 @@ def _farm(address: str, certs: Path | None, priority: str) -> Farm:
 
 
 def _on_farm(
-    farm: str, certs: Path | None, priority: str, operator: Any, settings: dict[str, Any], as_json: bool, op: str
+    farm: str, certs: Path | None, priority: str, operator: Any, how: dict[str, Any], as_json: bool, op: str
 ) -> int:
     """Tune on one or several device classes of a farm; the worst outcome gives the exit code."""
     from tilewright.tuner import TuneResult, tune, tune_all
     from tilewright.tuner.progress import PlainProgress, progress
 
-    device = str(settings.pop("device"))
+    device = str(how["device"])
     several = device == "all" or "," in device
-    names = tuple(f"{k}={v}" for k, v in settings["params"].items())
+    names = tuple(f"{k}={v}" for k, v in how["params"].items())
     found: dict[str, TuneResult | TilewrightError]
 
     with _farm(farm, certs, priority) as connection:
+        how["farm"] = connection
         if several:
-            found = tune_all(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
+            found = tune_all(operator, observer=PlainProgress.of_class, **how)
         else:
             watcher = progress(PlainProgress)
             try:
-                result = tune(operator, farm=connection, device=device, observer=watcher, **settings)
+                result = tune(operator, observer=watcher, **how)
                 found = {result.device: result}
             finally:
                 watcher.close()
