@@ -18,6 +18,7 @@ from tilewright.kernels.templates import (
     task_space,
     templates_for,
 )  # fmt: skip
+from tilewright.kernels.templates.cuda.static import STATIC, StaticFeatures
 from tilewright.testing import programs
 from tilewright.testing.kernels import task_of
 from tilewright.testing.schedules import covering
@@ -30,6 +31,10 @@ class TestContract(TemplateContract):
     # test_contraction_run, test_dot and test_rows have products, convolutions and rows of these forms, run alike;
     # test_recurrence and test_scatter_kernels run these very scans and scatters.
     elsewhere = ("cpu_contraction", "cpu_dot", "cpu_rows", "cpu_scan", "cpu_scatter")
+
+
+def test_every_field_of_static_features_is_one_of_the_numbers_that_cost_models_know():
+    assert {f.name for f in dataclasses.fields(StaticFeatures)} < STATIC.keys()
 
 
 @pytest.mark.nightly

@@ -6,6 +6,7 @@ Every CUDA template gives the same names (:data:`STATIC`), so that a cost model 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import ceil
 
 from tilewright.core import Target
@@ -80,49 +81,55 @@ def element_bytes(c: CudaContraction, side: str) -> int:
     return sum(ITEMSIZE[x.dtype] for x in reads)
 
 
-def static(
-    target: Target, c: CudaContraction, *,
-    threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, stages: int, split_k: int,
-    shared_bytes_per_flop: float, tensor_core: bool, min_blocks: int, read_bytes: tuple[int, int], asynchronous: int,
-    fragments: int, copy_threads: int = 0, persistent: bool = False, readers: tuple[int, int] = (1, 1),
-    turns: int = 1, tail_split: int = 1, tail_tiles: int = 0,
-) -> dict[str, float]:  # fmt: skip
-    """The numbers of :data:`STATIC`, in that order. ``tail_tiles``: those of the last round that are divided."""
-    across, down = readers  # blocks that share a tile of A are neighbours along n
-    tiles = c.batch.size * ceildiv(c.m.size, tile_m * down) * ceildiv(c.n.size, tile_n * across) * across * down
-    a, b = element_bytes(c, "a") / across, element_bytes(c, "b") / down
-    moved = tiles * c.k.size * (tile_m * a + tile_n * b) + c.outputs * ITEMSIZE[c.output.dtype]
-    if split_k > 1:
-        moved += 2 * split_k * c.outputs * VALUE_BYTES[c.acc]
-    if tail_split > 1:
-        moved += 2 * tail_split * tail_tiles * tile_m * tile_n * VALUE_BYTES[c.acc]
-    return numbers(
-        target, blocks=tiles * split_k, threads=threads, shared_bytes=shared_bytes, registers=registers, tile_m=tile_m,
-        tile_n=tile_n, tile_k=tile_k, stages=stages, split_k=split_k, moved=moved,
-        shared_bytes_per_flop=shared_bytes_per_flop, tensor_core=tensor_core, min_blocks=min_blocks,
-        read_bytes=read_bytes, asynchronous=asynchronous, fragments=fragments, copy_threads=copy_threads,
-        persistent=persistent, readers=readers, turns=turns, tail_split=tail_split,
-    )  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class StaticFeatures:
+    """What a schedule decides of its kernel, by the names of :data:`STATIC`, which say what each number means."""
 
+    shared_bytes: int
+    threads: int
+    registers: int
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    stages: int = 1
+    split_k: int = 1
+    shared_bytes_per_flop: float = 0.0
+    tensor_core: bool = False
+    min_blocks: int = 1
+    read_bytes_a: int
+    read_bytes_b: int
+    asynchronous: int = 0
+    copy_threads: int = 0
+    persistent: bool = False
+    readers_a: int = 1
+    readers_b: int = 1
+    turns: int = 1
+    tail_split: int = 1
+    fragments: int = 1
 
-def numbers(
-    target: Target, *,
-    blocks: int, threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, moved: float,
-    read_bytes: tuple[int, int], stages: int = 1, split_k: int = 1, shared_bytes_per_flop: float = 0.0,
-    tensor_core: bool = False, min_blocks: int = 1, asynchronous: int = 0, copy_threads: int = 0,
-    persistent: bool = False, fragments: int = 1, readers: tuple[int, int] = (1, 1), turns: int = 1,
-    tail_split: int = 1,
-) -> dict[str, float]:  # fmt: skip
-    """The numbers of :data:`STATIC` for any kernel of ``blocks`` blocks that moves ``moved`` bytes."""
-    resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
-    waves = blocks / (resident * limit(target, "sms"))
-    values = (
-        shared_bytes, threads, registers, resident,
-        resident * threads / limit(target, "threads_per_sm"),
-        waves, waves / ceil(waves),
-        tile_m, tile_n, tile_k, stages, split_k,
-        moved, shared_bytes_per_flop, tensor_core,
-        min_blocks, *read_bytes, asynchronous, copy_threads, persistent, *readers, turns, tail_split,
-        fragments,
-    )  # fmt: skip
-    return dict(zip(STATIC, map(float, values), strict=True))
+    def numbers(self, target: Target, blocks: int, global_bytes: float) -> dict[str, float]:
+        """All numbers of :data:`STATIC`, in that order, for a kernel of ``blocks`` blocks."""
+        resident = max(1, blocks_per_sm(target, self.threads, self.registers, self.shared_bytes))
+        waves = blocks / (resident * limit(target, "sms"))
+        known = {
+            **vars(self),
+            "blocks_per_sm": resident,
+            "occupancy": resident * self.threads / limit(target, "threads_per_sm"),
+            "waves": waves,
+            "wave_efficiency": waves / ceil(waves),
+            "global_bytes": global_bytes,
+        }
+        return {name: float(known[name]) for name in STATIC}
+
+    def of_product(self, target: Target, c: CudaContraction, tail_tiles: int = 0) -> dict[str, float]:
+        """:meth:`numbers` of a product in tiles. ``tail_tiles``: those of the last round that are divided."""
+        across, down = self.readers_a, self.readers_b  # blocks that share a tile of A are neighbours along n
+        rows, columns = ceildiv(c.m.size, self.tile_m * down), ceildiv(c.n.size, self.tile_n * across)
+        tiles = c.batch.size * rows * columns * across * down
+        a, b = element_bytes(c, "a") / across, element_bytes(c, "b") / down
+        moved = tiles * c.k.size * (self.tile_m * a + self.tile_n * b) + c.outputs * ITEMSIZE[c.output.dtype]
+        if self.split_k > 1:
+            moved += 2 * self.split_k * c.outputs * VALUE_BYTES[c.acc]
+        if self.tail_split > 1:
+            moved += 2 * self.tail_split * tail_tiles * self.tile_m * self.tile_n * VALUE_BYTES[c.acc]
+        return self.numbers(target, tiles * self.split_k, moved)

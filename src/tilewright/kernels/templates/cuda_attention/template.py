@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.core import Launch, LaunchProgram, Target, Value
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_attention import merge, mma, simt, wgmma
 from tilewright.kernels.templates.cuda_attention import space as spaces
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling, plan
@@ -18,13 +18,15 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 def _static(p: AttentionTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
     # Both products read the tile of keys or values once for each warp's, or group's, rows.
     rows = p.unit_rows * p.tiles if p.cores else p.rows
-    return numbers(
-        target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared, registers=p.registers,
-        tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, moved=moved(p), stages=p.stages, split_k=p.parts,
+    read_keys, read_values = p.read_bytes
+    features = StaticFeatures(
+        threads=p.threads, shared_bytes=p.shared, registers=p.registers,
+        tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, stages=p.stages, split_k=p.parts,
         shared_bytes_per_flop=p.item / (2.0 * rows), tensor_core=p.cores,
-        min_blocks=p.min_blocks, read_bytes=p.read_bytes, asynchronous=2 * p.async_copies,
+        min_blocks=p.min_blocks, read_bytes_a=read_keys, read_bytes_b=read_values, asynchronous=2 * p.async_copies,
         copy_threads=p.threads - 32 * p.warps, persistent=p.persistent, tail_split=p.tail, fragments=1 + p.overlap,
     )  # fmt: skip
+    return features.numbers(target, p.blocks, moved(p))
 
 
 def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:

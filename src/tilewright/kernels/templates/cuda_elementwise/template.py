@@ -12,7 +12,7 @@ from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.loopnest import Access, LoopNest, Staged
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda import sizes
-from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_elementwise import space as spaces
 from tilewright.kernels.templates.cuda_elementwise.lower import source
 from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, across, plan
@@ -22,11 +22,11 @@ OUT = "out"
 
 
 def _static(p: ElementwiseTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
-    return numbers(
-        target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers,
-        tile_m=p.tile or 1, tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, moved=_moved(p.p),
-        read_bytes=(p.read_bytes,) * 2,
+    features = StaticFeatures(
+        threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers, tile_m=p.tile or 1,
+        tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
+    return features.numbers(target, p.blocks, _moved(p.p))
 
 
 def _kernel(p: ElementwiseTiling, symbol: str) -> LoweredKernel:

@@ -9,7 +9,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda import kernels
 from tilewright.kernels.templates.cuda.part_nests import nest, read_bytes, traffic
-from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_generic.lower import body, source
 from tilewright.kernels.templates.cuda_generic.space import PartTiling, default, plan, space
 from tilewright.kernels.templates.generic.knobs import chosen, parts
@@ -36,11 +36,12 @@ def _main(plans: tuple[PartTiling, ...]) -> PartTiling:
 def _static(found: Plans, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
     plans = found[1]
     main = _main(plans)
-    return numbers(
-        target, blocks=main.grid.blocks, threads=main.threads, shared_bytes=main.shared_bytes,
-        registers=REGISTERS, tile_m=1, tile_n=main.grid.per_block, tile_k=IN_FLIGHT * main.lanes,
-        moved=sum(traffic(p.part) for p in plans), read_bytes=(read_bytes(main.part),) * 2,
+    read = read_bytes(main.part)
+    features = StaticFeatures(
+        threads=main.threads, shared_bytes=main.shared_bytes, registers=REGISTERS, tile_m=1,
+        tile_n=main.grid.per_block, tile_k=IN_FLIGHT * main.lanes, read_bytes_a=read, read_bytes_b=read,
     )  # fmt: skip
+    return features.numbers(target, main.grid.blocks, sum(traffic(p.part) for p in plans))
 
 
 def _kernel(found: Plans, symbol: str) -> LoweredKernel:

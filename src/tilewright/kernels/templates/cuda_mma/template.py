@@ -9,7 +9,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.match import takes_range
 from tilewright.kernels.templates.cuda.sizes import within
-from tilewright.kernels.templates.cuda.static import static
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_mma import space as spaces
 from tilewright.kernels.templates.cuda_mma.default import default
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, copy_bytes
@@ -49,13 +49,14 @@ def _static(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Mappin
     """Resources and traffic of the main launch."""
     # A step of one warp reads (WM + WN) rows of 32 bytes for WM * WN * depth multiply-adds.
     per_flop = (p.wm + p.wn) * p.instruction.item / (2.0 * p.wm * p.wn)
-    return static(
-        target, p.p.c, threads=p.threads, shared_bytes=p.shared, registers=p.registers, tile_m=p.bm,
+    features = StaticFeatures(
+        threads=p.threads, shared_bytes=p.shared, registers=p.registers, tile_m=p.bm,
         tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=int(values["SPLIT"]),
         shared_bytes_per_flop=per_flop, tensor_core=True, min_blocks=p.min_blocks,
-        read_bytes=(p.a.read_bytes, p.b.read_bytes), asynchronous=p.a.direct + p.b.direct,
+        read_bytes_a=p.a.read_bytes, read_bytes_b=p.b.read_bytes, asynchronous=p.a.direct + p.b.direct,
         fragments=2 if p.double_buffer else 1,
     )  # fmt: skip
+    return features.of_product(target, p.p.c)
 
 
 def _kernel(p: MmaTiling, symbol: str) -> LoweredKernel:

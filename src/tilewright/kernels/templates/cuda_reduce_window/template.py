@@ -8,7 +8,7 @@ from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
-from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_reduce_window import space as spaces
 from tilewright.kernels.templates.cuda_reduce_window.lower import source
 from tilewright.kernels.templates.cuda_reduce_window.match import match
@@ -18,11 +18,11 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 def _static(p: WindowTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
     reads = p.outputs * p.taps / len(p.offsets)
-    return numbers(
-        target, blocks=p.grid.blocks, threads=p.threads, shared_bytes=0, registers=p.registers, tile_m=p.outputs,
-        tile_n=p.threads * p.vector, tile_k=len(p.offsets), moved=traffic(p.s.part) / reads,
-        read_bytes=(p.read_bytes,) * 2,
+    features = StaticFeatures(
+        threads=p.threads, shared_bytes=0, registers=p.registers, tile_m=p.outputs, tile_n=p.threads * p.vector,
+        tile_k=len(p.offsets), read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
+    return features.numbers(target, p.grid.blocks, traffic(p.s.part) / reads)
 
 
 def _kernel(p: WindowTiling, symbol: str) -> LoweredKernel:

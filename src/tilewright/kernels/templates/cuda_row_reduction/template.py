@@ -8,7 +8,7 @@ from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
 from tilewright.kernels.families.row_reduction import ELEMENT, row_reduction
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda import sizes
-from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_row_reduction import space as spaces
 from tilewright.kernels.templates.cuda_row_reduction.lower import source
 from tilewright.kernels.templates.cuda_row_reduction.nests import moved, nests
@@ -17,12 +17,12 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def _static(p: RowTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
-    return numbers(
-        target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers,
-        tile_m=p.groups, tile_n=p.r.width if p.r.result.kind == ELEMENT else 1,
-        tile_k=max(1, p.lanes * p.vector), moved=moved(p), split_k=p.pieces,
-        read_bytes=(p.read_bytes,) * 2,
+    features = StaticFeatures(
+        threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers, tile_m=p.groups,
+        tile_n=p.r.width if p.r.result.kind == ELEMENT else 1, tile_k=max(1, p.lanes * p.vector), split_k=p.pieces,
+        read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
+    return features.numbers(target, p.blocks, moved(p))
 
 
 def _kernel(p: RowTiling, symbol: str) -> LoweredKernel:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from tilewright.core import Target, Value
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
-from tilewright.kernels.templates.cuda import static as shared_static
 from tilewright.kernels.templates.cuda.describe import accesses, blocks, combining, extents, flops, staged_names
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import SimtTiling
 
@@ -51,9 +51,7 @@ def static(p: SimtTiling, target: Target, values: Mapping[str, Value]) -> dict[s
     """The numbers of :data:`~..cuda.static.STATIC`."""
     c = p.c
     read = p.lanes_m * p.tm * VALUE_BYTES[c.lhs.dtype] + p.lanes_n * p.tn * VALUE_BYTES[c.rhs.dtype]
-    return shared_static.static(
-        target,
-        c,
+    features = StaticFeatures(
         threads=p.threads,
         shared_bytes=p.shared_bytes,
         registers=p.registers,
@@ -63,9 +61,10 @@ def static(p: SimtTiling, target: Target, values: Mapping[str, Value]) -> dict[s
         stages=p.stages,
         split_k=int(values["SPLIT"]),
         shared_bytes_per_flop=read / (32 * p.tm * p.tn * p.pack * flops(c)[0]),
-        tensor_core=False,
         min_blocks=p.min_blocks,
-        read_bytes=(p.a.read_bytes, p.b.read_bytes),
+        read_bytes_a=p.a.read_bytes,
+        read_bytes_b=p.b.read_bytes,
         asynchronous=2 if p.copy == "async" else 0,
         fragments=p.fragments,
     )
+    return features.of_product(target, c)

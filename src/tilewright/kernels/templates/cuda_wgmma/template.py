@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilewright.core import Target, Value
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cuda.static import limit, static
+from tilewright.kernels.templates.cuda.static import StaticFeatures, limit
 from tilewright.kernels.templates.cuda.warpgroups import available
 from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, summed
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
@@ -38,13 +38,14 @@ def _static(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Mapp
     # A product of a group reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
     per_flop = (ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn)
     parts = int(values["SPLIT"])
-    return static(
-        target, p.p.c, threads=p.threads, shared_bytes=p.regions.bytes, registers=p.registers, tile_m=p.bm, tile_n=p.bn,
+    features = StaticFeatures(
+        threads=p.threads, shared_bytes=p.regions.bytes, registers=p.registers, tile_m=p.bm, tile_n=p.bn,
         tile_k=p.bk, stages=p.stages, split_k=1 if p.tail else parts, shared_bytes_per_flop=per_flop, tensor_core=True,
-        min_blocks=1, read_bytes=(16, 16), asynchronous=2, fragments=1, copy_threads=THREADS,
-        persistent=p.walkers > 0, readers=(p.a.readers.count, p.b.readers.count), turns=p.groups if p.ping_pong else 1,
-        tail_split=parts if p.tail else 1, tail_tiles=p.left * p.together if p.tail else 0,
+        read_bytes_a=16, read_bytes_b=16, asynchronous=2, copy_threads=THREADS, persistent=p.walkers > 0,
+        readers_a=p.a.readers.count, readers_b=p.b.readers.count, turns=p.groups if p.ping_pong else 1,
+        tail_split=parts if p.tail else 1,
     )  # fmt: skip
+    return features.of_product(target, p.p.c, tail_tiles=p.left * p.together if p.tail else 0)
 
 
 def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
