@@ -168,7 +168,7 @@ class Operator:
             named = error.message if self.name in error.message else f"{self.name}: {error.message}"
             raise UsageError(named, error.hint) from error
         except Exception as error:
-            code = self.define.__code__
+            code = inspect.unwrap(self.define).__code__
             raise blame(error, code.co_filename, self.name, code.co_firstlineno) from error
         return as_workload(self.name, params, self.attributes, program, labels)
 

@@ -11,10 +11,20 @@ from collections.abc import Sequence
 from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.nn.element import computed, value
-from tilewright.kernels.nn.sizes import Layout, check_groups, check_rank, check_vector, inside, per_axis, windows
+from tilewright.kernels.nn.sizes import (
+    Layout,
+    check_groups,
+    check_rank,
+    check_vector,
+    inside,
+    over_axes,
+    per_axis,
+    windows,
+)
 
 
-def conv1d(
+def conv(
+    axes: int,
     input: te.TensorRef,
     weight: te.TensorRef,
     bias: te.TensorRef | None = None,
@@ -23,56 +33,12 @@ def conv1d(
     dilation: te.Ints = 1,
     groups: int = 1,
     *,
-    layout: str = "NCW",
+    layout: str = "",
 ) -> te.TensorRef:
-    """``input`` (n, ci, w), ``weight`` (co, ci/groups, kw), ``bias`` (co,): (n, co, wo)."""
-    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups, layout)
-
-
-def conv2d(
-    input: te.TensorRef,
-    weight: te.TensorRef,
-    bias: te.TensorRef | None = None,
-    stride: te.Ints = 1,
-    padding: te.Ints = 0,
-    dilation: te.Ints = 1,
-    groups: int = 1,
-    *,
-    layout: str = "NCHW",
-) -> te.TensorRef:
-    """``input`` (n, ci, h, w), ``weight`` (co, ci/groups, kh, kw), ``bias`` (co,): (n, co, ho, wo)."""
-    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups, layout)
-
-
-def conv3d(
-    input: te.TensorRef,
-    weight: te.TensorRef,
-    bias: te.TensorRef | None = None,
-    stride: te.Ints = 1,
-    padding: te.Ints = 0,
-    dilation: te.Ints = 1,
-    groups: int = 1,
-    *,
-    layout: str = "NCDHW",
-) -> te.TensorRef:
-    """``input`` (n, ci, d, h, w), ``weight`` (co, ci/groups, kd, kh, kw), ``bias`` (co,): (n, co, do, ho, wo)."""
-    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups, layout)
-
-
-def _conv(
-    op: str,
-    spatial: int,
-    input: te.TensorRef,
-    weight: te.TensorRef,
-    bias: te.TensorRef | None,
-    stride: te.Ints,
-    padding: te.Ints,
-    dilation: te.Ints,
-    groups: int,
-    layout: str,
-) -> te.TensorRef:
-    lay = Layout.parse(op, layout, spatial)
-    check_operands(op, input, weight, spatial)
+    """``input`` (n, ci, {space}), ``weight`` (co, ci/groups, {kernel}), ``bias`` (co,): (n, co, {out})."""
+    op = f"conv{axes}d"
+    lay = Layout.parse(op, layout, axes)
+    check_operands(op, input, weight, axes)
     n, ci, sizes = lay.split(input.shape)
     co, cg, kernel = kernel_parts(lay, weight.shape)
     check_groups(op, groups, ci, co)
@@ -81,9 +47,9 @@ def _conv(
             f"{op}: input has {ci} channels, and weight takes {cg} in each of {groups} groups",
             "ci is groups times the weight's input channels",
         )
-    steps = per_axis(op, "stride", stride, spatial, 1)
-    pads = per_axis(op, "padding", padding, spatial, 0)
-    gaps = per_axis(op, "dilation", dilation, spatial, 1)
+    steps = per_axis(op, "stride", stride, axes, 1)
+    pads = per_axis(op, "padding", padding, axes, 0)
+    gaps = per_axis(op, "dilation", dilation, axes, 1)
     out = windows(op, sizes, kernel, steps, pads, gaps)
     check_vector(op, "bias", bias, co)
 
@@ -101,6 +67,9 @@ def _conv(
         return te.sum(reduce_extents(lay, cg, kernel), tap)
 
     return biased(te.compute(lay.join(n, co, out), point), bias, lay)
+
+
+conv1d, conv2d, conv3d = (over_axes(conv, axes) for axes in (1, 2, 3))
 
 
 # --------------------------------------------------------------------------- shared with transposed convolutions

@@ -18,70 +18,7 @@ from tilewright.extent import least
 from tilewright.kernels import te
 from tilewright.kernels.nn.conv import biased, channel_of, check_operands, reduce_extents, reduced_parts
 from tilewright.kernels.nn.element import value
-from tilewright.kernels.nn.sizes import Layout, both, check_groups, check_vector, per_axis
-
-
-def conv_transpose1d(
-    input: te.TensorRef,
-    weight: te.TensorRef,
-    bias: te.TensorRef | None = None,
-    stride: te.Ints = 1,
-    padding: te.Ints = 0,
-    output_padding: te.Ints = 0,
-    groups: int = 1,
-    dilation: te.Ints = 1,
-    *,
-    layout: str = "NCW",
-) -> te.TensorRef:
-    """``input`` (n, ci, w), ``weight`` (ci, co/groups, kw), ``bias`` (co,): (n, co, wo).
-
-    With channels last: (n, w, ci), (kw, ci, co/groups), giving (n, wo, co).
-    """
-    return _conv_transpose(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation, layout
-    )
-
-
-def conv_transpose2d(
-    input: te.TensorRef,
-    weight: te.TensorRef,
-    bias: te.TensorRef | None = None,
-    stride: te.Ints = 1,
-    padding: te.Ints = 0,
-    output_padding: te.Ints = 0,
-    groups: int = 1,
-    dilation: te.Ints = 1,
-    *,
-    layout: str = "NCHW",
-) -> te.TensorRef:
-    """``input`` (n, ci, h, w), ``weight`` (ci, co/groups, kh, kw), ``bias`` (co,): (n, co, ho, wo).
-
-    With channels last: (n, h, w, ci), (kh, kw, ci, co/groups), giving (n, ho, wo, co).
-    """
-    return _conv_transpose(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation, layout
-    )
-
-
-def conv_transpose3d(
-    input: te.TensorRef,
-    weight: te.TensorRef,
-    bias: te.TensorRef | None = None,
-    stride: te.Ints = 1,
-    padding: te.Ints = 0,
-    output_padding: te.Ints = 0,
-    groups: int = 1,
-    dilation: te.Ints = 1,
-    *,
-    layout: str = "NCDHW",
-) -> te.TensorRef:
-    """``input`` (n, ci, d, h, w), ``weight`` (ci, co/groups, kd, kh, kw), ``bias`` (co,): (n, co, do, ho, wo).
-
-    With channels last: (n, d, h, w, ci), (kd, kh, kw, ci, co/groups), giving (n, do, ho, wo, co).
-    """
-    return _conv_transpose(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation, layout
-    )
+from tilewright.kernels.nn.sizes import Layout, both, check_groups, check_vector, over_axes, per_axis
 
 
 @dataclass(frozen=True)
@@ -150,21 +87,26 @@ class _Axis:
         return self.tap(o, r) < self.kernel if self.kernel % self.stride else None
 
 
-def _conv_transpose(
-    op: str,
-    spatial: int,
+def conv_transpose(
+    axes: int,
     input: te.TensorRef,
     weight: te.TensorRef,
-    bias: te.TensorRef | None,
-    stride: te.Ints,
-    padding: te.Ints,
-    output_padding: te.Ints,
-    groups: int,
-    dilation: te.Ints,
-    layout: str,
+    bias: te.TensorRef | None = None,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    output_padding: te.Ints = 0,
+    groups: int = 1,
+    dilation: te.Ints = 1,
+    *,
+    layout: str = "",
 ) -> te.TensorRef:
-    lay = Layout.parse(op, layout, spatial)
-    check_operands(op, input, weight, spatial)
+    """``input`` (n, ci, {space}), ``weight`` (ci, co/groups, {kernel}), ``bias`` (co,): (n, co, {out}).
+
+    With channels last: (n, {space}, ci), ({kernel}, ci, co/groups), giving (n, {out}, co).
+    """
+    op = f"conv_transpose{axes}d"
+    lay = Layout.parse(op, layout, axes)
+    check_operands(op, input, weight, axes)
     n, ci, sizes = lay.split(input.shape)
     if lay.last:
         *kernel, cw, og = weight.shape
@@ -175,7 +117,7 @@ def _conv_transpose(
     co = og * groups
     check_groups(op, groups, ci, co)
     whole = _axes(op, sizes, kernel, stride, padding, output_padding, dilation)
-    axes = [a.met() for a in whole]
+    met = [a.met() for a in whole]
     check_vector(op, "bias", bias, co)
 
     def point(*index: te.Expr) -> te.Reduction:
@@ -185,7 +127,7 @@ def _conv_transpose(
             c, steps = reduced_parts(lay, reduced)
             channel = channel_of(o, c, ci, co, groups)
             within = o if groups == 1 else o % og
-            visited = list(zip(axes, place, steps, strict=True))
+            visited = list(zip(met, place, steps, strict=True))
             rows = [a.row(i, r) for a, i, r in visited]
             taps = [a.tap(i, r) for a, i, r in visited]
             at = (*taps, channel, within) if lay.last else (channel, within, *taps)
@@ -199,12 +141,15 @@ def _conv_transpose(
             x = te.select(reads, value(input[lay.join(b, channel, rows)]), 0.0)
             return x * (w if exists is None else te.select(exists, w, 0.0))
 
-        return te.sum(reduce_extents(lay, ci // groups, [a.taps for a in axes]), tap)
+        return te.sum(reduce_extents(lay, ci // groups, [a.taps for a in met]), tap)
 
-    made = te.compute(lay.join(n, co, [a.out for a in axes]), point)
-    if axes != whole:
+    made = te.compute(lay.join(n, co, [a.out for a in met]), point)
+    if met != whole:
         made = _spread(made, whole, lay)
     return biased(made, bias, lay)
+
+
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (over_axes(conv_transpose, axes) for axes in (1, 2, 3))
 
 
 def _spread(met: te.TensorRef, axes: Sequence[_Axis], lay: Layout) -> te.TensorRef:

@@ -18,7 +18,7 @@ from tilewright.kernels import te
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.element import computed, value
-from tilewright.kernels.nn.sizes import Layout, both, check_rank, inside, per_axis, windows
+from tilewright.kernels.nn.sizes import Layout, both, check_rank, inside, over_axes, per_axis, windows
 from tilewright.kernels.parameters import numbers
 
 
@@ -152,7 +152,8 @@ def _windows(
     return _Windows(input, lay, sizes, kernel, steps, pads, gaps, lay.join(n, c, out))
 
 
-def max_pool1d(
+def max_pool(
+    axes: int,
     input: te.TensorRef,
     kernel_size: te.Ints,
     stride: te.Ints = (),
@@ -160,44 +161,15 @@ def max_pool1d(
     dilation: te.Ints = 1,
     ceil_mode: bool = False,
     *,
-    layout: str = "NCW",
+    layout: str = "",
 ) -> te.TensorRef:
-    """Largest value of every window of (n, c, w); NaN wins."""
-    seen = _windows("max_pool1d", 1, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
+    """Largest value of every window of (n, c, {space}); NaN wins."""
+    seen = _windows(f"max_pool{axes}d", axes, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
     return seen.reduced(te.max, -math.inf)
 
 
-def max_pool2d(
-    input: te.TensorRef,
-    kernel_size: te.Ints,
-    stride: te.Ints = (),
-    padding: te.Ints = 0,
-    dilation: te.Ints = 1,
-    ceil_mode: bool = False,
-    *,
-    layout: str = "NCHW",
-) -> te.TensorRef:
-    """Largest value of every window of (n, c, h, w); NaN wins."""
-    seen = _windows("max_pool2d", 2, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
-    return seen.reduced(te.max, -math.inf)
-
-
-def max_pool3d(
-    input: te.TensorRef,
-    kernel_size: te.Ints,
-    stride: te.Ints = (),
-    padding: te.Ints = 0,
-    dilation: te.Ints = 1,
-    ceil_mode: bool = False,
-    *,
-    layout: str = "NCDHW",
-) -> te.TensorRef:
-    """Largest value of every window of (n, c, d, h, w); NaN wins."""
-    seen = _windows("max_pool3d", 3, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
-    return seen.reduced(te.max, -math.inf)
-
-
-def avg_pool1d(
+def avg_pool(
+    axes: int,
     input: te.TensorRef,
     kernel_size: te.Ints,
     stride: te.Ints = (),
@@ -206,43 +178,15 @@ def avg_pool1d(
     ceil_mode: bool = False,
     divisor_override: int | None = None,
     *,
-    layout: str = "NCW",
+    layout: str = "",
 ) -> te.TensorRef:
-    """Mean of every window of (n, c, w); zeros of the padding count unless ``count_include_pad`` is false."""
-    seen = _windows("avg_pool1d", 1, input, kernel_size, stride, padding, 1, layout, ceil_mode)
+    """Mean of every window of (n, c, {space}); zeros of the padding count unless ``count_include_pad`` is false."""
+    seen = _windows(f"avg_pool{axes}d", axes, input, kernel_size, stride, padding, 1, layout, ceil_mode)
     return seen.mean(count_include_pad, divisor_override)
 
 
-def avg_pool2d(
-    input: te.TensorRef,
-    kernel_size: te.Ints,
-    stride: te.Ints = (),
-    padding: te.Ints = 0,
-    count_include_pad: bool = True,
-    ceil_mode: bool = False,
-    divisor_override: int | None = None,
-    *,
-    layout: str = "NCHW",
-) -> te.TensorRef:
-    """Mean of every window of (n, c, h, w); zeros of the padding count unless ``count_include_pad`` is false."""
-    seen = _windows("avg_pool2d", 2, input, kernel_size, stride, padding, 1, layout, ceil_mode)
-    return seen.mean(count_include_pad, divisor_override)
-
-
-def avg_pool3d(
-    input: te.TensorRef,
-    kernel_size: te.Ints,
-    stride: te.Ints = (),
-    padding: te.Ints = 0,
-    count_include_pad: bool = True,
-    ceil_mode: bool = False,
-    divisor_override: int | None = None,
-    *,
-    layout: str = "NCDHW",
-) -> te.TensorRef:
-    """Mean of every window of (n, c, d, h, w); zeros of the padding count unless ``count_include_pad`` is false."""
-    seen = _windows("avg_pool3d", 3, input, kernel_size, stride, padding, 1, layout, ceil_mode)
-    return seen.mean(count_include_pad, divisor_override)
+max_pool1d, max_pool2d, max_pool3d = (over_axes(max_pool, axes) for axes in (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = (over_axes(avg_pool, axes) for axes in (1, 2, 3))
 
 
 def max_pool_positions(
@@ -258,8 +202,7 @@ def max_pool_positions(
     Of equal numbers the first, of several NaN the last; padding is never found.
     """
     spatial = len(input.shape) - 2
-    layout = ("NCW", "NCHW", "NCDHW")[max(0, spatial - 1)]
-    seen = _windows("max_pool", spatial, input, kernel_size, stride, padding, dilation, layout, ceil_mode)
+    seen = _windows("max_pool", spatial, input, kernel_size, stride, padding, dilation, "", ceil_mode)
     return seen.largest_at()
 
 

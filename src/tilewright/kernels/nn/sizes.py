@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.parameters import numbers
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+AXES = ("d", "h", "w")
+"""Names of the spatial axes; the last of them where there are fewer."""
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 """By the number of spatial axes: channels before them, as in PyTorch, and channels last."""
+
+
+def described(text: str | None, axes: int, **more: str) -> str:
+    """Documentation of a function over ``axes`` spatial axes: ``text`` with their names and sizes in its gaps."""
+    names = AXES[-axes:]
+    words = {
+        "Rank": ("One", "Two", "Three")[axes - 1],
+        "first": names[0],
+        "space": ", ".join(names),
+        "kernel": ", ".join(f"k{a}" for a in names),
+        "out": ", ".join(f"{a}o" for a in names),
+        "last": LAYOUTS[axes][1],
+    }
+    return (text or "").format(**words, **more)
+
+
+def over_axes(fn: Callable[Concatenate[int, P], T], axes: int) -> Callable[P, T]:
+    """``fn`` (called ``conv``, say) over ``axes`` spatial axes, its first argument: ``conv2d``.
+
+    Its layout is by default the first that so many axes have.
+    """
+
+    @wraps(fn)
+    def over(*args: P.args, **given: P.kwargs) -> T:
+        return fn(axes, *args, **given)
+
+    signature = inspect.signature(fn)
+    _, *parameters = signature.parameters.values()
+    own = [p.replace(default=LAYOUTS[axes][0]) if p.name == "layout" else p for p in parameters]
+    over.__name__ = over.__qualname__ = f"{fn.__name__}{axes}d"
+    over.__doc__ = described(fn.__doc__, axes)
+    vars(over)["__signature__"] = signature.replace(parameters=own)
+    return over
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The built-in operators, each one file here that defines an operator of the file's name; and looking one up."""
+"""The built-in operators, each in the file here that bears its name or in one of a kind; and looking one up."""
 
 from __future__ import annotations
 
@@ -75,6 +75,15 @@ OPERATORS = (
 )
 """Adding a built-in operator is one file and one line here."""
 
+_KINDS = {
+    "convolution": ("conv1d", "conv2d", "conv3d"),
+    "transposed": ("conv_transpose1d", "conv_transpose2d"),
+    "pooling": ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+}
+"""Files that define several operators of one kind; any other operator has a file of its own name."""
+
+_FILES = {name: file for file, names in _KINDS.items() for name in names}
+
 
 def get_operator(name: str) -> Operator:
     """An operator by name, built in or of a package, or a user's by ``FILE.py:function``. Raises ``UsageError``.
@@ -93,7 +102,7 @@ def get_operator(name: str) -> Operator:
 
 @cache
 def _built_in(name: str) -> Operator:
-    operator: Operator = getattr(imported(f"{__name__}.{name}"), name)
+    operator: Operator = getattr(imported(f"{__name__}.{_FILES.get(name, name)}"), name)
     return operator
 
 

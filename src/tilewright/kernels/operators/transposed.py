@@ -1,4 +1,4 @@
-"""Sizes of transposed convolutions, whatever their number of spatial axes; and their NumPy form."""
+"""Transposed convolutions over one and two spatial axes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.core import UsageError, Value
-from tilewright.kernels import te
+from tilewright.kernels import nn, te
 from tilewright.kernels.nn.sizes import check_groups
+from tilewright.kernels.operator import Operator
+from tilewright.kernels.operators.convolution import convolution, size_names
 from tilewright.kernels.operators.epilogue import Activation, Array
 from tilewright.kernels.operators.precision import wide
 from tilewright.kernels.operators.windowed import (
@@ -20,10 +22,48 @@ from tilewright.kernels.operators.windowed import (
     check_rest,
     check_window,
     numpy_finished,
+    over_axes,
     spatially,
     split_image,
     tuples,
 )
+
+
+def conv_transpose(
+    axes: int,
+    sizes: tuple[int, ...],
+    *,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    output_padding: te.Ints = 0,
+    groups: int = 1,
+    dilation: te.Ints = 1,
+    layout: str = "",
+    bias: bool = False,
+    batch_norm: bool = False,
+    eps: float = 1e-5,
+    activation: Activation = "none",
+    dtype: str = "float32",
+) -> te.TensorRef:
+    """{Rank}-dimensional transposed convolution, and what follows it in a layer.
+
+    ``out[n, o, {out_at}] = activation(norm(bias[o] + sum of input[n, c, {at}] * weight[c, o, {taps}]))``
+    over all channels, elements and taps for which ``i*stride + r*dilation - padding == {meets}.
+
+    Inputs in call order: ``input`` (n, ci, {space}), ``weight`` (ci, co/groups, {kernel}); where asked for,
+    ``bias`` (co,); for ``batch_norm``, ``running_mean``, ``running_var``, ``bn_weight``, ``bn_bias`` (co,).
+    Output: (n, co, {out}) with
+    ``{first}o = ({first} - 1)*stride - 2*padding + dilation*(k{first} - 1) + output_padding + 1``.
+    With ``layout={last}``: (n, {space}, ci), ({kernel}, ci, co/groups), giving (n, {out}, co).
+
+    ``stride``, ``padding``, ``output_padding`` and ``dilation`` hold for all spatial axes, or one for each (``2,1``).
+    ``norm`` and groups are those of ``{conv}``. 16-bit reals are computed in float32 and rounded once.
+    """
+    return convolution(
+        (nn.conv_transpose1d, nn.conv_transpose2d)[axes - 1], axes, sizes,
+        (stride, padding, output_padding, groups, dilation), groups=groups, layout=layout, bias=bias,
+        batch_norm=batch_norm, eps=eps, activation=activation, dtype=dtype, transposed=True,
+    )  # fmt: skip
 
 
 def infer_transposed(
@@ -37,7 +77,7 @@ def infer_transposed(
     batch_norm: bool = False,
     **_: object,
 ) -> dict[str, Value]:
-    """Sizes by ``names`` (n, ci, spatial sizes, co, kernel) from the inputs' shapes."""
+    """Sizes by ``names``, as :func:`size_names` gives them, from the inputs' shapes."""
     check_ranks(op, shapes, [(len(names) + 1) // 2] * 2)
     n, ci, sizes = split_image(layout, shapes[0])
     weight = shapes[1]
@@ -90,3 +130,21 @@ def numpy_transposed(
     return numpy_finished(
         spatially(full, inner), x, rest, layout=layout, bias=bias, batch_norm=batch_norm, eps=eps, activation=activation
     )
+
+
+def _operator(axes: int, example: dict[str, Value], **text: str) -> Operator:
+    return over_axes(
+        conv_transpose, axes, size_names(axes), example, numpy=numpy_transposed, infer=infer_transposed,
+        at=", ".join("ij"[:axes]), taps=", ".join("rs"[:axes]), conv=f"conv{axes}d", **text,
+    )  # fmt: skip
+
+
+conv_transpose1d = _operator(
+    1, {"n": 1, "ci": 64, "w": 64, "co": 32, "kw": 4, "stride": 2, "padding": 1}, out_at="j", meets="j``"
+)
+conv_transpose2d = _operator(
+    2,
+    {"n": 1, "ci": 64, "h": 16, "w": 16, "co": 32, "kh": 4, "kw": 4, "stride": 2, "padding": 1},
+    out_at="y, z",
+    meets="y``, and likewise along the other axis",
+)

@@ -1,15 +1,20 @@
-"""What convolutions and pooling share: layouts, sizes from shapes, epilogues, and NumPy code without expressions."""
+"""What convolutions and pooling share: operators of any number of spatial axes, layouts, sizes from shapes, epilogues,
+and NumPy code without expressions."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any, Literal
 
 import numpy as np
 
-from tilewright.core import UsageError
+from tilewright.core import UsageError, Value
 from tilewright.kernels import nn, te
+from tilewright.kernels.nn.sizes import LAYOUTS, described
+from tilewright.kernels.operator import Operator, operator
 from tilewright.kernels.operators.epilogue import Activation, Array, activate, numpy_epilogue
 from tilewright.kernels.operators.precision import numpy_result, wide
 
@@ -17,6 +22,48 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 """16-bit reals are computed in float32 and rounded once, at the end."""
 
 CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
+
+
+# --------------------------------------------------------------------------- operators
+
+
+def over_axes(
+    define: Callable[..., te.TensorRef],
+    axes: int,
+    sizes: Sequence[str],
+    example: Mapping[str, Value],
+    *,
+    numpy: Callable[..., Array],
+    infer: Callable[..., dict[str, Value]],
+    without: Sequence[str] = (),
+    **text: str,
+) -> Operator:
+    """``define`` (called ``conv``, say) over ``axes`` spatial axes as an operator: ``conv2d``.
+
+    ``define`` takes the number of axes, a tuple of all ``sizes``, which the operator takes by these names, and the
+    operator's further parameters, of which those in ``without`` keep their defaults. ``text``: what its documentation
+    says beside the names of axes. ``infer`` is given the operator's name and ``sizes`` in front.
+    """
+    signature = inspect.signature(define)
+    layouts = Literal[LAYOUTS[axes]]
+    rest = [p for p in list(signature.parameters.values())[2:] if p.name not in without]
+    named = [inspect.Parameter(s, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=int) for s in sizes]
+    given = [p.replace(annotation=layouts, default=LAYOUTS[axes][0]) if p.name == "layout" else p for p in rest]
+    own = signature.replace(parameters=[*named, *given])
+
+    @wraps(define)
+    def over(*args: Any, **kwargs: Any) -> te.TensorRef:
+        bound = own.bind(*args, **kwargs)
+        bound.apply_defaults()
+        numbers = tuple(bound.arguments.pop(s) for s in sizes)
+        return define(axes, numbers, **bound.arguments)
+
+    name = f"{define.__name__}{axes}d"
+    over.__doc__ = described(inspect.getdoc(define), axes, **text)
+    over.__annotations__ = {p.name: p.annotation for p in own.parameters.values()}
+    vars(over)["__signature__"] = own
+    decorate = operator(name=name, numpy=numpy, infer=partial(infer, name, sizes), example=example, dtypes=DTYPES)
+    return decorate(over)
 
 
 # --------------------------------------------------------------------------- expressions
