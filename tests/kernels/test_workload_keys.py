@@ -70,6 +70,12 @@ EXAMPLES = {
 """Keys of the operators' examples, shortened."""
 
 FORMS: tuple[tuple[str, dict[str, Value], str], ...] = (
+    ("amax", {"dtype": "int8", "keepdim": True}, "21ee188998ca"),
+    ("sum", {"dtype": "int32", "dim": ()}, "095992fb3f5c"),
+    ("argmin", {"dtype": "bfloat16", "dim": ()}, "aba9d0b3c88b"),
+    ("add", {"other_shape": "1024,1", "dtype": "float16"}, "5e899d08289d"),
+    ("layer_norm_backward", {"weight": False, "dtype": "bfloat16"}, "a2027ef99452"),
+    ("rms_norm_backward", {"normalized_shape": "1024,1024"}, "d7ef61eb0dd4"),
     ("conv1d", {"layout": "NWC", "bias": True, "batch_norm": True, "activation": "relu"}, "f2887094de90"),
     ("conv1d", {"groups": 8, "dilation": 2, "dtype": "float16"}, "933ce3d113d1"),
     ("conv_transpose1d", {"layout": "NWC", "bias": True, "output_padding": 1}, "54994cede70d"),
@@ -89,7 +95,7 @@ FORMS: tuple[tuple[str, dict[str, Value], str], ...] = (
     ("max_pool3d", {"layout": "NDHWC", "dilation": 2}, "5311bcdc0881"),
     ("avg_pool3d", {"layout": "NDHWC", "padding": 1, "count_include_pad": False, "dtype": "bfloat16"}, "58a65a28b5ac"),
 )
-"""Parameters beside those of the example, and the shortened key, of operators that share one definition over axes."""
+"""Parameters beside those of the example, and the shortened key, of operators that share a definition."""
 
 
 def test_every_operator_has_a_known_key() -> None:
@@ -103,6 +109,6 @@ def test_the_key_of_an_operators_example_stays(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "more", "key"), FORMS)
-def test_the_keys_of_convolutions_and_pooling_stay(name: str, more: dict[str, Value], key: str) -> None:
+def test_the_keys_of_operators_of_one_definition_stay(name: str, more: dict[str, Value], key: str) -> None:
     op = get_operator(name)
     assert op.workload(**{**op.example, **more}).key[:12] == key

@@ -79,6 +79,10 @@ _KINDS = {
     "convolution": ("conv1d", "conv2d", "conv3d"),
     "transposed": ("conv_transpose1d", "conv_transpose2d"),
     "pooling": ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+    "pointwise": ("add", "mul", "relu", "silu", "sigmoid"),
+    "reduction": ("sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "logsumexp"),
+    "softmax": ("softmax", "log_softmax"),
+    "backward": ("softmax_backward", "log_softmax_backward", "layer_norm_backward", "rms_norm_backward"),
 }
 """Files that define several operators of one kind; any other operator has a file of its own name."""
 
