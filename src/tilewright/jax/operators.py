@@ -13,6 +13,7 @@ from tilewright.jax import transforms  # noqa: F401 - registers gradients and vm
 from tilewright.jax.native import answer
 from tilewright.jax.primitive import bind, kinds_of, result
 from tilewright.jax.serving import Slot, serving
+from tilewright.kernels.nn.sizes import over_axes
 from tilewright.kernels.operator import Operator
 
 Array = Any
@@ -39,14 +40,6 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return _call("linear", {"x": x, "weight": weight, "bias": bias}, (Slot(), Slot(), _slot(bias)))
 
 
-def _convolution(
-    rank: int, x: Array, weight: Array, bias: Array | None, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
-) -> Array:
-    name = f"conv{rank}d"
-    rest = [_each(name, rank, n, v) for n, v in (("stride", stride), ("padding", padding), ("dilation", dilation))]
-    return _window(name, rank, x, weight, bias, (*rest, groups))
-
-
 def _window(name: str, rank: int, x: Array, weight: Array, bias: Array | None, rest: tuple[Any, ...]) -> Array:
     given = _arrays(name, {"x": x, "weight": weight, "bias": bias})
     for argument, a in zip(("x", "weight"), given, strict=False):
@@ -55,54 +48,31 @@ def _window(name: str, rank: int, x: Array, weight: Array, bias: Array | None, r
     return _call(name, {"x": x, "weight": weight, "bias": bias}, (Slot(), Slot(), _slot(bias), *rest))
 
 
-def conv1d(
-    x: Array, weight: Array, bias: Array | None = None, *,
+def conv(
+    axes: int, x: Array, weight: Array, bias: Array | None = None, *,
     stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
 ) -> Array:  # fmt: skip
-    """A convolution of ``x`` of ``(n, ci, w)`` by ``weight`` of ``(co, ci / groups, kw)``."""
-    return _convolution(1, x, weight, bias, stride, padding, dilation, groups)
+    """A convolution of ``x`` of ``(n, ci, {space})`` by ``weight`` of ``(co, ci / groups, {kernel})``."""
+    name = f"conv{axes}d"
+    rest = [_each(name, axes, n, v) for n, v in (("stride", stride), ("padding", padding), ("dilation", dilation))]
+    return _window(name, axes, x, weight, bias, (*rest, groups))
 
 
-def conv2d(
-    x: Array, weight: Array, bias: Array | None = None, *,
-    stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+conv1d, conv2d, conv3d = (over_axes(conv, axes) for axes in (1, 2, 3))
+
+
+def conv_transpose(
+    axes: int, x: Array, weight: Array, bias: Array | None = None, *,
+    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
 ) -> Array:  # fmt: skip
-    """A convolution of ``x`` of ``(n, ci, h, w)`` by ``weight`` of ``(co, ci / groups, kh, kw)``."""
-    return _convolution(2, x, weight, bias, stride, padding, dilation, groups)
-
-
-def conv3d(
-    x: Array, weight: Array, bias: Array | None = None, *,
-    stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
-) -> Array:  # fmt: skip
-    """A convolution of ``x`` of ``(n, ci, d, h, w)`` by ``weight`` of ``(co, ci / groups, kd, kh, kw)``."""
-    return _convolution(3, x, weight, bias, stride, padding, dilation, groups)
-
-
-def _transposed(
-    rank: int, x: Array, weight: Array, bias: Array | None,
-    stride: Sizes, padding: Sizes, output_padding: Sizes, dilation: Sizes, groups: int,
-) -> Array:  # fmt: skip
-    name = f"conv_transpose{rank}d"
+    """A transposed convolution of ``x`` of ``(n, ci, {space})`` by ``weight`` of ``(ci, co / groups, {kernel})``."""
+    name = f"conv_transpose{axes}d"
     named = (("stride", stride), ("padding", padding), ("output_padding", output_padding), ("dilation", dilation))
-    *front, wide = (_each(name, rank, n, v) for n, v in named)
-    return _window(name, rank, x, weight, bias, (*front, groups, wide))
+    *front, wide = (_each(name, axes, n, v) for n, v in named)
+    return _window(name, axes, x, weight, bias, (*front, groups, wide))
 
 
-def conv_transpose1d(
-    x: Array, weight: Array, bias: Array | None = None, *,
-    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
-) -> Array:  # fmt: skip
-    """A transposed convolution of ``x`` of ``(n, ci, w)`` by ``weight`` of ``(ci, co / groups, kw)``."""
-    return _transposed(1, x, weight, bias, stride, padding, output_padding, dilation, groups)
-
-
-def conv_transpose2d(
-    x: Array, weight: Array, bias: Array | None = None, *,
-    stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
-) -> Array:  # fmt: skip
-    """A transposed convolution of ``x`` of ``(n, ci, h, w)`` by ``weight`` of ``(ci, co / groups, kh, kw)``."""
-    return _transposed(2, x, weight, bias, stride, padding, output_padding, dilation, groups)
+conv_transpose1d, conv_transpose2d = (over_axes(conv_transpose, axes) for axes in (1, 2))
 
 
 def layer_norm(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tilewright.graph import GraphBuilder
 from tilewright.graph.groups import state_nodes, workload_of
 from tilewright.kernels.nn.sizes import LAYOUTS
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.operators.convolution import size_names
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 """The dtypes that are served."""
@@ -203,9 +205,6 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Asked:
     return "matmul", {**params, "bias": bias is not None}, (0, 1) if bias is None else (0, 1, 2)
 
 
-_SPATIAL = ("d", "h", "w")
-
-
 def _windowed(
     operator: str,
     x: Tensor,
@@ -216,60 +215,53 @@ def _windowed(
     lists: dict[str, Sequence[int]],
 ) -> Asked:
     """What a convolution of either direction asks for; ``lists``: numbers for each spatial axis, or one for all."""
-    rank = x.rank - 2
-    names = _SPATIAL[-rank:]
-    params: dict[str, Any] = {"n": x.shape[0], "ci": x.shape[1], "co": co}
-    params |= {a: x.shape[2 + i] for i, a in enumerate(names)}
-    params |= {f"k{a}": weight.shape[2 + i] for i, a in enumerate(names)}
+    axes = x.rank - 2
+    params: dict[str, Any] = dict(zip(size_names(axes), (*x.shape, co, *weight.shape[2:]), strict=True))
     for name, value in lists.items():
-        params[name] = ",".join(str(int(v)) for v in (value if len(value) == rank else [*value] * rank))
+        params[name] = _sizes(value if len(value) == axes else [*value] * axes)
     params |= {"groups": groups, "bias": bias is not None}
     return operator, params, (0, 1) if bias is None else (0, 1, 2)
 
 
-def _convolution(rank: int) -> Callable[..., Asked]:
-    def conv(
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        groups: int,
-    ) -> Asked:
-        _fits(x.rank == weight.rank == rank + 2)
-        _fits(groups > 0 and x.shape[1] == weight.shape[1] * groups and weight.shape[0] % groups == 0)
-        _fits(bias is None or bias.shape == weight.shape[:1])
-        _dense(bias)
-        last = rank > 1 and x.order == channels_last(x.rank)
-        if not last:
-            _dense(x, weight)
-        lists = {"stride": stride, "padding": padding, "dilation": dilation}
-        op, params, places = _windowed(f"conv{rank}d", x, weight, bias, weight.shape[0], groups, lists)
-        return op, {**params, **({"layout": LAYOUTS[rank][1]} if last else {})}, places
-
-    return conv
+def _convolution(
+    axes: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Asked:
+    _fits(x.rank == weight.rank == axes + 2)
+    _fits(groups > 0 and x.shape[1] == weight.shape[1] * groups and weight.shape[0] % groups == 0)
+    _fits(bias is None or bias.shape == weight.shape[:1])
+    _dense(bias)
+    last = axes > 1 and x.order == channels_last(x.rank)
+    if not last:
+        _dense(x, weight)
+    lists = {"stride": stride, "padding": padding, "dilation": dilation}
+    op, params, places = _windowed(f"conv{axes}d", x, weight, bias, weight.shape[0], groups, lists)
+    return op, {**params, **({"layout": LAYOUTS[axes][1]} if last else {})}, places
 
 
-def _transposed(rank: int) -> Callable[..., Asked]:
-    def conv(
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        output_padding: Sequence[int],
-        groups: int,
-        dilation: Sequence[int],
-    ) -> Asked:
-        _fits(x.rank == weight.rank == rank + 2)
-        _fits(groups > 0 and x.shape[1] == weight.shape[0] and x.shape[1] % groups == 0)
-        _fits(bias is None or bias.shape[0] == weight.shape[1] * groups)
-        _dense(x, weight, bias)
-        lists = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
-        return _windowed(f"conv_transpose{rank}d", x, weight, bias, weight.shape[1] * groups, groups, lists)
-
-    return conv
+def _transposed(
+    axes: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
+    dilation: Sequence[int],
+) -> Asked:
+    _fits(x.rank == weight.rank == axes + 2)
+    _fits(groups > 0 and x.shape[1] == weight.shape[0] and x.shape[1] % groups == 0)
+    _fits(bias is None or bias.shape[0] == weight.shape[1] * groups)
+    _dense(x, weight, bias)
+    lists = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
+    return _windowed(f"conv_transpose{axes}d", x, weight, bias, weight.shape[1] * groups, groups, lists)
 
 
 def _sizes(values: Sequence[int]) -> str:
@@ -353,11 +345,8 @@ _RECOGNISERS: dict[str, Callable[..., Asked]] = {
     "bmm": _batched,
     "matmul": _matmul,
     "linear": _linear,
-    "conv1d": _convolution(1),
-    "conv2d": _convolution(2),
-    "conv3d": _convolution(3),
-    "conv_transpose1d": _transposed(1),
-    "conv_transpose2d": _transposed(2),
+    **{f"conv{axes}d": partial(_convolution, axes) for axes in (1, 2, 3)},
+    **{f"conv_transpose{axes}d": partial(_transposed, axes) for axes in (1, 2)},
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "softmax": _softmax("softmax"),
