@@ -45,10 +45,10 @@ def over_axes(
     says beside the names of axes. ``infer`` is given the operator's name and ``sizes`` in front.
     """
     signature = inspect.signature(define)
-    layouts = Literal[LAYOUTS[axes]]
     rest = [p for p in list(signature.parameters.values())[2:] if p.name not in without]
     named = [inspect.Parameter(s, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=int) for s in sizes]
-    given = [p.replace(annotation=layouts, default=LAYOUTS[axes][0]) if p.name == "layout" else p for p in rest]
+    layouts = LAYOUTS[axes]
+    given = [p.replace(annotation=Literal[layouts], default=layouts[0]) if p.name == "layout" else p for p in rest]
     own = signature.replace(parameters=[*named, *given])
 
     @wraps(define)
