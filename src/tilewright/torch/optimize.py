@@ -186,8 +186,10 @@ def _say_untuned(found: Sequence[TunedTask | RangeResult]) -> None:
     """Say how many parts no kernel was found for, and what the first one's failed of: PyTorch computes them."""
     why = []
     for one in found:
-        if isinstance(one, TunedTask) and (one.problem or (one.result is not None and one.result.all_failed)):
-            why.append(f"{one.task.name}: {one.problem.message if one.problem else one.result.no_success}")
+        if isinstance(one, TunedTask) and one.problem is not None:
+            why.append(f"{one.task.name}: {one.problem.message}")
+        elif isinstance(one, TunedTask) and one.result is not None and one.result.all_failed:
+            why.append(f"{one.task.name}: {one.result.no_success}")
     if why:
         _log.warning("PyTorch computes %d of %d parts, for which no kernel was found. %s", len(why), len(found), why[0])
 
