@@ -91,7 +91,7 @@ def test_random_programs_find_a_runtime_that_orders_too_little(
     where: Any, name: str, spoilt: Callable[..., Any], stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(where, name, spoilt)
-    for seed in range(SAMPLE):
+    for seed in range(2 * SAMPLE):
         try:
             random_orders.run(stored, seed)
         except AssertionError as e:

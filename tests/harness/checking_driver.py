@@ -91,7 +91,8 @@ class CheckingDriver:
                 library.tw_device_run(task)
                 return spans
 
-            order.queue(at(device, stream), Work("a copy", run, _blocks(order, [s[0] for s in spans])))
+            blocks = _blocks(order, [s[0] for s in spans])
+            order.queue(at(device, stream), Work("a copy", run, blocks, between=True))
 
         def wait(device: int, stream: int, read: Any, unwritten: int) -> None:
             span = (read.address, read.address + read.bytes, False)
@@ -238,6 +239,7 @@ class CheckingContext(EmulatorContext):
     # ------------------------------------------------------------------ code and time
 
     def load(self, code: bytes) -> CheckingModule:
+        self.order.forbid("loading code")
         self.check()
         return CheckingModule(self, code)
 

@@ -38,12 +38,14 @@ class Stream:
 
 @dataclass(eq=False)
 class Work:
-    """A piece of work: ``run`` does it, and says what it touched. ``unwritten``: it may read what nobody has written."""
+    """A piece of work: ``run`` does it, and says what it touched. ``unwritten``: it may read what nobody has written.
+    ``between``: devices, whose memory it takes."""
 
     name: str
     run: Callable[[Work], Touched]
     uses: Sequence[Block] = ()  # memory that the host named for it
     unwritten: bool = False
+    between: bool = False
     stream: Stream = field(init=False)
     number: int = 0
     clock: Clock = field(default_factory=dict)
@@ -145,7 +147,7 @@ class Order:
         """Queue work, or capture it."""
         with self.lock:
             for block in work.uses:
-                if block.device != stream.device:
+                if block.device != stream.device and not work.between:
                     self.complain(f"{work.name} on {stream} takes {block}")
             capture = stream.capture
             if capture is None:
@@ -322,7 +324,7 @@ class Order:
                         return
                 branch = branches[step.stream]
                 self._merge(branch.clock, {branches[s]: n for s, n in step.clock.items() if s is not step.stream})
-                self._put(branch, Work(step.name, step.run, step.uses, step.unwritten))
+                self._put(branch, Work(step.name, step.run, step.uses, step.unwritten, step.between))
             for branch in branches.values():
                 self._merge(stream.clock, branch.clock)
 

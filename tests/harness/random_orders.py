@@ -81,7 +81,7 @@ class Program:
     def run(self, steps: int) -> None:
         """Take random steps, and look at every value at the end."""
         actions: list[tuple[int, Callable[[], None]]] = [
-            (3, self.switch), (3, self.make), (8, self.call), (2, self.write), (2, self.bind), (4, self.call_bound),
+            (3, self.switch), (3, self.make), (1, self.move), (8, self.call), (2, self.write), (2, self.bind), (4, self.call_bound),
             (2, self.capture), (5, self.replay), (3, self.read), (4, self.drop), (1, self.forget), (1, self.wait),
         ]  # fmt: skip
         weights, functions = [w for w, _ in actions], [f for _, f in actions]
@@ -89,6 +89,8 @@ class Program:
             action()
         for value in list(self.values):
             self.look(value)
+        for device in range(torch_device.COUNT):  # before all is dropped
+            torch.accelerator.synchronize(device)
 
     # ------------------------------------------------------------------ order
 
@@ -136,6 +138,18 @@ class Program:
             truth = self.fresh(*((33, k) if left else (k, 40)))
         with self.stream:
             return self.adopt(truth.to(f"emulator:{self.device}"), truth)
+
+    def move(self) -> None:
+        """A copy on the other device: queued on its source's stream, behind what the target's stream has queued."""
+        mine = [v for v in self.values if self.here(v)]
+        if not mine:
+            return
+        value, source = self.random.choice(mine), self.stream
+        self.reading(value)
+        self.device = 1 - self.device
+        self.stream = self.random.choice(self.streams[self.device])
+        with source, self.stream:
+            self.adopt(value.tensor.to(f"emulator:{self.device}"), value.truth)
 
     def given(self, *shape: int, dtype: Any = torch.float32) -> Value:
         """A value of this kind on the current device: one that there is, or a new one."""
