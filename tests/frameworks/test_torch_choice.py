@@ -125,7 +125,7 @@ def test_the_backend_takes_every_kernel_of_the_database_and_optimize_those_that_
 def test_optimize_gives_the_module_as_pytorch_runs_it_where_that_is_faster_than_inductor(
     tuned_parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def timed(forms: Any) -> Any:
+    def timed(forms: Any, **_: Any) -> Any:
         return {name: [1.0 if name == "eager alone" else 2.0] * ROUNDS for name in forms}
 
     from torch._dynamo.utils import counters
@@ -169,7 +169,7 @@ def tuned_parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_optimize_keeps_the_form_that_is_faster(
     faster: str, tuned_parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def timed(forms: Any) -> Any:
+    def timed(forms: Any, **_: Any) -> Any:
         assert set(forms) == {"all kernels", "eager alone", FEWER}
         for run in forms.values():
             run()
@@ -233,7 +233,7 @@ def test_dynamo_makes_the_graphs_of_all_forms_once_and_inductor_compiles_none_tw
         return make(*args, **how)
 
     monkeypatch.setattr(compile_fx, "compile_fx", noted)
-    monkeypatch.setattr(comparing, "in_turns", lambda forms: {name: [1.0] * ROUNDS for name in forms})
+    monkeypatch.setattr(comparing, "in_turns", lambda forms, **_: {name: [1.0] * ROUNDS for name in forms})
     counters.clear()
     module, x = Of(lambda x, w: torch.logsumexp(x @ w, 1)), torch.randn(4, 8)
     fast = tt.optimize(module, (x,), **{**tuned_parts, "rest": "inductor"})

@@ -73,6 +73,7 @@ def fake_cuda() -> Iterator[Callable[[Any], Any]]:
         for place, name, instead in (
             (torch.nn.RNNBase, "flatten_parameters", lambda self: None),  # it asks cuDNN
             (proxies, "CONSTANT_NUMEL_LIMIT", 0),  # of constants that PyTorch computes on the device
+            (FakeTensorMode, "avoid_device_init", property(lambda self: True)),
         ):
             stack.callback(setattr, place, name, getattr(place, name))
             setattr(place, name, instead)

@@ -51,3 +51,16 @@ def test_forms_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPa
     found = comparing.in_turns({"a": form("a", 2.0**-11), "b": form("b", 2.0**-10)})
     assert {n: len(s) for n, s in found.items()} == {"a": comparing.MOST_ROUNDS, "b": comparing.MOST_ROUNDS}
     assert (turns.count("a"), turns.count("b")) == (2 + 4 * 61, 2 + 3 * 61)
+
+
+def test_a_turn_ends_when_its_calls_have_ended_on_their_device() -> None:
+    now, queued = [0.0], [0]
+
+    def call() -> None:
+        queued[0] += 1
+
+    def wait() -> None:
+        now[0] += queued[0] * 0.25
+        queued[0] = 0
+
+    assert comparing.in_turns({"a": call}, rounds=2, clock=lambda: now[0], wait=wait) == {"a": [0.25] * 2}
