@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.extent import Extent
+from tilewright.extent import Extent, varies
 from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, load, same
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.families.contraction import check_maps
@@ -46,7 +46,7 @@ class Grouped:
     below ``groups``.
 
     ``one`` computes the rows of a single group, from one to all of them (an :class:`~tilewright.extent.Extent`), in
-    front; its inputs are ``sources``.
+    front; its inputs are ``sources``. ``typical``: rows of a group where they are dealt evenly.
     """
 
     program: Program
@@ -55,11 +55,12 @@ class Grouped:
     groups: int
     one: Program
     sources: tuple[Source, ...]
+    typical: int
 
     @property
     def row(self) -> int:
         """Elements of a row of the result."""
-        return self.program.output.size // self.rows.size
+        return prod(self.program.output.shape[len(self.rows.axes) :])
 
     @property
     def varying(self) -> Extent:
@@ -68,21 +69,16 @@ class Grouped:
         return self.one.varying
 
     @property
-    def typical(self) -> int:
-        """Rows of a group where they are dealt evenly."""
-        return -(-self.rows.size // self.chosen)
-
-    @property
     def chosen(self) -> int:
         """Groups that have rows, at most."""
-        return min(self.groups, self.rows.size)
+        return min(self.groups, int(self.rows.size))
 
 
 @lru_cache(maxsize=256)
 def grouped(text: str) -> Grouped | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
     program = Program.loads(text)
-    if not program.results and program.varying is None and all(s.scan is None for s in program.stages):
+    if not program.results and all(s.scan is None for s in program.stages):
         for form in normal_forms(program):
             try:
                 return _recognised(form)
@@ -103,8 +99,11 @@ def _recognised(program: Program) -> Grouped:
     rows = Group(tuple(names), stage.extents[: len(names)])
     parts = _Parts(program, rows, chosen.args[0], program.tensors[str(chosen.value)].shape[0])
     stages = tuple(parts.stage(s) for s in program.stages)
-    return Grouped(program, rows, chosen.args[0], parts.groups, Program(tuple(parts.inputs), stages),
-                   tuple(parts.sources))  # fmt: skip
+    one = Program(tuple(parts.inputs), stages)
+    if varies(parts.groups) or one.sizes.keys() != parts.extent.spans.keys():
+        raise NoMatch  # calls choose how many rows there are, and nothing else
+    typical = -(-int(rows.size) // min(parts.groups, int(rows.size)))
+    return Grouped(program, rows, chosen.args[0], parts.groups, one, tuple(parts.sources), typical)
 
 
 def _chooser(stage: Stage) -> Expr:
@@ -124,7 +123,7 @@ class _Parts:
 
     def __init__(self, program: Program, rows: Group, index: Expr, groups: int) -> None:
         self.program, self.rows, self.index, self.groups = program, rows, index, groups
-        self.extent = Extent(rows.size, 1, "rows")
+        self.extent = Extent(int(rows.size), 1, "rows" if "rows" not in program.sizes else "rows_of_group")
         self.inputs: list[Tensor] = []
         self.sources: list[Source] = []
         self._known: dict[tuple[object, ...], str] = {}

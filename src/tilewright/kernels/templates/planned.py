@@ -36,7 +36,8 @@ class PlannedTemplate(Generic[F, P]):
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
     ``last``: whether another template of those that match is estimated to have the faster default.
     ``ranges``: whether it takes the sizes that each call chooses, in the program that it found: one that is the length
-    of first axes; with ``any_sizes`` several, wherever they stand. ``usable``: whether there is a schedule on a target.
+    of first axes; with ``any_sizes`` several, wherever they stand. ``sized``: such a program, given what it is at the
+    sizes that a schedule was found for. ``usable``: whether there is a schedule on a target.
     ``exact``: whether its sums are the program's own; where they are not, tasks whose
     precision is :data:`~tilewright.core.EXACT` are refused. ``refine``: what a program is where a workload has that
     precision.
@@ -57,6 +58,7 @@ class PlannedTemplate(Generic[F, P]):
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
     any_sizes: bool = False
+    sized: Callable[[F, F], F] = lambda found, _: found
     usable: Callable[[F, Target], bool] = lambda *_: True
     exact: Callable[[F], bool] = lambda _: True
     refine: Callable[[F, str], F] = lambda found, _: found
@@ -104,6 +106,7 @@ class PlannedTemplate(Generic[F, P]):
             told = dict(schedule.launch)
             program = program_at(program, {n: int(told.pop(e.argument, e.high)) for n, e in chosen.items()})
             schedule = replace(schedule, launch=tuple(told.items()))
+            found = self.sized(found, self.found(program))
         self._space(task, program).check(schedule)
         try:
             return self.plan(found, task.target, schedule.values)

@@ -42,6 +42,10 @@ class _Kernel:
         emitter = Emitter(self.symbol)
         tensors = (*g.program.inputs, g.program.output)
         emitter.tensors({t.name: storage(t.dtype) for t in tensors})
+        arguments = [a for a in inner.program.launches[0].arguments if a != g.varying.argument]
+        sizes = [s.argument for s in g.program.sizes.values()]
+        for number, size in enumerate(sizes, len(arguments)):
+            emitter.local("long", size, f"args[{number}]")
         self._memory(emitter, "long", "order", g.rows.size, 8)
         self._memory(emitter, "long", "first", g.groups + 1, 8)
         for n, s in enumerate(g.sources):
@@ -53,7 +57,6 @@ class _Kernel:
         for n, s in enumerate(g.sources):
             if s.how == ROWS:
                 self._bring(emitter, n)
-        arguments = [a for a in inner.program.launches[0].arguments if a != g.varying.argument]
         for launch in inner.program.launches:
             self._groups(emitter.entry, launch, launch.symbol.replace(one.symbol, name), arguments)
         self._put(emitter)
@@ -62,13 +65,13 @@ class _Kernel:
             return int(g.varying) if name == g.varying.argument else name
 
         workspace: IntExpr = ["+", self.size, named(inner.program.workspace, at_most)]
-        program = LaunchProgram((Launch(self.symbol, tuple(arguments)),), workspace, align=inner.program.align)
+        program = LaunchProgram((Launch(self.symbol, (*arguments, *sizes)),), workspace, align=inner.program.align)
         return LoweredKernel(self.symbol, inner.source.replace(one.symbol, name) + "\n" + emitter.unit(), program)
 
     def _memory(self, emitter: Emitter, kind: str, name: str, count: int, item: int) -> None:
-        """Part of the workspace."""
+        """Part of the workspace, for as many elements as there may be."""
         emitter.local(f"{kind} *", name, f"({kind} *)((char *)workspace + {self.size}L)")
-        self.size += -(-count * item // PAGE) * PAGE
+        self.size += -(-int(count) * item // PAGE) * PAGE
 
     def _printer(self, places: dict[str, str]) -> MemoryPrinter:
         tensors = {t.name: t for t in self.p.g.program.inputs}
@@ -78,7 +81,7 @@ class _Kernel:
         """``order``: the rows by group, and as they come within one; ``first[g]``: where group ``g`` begins."""
         g = self.p.g
         index = self._printer(g.rows.split("r_")).scalar(g.index)
-        rows = f"for (long r_ = 0; r_ < {g.rows.size}L; r_++)"
+        rows = f"for (long r_ = 0; r_ < {g.rows.size_text}; r_++)"
         w.line(f"for (long g_ = 0; g_ <= {g.groups}L; g_++) first[g_] = 0;")
         # Counts stand one group further on, so that they become beginnings; filling moves each to its group's end.
         w.line(f"{rows} first[{index} + 1]++;")

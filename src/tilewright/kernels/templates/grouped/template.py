@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.kernels.families.grouped import grouped
 from tilewright.kernels.templates.grouped.lower import kernel
 from tilewright.kernels.templates.grouped.nests import nests
@@ -17,6 +19,9 @@ CPU_GROUPED = PlannedTemplate(
     kinds=("cpu",),
     refusal="is no product of rows with matrices that an index chooses",
     find=grouped,
+    ranges=lambda g: g.rows.varying is not None,
+    any_sizes=True,
+    sized=lambda g, one: replace(g, typical=one.typical),
     usable=lambda g, target: member(g, target) is not None,
     span=space,
     choose=default,
