@@ -221,6 +221,36 @@ def test_a_training_step_agrees_with_eager(name: str, tmp_path: Path) -> None:
     assert reference.asked
 
 
+class Sliced(nn.Module):
+    """Adds a slice of a parameter, whose gradient Inductor makes of zeros of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.positions = nn.Linear(8, 8), nn.Parameter(torch.randn(9, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) + self.positions[: x.shape[1]]
+
+
+def test_a_training_step_with_a_slice_of_a_parameter_agrees_with_eager_where_inductor_compiles(tmp_path: Path) -> None:
+    x, module = torch.randn(2, 5, 8), Sliced()
+    reference = Reference(tmp_path / "t.db")
+
+    def products(workload: Any, device: Any = None) -> Any:
+        return reference(workload) if workload.op.startswith("matmul") else None
+
+    def make(graph: Any, inputs: Any) -> Any:
+        return backend.compiled(graph, inputs, products, backend.Rest("inductor"))
+
+    found = []
+    for run in (module, torch.compile(module, backend=make, fullgraph=True)):
+        module.zero_grad()
+        run(x).square().sum().backward()
+        found.append([p.grad.clone() for p in module.parameters() if p.grad is not None])
+    torch.testing.assert_close(found[1], found[0])
+    assert reference.asked
+
+
 def test_parts_are_fused(tmp_path: Path) -> None:
     reference = Reference(tmp_path / "t.db")
     with torch.no_grad():

@@ -7,6 +7,7 @@ Importing it imports Inductor, and tells it so once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -63,9 +64,11 @@ def placed(graph: GraphModule, example: Sequence[Any], options: Mapping[str, Any
     if side.backward:
         saved = range(count_tangents(graph))
         static = [*static, *(get_static_bw_input_idxs(graph) if pair.partitioned else saved)]
-    # Passes that rewrite random numbers make new nodes, which need the fake mode.
-    with config.patch(dict(options)), V.set_fake_mode(detect_fake_mode(example)):
-        lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
+    mode = detect_fake_mode(example)
+    # Passes that rewrite random numbers make new nodes, which need the fake mode, as tensors that decompositions make.
+    with config.patch(dict(options)), V.set_fake_mode(mode):
+        with mode or nullcontext():
+            lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
         lowered = joint_graph_passes(lowered)
         (output,) = lowered.graph.find_nodes(op="output")
         results = output.args[0]
