@@ -1,4 +1,4 @@
-// cpu_stencil version 5, cpu:avx512
+// cpu_stencil version 6, cpu:avx512
 namespace tw_golden_ {
 struct tw_golden_task0_ctx {
  const tw_env * env;

@@ -1,4 +1,4 @@
-// cpu_stencil version 5, cpu:portable
+// cpu_stencil version 6, cpu:portable
 namespace tw_golden_ {
 struct tw_golden_task0_ctx {
  const tw_env * env;

@@ -11,7 +11,7 @@ from tilewright.kernels.templates.reduce_window.space import default, plan, prin
 CPU_STENCIL = PlannedTemplate(
     name="cpu_stencil",
     family="reduce_window",
-    version=5,
+    version=6,
     kinds=("cpu",),
     refusal="is no stencil",
     find=match,
