@@ -25,7 +25,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +44,10 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import task_space, templates_for
 from tilewright.measure.gpu_session import GpuSession
 from tilewright.measure.measuring import Item
+from tilewright.measure.messages import KernelFile, Measure, Told
 from tilewright.measure.places import find_place
-from tilewright.measure.runner import _item
 from tilewright.paths import cache_root
+from tilewright.serialization import Json
 from tilewright.tuner import Observer, TuneSettings
 from tilewright.tuner.api import begin
 from tilewright.tuner.tuning import Tools, Tuning
@@ -151,10 +152,9 @@ def measured(size: int, device: str, trials: int) -> dict[str, Any]:
         **backend.settings(where, 0), "backend": backend.name, "driver": None,
         "references": str(cache_root() / "references"),
     }  # fmt: skip
-    told: list[Mapping[str, Any]] = []
+    told: list[Json] = []
     session = GpuSession(settings, told.append, _guard() if backend.emulated else None)
-    item = {**_item((candidate, artifact)), "pairs": 15}
-    request = {"do": "measure", "program": task.workload.program, "items": [[0, item]], "incumbent": None}
+    request = Measure(program=task.workload.program, items=((0, KernelFile.of((candidate, artifact))),), pairs=15)
     if backend.emulated:
         Idle(session.context, KERNELS.get(size, 1e-4))
     session.handle(request)  # inputs, references and operand sets, once a task
@@ -184,8 +184,8 @@ def measured(size: int, device: str, trials: int) -> dict[str, Any]:
         stages.begin()
         session.handle(request)
         rows.append(stages.end())
-    outcome = next(m["outcome"] for m in told if "outcome" in m)
-    facts = dict(outcome.get("environment", ()))
+    outcome = next(m.outcome for m in told if isinstance(m, Told))
+    facts = dict(outcome.environment) if isinstance(outcome, Measurement) else {}
     names = sorted({n for r in rows for n in r})
     return {
         "size": size, "device": device, "trials": trials, "checked_on": facts.get("checked_on", str(outcome)),

@@ -297,6 +297,10 @@ class Failure:
     def to_json(self) -> dict[str, Any]:
         return {"failure": self.kind.value, "message": self.message}
 
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Failure:
+        return Failure(FailureKind(data["failure"]), data["message"])
+
 
 @dataclass(frozen=True)
 class Measurement(Json):
@@ -324,9 +328,7 @@ Outcome = Union[Measurement, Failure]
 
 
 def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
-    if "failure" in data:
-        return Failure(FailureKind(data["failure"]), data["message"])
-    return Measurement.from_json(data)
+    return Failure.from_json(data) if "failure" in data else Measurement.from_json(data)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,24 @@ from tilewright.backends.cuda import archs
 from tilewright.backends.driver import DeviceError
 from tilewright.backends.launches import DeviceKernel
 from tilewright.building.builder import Builder
-from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task, UsageError
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Device,
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Schedule,
+    Task,
+    UsageError,
+)
 from tilewright.kernels.operators import get_operator
 from tilewright.measure import check_kernels, gpu_session, gpu_timing
 from tilewright.measure.gpu_session import GpuSession
-from tilewright.measure.runner import Item, LocalRunner, _item
+from tilewright.measure.messages import KernelFile, Measure, Told
+from tilewright.measure.runner import Item, LocalRunner
+from tilewright.serialization import Json
 from tilewright.testing.runner import RunnerContract
 from tilewright.verifying.verify import ALL_SETS
 
@@ -147,9 +160,20 @@ def test_many_deaths_in_a_row_are_each_the_kernels_own(shared: LocalRunner, gpu_
     assert [o.kind if isinstance(o, Failure) else None for o in outcomes] == [*[FailureKind.CRASH] * 4, None]
 
 
-def session_here() -> tuple[GpuSession, list[Mapping[str, Any]]]:
+def asked(task: Task, *items: Item, pairs: int = 3) -> Measure:
+    """The request to measure kernels."""
+    files = tuple(enumerate(map(KernelFile.of, items)))
+    return Measure(program=task.workload.program, items=files, pairs=pairs)
+
+
+def outcomes(told: Sequence[Json]) -> list[Outcome]:
+    """What a session told of kernels, in order."""
+    return [m.outcome for m in told if isinstance(m, Told)]
+
+
+def session_here() -> tuple[GpuSession, list[Json]]:
     """A session in this process, and what it tells."""
-    told: list[Mapping[str, Any]] = []
+    told: list[Json] = []
     plain = {"backend": "emulator", "driver": None, "references": ""}
     return GpuSession({**get_backend("emulator").settings(DEVICE, 0), **plain}, told.append), told
 
@@ -173,11 +197,9 @@ def test_what_stays_on_the_device_is_not_trusted_where_a_kernel_seems_wrong(
     def measure(name: str) -> tuple[str, int]:
         told.clear()
         uploads.clear()
-        item = {**_item(make(name)), "pairs": 3}
-        request = {"do": "measure", "program": gpu_task.workload.program, "items": [[0, item]], "incumbent": None}
-        session.handle(request)
-        [outcome] = [m["outcome"] for m in told if "outcome" in m]
-        found = outcome.get("failure") or dict(outcome["environment"])["checked_on"]
+        session.handle(asked(gpu_task, make(name)))
+        [outcome] = outcomes(told)
+        found = outcome.kind if isinstance(outcome, Failure) else dict(outcome.environment)["checked_on"]
         return str(found), len(uploads)
 
     first = measure("good")
@@ -207,9 +229,7 @@ def test_inputs_are_rearranged_once_for_each_operand_set(
     monkeypatch.setattr(DeviceKernel, "pack", counted)
 
     def measure(name: str) -> None:
-        item = {**_item(make(name)), "pairs": 3}
-        request = {"do": "measure", "program": gpu_task.workload.program, "items": [[0, item]], "incumbent": None}
-        session.handle(request)
+        session.handle(asked(gpu_task, make(name)))
 
     measure("packed")
     before = len(session.context.memory_table())
@@ -218,7 +238,7 @@ def test_inputs_are_rearranged_once_for_each_operand_set(
     assert len(ALL_SETS) < len(packed) <= len(ALL_SETS) + session.arena.sets  # checked, then timed on some sets
     measure("good")
     assert len(session.context.memory_table()) == before - 1  # the rearranged inputs of all sets
-    assert [m["outcome"].get("failure") for m in told if "outcome" in m] == [None, None]
+    assert [type(x) for x in outcomes(told)] == [Measurement, Measurement]
 
 
 def test_the_anchor_is_timed_again_from_time_to_time(
@@ -229,12 +249,12 @@ def test_the_anchor_is_timed_again_from_time_to_time(
 
     def measure(count: int) -> list[float]:
         told.clear()
-        items = [[n, {**_item(make("good")), "pairs": 3}] for n in range(count)]
-        request = {"do": "measure", "program": gpu_task.workload.program, "items": items, "incumbent": None}
+        request = asked(gpu_task, *(make("good") for _ in range(count)))
         if session.incumbent is not None:
-            request["incumbent"] = {**_item(make("good")), "key": session.incumbent.key}
+            incumbent = replace(KernelFile.of(make("good")), key=session.incumbent.key)
+            request = replace(request, incumbent=incumbent)
         session.handle(request)
-        return [m["outcome"]["seconds"] for m in told if "outcome" in m]
+        return [x.seconds for x in outcomes(told) if isinstance(x, Measurement)]
 
     first = measure(2)
     assert session.incumbent is not None
@@ -297,9 +317,9 @@ def timed_on(
     session, told = session_here()
     session.rotate_bytes = 1 << 12
     device = Timeless(session, seconds)
-    items = [[0, {**_item(make("good")), "pairs": 15}]]
-    session.handle({"do": "measure", "program": gpu_task.workload.program, "items": items, "incumbent": None})
-    (found,) = [Measurement.from_json(m["outcome"]) for m in told if "outcome" in m]
+    session.handle(asked(gpu_task, make("good"), pairs=15))
+    (found,) = outcomes(told)
+    assert isinstance(found, Measurement)
     assert session.arena is not None
     assert session.arena.sets > 2
     for graph in device.graphs:

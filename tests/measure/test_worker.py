@@ -16,6 +16,7 @@ import pytest
 
 import tilewright
 from tilewright.measure.child import Child, ChildDied
+from tilewright.measure.messages import At, Error, Measure, receive, send
 from tilewright.measure.runner import Item, memory_limit
 from tilewright.measure.worker import GUARDS
 
@@ -51,9 +52,9 @@ def test_it_starts_in_its_own_group_and_ignores_interrupts() -> None:
     try:
         assert os.getpgid(child.pid) == child.pid
         os.kill(child.pid, signal.SIGINT)
-        child.channel.send({"do": "measure", "program": "nonsense", "items": [], "incumbent": None})
-        assert child.channel.receive(60) == {"at": "prepare"}
-        assert "error" in child.channel.receive(60)
+        send(child.channel, Measure(program="nonsense", items=()))
+        assert receive(child.channel, 60) == At()
+        assert isinstance(receive(child.channel, 60), Error)
     finally:
         child.close()
     assert gone(child.pid)

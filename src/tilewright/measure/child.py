@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright import core
 from tilewright.backends.channel import Channel, ChannelClosed
+from tilewright.measure.messages import Ready, receive
 from tilewright.measure.sandbox import Limits
 
 START_SECONDS = 60.0
@@ -87,7 +88,8 @@ class Child:
         self.tainted = False  # whether a kernel failed in it that may have spoilt its memory
         try:
             self.channel.send(settings)
-            self.limits: Limits = self.channel.receive(START_SECONDS).get("limits", {})
+            ready = receive(self.channel, START_SECONDS)
+            self.limits: Limits = ready.limits if isinstance(ready, Ready) else {}
         except (ChannelClosed, TimeoutError) as e:
             raise self.bury() from e
 

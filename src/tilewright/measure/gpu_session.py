@@ -18,16 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tilewright.backends import get_backend
 from tilewright.backends.driver import DeviceError, LaunchError, OutOfMemory
 from tilewright.backends.launches import DeviceKernel, Memory, Queue, checked_hash
-from tilewright.core import (
-    Failure,
-    FailureKind,
-    LaunchProgram,
-    Measurement,
-    Outcome,
-    Pairs,
-    TilewrightError,
-    Value,
-)
+from tilewright.core import Failure, FailureKind, Measurement, Outcome, Pairs, TilewrightError, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
 from tilewright.measure.check_kernels import check_code
@@ -49,6 +40,7 @@ from tilewright.measure.gpu_timing import (
     replays,
     rotation,
 )
+from tilewright.measure.messages import At, Compare, KernelFile, Measure, Told
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.verify import ALL_SETS
 
@@ -133,19 +125,18 @@ class GpuSession(TaskSession[GpuKernel]):
 
     # ------------------------------------------------------------------ requests
 
-    def _measure(self, request: Mapping[str, Any]) -> None:
-        todo = request["items"]
+    def _measure(self, request: Measure) -> None:
         held: dict[int, Outcome] = {}  # until the device has been looked at
         reasons: tuple[str, ...] = ()
         for pause in self._tries():
             if self.guard is not None:
-                self.tell({"at": "prepare"})  # looking at the device is no kernel's doing
+                self.tell(At())  # looking at the device is no kernel's doing
                 self.guard.begin()
-            self._adopt(request["incumbent"])
-            held = self._batch([(n, item) for n, item in todo if not reasons or n in held])
+            self._adopt(request.incumbent)
+            held = self._batch([x for x in request.items if not reasons or x[0] in held], request.pairs)
             if self.guard is None or not held:
                 return
-            self.tell({"at": "prepare"})
+            self.tell(At())
             reasons = self.guard.end()
             if reasons:
                 self.since_anchor = ANCHOR_EVERY  # the incumbent was timed under the same conditions
@@ -155,18 +146,18 @@ class GpuSession(TaskSession[GpuKernel]):
         for n, outcome in held.items():
             self._vouch(n, outcome, reasons)
 
-    def _batch(self, items: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[int, Outcome]:
+    def _batch(self, items: Sequence[tuple[int, KernelFile]], pairs: int) -> dict[int, Outcome]:
         """Check and time kernels. What a guard has to vouch for is given back; everything else is told at once."""
         held: dict[int, Outcome] = {}
         for n, item in items:
             self._prepare(item)
             self._prepare_arena()
-            self.tell({"at": "item", "item": n})
-            outcome = self._try(item)
+            self.tell(At(n))
+            outcome = self._try(item, pairs)
             if self.guard is not None and (self.spoilt or isinstance(outcome, Measurement)):
                 held[n] = outcome
             else:
-                self.tell({"item": n, "outcome": outcome.to_json()})
+                self.tell(Told(n, outcome))
             if self.spoilt:
                 break
         return held
@@ -180,20 +171,20 @@ class GpuSession(TaskSession[GpuKernel]):
             outcome = replace(outcome, environment=(*outcome.environment, *self.guard.facts))
         if reasons and (isinstance(outcome, Measurement) or self.guard.memory_failed):
             outcome = Failure(FailureKind.DEVICE_LOST, f"void: {'; '.join(reasons)}")
-        self.tell({"item": n, "outcome": outcome.to_json()})
+        self.tell(Told(n, outcome))
 
     def _tries(self) -> Sequence[float | None]:
         """Seconds to wait after each try that was void; ``None`` after the last."""
         return (*(self.guard.pauses if self.guard is not None else ()), None)
 
-    def _compare(self, request: Mapping[str, Any]) -> timing.PairedComparison:
+    def _compare(self, request: Compare) -> timing.PairedComparison:
         for pause in self._tries():
             if self.guard is None:
                 return self._pair(request)
-            self.tell({"at": "prepare"})
+            self.tell(At())
             self.guard.begin()
             reply = self._pair(request)
-            self.tell({"at": "prepare"})
+            self.tell(At())
             reasons = self.guard.end()
             if not reasons:
                 return reply
@@ -202,13 +193,13 @@ class GpuSession(TaskSession[GpuKernel]):
             time.sleep(pause)
         raise AssertionError("unreachable")
 
-    def _pair(self, request: Mapping[str, Any]) -> timing.PairedComparison:
+    def _pair(self, request: Compare) -> timing.PairedComparison:
         self._prepare_arena()
-        self.tell({"at": "item", "item": 0})
+        self.tell(At(0))
         try:
-            challenger, champion = request["items"]
             # The challenger in the middle: a drift that is even cancels. The champion's second copy is a second module.
-            turns = [self._load(champion), self._load(challenger), self._load(champion, copy=True)]
+            turns = [self._load(request.champion), self._load(request.challenger)]
+            turns.append(self._load(request.champion, copy=True))
             try:
                 for k in turns:
                     self._ready(k)
@@ -220,7 +211,7 @@ class GpuSession(TaskSession[GpuKernel]):
 
                 def session(n: int) -> list[tuple[float, float, float]]:
                     # Where operands happen to lie decides between kernels that are about as fast, so they move.
-                    self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
+                    self.tell(At(0))  # a long paired comparison is no hang
                     self.place += 1
                     for k in turns:
                         k.unbind()
@@ -231,7 +222,7 @@ class GpuSession(TaskSession[GpuKernel]):
                     return list(zip(middle, first, last, strict=True))
 
                 cost = sum(p.calls * k.estimate for k, p in zip(turns, plans, strict=True))
-                return timing.paired_comparison(session, cost, request["sessions"])
+                return timing.paired_comparison(session, cost, request.sessions)
             finally:
                 turns[-1].code.close()
         except DeviceError as e:
@@ -286,26 +277,26 @@ class GpuSession(TaskSession[GpuKernel]):
         known = {k: v for k, v in self.context.facts if k != "device"}  # the runner names the device
         return (*known.items(), *seen.items())
 
-    def _load(self, item: Mapping[str, Any], copy: bool = False) -> GpuKernel:
+    def _load(self, item: KernelFile, copy: bool = False) -> GpuKernel:
         def load(path: str, sha: str) -> Module:
             data = Path(path).read_bytes()
             checked_hash(data, sha)
             return self.context.load(data)
 
-        code = load(item["path"], item["sha256"]) if copy else self._kept(item, load)
-        kernel = DeviceKernel(self.context, code, LaunchProgram.from_json(item["program"]), item["launch"])
-        return GpuKernel(key=item["key"], code=code, kernel=kernel, memory=Memory(self.context))
+        code = load(item.path, item.sha256) if copy else self._kept(item, load)
+        kernel = DeviceKernel(self.context, code, item.program, item.launch)
+        return GpuKernel(key=item.key, code=code, kernel=kernel, memory=Memory(self.context))
 
     # ------------------------------------------------------------------ checking
 
-    def _prepare(self, item: Mapping[str, Any], sets: Sequence[int] = ALL_SETS) -> None:
+    def _prepare(self, item: KernelFile, sets: Sequence[int] = ALL_SETS) -> None:
         super()._prepare(item, sets)
         if self.device is None:
             return
         assert self.program is not None
         try:
             for n in sets:
-                data, name = self._set(n, item["program"]["align"], item["program"].get("rounding", 1.0))
+                data, name = self._set(n, item.program.align, item.program.rounding)
                 self.device.keep(data.recipe, data.pristine)
                 self.device.prepare(name, data, self.program.outputs)
         except DeviceError as e:
@@ -371,7 +362,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _prepare_arena(self) -> None:
         """The operand sets, for which no kernel is to blame: drawing large ones takes seconds."""
         if self.arena is None:
-            self.tell({"at": "prepare"})
+            self.tell(At())
             try:
                 self.arena = self._make_arena()
             except OutOfMemory:
@@ -479,7 +470,7 @@ class GpuSession(TaskSession[GpuKernel]):
             launch(each)
         self.context.synchronize()
 
-    def _time_incumbent(self, item: Mapping[str, Any]) -> GpuKernel | None:
+    def _time_incumbent(self, item: KernelFile) -> GpuKernel | None:
         try:
             k = self._load(item)
             self._ready(k)

@@ -28,13 +28,25 @@ from tilewright.core import (
     Task,
     TilewrightError,
     UsageError,
-    outcome_from_json,
 )
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
 from tilewright.measure.measuring import Item, Runner, at_sizes, checked_points
+from tilewright.measure.messages import (
+    At,
+    Compare,
+    Done,
+    Error,
+    KernelFile,
+    Measure,
+    Request,
+    Told,
+    Verify,
+    receive,
+    send,
+)
 from tilewright.measure.sandbox import Limits
-from tilewright.measure.timing import SESSIONS, PairedComparison
+from tilewright.measure.timing import PAIRS, SESSIONS, PairedComparison
 from tilewright.paths import cache_root
 
 DEADLINE = 10.0  # seconds for checking and timing one kernel
@@ -149,13 +161,11 @@ class LocalRunner(Runner):
 
     def _verify(self, task: Task, item: Item, turn: int | None = None) -> Failure | None:
         """Check one kernel of one size on every input set, or on that whose turn it is."""
-        request = {"do": "verify", "program": task.workload.program, "item": _item(item), "turn": turn}
+        request = Verify(program=task.workload.program, item=KernelFile.of(item), turn=turn)
         reply = self._executor.submit(self._alone, task, request).result()
-        if isinstance(reply, Failure):
-            return reply
-        outcome = outcome_from_json(reply) if reply else None
-        if isinstance(outcome, Failure):
-            return outcome
+        problem = reply if isinstance(reply, Failure) else reply.failure
+        if problem is not None:
+            return problem
         watched = (self.backend.emulated or self.backend.in_process) and turn is None
         return self._watch.problem(item[0]) if watched else None
 
@@ -165,18 +175,16 @@ class LocalRunner(Runner):
         Raises ``KernelLost`` when one of them crashes or hangs, ``DeviceLost``.
         """
         task, (challenger, champion) = at_sizes(task, (challenger, champion))
-        request = {
-            "do": "duel",
-            "program": task.workload.program,
-            "constants_passed": task.constants_passed,
-            "items": [_item(challenger), _item(champion)],
-            "sessions": sessions,
-        }
+        request = Compare(
+            program=task.workload.program, constants_passed=task.constants_passed,
+            challenger=KernelFile.of(challenger), champion=KernelFile.of(champion), sessions=sessions,
+        )  # fmt: skip
         reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
             kind = DeviceLost if reply.kind is FailureKind.DEVICE_LOST else KernelLost
             raise kind(f"the final could not be timed: {reply.message}")
-        return PairedComparison.from_json(reply)
+        assert reply.comparison is not None
+        return reply.comparison
 
     def anchor(self, candidate: Candidate, seconds: float) -> None:
         """Tell what one call of a kernel takes that was timed elsewhere: as incumbent it is taken for that."""
@@ -216,13 +224,11 @@ class LocalRunner(Runner):
             todo = [n for n in range(len(items)) if n not in done] if suspect is None else [suspect]
             suspect = None
             incumbent = incumbent or _first_good(items, done)
-            request = {
-                "do": "measure",
-                "program": task.workload.program,
-                "constants_passed": task.constants_passed,
-                "items": [[n, {**_item(items[n]), **({"pairs": pairs} if pairs else {})}] for n in todo],
-                "incumbent": None if incumbent is None else self._reference(incumbent),
-            }
+            request = Measure(
+                program=task.workload.program, constants_passed=task.constants_passed, pairs=pairs or PAIRS,
+                items=tuple((n, KernelFile.of(items[n])) for n in todo),
+                incumbent=incumbent and KernelFile.of(incumbent, self._anchors.get(incumbent[0].key)),
+            )  # fmt: skip
             try:
                 self._exchange(request, self._limit(task, incumbent), done.__setitem__)
             except _Died as e:
@@ -244,8 +250,8 @@ class LocalRunner(Runner):
                 done |= {n: Failure(FailureKind.DEVICE_LOST, e.message) for n in rest}
         return [self._described(items[n], done[n]) for n in range(len(items))]
 
-    def _alone(self, task: Task, request: dict[str, Any]) -> Any:
-        """One request about one or two kernels: its reply, or the failure of whatever killed the child."""
+    def _alone(self, task: Task, request: Request) -> Done | Failure:
+        """One request about one or two kernels: its end, or the failure of whatever killed the child."""
         for last in (False, True):
             try:
                 return self._exchange(request, self._longest(task))
@@ -257,8 +263,8 @@ class LocalRunner(Runner):
         raise AssertionError("unreachable")
 
     def _exchange(
-        self, request: dict[str, Any], limit: float, found: Callable[[int, Outcome], None] | None = None
-    ) -> Any:
+        self, request: Request, limit: float, found: Callable[[int, Outcome], None] = lambda _item, _outcome: None
+    ) -> Done:
         """Send a request and follow it to its end. Raises ``_Died``, ``DeviceLost``."""
         with self._exclusive():
             child = self._ensure()
@@ -266,26 +272,22 @@ class LocalRunner(Runner):
             incumbent = False
             end = time.monotonic() + PREPARE_DEADLINE
             try:
-                child.channel.send(request)
+                send(child.channel, request)
                 while True:
-                    message = child.channel.receive(max(0.0, end - time.monotonic()))
-                    if "done" in message:
-                        if message.get("leaving"):  # its device is spoilt
-                            self._discard()
-                        return message["done"]
-                    if "error" in message:
-                        raise TilewrightError(f"kernels of this task cannot be checked: {message['error']}")
-                    if "outcome" in message:
-                        outcome = outcome_from_json(message["outcome"])
-                        child.tainted |= isinstance(outcome, Failure)
-                        item = None
-                        if found is not None:
-                            found(int(message["item"]), outcome)
-                        end = time.monotonic() + limit
-                        continue
-                    item = int(message["item"]) if message["at"] == "item" else None
-                    incumbent = message["at"] == "incumbent"
-                    end = time.monotonic() + (limit if item is not None else PREPARE_DEADLINE)
+                    match receive(child.channel, max(0.0, end - time.monotonic())):
+                        case At(item, incumbent):
+                            end = time.monotonic() + (PREPARE_DEADLINE if item is None else limit)
+                        case Told(number, outcome):
+                            child.tainted |= isinstance(outcome, Failure)
+                            item = None
+                            found(number, outcome)
+                            end = time.monotonic() + limit
+                        case Error(message):
+                            raise TilewrightError(f"kernels of this task cannot be checked: {message}")
+                        case Done() as done:
+                            if done.leaving:  # its device is spoilt
+                                self._discard()
+                            return done
             except TimeoutError:
                 self._discard()
                 failure = Failure(FailureKind.TIMEOUT, f"no result within {limit:.3g} s")
@@ -336,9 +338,6 @@ class LocalRunner(Runner):
         seconds = self._anchors.get(incumbent[0].key) if incumbent else None
         return longest if seconds is None else min(longest, max(LEAST_DEADLINE, SLOWEST * seconds))
 
-    def _reference(self, item: Item) -> dict[str, Any]:
-        return {**_item(item), "seconds": self._anchors.get(item[0].key)}
-
     def _described(self, item: Item, outcome: Outcome) -> Outcome:
         if not isinstance(outcome, Measurement):
             return outcome
@@ -374,18 +373,6 @@ def _death(died: ChildDied) -> Failure:
 
 def _first_good(items: Sequence[Item], done: Mapping[int, Outcome]) -> Item | None:
     return next((items[n] for n in sorted(done) if isinstance(done[n], Measurement)), None)
-
-
-def _item(item: Item) -> dict[str, Any]:
-    candidate, artifact = item
-    return {
-        "key": candidate.key,
-        "binary": candidate.binary_key,
-        "path": artifact.path,
-        "sha256": artifact.sha256,
-        "program": artifact.program.to_json(),
-        "launch": {k: int(v) for k, v in candidate.schedule.launch},
-    }
 
 
 def memory_limit() -> int:

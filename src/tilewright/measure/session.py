@@ -22,8 +22,9 @@ from tilewright.backends.cpu.loader import (
     time_rounds,
     watch,
 )
-from tilewright.core import Failure, FailureKind, LaunchProgram, Measurement, TilewrightError
+from tilewright.core import Failure, FailureKind, Measurement, TilewrightError
 from tilewright.measure import timing
+from tilewright.measure.messages import At, Compare, KernelFile, Measure, Told
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.buffers import POISON, GuardedArray, alive
 from tilewright.verifying.verify import timing_inputs
@@ -72,20 +73,20 @@ class Session(TaskSession[Kernel]):
 
     # ------------------------------------------------------------------ requests
 
-    def _measure(self, request: Mapping[str, Any]) -> None:
-        self._adopt(request["incumbent"])
-        for n, item in request["items"]:
+    def _measure(self, request: Measure) -> None:
+        self._adopt(request.incumbent)
+        for n, item in request.items:
             self._prepare(item)
-            self.tell({"at": "item", "item": n})
-            self.tell({"item": n, "outcome": self._try(item).to_json()})
+            self.tell(At(n))
+            self.tell(Told(n, self._try(item, request.pairs)))
 
-    def _compare(self, request: Mapping[str, Any]) -> timing.PairedComparison:
-        self.tell({"at": "item", "item": 0})
+    def _compare(self, request: Compare) -> timing.PairedComparison:
+        self.tell(At(0))
         program, verifier = self.program, self.verifier
         assert program is not None
         assert verifier is not None
-        challenger, champion = request["items"]
-        turns = (champion, challenger, champion)  # the challenger in the middle: a drift that is even cancels
+        # The challenger in the middle: a drift that is even cancels.
+        turns = (request.champion, request.challenger, request.champion)
         known = [self._load(item) for item in turns]
         for k in known:
             self._ready(k)
@@ -94,7 +95,7 @@ class Session(TaskSession[Kernel]):
 
         def session(n: int) -> list[tuple[float, float, float]]:
             # Where code and arrays happen to lie decides between kernels that are about as fast, so all of it moves.
-            self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
+            self.tell(At(0))  # a long paired comparison is no hang
             self.places += 1
             buffers = timing_inputs(program, verifier, align, self.places)
             with contextlib.ExitStack() as stack:
@@ -103,10 +104,10 @@ class Session(TaskSession[Kernel]):
                     stack.callback(copy.code.close)
                     copy.call, copy.repeats = self._call(copy.kernel, buffers), k.repeats
                 self._rounds(copies, warm)
-                self.tell({"at": "item", "item": 0})
+                self.tell(At(0))
                 return [(c, a, b) for a, c, b in self._rounds(copies, n)]
 
-        return timing.paired_comparison(session, sum(k.turn_seconds for k in known), request["sessions"])
+        return timing.paired_comparison(session, sum(k.turn_seconds for k in known), request.sessions)
 
     # ------------------------------------------------------------------ one trial
 
@@ -122,10 +123,10 @@ class Session(TaskSession[Kernel]):
                 return Failure(kind, error.message)
         return None
 
-    def _load(self, item: Mapping[str, Any], copy: bool = False) -> Kernel:
-        library = load_path(item["path"], item["sha256"], copy=True) if copy else self._kept(item, load_path)
-        kernel = library.kernel(LaunchProgram.from_json(item["program"]), item["launch"], self.threads)
-        return Kernel(key=item["key"], code=library, kernel=kernel)
+    def _load(self, item: KernelFile, copy: bool = False) -> Kernel:
+        library = load_path(item.path, item.sha256, copy=True) if copy else self._kept(item, load_path)
+        kernel = library.kernel(item.program, item.launch, self.threads)
+        return Kernel(key=item.key, code=library, kernel=kernel)
 
     def _check(self, kernel: Kernel, sets: Sequence[int]) -> str | None:
         assert self.verifier is not None
@@ -233,7 +234,7 @@ class Session(TaskSession[Kernel]):
         many = max(timing.FEWEST, min(samples, int(timing.BUDGET / max(k.estimate * k.repeats, 1e-9))))
         return time_rounds([k.call], many, [k.repeats], self.clock, self._flush())[0]
 
-    def _time_incumbent(self, item: Mapping[str, Any]) -> Kernel:
+    def _time_incumbent(self, item: KernelFile) -> Kernel:
         k = self._load(item)
         self._ready(k)
         k.own = statistics.median(self._alone(k, 7))

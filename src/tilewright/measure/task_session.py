@@ -13,12 +13,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tilewright.core import Failure, FailureKind, Measurement, Outcome
 from tilewright.kernels.expression.program import Program
-from tilewright.measure.timing import PAIRS, PairedComparison
+from tilewright.measure.messages import At, Compare, Done, KernelFile, Measure, Request, Verify
+from tilewright.measure.timing import PairedComparison
+from tilewright.serialization import Json
 from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Verifier
 
 LOADED = 48  # libraries or modules that stay loaded
 
-Tell = Callable[[Mapping[str, Any]], None]
+Tell = Callable[[Json], None]
 
 
 class Code(Protocol):
@@ -65,65 +67,72 @@ class TaskSession(ABC, Generic[K]):
         self.passed: set[str] = set()
         self.incumbent: K | None = None
 
-    def handle(self, request: Mapping[str, Any]) -> Any:
-        """Serve one request; what is returned is sent with ``done``."""
-        if request["program"] != self.text:
-            self._reset(request["program"])
-            self.tell({"at": "prepare"})
+    def handle(self, request: Request) -> Done:
+        """Serve one request."""
+        if request.program != self.text:
+            self._reset(request.program)
+            self.tell(At())
             self.program = Program.loads(self.text)
             self.verifier = Verifier(self.program, self.folder)
-        self.constants_passed = request.get("constants_passed", 0)
-        if request["do"] == "measure":
-            return self._measure(request)
-        if request["do"] == "verify":
-            return self._verify_only(request["item"], request["turn"])
-        return self._compare(request).to_json()
+        self.constants_passed = request.constants_passed
+        match request:
+            case Measure():
+                self._measure(request)
+                return Done()
+            case Verify():
+                return Done(failure=self._verify_only(request.item, request.turn))
+            case Compare():
+                return Done(comparison=self._compare(request))
+        raise TypeError(f"a child serves no {type(request).__name__}")
 
     @property
     def _state(self) -> str:
         return "cold" if self.cold else "warm"
 
-    def _prepare(self, item: Mapping[str, Any], sets: Sequence[int] = ALL_SETS) -> None:
+    def _prepare(self, item: KernelFile, sets: Sequence[int] = ALL_SETS) -> None:
         """Inputs and references of some sets, for which no kernel is to blame."""
         assert self.verifier is not None
-        how = item["program"]["align"], item["program"].get("rounding", 1.0)
+        how = item.program.align, item.program.rounding
         for n in sets:
             if not self.verifier.has(n, *how):
-                self.tell({"at": "prepare"})
+                self.tell(At())
                 self.verifier.input_set(n, *how)
 
-    def _verify_only(self, item: Mapping[str, Any], turn: int | None) -> dict[str, Any] | None:
+    def _verify_only(self, item: KernelFile, turn: int | None) -> Failure | None:
         """Check one kernel on every input set, or on that whose ``turn`` it is: its failure, or ``None``."""
         sets = ALL_SETS if turn is None else (ALL_SETS[turn % len(ALL_SETS)],)
         self._prepare(item, sets)
-        self.tell({"at": "item", "item": 0})
+        self.tell(At(0))
 
         def check() -> tuple[Outcome, None]:
             problem = self._check(self._load(item), sets)
             return Failure(FailureKind.WRONG_RESULT, problem or ""), None
 
         outcome, _ = self._guarded(check)
-        return outcome.to_json() if isinstance(outcome, Failure) and outcome.message else None
+        return outcome if isinstance(outcome, Failure) and outcome.message else None
 
     # ------------------------------------------------------------------ one trial
 
-    def _try(self, item: Mapping[str, Any]) -> Outcome:
-        """Check a kernel, then time it. The first of a run that is right is what the others are timed against."""
-        outcome, kernel = self._guarded(partial(self._trial, item))
+    def _try(self, item: KernelFile, pairs: int) -> Outcome:
+        """Check a kernel, then time it with at most ``pairs`` samples.
+
+        The first of a run that is right is what the others are timed against.
+        """
+        outcome, kernel = self._guarded(partial(self._trial, item, pairs))
         if kernel is not None and self.incumbent is None and isinstance(outcome, Measurement):
             self.incumbent = kernel
             kernel.seconds = kernel.own = outcome.seconds
         return outcome
 
-    def _trial(self, item: Mapping[str, Any]) -> tuple[Outcome, K | None]:
+    def _trial(self, item: KernelFile, pairs: int) -> tuple[Outcome, K | None]:
         began = time.perf_counter()
         kernel = self._load(item)
-        problem = self._check(kernel, FEW_SETS if item["binary"] in self.passed else ALL_SETS)
+        problem = self._check(kernel, FEW_SETS if item.binary in self.passed else ALL_SETS)
         checked = time.perf_counter()
         if problem:
             return Failure(FailureKind.WRONG_RESULT, problem), None
-        self.passed.add(item["binary"])
-        found = self._time(kernel, item.get("pairs", PAIRS))
+        self.passed.add(item.binary)
+        found = self._time(kernel, pairs)
         now = time.perf_counter()
         return replace(found, verify_seconds=checked - began, measure_seconds=now - checked), kernel
 
@@ -137,24 +146,23 @@ class TaskSession(ABC, Generic[K]):
                 raise
             return failure, None
 
-    def _adopt(self, item: Mapping[str, Any] | None) -> None:
+    def _adopt(self, item: KernelFile | None) -> None:
         """Make a kernel the one that the others are timed against."""
-        if item is not None and self.incumbent is not None and self.incumbent.key == item["key"]:
+        if item is not None and self.incumbent is not None and self.incumbent.key == item.key:
             return
         self.incumbent = None
         if item is None:
             return
-        self.tell({"at": "incumbent"})
+        self.tell(At(incumbent=True))
         self.incumbent = k = self._time_incumbent(item)
         if k is not None:
             # One scale runs through a run, whatever the machine does meanwhile: trials must compare.
-            k.seconds = item.get("seconds") or k.own
+            k.seconds = item.seconds or k.own
 
-    def _kept(self, item: Mapping[str, Any], load: Callable[[str, str], C]) -> C:
+    def _kept(self, item: KernelFile, load: Callable[[str, str], C]) -> C:
         """An item's code: as it was loaded, or by ``load`` from its path and hash."""
-        sha = item["sha256"]
-        code: C = self.code.pop(sha, None) or load(item["path"], sha)
-        self.code[sha] = code
+        code: C = self.code.pop(item.sha256, None) or load(item.path, item.sha256)
+        self.code[item.sha256] = code
         while len(self.code) > LOADED:
             _, old = self.code.popitem(last=False)
             if self.incumbent is None or self.incumbent.code is not old:
@@ -164,11 +172,11 @@ class TaskSession(ABC, Generic[K]):
     # ------------------------------------------------------------------ what a kind of device gives
 
     @abstractmethod
-    def _measure(self, request: Mapping[str, Any]) -> None:
+    def _measure(self, request: Measure) -> None:
         """Check and time the request's items, telling each outcome."""
 
     @abstractmethod
-    def _load(self, item: Mapping[str, Any], copy: bool = False) -> K:
+    def _load(self, item: KernelFile, copy: bool = False) -> K:
         """The request's kernel; with ``copy`` its code is loaded once more, which the caller closes."""
 
     @abstractmethod
@@ -180,7 +188,7 @@ class TaskSession(ABC, Generic[K]):
         """Time a kernel that is right, against the incumbent if there is one."""
 
     @abstractmethod
-    def _time_incumbent(self, item: Mapping[str, Any]) -> K | None:
+    def _time_incumbent(self, item: KernelFile) -> K | None:
         """A kernel with its ``own`` time; ``None`` where it cannot be had, which costs only the comparison."""
 
     @abstractmethod
@@ -188,5 +196,5 @@ class TaskSession(ABC, Generic[K]):
         """The failure of a trial that an error stands for; ``None`` for an error of ours."""
 
     @abstractmethod
-    def _compare(self, request: Mapping[str, Any]) -> PairedComparison:
+    def _compare(self, request: Compare) -> PairedComparison:
         """Pair the request's two kernels."""

@@ -10,6 +10,8 @@ import gc
 import os
 import signal
 import sys
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tilewright.measure import sandbox
@@ -60,44 +62,48 @@ def main(argv: list[str]) -> int:
     import socket
 
     from tilewright.backends.channel import Channel, ChannelClosed
+    from tilewright.measure.messages import Ready, receive, send
 
     channel = Channel(socket.socket(fileno=fd))
+    tell = partial(send, channel)
     try:
         settings = channel.receive()
         limits = pin(settings["cores"]) | limit_resources(settings["memory"])
         limits |= sandbox.apply(settings.get("sandbox", False), settings["confinable"])
-        session = _session(settings, channel.send)
-        channel.send({"ready": os.getpid(), "limits": limits})
+        session = _session(settings, tell)
+        tell(Ready(limits))
         while not session.spoilt:
-            _serve(session, channel.receive(), channel.send)
+            _serve(session, receive(channel), tell)
         return 0
     except ChannelClosed:
         return 0
 
 
-def _session(settings: dict[str, Any], send: Any) -> Any:
+def _session(settings: dict[str, Any], tell: Any) -> Any:
     """What serves the requests of a device: of this process's memory, or one behind a driver."""
     from tilewright.backends import get_backend
 
     if get_backend(settings["backend"]).in_process:
         from tilewright.measure.session import Session
 
-        return Session(settings, send)
+        return Session(settings, tell)
     from tilewright.measure.gpu_session import GpuSession
 
-    return GpuSession(settings, send)
+    return GpuSession(settings, tell)
 
 
-def _serve(session: Any, request: dict[str, Any], send: Any) -> None:
+def _serve(session: Any, request: Any, tell: Any) -> None:
+    from tilewright.measure.messages import Error
+
     try:
         done = session.handle(request)
-        send({"done": done, **({"leaving": True} if session.spoilt else {})})
+        tell(replace(done, leaving=session.spoilt))
     except Exception as e:
         # Not a kernel's failure: the reference interpreter's, or ours. It is told, not swallowed.
         import traceback
 
         traceback.print_exc()
-        send({"error": f"{type(e).__name__}: {e}"})
+        tell(Error(f"{type(e).__name__}: {e}"))
 
 
 if __name__ == "__main__":
