@@ -100,7 +100,7 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
             wanted.add_free_dimension_override_by_name(name, size)
         rival = onnxruntime.InferenceSession(str(path), wanted, providers=["CPUExecutionProvider"])
         ways = {"tilewright": partial(ours.run, None, inputs), "onnxruntime": partial(rival.run, None, inputs)}
-        row |= compared(in_turns(ways, rounds)) | {"version": onnxruntime.__version__}
+        row |= compared(in_turns(ways, rounds, threads=threads)) | {"version": onnxruntime.__version__}
     return row
 
 

@@ -40,10 +40,14 @@ def in_turns(
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
     budget: float = math.inf,
+    threads: int = 1,
 ) -> Mapping[str, Sequence[float]]:
     """Seconds of a call, by name and round, as ``tilewright.measure.comparing.in_turns`` takes them, in samples of
-    :data:`SAMPLE` seconds; ``budget``: seconds beyond which rounds become fewer, down to :data:`FEWEST`."""
-    return comparing.in_turns(calls, rounds=rounds, budget=budget, sample=SAMPLE, fewest=FEWEST, clock=clock)
+    :data:`SAMPLE` seconds; ``budget``: seconds beyond which rounds become fewer, down to :data:`FEWEST`. ``threads``:
+    of the calls."""
+    return comparing.in_turns(
+        calls, rounds=rounds, budget=budget, sample=SAMPLE, fewest=FEWEST, clock=clock, threads=threads
+    )
 
 
 def compared(times: Mapping[str, Sequence[float]], ours: str = "tilewright") -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,6 +53,27 @@ def test_forms_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPa
     found = comparing.in_turns({"a": form("a", 2.0**-11), "b": form("b", 2.0**-10)})
     assert {n: len(s) for n, s in found.items()} == {"a": comparing.MOST_ROUNDS, "b": comparing.MOST_ROUNDS}
     assert (turns.count("a"), turns.count("b")) == (2 + 4 * 61, 2 + 3 * 61)
+
+
+def test_a_turn_of_several_threads_begins_when_others_have_stopped_looking_for_work() -> None:
+    spinning: list[threading.Thread] = []
+    beside: list[bool] = []
+
+    def spin() -> None:
+        until = time.thread_time() + 0.02
+        while time.thread_time() < until:
+            pass
+
+    def theirs() -> None:
+        spinning[:] = [threading.Thread(target=spin)]
+        spinning[0].start()
+
+    def ours() -> None:
+        beside.append(any(t.is_alive() for t in spinning))
+
+    comparing.in_turns({"theirs": theirs, "ours": ours}, rounds=2, fewest=2, sample=1e-9, threads=2)
+    assert not any(beside[2:]), "the first two calls are before any turn"
+    spinning[0].join()
 
 
 def test_a_turn_ends_when_its_calls_have_ended_on_their_device() -> None:

@@ -35,11 +35,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_file_is_taken_apart_checked_and_timed_in_turns(file: Path) -> None:
     sizes = {"rows": 4, "another file's": 3}
-    row = onnx_files.measured(file, sizes, threads=1, tune=0.0, check=False, rounds=1)
+    row = onnx_files.measured(file, sizes, threads=1, tune=0.0, check=False, rounds=1, keep=None)
     assert (row["taken"], row["operators"], row["whole"], row["tasks"]) == (1, 2, False, 1)
     assert row["left"] == {"com.microsoft.Trilu": {"calls": 1, "why": "the operator is not known"}}
 
-    row = onnx_files.measured(file, sizes, threads=1, tune=2.0, check=False, rounds=7)
+    row = onnx_files.measured(file, sizes, threads=1, tune=2.0, check=False, rounds=7, keep=None)
     assert (row["right"], row["truth"]) == (True, "float64")
     assert row["not_tuned"] == {}
     assert row["form"] in ("all kernels", "onnxruntime alone")

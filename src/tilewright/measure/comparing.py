@@ -17,6 +17,12 @@ MOST_ROUNDS = 61
 BUDGET = 3.0
 """Seconds of timing."""
 
+LONGEST_SPIN = 0.2
+"""Seconds for which a pool's threads look for work after a call, at most: onnxruntime's do for about 0.035 s, and take
+a core from another pool meanwhile."""
+LOOK = 2e-3
+"""Seconds between two looks at whether they still do."""
+
 Samples = Mapping[str, Sequence[float]]
 """Seconds of a call of each form, by its name, in each round."""
 
@@ -69,6 +75,7 @@ def in_turns(
     fewest: int = SESSIONS,
     clock: Callable[[], float] | None = None,
     wait: Callable[[], object] = lambda: None,
+    threads: int = 1,
 ) -> Samples:
     """Seconds of a call of each form, in ``rounds`` in which each takes its turn, in an order that rotates.
 
@@ -76,7 +83,8 @@ def in_turns(
 
     ``budget``: seconds beyond which rounds become fewer, down to ``fewest``, whose interval has ends. ``sample``:
     seconds that the calls of a turn take together at least. ``clock``: default ``time.perf_counter``. ``wait``: returns
-    when the calls so far have ended, on a device that works on while they return.
+    when the calls so far have ended, on a device that works on while they return. ``threads``: of the forms; with
+    several, each turn begins when the threads of the turn before have stopped looking for work.
     """
     now = clock or time.perf_counter
 
@@ -97,9 +105,21 @@ def in_turns(
     for r in range(rounds):
         for k in range(len(names)):
             name = names[(r + k) % len(names)]
+            if threads > 1:
+                _until_idle()
             forms[name]()
             samples[name].append(seconds(forms[name], repeats[name]))
     return samples
+
+
+def _until_idle() -> None:
+    """Return when no thread of this process works, at the latest after :data:`LONGEST_SPIN`."""
+    until = time.monotonic() + LONGEST_SPIN
+    while time.monotonic() < until:
+        before = time.process_time()
+        time.sleep(LOOK)
+        if time.process_time() - before < LOOK / 4:
+            return
 
 
 __all__ = ["Comparison", "compared", "in_turns"]

@@ -87,7 +87,8 @@ def fastest(
 def _times(forms: Mapping[str, Network], drawn: Sequence[Mapping[str, Array]]) -> comparing.Samples:
     """Seconds of a run of each form in each round; of inputs of several sizes the geometric mean."""
     runs = [{name: partial(f.run, inputs) for name, f in forms.items()} for inputs in drawn]
-    found = [comparing.in_turns(r, budget=BUDGET / len(runs)) for r in runs]
+    threads = max(f.threads for f in forms.values())
+    found = [comparing.in_turns(r, budget=BUDGET / len(runs), threads=threads) for r in runs]
     rounds = {name: zip(*(f[name] for f in found), strict=False) for name in forms}
     return {name: [math.prod(each) ** (1 / len(each)) for each in r] for name, r in rounds.items()}
 
@@ -144,7 +145,9 @@ def _gains(network: Network, part: Part, kernels: Callable[[], object], values: 
     try:
         session = network.session_of(numbers, sorted(reads), outputs)
         theirs = partial(session.run, {n: _own(values, n) for n in reads})
-        samples = comparing.in_turns({ALL: kernels, ALONE: theirs}, rounds=ROUNDS, budget=BUDGET)
+        samples = comparing.in_turns(
+            {ALL: kernels, ALONE: theirs}, rounds=ROUNDS, budget=BUDGET, threads=network.threads
+        )
     except UsageError:
         return True
     return statistics.median(b - a for a, b in zip(samples[ALL], samples[ALONE], strict=True)) > CUT

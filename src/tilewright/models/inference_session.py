@@ -156,13 +156,16 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Array]:
         """The outputs named, in this order; all of them for ``None`` or an empty list."""
-        file = self._file(input_feed) if isinstance(input_feed, dict) else None
-        if file is not None:
-            outputs = file.at_once(output_names or None, input_feed)
+        network = self._known(input_feed) if isinstance(input_feed, dict) else None
+        if network is not None and network.file is not None:
+            outputs = network.file.at_once(output_names or None, input_feed)
             if outputs is not None:
                 return outputs
         wanted = self.wanted(output_names)  # these say what does not fit
-        made = self.computed(input_feed)
+        as_they_are = network is not None and all(
+            type(a) is np.ndarray and a.dtype is self._dtypes.get(n) for n, a in input_feed.items()
+        )
+        made = network.run(input_feed) if network is not None and as_they_are else self.computed(input_feed)
         return [made[n] for n in wanted]
 
     def run_with_ort_values(
@@ -257,15 +260,15 @@ class InferenceSession:
             return self._open
         return self._of_size(shapes)
 
-    def _file(self, feed: dict[str, Any]) -> Session | None:
-        """The file in onnxruntime, where that alone computes inputs of these shapes, as far as is known."""
-        key = tuple([getattr(feed.get(n), "shape", None) for n in self._inputs])
+    def _known(self, feed: dict[str, Any]) -> Network | None:
+        """The network that was built for inputs of these shapes, if one was."""
+        key: Any = tuple([getattr(feed.get(n), "shape", None) for n in self._inputs])
         with self._lock:
             try:
-                self._networks.move_to_end(key)  # type: ignore[arg-type]
+                self._networks.move_to_end(key)
             except (KeyError, TypeError):  # no network yet; what has another kind of shape is no array
                 return None
-            return self._networks[key].file  # type: ignore[index]
+            return self._networks[key]
 
     def _of_size(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
         """The network of these shapes alone."""

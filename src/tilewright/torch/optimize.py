@@ -144,7 +144,7 @@ def optimize(
             forms["kernels but for elementwise chains"] = placing(
                 lambda w, at: None if w.key in chains else find(w, at)
             )
-    made, outcome = _fastest(forms, partial(torch.accelerator.synchronize, device) if place else lambda: None)
+    made, outcome = _fastest(forms, partial(torch.accelerator.synchronize, device) if place else lambda: None, threads)
     if outcome is not None:
         library.restart_stats()
     made.library, made.comparison = library, outcome
@@ -207,13 +207,13 @@ def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bo
 
 
 def _fastest(
-    forms: Mapping[str, Form | Uncompiled], wait: Callable[[], object]
+    forms: Mapping[str, Form | Uncompiled], wait: Callable[[], object], threads: int
 ) -> tuple[Any, comparing.Comparison | None]:
     """The form that is kept, compiled; the others are given up."""
     if len(forms) == 1:
         return next(iter(forms.values())).settled(), None
     with torch.no_grad():
-        outcome = comparing.compared(comparing.in_turns(forms, wait=wait))
+        outcome = comparing.compared(comparing.in_turns(forms, wait=wait, threads=threads))
     _log.info("%s", outcome)
     for name, f in forms.items():
         if name != outcome.kept:

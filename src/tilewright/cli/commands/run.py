@@ -135,7 +135,7 @@ class Run:
         seconds = {}
         if benchmark is not None:
             runs = {"tilewright": partial(network.run, inputs), "onnxruntime": partial(sessions[0].run, inputs)}
-            seconds = {n: median(s) for n, s in in_turns(runs, rounds=benchmark, budget=inf).items()}
+            seconds = {n: median(s) for n, s in in_turns(runs, rounds=benchmark, budget=inf, threads=threads).items()}
         sizes = dict(network.sizes_of(inputs))
         return Run(sizes, compared, spent, ours / sum(spent) if sum(spent) else 0.0, seconds)
 
