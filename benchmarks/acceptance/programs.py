@@ -283,14 +283,15 @@ def _wide(one: Subject) -> Sequence[Any]:
     def wide(t: Any) -> Any:
         return t.float() if t.is_floating_point() else t
 
-    exact = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    exact = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
     try:
         module = copy.deepcopy(one.module).float()
         other = Subject(module, tuple(map(wide, one.example)), one.training, one.device, one.db, one.tune)
-        return [t.detach().clone() for t in other.run(module)()]
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            return [t.detach().clone() for t in other.run(module)()]
     finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = exact
+        torch.backends.cuda.matmul.allow_tf32 = exact
 
 
 def _distance(got: Sequence[Any], want: Sequence[Any]) -> float:

@@ -72,7 +72,8 @@ def test_a_winner_travels_is_rebuilt_and_only_then_served(cli: Any, tuned: Path,
     assert best["state"] == "verified"
     assert best["run"] == pending[0]["run"]
     with Database.open(here) as db:
-        assert db.kernels()[0].trial_number in {t.number for t in db.trials(best["run"])}
+        numbers = {t.number for t in db.trials(best["run"])}
+        assert numbers.intersection(k.trial_number for k in db.kernels()), "beside the default schedule, if that won"
 
     serve = tmp_path / "serve.db"
     assert cli("db", "export", "--best", serve, "--db", here, "--json").json["kernels"] == 1

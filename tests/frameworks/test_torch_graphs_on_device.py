@@ -269,7 +269,7 @@ def test_pytorch_computes_what_memory_was_too_small_to_tune(
     (said,) = [r.getMessage() for r in caplog.records if r.name == "tilewright.torch"]
     assert said.startswith("PyTorch computes 1 of 1 parts, for which no kernel was found. linear_")
     assert "no trial succeeded" in said
-    assert "memory" in said
+    assert "memory" in said.lower()
     with torch.no_grad():
         torch.testing.assert_close(fast(x.to("emulator")).cpu(), module(x))
 

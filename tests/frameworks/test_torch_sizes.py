@@ -14,6 +14,7 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make
 F: Any = torch.nn.functional
 
 import tilewright.torch as tt  # noqa: E402
+from tilewright.backends import parse_target  # noqa: E402
 from tilewright.core import UsageError  # noqa: E402
 from tilewright.torch import backend  # noqa: E402
 from tilewright.torch.dynamic import marked  # noqa: E402
@@ -197,7 +198,7 @@ def test_images_of_changing_height_are_tasks_with_ranges() -> None:
     module, x = MODULES["conv"][0](), torch.randn(2, 4, 12, 8)
     marked_module, example = marked(module, (x,), ({0: (2, 4), 2: (8, 16)},))
     with torch.no_grad():
-        _, tasks = _captured(marked_module, example, backend.Rest("eager"))
+        _, tasks = _captured(marked_module, example, backend.Rest("eager"), parse_target("cpu"))
     shapes = {t.workload.op.partition("_")[0]: [repr(n) for n in t.workload.output.shape] for t in tasks}
     assert shapes["max"] == ["n0=2..4", "6", "n1=6..14:(n1 // 2)", "3"]
     assert shapes["conv2d"] == ["n0=2..4", "6", "n1=8..16:(n1 - 2)", "6"]

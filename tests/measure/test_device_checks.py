@@ -16,7 +16,7 @@ from tilewright.backends import get_backend
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.build import NvrtcToolchain
 from tilewright.backends.cuda.nvrtc import NoNvrtc
-from tilewright.core import Device
+from tilewright.core import Device, LaunchProgram
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOATS
@@ -26,6 +26,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.measure.check_kernels import SYMBOLS, format_of, source, table_of
 from tilewright.measure.gpu_session import GpuSession, _CheckedRun
+from tilewright.measure.messages import KernelFile
 from tilewright.verifying.inputs import Array, decoded, numpy_dtype
 from tilewright.verifying.projection import Projection
 from tilewright.verifying.references import Interval, as_interval
@@ -48,7 +49,7 @@ def given(session: GpuSession, program: Program, full: float = 60.0) -> GpuSessi
     """The session with a program as its task."""
     session._reset(program.dumps())
     session.program, session.verifier = program, Verifier(program, full=full)
-    session._prepare({"program": {"align": 1}})
+    session._prepare(KernelFile("", "", "", "", LaunchProgram(()), {}))
     return session
 
 
@@ -424,7 +425,7 @@ def test_a_change_of_what_is_expected_is_noticed_and_mended(session: GpuSession)
     )  # fmt: skip
     assert session._check_set(kernel, data, name) is None
     assert kernel.judged == "host"
-    session._prepare({"program": {"align": 1}})
+    session._prepare(KernelFile("", "", "", "", LaunchProgram(()), {}))
     kernel.judged = ""
     assert session._check_set(kernel, data, name) is None
     assert kernel.judged == "device"

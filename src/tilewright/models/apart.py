@@ -22,6 +22,7 @@ from tilewright.closing import Closing
 from tilewright.measure import sandbox
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.lifetime import die_with_parent
+from tilewright.measure.messages import Ready, send
 from tilewright.measure.worker import limit_resources
 from tilewright.models.model_file import Array, onnx_module
 
@@ -106,7 +107,7 @@ def main(argv: list[str]) -> int:
 
         sessions.runtime()
         limits |= limit_resources(settings["memory"])
-        channel.send({"limits": limits})
+        send(channel, Ready(limits))
         while True:
             channel.send(_answer(channel.receive(), sessions))
     except ChannelClosed:

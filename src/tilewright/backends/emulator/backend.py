@@ -36,8 +36,8 @@ class EmulatorBackend(DeviceBackend):
 
     def parse_target(self, text: str, threads: int = 1, allow_foreign: bool = True) -> Target:
         """A target that it emulates: ``cuda``, ``cuda:sm_80``; ``emulator`` is CUDA's default, whatever GPU is here."""
-        kind, _, variant = text.partition(":")
-        if kind not in (EMULATOR, *self.kinds):
+        kind, colon, variant = text.partition(":")
+        if kind not in (EMULATOR, *self.kinds) or (colon and not variant):
             raise UsageError(f"unknown target {text!r}", "Use --target emulator, or emulator:sm_80")
         default = archs.DEFAULT if kind == EMULATOR else ""
         name = variant or default
@@ -62,7 +62,7 @@ class EmulatorBackend(DeviceBackend):
         return (f"{EMULATOR}:0",)
 
     def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
-        kind, _, variant = (target if isinstance(target, str) else target.name).partition(":")
+        kind, colon, variant = (target if isinstance(target, str) else target.name).partition(":")
         if device not in (EMULATOR, f"{EMULATOR}:0") and (device, kind) != ("auto", EMULATOR):
             raise UsageError(f"unknown device {device!r}", f"There is one: {EMULATOR}")
         where = Device(f"{EMULATOR}:0", EMULATOR, EMULATOR)
@@ -72,7 +72,7 @@ class EmulatorBackend(DeviceBackend):
             raise UsageError(
                 f"the emulator runs no kernels for {target}", "Use --target cuda:sm_90a, or another cuda target"
             )
-        return self.parse_target(f"cuda:{variant or archs.DEFAULT}", threads), where
+        return self.parse_target(f"cuda:{variant if colon else archs.DEFAULT}", threads), where
 
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
