@@ -14,8 +14,8 @@ BLOCKED = ("attention", "contraction", "recurrent")
 
 def refusal(group: Group, target: Target, fixed: bool = False) -> str:
     """Why no kernel of a target computes a group well: its sizes are no ranges there, or no template walks its steps.
-    Empty where one does, and for other groups of fixed sizes, of which with ``fixed`` those that no template computes
-    are refused, too."""
+    Empty where a template does, and for other groups of fixed sizes. ``fixed``: those groups are refused too where no
+    template computes them."""
     if group.workload is None or not (group.sizes or fixed or group.family == "recurrent"):
         return ""
     try:

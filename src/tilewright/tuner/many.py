@@ -285,8 +285,8 @@ def _search(
     tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None, budget: Budget | None,
     chosen: Sequence[int],
 ) -> None:  # fmt: skip
-    """Spend the budget on the ``chosen`` ones, a slice at a time. Under a time budget every task has a first batch
-    before any has more, but for those that stand for a task which has had one."""
+    """Spend the budget on the ``chosen`` tasks, a slice at a time. Under a time budget every task has a first batch
+    before any task has a second one; a task waits where another task of its choice has had a batch."""
     live = list(chosen)
     last: Tuning | None = None
     while live:
