@@ -67,8 +67,8 @@ class DeviceKernel:
         return prepare(launch, tensors, self.values, self.context.tensor_map)
 
     def native(self, tensors: int) -> list[tuple[NativeLaunch, Prepared]] | None:
-        """Its launches for code in C, which writes the addresses of so many tensors itself, once a call was queued
-        here; ``None`` where that cannot launch them. Raises ``LaunchError``."""
+        """The kernel's launches for code in C, which itself writes the addresses of ``tensors`` tensors once a call was
+        queued here; ``None`` where C cannot launch them. Raises ``LaunchError``."""
         how = [f.native() for f in self.functions]
         made = [self._prepared(x, tensors) for x in self.program.launches]
         return None if None in how else [(n, p) for n, p in zip(how, made, strict=True) if n is not None]

@@ -190,7 +190,7 @@ class Native:
 
 @dataclass(frozen=True)
 class _Launches:
-    """A kernel's launches in C: ``here``, so many on this processor, or ``there``, on a device, and where they are."""
+    """The launches of a kernel for code in C. ``here``: how many run on this processor; ``there``: on a device."""
 
     workspace: int
     zero_fill: int

@@ -195,7 +195,7 @@ def _say_untuned(found: Sequence[TunedTask | RangeResult]) -> None:
 
 
 def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bool:
-    """Whether kernels serve every size of a workload; of a range on a device those that are looked at."""
+    """Whether kernels serve every size of a workload. Of a range on a device, kernels are looked up for some sizes."""
     ranges = workload.ranges
     if not ranges:
         return isinstance(library.find(workload, place), Served)

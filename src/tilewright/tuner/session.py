@@ -140,9 +140,10 @@ class Session:
                 self._wait(until)
             else:
                 return False
-        if until <= 0 or self._building or budget is None:
-            return until > 0 and (bool(self._building) or self._propose())
-        return self._wanted() > 0  # what the next trials are is asked when their turn has come
+        if until <= 0 or self._building:
+            return until > 0
+        # A budget that tasks share spends nothing on proposals before their turn has come.
+        return self._propose() if budget is None else self._wanted() > 0
 
     @property
     def _in_flight(self) -> list[Schedule]:

@@ -323,15 +323,15 @@ class TurningCall(PreparedCall):
         if copies < 2 or not hasattr(host, "tw_run_next"):
             return
         sizes = {**constants, **{n: size for n, size, _, _ in kernel.prepacks}}
-        apart = sum(-(-size // _APART) * _APART for size in sizes.values())
-        self._copies = Memory((copies - 1) * apart)
+        spans = {n: -(-size // _APART) * _APART for n, size in sizes.items()}
+        self._copies = Memory((copies - 1) * sum(spans.values()))
         place, tensors = self._copies.address, [self.tensors]
         for _ in range(copies - 1):
             tensors.append(type(self.tensors)(*self.tensors))
             for n, size in sizes.items():
                 ctypes.memmove(place, self.tensors[n] or 0, size)
                 tensors[-1][n] = place
-                place += -(-size // _APART) * _APART
+                place += spans[n]
         first = self.call
         self._calls = (Call * copies)(
             *(

@@ -39,7 +39,7 @@ def described(text: str | None, axes: int, **more: str) -> str:
 def over_axes(fn: Callable[Concatenate[int, P], T], axes: int) -> Callable[P, T]:
     """``fn`` (called ``conv``, say) over ``axes`` spatial axes, its first argument: ``conv2d``.
 
-    Its layout is by default the first that so many axes have.
+    The default layout is the first of the layouts for ``axes`` axes.
     """
 
     @wraps(fn)

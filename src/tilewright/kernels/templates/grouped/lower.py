@@ -69,7 +69,7 @@ class _Kernel:
         return LoweredKernel(self.symbol, inner.source.replace(one.symbol, name) + "\n" + emitter.unit(), program)
 
     def _memory(self, emitter: Emitter, kind: str, name: str, count: int, item: int) -> None:
-        """Part of the workspace, for as many elements as there may be."""
+        """Print the address of an array in the workspace, which has room for ``count`` elements."""
         emitter.local(f"{kind} *", name, f"({kind} *)((char *)workspace + {self.size}L)")
         self.size += -(-int(count) * item // PAGE) * PAGE
 

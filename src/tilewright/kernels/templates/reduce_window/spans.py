@@ -64,7 +64,7 @@ def open_levels(
 
 
 def masked_ends(extent: Extent, low: int, highs: Sequence[int], lanes: int) -> Level:
-    """An axis of so many elements or more in vectors: whole ones within the edges, others by masks."""
+    """The walk along an axis of at least ``lanes`` elements in vectors: whole ones within the edges, others masked."""
     reached = at_least(extent, lanes) or ()
     within = f"{{0}} + {lanes}L <= {_least(highs)}"
     run = Span(0, lanes, 2, True, reached, when=f"{{0}} >= {low}L && {within}" if low > 0 else within)
