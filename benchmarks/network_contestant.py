@@ -2,10 +2,10 @@
 
     python benchmarks/network_contestant.py LIBRARY MODEL --threads N --cores 0,1 [--db FILE]
 
-``LIBRARY`` is ``tilewright``, ``onnxruntime`` or ``pytorch``. It loads the network in each of its ways (PyTorch:
-eager and compiled), writes their first outputs to ``--outputs`` and their names to standard output, and then does
-what it reads on standard input: a line ``WAY RUNS`` has it run the network once to warm up and ``RUNS`` times, and
-answer with the seconds of each.
+``LIBRARY`` is ``tilewright``, ``session`` (its ``InferenceSession``), ``onnxruntime`` or ``pytorch``. It loads the
+network in each of its ways (PyTorch: eager and compiled), writes their first outputs to ``--outputs`` and their names
+to standard output, and then does what it reads on standard input: a line ``WAY RUNS`` has it run the network once to
+warm up and ``RUNS`` times, and answer with the seconds of each.
 """
 
 from __future__ import annotations
@@ -41,6 +41,15 @@ def tilewright_ways(given: argparse.Namespace, inputs: Arrays) -> tuple[dict[str
     return {"tuned": lambda: network.run(inputs)}, facts
 
 
+def session_ways(given: argparse.Namespace, inputs: Arrays) -> tuple[dict[str, Way], dict[str, Any]]:
+    from tilewright.models import InferenceSession
+
+    session = InferenceSession(given.model, db=given.db, threads=given.threads)
+    names = [o.name for o in session.get_outputs()]
+    form = session.network({n: a.shape for n, a in inputs.items()}).form
+    return {"tuned": lambda: dict(zip(names, session.run(names, inputs), strict=True))}, {"form": form}
+
+
 def onnxruntime_ways(given: argparse.Namespace, inputs: Arrays) -> tuple[dict[str, Way], dict[str, Any]]:
     import onnxruntime as ort
 
@@ -49,6 +58,8 @@ def onnxruntime_ways(given: argparse.Namespace, inputs: Arrays) -> tuple[dict[st
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.log_severity_level = 3
+    for name, _, size in (text.rpartition("=") for text in given.size):
+        options.add_free_dimension_override_by_name(name, int(size))
     session = ort.InferenceSession(given.model, options, providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
     return {"all optimisations": lambda: dict(zip(names, session.run(names, inputs), strict=True))}, {
@@ -93,7 +104,12 @@ def pytorch_ways(given: argparse.Namespace, inputs: Arrays) -> tuple[dict[str, W
     return ways, {"version": torch.__version__}
 
 
-LIBRARIES = {"tilewright": tilewright_ways, "onnxruntime": onnxruntime_ways, "pytorch": pytorch_ways}
+LIBRARIES = {
+    "tilewright": tilewright_ways,
+    "session": session_ways,
+    "onnxruntime": onnxruntime_ways,
+    "pytorch": pytorch_ways,
+}
 
 
 def main() -> None:
@@ -105,6 +121,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cores", required=True, help="numbers of cores, with commas between them")
     parser.add_argument("--db")
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="the size of an open axis, for onnxruntime"
+    )
     parser.add_argument("--no-compile", action="store_true")
     given = parser.parse_args()
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer

@@ -99,9 +99,7 @@ class Contestant:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        self.process.communicate()  # at the end of its input it ends
 
     def turn(self, way: str, runs: int) -> list[float]:
         """Seconds of so many runs."""

@@ -8,8 +8,8 @@ A row says how many of the file's operators kernels take, and which are left to 
 it with the first kernel of each task, ``--tune`` with those found in so many seconds, and both compare what all kernels
 give with the model in float64, as ``tilewright run`` does. ``--tune`` also times
 ``tilewright.models.InferenceSession``, in the form that it keeps, and onnxruntime's own (all optimisations, as many
-threads) in turns: a ratio is the median over rounds of onnxruntime's time over ours in the same round (above 1: ours
-is faster), with the interval of order statistics.
+threads) in turns, each in a process of its own: a ratio is the median over rounds of onnxruntime's time over ours in
+the same round (above 1: ours is faster), with the interval of order statistics.
 
 Each file has a process of its own; a crash or a time-out is a row. Rows go to NAME.jsonl as they come, and a run that
 was cut short goes on where it ended; NAME.md is the table. Axes without a size in the file need ``--size``.
@@ -17,16 +17,25 @@ was cut short goes on where it ended; NAME.md is the table. Axes without a size 
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from children import budget, options, preload, run
+from networks import TURN_SECONDS, Contestant
+from networks import rounds as in_rounds
 from rows import Row
-from turns import compared, in_turns, keep_heap, shown, summary
+from turns import compared, shown, summary
+
+if TYPE_CHECKING:
+    from network_contestant import Arrays
+    from tilewright.models.extract import Extracted
 
 PRELOADED = ("onnx", "onnxruntime", "tilewright.models.inference_session", "tilewright.tuner.many", "onnx_files")
 """Modules that every child needs: imported once."""
@@ -64,9 +73,7 @@ def axes_of(path: Path) -> set[str]:
 
 def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, rounds: int, database: Path) -> Row:
     """What a file's outputs and times are with kernels found in ``tune`` seconds, or with the first ones."""
-    import onnxruntime
-
-    from tilewright.models import InferenceSession, SessionOptions
+    from tilewright.models import InferenceSession
     from tilewright.models.coverage import NOT_TUNED
     from tilewright.models.extract import extract, write_tasks
     from tilewright.models.inputs import random_inputs
@@ -75,7 +82,6 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
     from tilewright.tuner.many import tune_many
     from tilewright.tuner.task_file import read_tasks
 
-    keep_heap()
     found = extract(path, sizes)
     begin = time.monotonic()
     tasks = database.with_suffix(".toml")
@@ -92,16 +98,26 @@ def tuned(path: Path, sizes: Mapping[str, int], threads: int, tune: float, round
     row["not_tuned"] = {n: x["calls"] for n, x in network.left.items() if x["why"] == NOT_TUNED}
     row |= compare(got, theirs, truth.run(inputs), truth.narrow).to_json()
     if tune:
-        ours = InferenceSession(path, db=database, threads=threads)
-        row["form"] = ours.network(shapes).form
-        wanted = SessionOptions()
-        wanted.intra_op_num_threads, wanted.inter_op_num_threads = threads, 1
-        for name, size in found.imported.model.named_sizes.items():
-            wanted.add_free_dimension_override_by_name(name, size)
-        rival = onnxruntime.InferenceSession(str(path), wanted, providers=["CPUExecutionProvider"])
-        ways = {"tilewright": partial(ours.run, None, inputs), "onnxruntime": partial(rival.run, None, inputs)}
-        row |= compared(in_turns(ways, rounds, threads=threads)) | {"version": onnxruntime.__version__}
+        row |= beside_onnxruntime(path, found, inputs, threads, rounds, database)
     return row
+
+
+def beside_onnxruntime(path: Path, found: Extracted, inputs: Arrays, threads: int, rounds: int, database: Path) -> Row:
+    """Times of a session and of onnxruntime, each in a process of its own, which take turns."""
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    arguments = ["--threads", str(threads), "--cores", cores, "--db", str(database)]
+    for name, size in found.imported.model.named_sizes.items():
+        arguments += ["--size", f"{name}={size}"]
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder, ExitStack() as stack:
+        work = Path(folder)
+        np.savez(work / "inputs.npz", **inputs)
+        made = {
+            name: stack.enter_context(Contestant(library, path, work / "inputs.npz", work / library, arguments))
+            for name, library in (("tilewright", "session"), ("onnxruntime", "onnxruntime"))
+        }
+        ways = {name: (contestant, next(iter(contestant.outputs))) for name, contestant in made.items()}
+        facts = {"form": made["tilewright"].facts["form"], "version": made["onnxruntime"].facts["version"]}
+        return facts | compared(in_rounds(ways, rounds, TURN_SECONDS))
 
 
 def table(rows: Sequence[Row]) -> str:
