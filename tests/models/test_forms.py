@@ -177,7 +177,7 @@ def test_open_sizes_are_decided_by_the_least_and_the_greatest(
 
     def timed(runs: Forms, **_: Any) -> comparing.Samples:
         if set(runs) == {ALL, ALONE} and len(rows) < 2:
-            (count,) = {len(run.args[0]["x"]) for run in runs.values()}  # type: ignore[attr-defined]
+            (count,) = {len(run.args[-1]["x"]) for run in runs.values()}  # type: ignore[attr-defined]
             rows.append(count)
             for run in runs.values():
                 run()
