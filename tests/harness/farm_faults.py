@@ -103,16 +103,18 @@ class Stored:
 
 
 class Halfway(Observer):
-    """Calls ``action`` once, when so many trials are stored."""
+    """Calls ``action`` once, at the first trial from number ``trials`` on at which the condition ``when`` holds."""
 
-    def __init__(self, trials: int, action: Callable[[], None]) -> None:
+    def __init__(self, trials: int, action: Callable[[], None], when: Callable[[], bool] = lambda: True) -> None:
         self._left = trials
-        self._action = action
+        self._action: Callable[[], None] | None = action
+        self._when = when
 
     def trial(self, record: Any, best: Any) -> None:
         self._left -= 1
-        if self._left == 0:
-            self._action()
+        if self._left <= 0 and self._action is not None and self._when():
+            action, self._action = self._action, None
+            action()
 
 
 class Scene:
