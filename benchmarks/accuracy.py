@@ -29,12 +29,14 @@ from tilewright.backends.cpu import loader
 from tilewright.backends.cpu.device import device_model
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Task, Workload
-from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.dtypes import DTYPES as RECORDS
+from tilewright.dtypes import numpy_dtype
+from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
-from tilewright.verifying.exact import MANTISSA
 
 Array = np.ndarray[Any, Any]
 DTYPES = ("float32", "float16", "bfloat16")
@@ -125,7 +127,7 @@ def drawn(program: Program, data: str, seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     values = []
     for n, t in enumerate(program.inputs):
-        if t.dtype not in MANTISSA:
+        if t.dtype not in FLOATS:
             values.append(rng.integers(0, 4, t.shape).astype(t.dtype))
             continue
         x = rng.standard_normal(t.shape)
@@ -148,7 +150,7 @@ class Error:
         found = []
         for x, right, dtype in zip(got, exact, dtypes, strict=True):
             size = np.maximum(np.abs(right), np.sqrt(np.mean(np.square(right))))
-            unit = np.exp2(np.floor(np.log2(np.maximum(size, 1e-30))) + 1 - MANTISSA[dtype])
+            unit = np.exp2(np.floor(np.log2(np.maximum(size, 1e-30))) + 1 - RECORDS[dtype].digits)
             off = np.abs(decode(x, dtype).astype(np.float64) - right) / unit
             found.append((float(off.max()), float(np.sqrt(np.mean(np.square(off))))))
         return Error(*(max(x) for x in zip(*found, strict=True)))
@@ -176,7 +178,7 @@ def kernels(case: Case, workload: Workload, samples: int, builder: Builder) -> l
 
         def run(values: Sequence[Array], kernel: Any = kernel) -> list[Array]:
             given = [np.ascontiguousarray(v) for v in values]
-            outs = [np.empty(t.shape, storage_dtype(t.dtype)) for t in program.outputs]
+            outs = [np.empty(t.shape, numpy_dtype(t.dtype)) for t in program.outputs]
             kernel.run([x.ctypes.data for x in (*given, *outs)])
             return outs
 

@@ -36,6 +36,7 @@ from tilewright.backends.cpu.device import device_model, measure_machine, noise_
 from tilewright.backends.cpu.loader import load_path, time_rounds
 from tilewright.core import Artifact, Candidate, Schedule, Task
 from tilewright.database import Database
+from tilewright.dtypes import numpy_dtype
 from tilewright.insight.limits import limits_of
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import default_schedule
@@ -43,7 +44,6 @@ from tilewright.measure.places import find_place
 from tilewright.measure.timing import median_interval
 from tilewright.testing.kernels import random_arrays
 from tilewright.tuner import TuneResult
-from tilewright.verifying.inputs import numpy_dtype
 from turns import shown
 
 PLACES, ROUNDS, WARM = 3, 15, 0.05

@@ -20,12 +20,13 @@ from tilewright.backends.launches import DeviceKernel
 from tilewright.backends.toolchain import DEADLINE
 from tilewright.checking.schedules import random_schedules
 from tilewright.core import Artifact, Candidate, Schedule, Task
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.primitives import PRIMITIVES, conformance
 from tilewright.kernels.reference import index_bounds
 from tilewright.kernels.templates import Template, templates_for
-from tilewright.verifying.inputs import Recipe, make_inputs, numpy_dtype
+from tilewright.verifying.inputs import Recipe, make_inputs
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "conformance"
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")

@@ -13,9 +13,10 @@ from fuzz.machines import OpenCl
 from tilewright.backends import emulator, get_backend, parse_target
 from tilewright.backends.opencl import devices
 from tilewright.core import Candidate, Target
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOAT8, FLOATS
-from tilewright.kernels.expression.numerics import decode, encode, rounded, storage_dtype
+from tilewright.kernels.expression.numerics import decode, encode, rounded
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import computing, get_template
@@ -106,7 +107,7 @@ def test_values_are_rounded_to_the_nearest_and_once(dtype: str) -> None:
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(rounded(x, dtype), x.astype(np.float32).astype(np.float64))
         return
-    stored = storage_dtype(dtype)
+    stored = numpy_dtype(dtype)
     whole = np.dtype(f"uint{8 * stored.itemsize}")
     bits = np.arange(1 << (8 * stored.itemsize), dtype=whole).view(stored)
     with np.errstate(invalid="ignore"):  # signalling NaN
@@ -128,15 +129,15 @@ def test_values_are_rounded_to_the_nearest_and_once(dtype: str) -> None:
 def test_the_interpreter_rounds_as_numpy_does(chain: tuple[str, str, str]) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
 
-    def numpy_dtype(name: str) -> Any:
+    def theirs(name: str) -> Any:
         return getattr(ml_dtypes, name, None) or np.dtype(name)
 
     p, x = arguments(chain)
-    wide = x.view(numpy_dtype(chain[0]))
+    wide = x.view(theirs(chain[0]))
     if chain[0] == "float64" and chain[1] == "bfloat16":
         return  # ml_dtypes rounds twice
     with np.errstate(all="ignore"):
-        expected = wide.astype(numpy_dtype(chain[1])).astype(numpy_dtype(chain[2])).astype(np.float64)
+        expected = wide.astype(theirs(chain[1])).astype(theirs(chain[2])).astype(np.float64)
     np.testing.assert_array_equal(evaluate(p, [x]), expected)
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression import expr as ex
-from tilewright.kernels.expression.expr import DTYPES, FLOATS, INTEGERS, Expr, ValueNumbers, const, same
+from tilewright.kernels.expression.expr import FLOATS, INTEGERS, Expr, ValueNumbers, const, same
 
 LOGIC = ("and", "or", "not")
 

@@ -9,9 +9,10 @@ import pytest
 
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, UsageError
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOAT8
-from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
@@ -43,7 +44,7 @@ def test_bits_are_those_of_ml_dtypes(dtype: str) -> None:
     np.testing.assert_array_equal(got, want)
     known = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(want)[known])
-    assert storage_dtype(dtype) == np.uint8
+    assert numpy_dtype(dtype) == np.uint8
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)

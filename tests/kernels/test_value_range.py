@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tilewright import te
 from tilewright.core import OperatorError
+from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.kernels.anonymous import stating
-from tilewright.kernels.expression.expr import DTYPES, INTEGERS
-from tilewright.kernels.expression.numerics import decode, storage_dtype
+from tilewright.kernels.expression.expr import INTEGERS
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.expression.value_range import draw
 
@@ -74,7 +75,7 @@ def test_every_value_drawn_lies_in_the_range(dtype: str, low: float | None, high
         return
     tensor = Tensor("x0", (64,), dtype, low=ref.low, high=ref.high)
     values = draw(tensor, np.random.default_rng(seed))
-    assert values.dtype == storage_dtype(dtype)
+    assert values.dtype == numpy_dtype(dtype)
     real = decode(values, dtype).astype(np.float64)
     assert np.isfinite(real).all()
     assert low is None or (real >= low).all()

@@ -17,6 +17,7 @@ from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.build import NvrtcToolchain
 from tilewright.backends.cuda.nvrtc import NoNvrtc
 from tilewright.core import Device, LaunchProgram
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOATS
@@ -27,7 +28,7 @@ from tilewright.kernels.reference import evaluate
 from tilewright.measure.check_kernels import SYMBOLS, format_of, source, table_of
 from tilewright.measure.gpu_session import GpuSession, _CheckedRun
 from tilewright.measure.messages import KernelFile
-from tilewright.verifying.inputs import Array, decoded, numpy_dtype
+from tilewright.verifying.inputs import Array, decoded
 from tilewright.verifying.projection import Projection
 from tilewright.verifying.references import Interval, as_interval
 from tilewright.verifying.verify import ALL_SETS, Expected, InputSet, Verifier, mismatch

@@ -12,6 +12,7 @@ import pytest
 from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Target, Task, Workload
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import te
 from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 from tilewright.kernels.expression.program import Program
@@ -19,7 +20,7 @@ from tilewright.kernels.operators import find_numpy, get_operator
 from tilewright.kernels.templates import get_template
 from tilewright.measure.runner import Item, LocalRunner
 from tilewright.verifying.exact import full_range, whole_reach
-from tilewright.verifying.inputs import RECIPES, Array, Recipe, make_inputs, numpy_dtype
+from tilewright.verifying.inputs import RECIPES, Array, Recipe, make_inputs
 from tilewright.verifying.projection import project
 from tilewright.verifying.verify import Verifier
 

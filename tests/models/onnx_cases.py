@@ -15,8 +15,9 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 
 from tilewright.core import UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.graph.operations import ONNX
-from tilewright.kernels.expression.expr import MANTISSA, NARROW
+from tilewright.kernels.expression.expr import NARROW
 from tilewright.models.extract import Extracted, extracted
 from tilewright.models.importer import Importer
 from tilewright.models.model_file import prepared
@@ -63,7 +64,9 @@ class NodeTest:
             atol = max(self.atol, 1e-6)
             if want.dtype.name in NARROW:
                 given, wide = given.astype(np.float64), want.astype(np.float64)
-                atol += 4 * 2.0 ** -MANTISSA[want.dtype.name] * np.abs(wide).max(initial=0, where=np.isfinite(wide))
+                atol += (
+                    4 * 2.0 ** -DTYPES[want.dtype.name].digits * np.abs(wide).max(initial=0, where=np.isfinite(wide))
+                )
             return np.allclose(given, wide, self.rtol, atol, equal_nan=True)
 
         return all(near(np.asarray(got[n]), w) for n, w in self.wanted.items())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.core import IMPLICIT, TilewrightError, UsageError, Value, Workload
-from tilewright.kernels.expression.numerics import storage_dtype
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.operator import Operator
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import Kind
@@ -61,7 +61,7 @@ def test_every_operator_answers_arrays_without_elements(name: str) -> None:
     library, op = Library("none.db", missing_ok=True), get_operator(name)
     for case in small_cases(op)[:2]:
         for what, inputs, outputs, workload in emptied(op, case):
-            arrays = [np.ones(s, storage_dtype(t.dtype)) for s, t in zip(inputs, workload.inputs, strict=True)]
+            arrays = [np.ones(s, numpy_dtype(t.dtype)) for s, t in zip(inputs, workload.inputs, strict=True)]
             told = {k: v for k, v in workload.params if k in op.attributes and k not in IMPLICIT}
             told |= {k: 0 if k == what else v for k, v in workload.params if k in op.told}
             try:

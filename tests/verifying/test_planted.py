@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import te
 from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.verifying import tolerance
-from tilewright.verifying.inputs import Array, numpy_dtype
+from tilewright.verifying.inputs import Array
 from tilewright.verifying.references import tolerance_inputs
 from tilewright.verifying.verify import Verifier
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.core import Value
+from tilewright.dtypes import DTYPES
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -15,7 +16,6 @@ from tilewright.kernels.reference import evaluate, index_bounds
 from tilewright.verifying.exact import whole_reach
 from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs
 from tilewright.verifying.references import Interval, References
-from tilewright.verifying.tolerance import UNIT
 from tilewright.verifying.verify import mismatch
 
 Params = dict[str, Value]
@@ -67,7 +67,7 @@ def test_honest_results_pass_and_wrong_ones_do_not(name: str, params: Params, dt
         assert found.free is None
         if got.dtype.kind == "f" and got.any():
             large = np.abs(got) > np.median(np.abs(got)) / 2
-            off = 1 + 16 * UNIT[dtype] + 4e-4
+            off = 1 + 16 * DTYPES[dtype].unit + 4e-4
             assert mismatch(np.where(large, got * off, got).astype(got.dtype), found, recipe), dtype
 
 

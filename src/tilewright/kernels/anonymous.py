@@ -6,8 +6,9 @@ import json
 import re
 
 from tilewright.core import OperatorError, Workload
+from tilewright.dtypes import DTYPES
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import DTYPES, Expr, load
+from tilewright.kernels.expression.expr import Expr, load
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import Operator, as_workload
 from tilewright.kernels.parameters import Kind, Parameter
@@ -30,7 +31,7 @@ def from_program(name: str, text: str) -> Operator:
     if not stated:
         raise OperatorError(f"the program of {name} has no stages", _MEND)
     dtype = _dtype(program)
-    parameters = (Parameter("dtype", Kind.STR, dtype, DTYPES), Parameter("constant", Kind.STR, ""))
+    parameters = (Parameter("dtype", Kind.STR, dtype, tuple(DTYPES)), Parameter("constant", Kind.STR, ""))
     return Operator(name, lambda: stating(program), parameters, (dtype,))
 
 

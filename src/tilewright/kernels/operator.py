@@ -35,10 +35,10 @@ from tilewright.core import (
     Workload,
     cached_property,
 )
+from tilewright.dtypes import DTYPES
 from tilewright.errors import nearest
 from tilewright.extent import Extent, open_sizes
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import DTYPES
 from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.parameters import Argument, Kind, Parameter, parameter
 from tilewright.kernels.ranges import at

@@ -23,13 +23,13 @@ from numbers import Real
 from typing import Any, NoReturn, Union
 
 from tilewright.core import OperatorError, UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.errors import NoFunction
 from tilewright.extent import greatest, open_sizes, shape_at
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.bounds import check_reads
 from tilewright.kernels.expression.expr import (
-    DTYPES,
     INDEX,
     INTEGERS,
     Expr,

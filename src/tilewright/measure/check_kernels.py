@@ -14,9 +14,10 @@ from tilewright.backends import Backend
 from tilewright.backends.driver import Context
 from tilewright.backends.toolchain import DEADLINE
 from tilewright.core import TilewrightError
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.verifying.inputs import decoded, numpy_dtype
+from tilewright.verifying.inputs import decoded
 
 THREADS = 128
 EACH = 32  # elements of a thread, where there are as many

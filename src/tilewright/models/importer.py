@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import TensorSpec, TilewrightError, UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.extent import for_every_size, varies
 from tilewright.graph import Graph, Node, distribute, fold_batch_norms
 from tilewright.graph.importing import Importing
 from tilewright.graph.operations import REFUSED, Left
 from tilewright.graph.operations.handlers import OnnxHandler
-from tilewright.kernels.expression.expr import DTYPES, INTEGERS
+from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.models.expanding import Expanding
 from tilewright.models.folding import Folding
 from tilewright.models.inference import Types

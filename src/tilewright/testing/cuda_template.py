@@ -23,8 +23,8 @@ import pytest
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import EmulatedKernel, build, run
 from tilewright.core import Candidate, Schedule, Target, evaluate
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.expression.numerics import storage_dtype
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES
 from tilewright.kernels.templates.base import LoweredKernel
@@ -147,4 +147,4 @@ def check_launches(kernel: LoweredKernel, schedule: Schedule, limits: object) ->
 
 def empty_output(shape: tuple[int, ...], dtype: str) -> Array:
     """An array for a result; as bits where NumPy lacks the dtype."""
-    return np.empty(shape, storage_dtype(dtype))
+    return np.empty(shape, numpy_dtype(dtype))

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target, Task, TensorSpec, Workload, evaluate
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOAT8, FLOATS, NARROW
-from tilewright.kernels.expression.numerics import decode, storage_dtype
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.expression.value_range import draw
 from tilewright.kernels.reference import evaluate as reference
@@ -57,7 +58,7 @@ class Guarded:
     @staticmethod
     def like(shape: tuple[int, ...], dtype: str, offset: int = 0) -> Guarded:
         """Filled with a pattern that is NaN for reals; ``offset`` bytes off a 64-byte boundary."""
-        kind = storage_dtype(dtype)
+        kind = numpy_dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         memory = np.full(size + 2 * GUARD + 128, _MARK, np.uint8)
         start = GUARD + (-(memory.ctypes.data + GUARD)) % 64 + offset
@@ -134,7 +135,7 @@ def run_outputs(
         b = Guarded.like(array.shape, str(array.dtype), array.itemsize * (n % 3))
         b.array[...] = array
         buffers.append(b)
-    results = [Guarded.like(s.shape, s.dtype, storage_dtype(s.dtype).itemsize) for s in outputs]
+    results = [Guarded.like(s.shape, s.dtype, numpy_dtype(s.dtype).itemsize) for s in outputs]
     size = evaluate(program.workspace, launch)
     workspace = Guarded.like((size,), "uint8")
     workspace.array[...] = 0xFF  # NaN as a real, -1 as a whole number

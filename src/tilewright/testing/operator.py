@@ -22,8 +22,9 @@ import numpy as np
 import pytest
 
 from tilewright.core import IMPLICIT, UsageError, Value, Workload
+from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.kernels.expression.expr import FLOATS
-from tilewright.kernels.expression.numerics import decode, storage_dtype
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.expression.value_range import draw
 from tilewright.kernels.operator import Operator
@@ -39,9 +40,6 @@ _SIZES: dict[Kind, tuple[Value, ...]] = {
     Kind.INTS: (1, 2, 3, "2,1", "1,2,2"),
     Kind.SHAPE: ("5", "1,7", "3,5", "2,9,4", "13,1,3", "2,3,5,3"),
 }
-_NEAR = {
-    "float64": 1e-11, "float32": 2e-4, "float16": 2e-3, "bfloat16": 2e-2, "float8_e4m3fn": 7e-2, "float8_e5m2": 0.14,
-}  # fmt: skip
 
 
 def random_inputs(workload: Workload, seed: int = 0, positive: bool = False) -> list[Array]:
@@ -197,8 +195,8 @@ class OperatorContract:
                     found if workload.more else [found], expected, workload.outputs, strict=True
                 ):
                     assert got.shape == spec.shape
-                    assert got.dtype == storage_dtype(spec.dtype)
-                    near = _NEAR.get(spec.dtype, 0.0)
+                    assert got.dtype == numpy_dtype(spec.dtype)
+                    near = DTYPES[spec.dtype].agreement.operator
                     np.testing.assert_allclose(
                         decode(got, spec.dtype), right, rtol=near, atol=near, err_msg=workload.label
                     )

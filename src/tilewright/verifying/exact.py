@@ -12,12 +12,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, MANTISSA, NARROW, TF32, TRANSCENDENTAL, Expr
+from tilewright.dtypes import DTYPES
+from tilewright.kernels.expression.expr import BYTES, FLOATS, INDEX, INTEGERS, NARROW, TF32, TRANSCENDENTAL, Expr
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 
 TF32_BITS = 11
 SMALLEST_STEP = 2.0**-10
-_LARGEST = {"int8": 128.0, "uint8": 255.0}
 REACHES = (8, 4, 3, 2, 1)
 ROOM = 4.0  # a narrow real result should hold sums of this many times their typical size
 
@@ -68,7 +68,7 @@ def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
     For a 16-bit or 8-bit real output, one at which sums are small enough to be told apart in it, if there is one.
     """
     best: tuple[int, frozenset[str]] = (1, frozenset())
-    limit = 2.0 ** MANTISSA.get(program.output.dtype, 53)
+    limit = 2.0 ** (DTYPES[program.output.dtype].digits or 53)
     rank = (0, 0.0)
     for reach in REACHES:
         grids = _grids_of_stages(program, reach)
@@ -94,9 +94,9 @@ def full_range(program: Program) -> frozenset[str]:
 
     All of them, or none.
     """
-    names = frozenset(t.name for t in program.inputs if t.dtype in ("int8", "uint8") or _bounded(t))
+    names = frozenset(t.name for t in program.inputs if t.dtype in BYTES or _bounded(t))
     known = {
-        t.name: Grid(max(abs(t.low or 0.0), abs(t.high or 0.0)) if _bounded(t) else _LARGEST.get(t.dtype, 8.0))
+        t.name: Grid(max(abs(t.low or 0.0), abs(t.high or 0.0)) if _bounded(t) else _largest(t.dtype))
         for t in program.inputs
     }
     for s in program.stages:
@@ -111,6 +111,11 @@ def full_range(program: Program) -> frozenset[str]:
         elif any(p.dtype in INTEGERS for p in parts):
             return frozenset()
     return names
+
+
+def _largest(dtype: str) -> float:
+    """Largest magnitude of whole numbers of 8 bits, and of what is drawn for other inputs."""
+    return float(max(map(abs, DTYPES[dtype].limits))) if dtype in BYTES else 8.0
 
 
 def _bounded(t: Tensor) -> bool:
@@ -152,15 +157,14 @@ def _stage(stage: Stage, known: Mapping[str, Grid], last: bool) -> Grid | None:
 
 def _unrounded(e: Expr) -> Expr:
     """What a final cast to a real type rounds; any other expression as it is."""
-    return e.args[0] if e.op == "cast" and e.dtype in MANTISSA else e
+    return e.args[0] if e.op == "cast" and e.dtype in FLOATS else e
 
 
 def _fits(grid: Grid, dtype: str) -> Grid | None:
-    if dtype in MANTISSA:
-        return grid if grid.bound / grid.step <= 2.0 ** MANTISSA[dtype] else None
+    if dtype in FLOATS:
+        return grid if grid.bound / grid.step <= 2.0 ** DTYPES[dtype].digits else None
     if dtype in INTEGERS:
-        signed = 0 if dtype.startswith("u") else 1
-        return grid if grid.bound < 2.0 ** (8 * ITEMSIZE[dtype] - signed) else None
+        return grid if grid.bound < DTYPES[dtype].limits[1] + 1 else None
     return grid
 
 
@@ -210,5 +214,5 @@ def _combine(e: Expr, args: list[Grid]) -> Grid | None:
     if op in TF32:
         return Grid(bound, step, size) if bound / step <= 2.0**TF32_BITS else None
     if op == "cast":
-        return Grid(bound, step if e.dtype in MANTISSA else 1.0, size)
+        return Grid(bound, step if e.dtype in FLOATS else 1.0, size)
     return None  # div, mod of reals, and the transcendental functions round

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.kernels.expression.expr import FLOATS
-from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.expression.value_range import draw
 from tilewright.verifying.exact import full_range, whole_values
@@ -51,11 +51,6 @@ class Recipe:
 
 
 RECIPES = (Recipe("normal", 0, "end"), Recipe("peaked", 1, "start"), Recipe("whole", 2, "odd"))
-
-
-def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy dtype in which a tensor is passed; dtypes that NumPy lacks travel as their bits."""
-    return storage_dtype(dtype)
 
 
 def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int], full: bool = False) -> Array:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.kernels.expression.expr import FLOATS, MANTISSA
+from tilewright.dtypes import DTYPES
+from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.expression.program import Program, Stage
 
 Array = npt.NDArray[np.float32]
@@ -48,8 +49,8 @@ def long_reductions(programs: Sequence[Program], exact: frozenset[str]) -> tuple
             if m is None or stage.name in exact or stage.body[0].dtype not in FLOATS:
                 continue
             product = len(m.combine) == 1 and m.combine[0].op == "mul"
-            bits = MANTISSA[stage.body[0].dtype if stage.body[0].dtype == "float64" else "float32"]
-            unit = max(2.0 ** -MANTISSA.get(program.output.dtype, 53), 2.0**-bits * math.sqrt(stage.terms))
+            bits = DTYPES[DTYPES[stage.body[0].dtype].computed].digits
+            unit = max(2.0 ** -(DTYPES[program.output.dtype].digits or 53), 2.0**-bits * math.sqrt(stage.terms))
             few = 0 if product else max(2, int(1 / (VISIBLE * unit)))
             if stage.terms <= (SHORT_PRODUCT if product else max(SHORT, few)):
                 continue

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, MANTISSA, NARROW, TF32, Expr, const, unwidened
+from tilewright.dtypes import DTYPES
+from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, Expr, const, unwidened
 from tilewright.kernels.expression.program import Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.kernels.reference import evaluate
 from tilewright.verifying.inputs import Array, decoded
@@ -88,7 +89,7 @@ def project(program: Program, values: Sequence[Array], seed: int) -> Projection 
         given = [decoded(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v for t, v in _pairs(program, values)]
         expected = evaluate(small, [*given, weights.astype(np.float64)])
         extra = None if rest is None else np.asarray(evaluate(rest, given))
-        bits = MANTISSA.get(program.output.dtype, 53)
+        bits = DTYPES[program.output.dtype].digits or 53
         return Projection(axis, weights.astype(np.float64), np.asarray(expected), extra, bits)
     return None
 

@@ -20,20 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import verifying
+from tilewright import dtypes, verifying
 from tilewright.core import digest
+from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.files import locked, replace_file
 from tilewright.kernels import expression, reference
-from tilewright.kernels.expression import expr
+from tilewright.kernels.expression.expr import BITS, FLOAT8, FLOATS
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate_block
 from tilewright.verifying import inputs, tolerance
-from tilewright.verifying.inputs import Array, Recipe, numpy_dtype
+from tilewright.verifying.inputs import Array, Recipe
 
 Block = tuple[slice, ...]
 
 WORTH_KEEPING = 0.05  # seconds of computation from which an interval is written to disk
-_LARGEST_VALUE = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 LARGEST = 256 << 20  # bytes of one kept array
 FOLDER_LIMIT = 1 << 30  # bytes of all of them
 
@@ -125,9 +125,9 @@ def compute(
     wide = widened(source, values)
     with np.errstate(all="ignore"):
         found = [np.asarray(evaluate_block(source, wide, b, memory)) for b in blocks]
-        if source.output.dtype in expr.BITS:
+        if source.output.dtype in BITS:
             kind = np.dtype(np.float32)
-        if source.output.dtype not in expr.FLOATS:
+        if source.output.dtype not in FLOATS:
             return _whole_intervals(source, stages, wide, blocks, found, memory)
         if source.output.name in stages:  # known to the bit, once rounded to the output's dtype
             right = [inputs.rounded(v, source.output.dtype) for v in found]
@@ -144,8 +144,8 @@ def _whole_intervals(
     memory: int,
 ) -> list[Interval]:  # fmt: skip
     """Intervals of whole numbers or conditions: wider than a point where rounding before a step may decide."""
-    kind = np.dtype(np.uint8 if source.output.dtype == "bool" else source.output.dtype)
-    limits = (0, 1) if source.output.dtype == "bool" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    record = DTYPES[source.output.dtype]
+    kind, limits = np.dtype(np.uint8) if record.kind == "bool" else record.numpy, record.limits
     derived = tolerance.error_program(source, stages)
     given = tolerance_inputs(derived, source, wide)
     out = []
@@ -181,13 +181,14 @@ def widened(source: Program, values: Sequence[Array]) -> tuple[Array, ...]:
     """Real inputs in float64, once, so that the interpreter need not convert them for every block."""
     out = []
     for t, v in zip(source.inputs, values, strict=True):
-        out.append(inputs.decoded(v, t.dtype).astype(np.float64) if t.dtype in expr.FLOATS else v)
+        out.append(inputs.decoded(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v)
     return tuple(out)
 
 
 def as_interval(block: Block, value: Array, error: Array, kind: np.dtype[Any], dtype: str = "") -> Interval:
     """``value`` plus and minus ``error``, rounded outward to ``kind``, in which values of ``dtype`` are compared."""
-    largest = float(_LARGEST_VALUE.get(dtype) or np.finfo(kind).max)
+    short = dtype in FLOAT8
+    largest = DTYPES[dtype].largest if short else float(np.finfo(kind).max)
     with np.errstate(all="ignore"):
         low, high = (value - error).astype(kind), (value + error).astype(kind)
         # Rounding to kind may have moved a bound inward.
@@ -196,7 +197,7 @@ def as_interval(block: Block, value: Array, error: Array, kind: np.dtype[Any], d
         free = ~(np.isfinite(value) & np.isfinite(error) & (np.abs(value) <= largest))
         if not free.any():
             return Interval(block, low, high)
-        expected = value.astype(kind) if dtype not in _LARGEST_VALUE else inputs.rounded(value, dtype)
+        expected = inputs.rounded(value, dtype) if short else value.astype(kind)
         return Interval(block, low, high, free, expected)
 
 
@@ -211,7 +212,7 @@ def tolerance_inputs(derived: tolerance.ErrorProgram, source: Program, wide: tup
 def _code() -> str:
     """Hash of the code that decides what a reference is."""
     folders = (Path(p.__path__[0]) for p in (expression, reference, verifying))
-    files = (f for folder in folders for f in sorted(folder.glob("*.py")))
+    files = (Path(dtypes.__file__), *(f for folder in folders for f in sorted(folder.glob("*.py"))))
     return digest([*(hashlib.sha256(f.read_bytes()).hexdigest() for f in files), np.__version__])
 
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
+from tilewright.dtypes import DTYPES, VALUES
 from tilewright.kernels.expression.expr import (
     FLOATS,
     INDEX,
@@ -37,17 +38,10 @@ from tilewright.verifying.propagation import SLACK, power, propagated, stepped
 from tilewright.verifying.recurrences import with_errors as with_states
 from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term
 
-UNIT = {
-    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
-}  # fmt: skip
 FUNCTION_UNITS = 5.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
 WIDE = 32.0  # in u: more than a term of a sum is off by unless it was rounded to a narrower type
 TINY = 1e-35  # results below this may be flushed to zero
 TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
-HALF_STEP = {"float16": 2.0**-25, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
-"""Half the distance of a dtype's smallest values."""
-LARGEST = {"float32": float.fromhex("0x1.fffffep127"), "float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
 
 
 @dataclass(frozen=True)
@@ -153,7 +147,7 @@ class _Deriver:
 
     def _recurrence(self, s: Stage) -> None:
         """Values and errors are one recurrence, of which each is a part."""
-        both = with_states(s, f"{s.name}m", UNIT[s.dtype], self._value, self._error)
+        both = with_states(s, f"{s.name}m", DTYPES[s.dtype].unit, self._value, self._error)
         self._emit(both)
         at = here(s)
         self._emit(Stage(s.name, s.extents, (), (Expr("load", F64, at, both.name),), F64))
@@ -168,7 +162,7 @@ class _Deriver:
         if nonnegative:
             self.positive.add(acc)
         k = s.terms
-        u = UNIT.get(dt, 0.0)
+        u = VALUES[dt].unit
         total = _load(acc, s)
         terms: Terms = {}
         if s.name not in self.exact:
@@ -222,7 +216,7 @@ class _Deriver:
         body = s.body[0]
         acc = self._reduce(s, f"{s.name}v", "mul", self._value(body))
         size = f64("abs", _load(acc, s))
-        u = UNIT.get(body.dtype, 0.0)
+        u = VALUES[body.dtype].unit
         terms: Terms = {}
         error = self._error(body, {}) if s.name not in self.exact else {}
         if error and not u:  # a factor may be a step off
@@ -455,7 +449,7 @@ class _Deriver:
 
     def _error(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         """Absolute error of ``e`` as computed in its own dtype."""
-        u = UNIT.get(e.dtype, 0.0)
+        u = VALUES[e.dtype].unit
         if e.op == "load":
             moved = added(*(self._error(a, variables) for a in e.args))
             elsewhere = _everything(_positive(moved)) if moved else Terms()
@@ -541,8 +535,9 @@ class _Deriver:
             return {} if uncertain is None else term(1 / SLACK, (f64("select", uncertain, constant(1), constant(0)),))
         if e.dtype in FLOATS:
             c, size = (1.0, (f64("abs", value),)) if variables else self._magnitude(e.args[0])
-            own = term(UNIT[e.dtype] * c, size)
-            return added(error, own, term(HALF_STEP.get(e.dtype, 0.0), ()))
+            record = DTYPES[e.dtype]
+            least = record.half_step if record.half_step > TINY else 0.0
+            return added(error, term(record.unit * c, size), term(least, ()))
         if source in FLOATS and e.dtype != "bool":
             return stepped(value, error, lambda x: f64("cast", Expr("cast", "int64", (x,))))
         return error
@@ -584,10 +579,10 @@ class _Deriver:
 
     def _vanished(self, e: Expr, divisor: Expr, error: Terms, size: Expr) -> Terms:
         """The whole result where the divisor may overflow in its type, as ``1 + exp(-x)`` does."""
-        if e.dtype not in LARGEST or not any(n.op in ("exp", "pow") for n in e.args[1].walk()):
+        if e.dtype == F64 or not any(n.op in ("exp", "pow") for n in e.args[1].walk()):
             return {}
         reach = f64("add", f64("abs", divisor), f64("mul", constant(SLACK), expression(error)))
-        over = Expr("lt", "bool", (constant(LARGEST[e.dtype]), reach))
+        over = Expr("lt", "bool", (constant(DTYPES[e.dtype].largest), reach))
         return term(1 / SLACK, (f64("select", over, size, constant(0)),))
 
 

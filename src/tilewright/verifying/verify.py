@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS
 from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Program, Tensor
@@ -26,7 +27,7 @@ from tilewright.kernels.reference import evaluate_block, evaluated_points, index
 from tilewright.verifying import tolerance
 from tilewright.verifying.buffers import LINE, POISON, GuardedArray
 from tilewright.verifying.exact import exact_at, whole_reach
-from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs, numpy_dtype
+from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs
 from tilewright.verifying.long import long_reductions
 from tilewright.verifying.projection import Projection, project
 from tilewright.verifying.references import Block, Interval, Positions, References, widened

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilewright.dtypes import DTYPES
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.printer import CTYPE, STORED, Printer
-from tilewright.kernels.expression.expr import FLOATS, Expr
+from tilewright.kernels.codegen.printer import Printer
+from tilewright.kernels.expression.expr import FLOATS, NARROW, Expr
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Tensor, strides_of
 
 
 def storage(dtype: str) -> str:
     """C type of a stored element."""
-    return STORED.get(dtype) or CTYPE[dtype]
+    return DTYPES[dtype].cpu
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:
@@ -65,7 +66,7 @@ class MemoryPrinter(Printer):
         tensor = self.tensors[str(e.value)]
         if not self.varies(e):
             text = f"{tensor.name}[{flat_index(e.args, tensor, self)}]"
-            if e.dtype in STORED:
+            if e.dtype in NARROW:
                 text = f"tw::widen({text})"
             # Behind a condition that holds in no lane, the address may lie outside.
             return f"(tw::any({guard}) ? {text} : 0)" if guard is not None else text
@@ -102,7 +103,7 @@ def stored(at: str, dtype: str, text: str, count: str | None, function: str = "t
 
 def unrounded(value: Expr, dtype: str) -> Expr:
     """A value whose last conversion is left to storing it as ``dtype``: it is computed in its C type."""
-    if value.op != "cast" or value.dtype != dtype or dtype not in STORED or value.args[0].dtype not in FLOATS:
+    if value.op != "cast" or value.dtype != dtype or dtype not in NARROW or value.args[0].dtype not in FLOATS:
         return value
     (x,) = value.args
     return x if x.dtype == "float64" else Expr("cast", "float32", (x,))
@@ -118,9 +119,9 @@ def write(
         value = unrounded(value, tensor.dtype)
     if printer.lanes is None:
         text = printer.scalar(value)
-        if tensor.dtype in STORED:
+        if tensor.dtype in NARROW:
             return f"tw::narrow({tensor.name}[{at}], {text});"
-        return f"{tensor.name}[{at}] = ({CTYPE[tensor.dtype]})({text});"
+        return f"{tensor.name}[{at}] = ({storage(tensor.dtype)})({text});"
     text = printer.vector_text(value)
     step = vector_step(indices, tensor, printer)
     if step == 1:

@@ -1,7 +1,7 @@
 """Expr -> C++ text, for one element or for a vector of them.
 
-Data is computed in the C type of its dtype (:data:`CTYPE`); in vectors, whole numbers of 16 and 8 bits are widened
-to ``int`` as C does for scalars, conditions are masks, and indices are ``int`` or ``long`` lanes,
+Data is computed in the C type that its dtype's record names: narrow reals in ``float``, whole numbers of 16 and 8 bits
+in ``int``. In vectors, conditions are masks, and indices are ``int`` or ``long`` lanes,
 whichever their range needs. Every function used is in ``headers/``.
 """
 
@@ -12,26 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.dtypes import DTYPES, VALUES
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import FLOATS, INDEX, SHORT, Expr, ValueNumbers, holds, whole
+from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, SHORT, Expr, ValueNumbers, holds, whole
 
-CTYPE = {
-    "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float",
-    "float8_e5m2": "float",
-    "int64": "long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
-    "bool": "bool", INDEX: "long",
-}  # fmt: skip
-"""C type in which a dtype is stored, and computed where that is another; narrow reals have :data:`STORED`."""
-
-STORED = {"float16": "tw::f16", "bfloat16": "tw::bf16", "float8_e4m3fn": "tw::f8e4m3", "float8_e5m2": "tw::f8e5m2"}
-"""C types of the reals that are stored only."""
-
-VECTOR_TYPE = {
-    "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "int64": "long",
-    "int32": "int", "int16": "int", "int8": "int", "uint8": "int", INDEX: "long",
-}  # fmt: skip
-"""C type of a vector's lanes while computing."""
+_COMPUTED = {name: VALUES[d.computed].cpu for name, d in VALUES.items()}
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/",
@@ -142,12 +128,12 @@ class Printer:
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:
         text = self.scalar(a)
-        if dtype in STORED and not holds(dtype, a.dtype):
-            return f"tw::rounded<{STORED[dtype]}>({text if a.dtype in FLOATS else f'(float)({text})'})"
+        if dtype in NARROW and not holds(dtype, a.dtype):
+            return f"tw::rounded<{DTYPES[dtype].cpu}>({text if a.dtype in FLOATS else f'(float)({text})'})"
         if dtype == "bool":
             return text if a.dtype == "bool" else f"({text} != 0)"
         if dtype in SHORT:
-            return f"({CTYPE[dtype]})({text})"
+            return f"({DTYPES[dtype].cpu})({text})"
         return text if computed(a.dtype) == computed(dtype) else f"({computed(dtype)})({text})"
 
     def _division(self, e: Expr, text: str) -> str:
@@ -190,7 +176,7 @@ class Printer:
             low, high = index_range(e, self.ranges)
             narrow = low is not None and high is not None and low >= -(2**31) and high < 2**31
             return "int" if narrow else "long"
-        return VECTOR_TYPE[e.dtype]
+        return computed(e.dtype)
 
     def scalar_type(self, e: Expr) -> str:
         """C type of this value as a scalar."""
@@ -311,10 +297,10 @@ class Printer:
         if a.dtype == "bool":
             return f"tw::select({self.mask(a)}, tw::splat<{v}>(1), {v}{{}})"
         text = f"tw::convert<{v}>({self.vector_text(a)})"
-        if dtype in STORED and not holds(dtype, a.dtype):
-            return f"tw::rounded_lanes<{STORED[dtype]}>({self.vector_text(a) if a.dtype == 'float64' else text})"
+        if dtype in NARROW and not holds(dtype, a.dtype):
+            return f"tw::rounded_lanes<{DTYPES[dtype].cpu}>({self.vector_text(a) if a.dtype == 'float64' else text})"
         if dtype in SHORT:
-            return f"tw::convert<{v}>(tw::convert<{self.vec(CTYPE[dtype])}>({text}))"
+            return f"tw::convert<{v}>(tw::convert<{self.vec(DTYPES[dtype].cpu)}>({text}))"
         return text
 
     # -- repeated values
@@ -385,8 +371,8 @@ def _by_bits(op: str, text: str, d: int) -> str:
 
 
 def computed(dtype: str) -> str:
-    """C type of a scalar while computing: shorter whole numbers are widened."""
-    return "int" if dtype in SHORT else CTYPE[dtype]
+    """C type of a value, or of a vector's lanes, while computing (a vector of conditions is a mask)."""
+    return _COMPUTED[dtype]
 
 
 def print_expr(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import FLOATS, Expr, whole
 
 Range = tuple[int | None, int | None]
 """Inclusive bounds; ``None`` where there is none."""
 
-_ITEM = {
-    "int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1),
-    "bool": (0, 1),
-}  # fmt: skip
+_ITEM = {d.name: d.limits for d in DTYPES.values() if d.kind != "float" and d.bits < 64}
 
 
 def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:

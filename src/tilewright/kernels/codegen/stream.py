@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import Target
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import ITEMSIZE
 
 STREAM = """// Stores past the caches, where the address allows it.
@@ -29,5 +30,5 @@ TW_INLINE void streamed() {
 
 def can_stream(dtype: str, target: Target, lanes: int, moves: bool = False) -> bool:
     """Whether so many lanes of an output are one vector, stored as it is computed (``moves``: as it was read)."""
-    plain = moves or dtype in ("float32", "float64", "int32", "int64")
+    plain = moves or DTYPES[dtype].bits >= 32
     return plain and target.arch == "x86_64" and lanes * ITEMSIZE[dtype] == target.vector_bytes

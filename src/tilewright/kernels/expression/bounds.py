@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import Extent, OperatorError
+from tilewright.dtypes import DTYPES
 from tilewright.extent import least
-from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, Expr, ValueNumbers
 from tilewright.kernels.expression.linear import Linear, atom, linearise
 from tilewright.kernels.expression.program import Stage
 
@@ -93,7 +94,7 @@ class Bounds:
             pick = min if e.op == "min" else max
             return pick(a[0], b[0]), pick(a[1], b[1])
         if e.op == "load" and e.dtype in INTEGERS and e.dtype != "int64":
-            return _dtype_range(e.dtype)
+            return DTYPES[e.dtype].limits
         return _UNBOUNDED
 
     def _learn(self, condition: Expr, holds: bool, found: dict[Terms, Interval]) -> None:
@@ -125,16 +126,8 @@ def _whole(e: Expr) -> bool:
 def _fits(inner: str, outer: str) -> bool:
     if outer in (INDEX, inner):
         return True
-    return (
-        inner in INTEGERS
-        and _dtype_range(outer)[0] <= _dtype_range(inner)[0]
-        and (_dtype_range(outer)[1] >= _dtype_range(inner)[1])
-    )
-
-
-def _dtype_range(dtype: str) -> Interval:
-    bits = 8 * ITEMSIZE[dtype]
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    a, b = DTYPES[inner].limits if inner in INTEGERS else None, DTYPES[outer].limits
+    return a is not None and b[0] <= a[0] and b[1] >= a[1]
 
 
 def _plain(form: Linear) -> bool:

@@ -16,32 +16,30 @@ from numbers import Integral, Real
 from operator import is_
 from typing import Any, Union
 
+from tilewright.dtypes import DTYPES, POSITION, VALUES
 from tilewright.extent import Extent, read_size, write_size
 
 Number = Union[int, float, bool]
 ExprLike = Union["Expr", Number]
 
-FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
-NARROW = ("bfloat16", "float16", *FLOAT8)
+FLOATS = tuple(d.name for d in DTYPES.values() if d.kind == "float")
+FLOAT8 = tuple(name for name in FLOATS if DTYPES[name].bits == 8)
+SIXTEEN = tuple(name for name in FLOATS if DTYPES[name].bits == 16)
+"""Reals of 16 bits."""
+NARROW = tuple(name for name in FLOATS if DTYPES[name].stored_only)
 """Reals that are stored only: what is computed with them is computed in float32."""
 
-SIXTEEN = ("float16", "bfloat16")
-"""Reals of 16 bits."""
-FLOATS = ("float64", "float32", *NARROW)
-MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
-"""Significant bits of the reals."""
-SHORT = ("int16", "int8", "uint8")
+INTEGERS = tuple(d.name for d in DTYPES.values() if d.kind in ("int", "uint"))
+SHORT = tuple(name for name in INTEGERS if DTYPES[name].stored_only)
 """Whole numbers that are stored only: what is computed with them is computed in int32."""
-INTEGERS = ("int64", "int32", *SHORT)
-BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+BYTES = tuple(name for name in INTEGERS if DTYPES[name].bits == 8)
+"""Whole numbers of 8 bits."""
+BITS = {d.name: d.storage for d in DTYPES.values() if d.storage}
 """Dtypes that NumPy lacks: their arrays hold bit patterns, in these dtypes."""
 
-DTYPES = (*FLOATS, *INTEGERS, "bool")
-INDEX = "index"
-ITEMSIZE = {
-    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2,
-    "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, INDEX: 8,
-}  # fmt: skip
+INDEX = POSITION.name
+ITEMSIZE = {name: d.bytes for name, d in VALUES.items()}
+"""Bytes of an element."""
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 TRANSCENDENTAL = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
@@ -469,7 +467,7 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 def cast(a: ExprLike, dtype: str) -> Expr:
     """Convert to another dtype (real to whole truncates toward zero, as C does)."""
-    if dtype not in (*DTYPES, INDEX):
+    if dtype not in VALUES:
         raise TypeError(f"unknown dtype {dtype!r}; one of {', '.join(DTYPES)}")
     x = wrap(a)
     if x.dtype == dtype:
@@ -482,9 +480,9 @@ def cast(a: ExprLike, dtype: str) -> Expr:
 def holds(dtype: str, source: str) -> bool:
     """Whether a real dtype holds every value of another dtype, so that a conversion to it rounds nothing."""
     if source in FLOATS:
-        narrower = (dtype, source) in (("float16", "bfloat16"), ("float8_e4m3fn", "float8_e5m2"))
-        return MANTISSA[source] <= MANTISSA[dtype] and not narrower
-    return source == "bool" or 8 * ITEMSIZE[source] <= MANTISSA[dtype]
+        a, b = DTYPES[source], DTYPES[dtype]
+        return a.digits <= b.digits and a.exponent <= b.exponent
+    return source == "bool" or 8 * ITEMSIZE[source] <= DTYPES[dtype].digits
 
 
 def unwidened(e: Expr) -> Expr:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
+from tilewright.dtypes import VALUES
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression.expr import FLOATS, Expr, select
 from tilewright.kernels.expression.program import Monoid, left, right, simple_monoid
@@ -28,8 +29,7 @@ def simple(name: str, dt: str) -> Monoid:
 def _range(dtype: str) -> tuple[float | int, float | int]:
     if dtype in FLOATS:
         return -math.inf, math.inf
-    bits = 8 * ex.ITEMSIZE[dtype]
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return VALUES[dtype].limits
 
 
 Ties = Literal["first", "last", "last NaN"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from tilewright.dtypes import DTYPES, DType
 from tilewright.kernels.expression.expr import BITS
 
 Array = np.ndarray[Any, Any]
@@ -68,21 +69,20 @@ def rounded(x: Array, dtype: str) -> Array:
     if dtype == "float64":
         return x
     with np.errstate(over="ignore", invalid="ignore"):
-        if dtype in ("float32", "float16"):
+        record = DTYPES[dtype]
+        if not record.storage:
             return x.astype(dtype).astype(np.float64)
-        digits, least, largest = _ROUNDED[dtype]
-        step = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, least) - digits)
-        near = np.rint(x / step) * step
-    beyond = np.nan if dtype == "float8_e4m3fn" else np.copysign(np.inf, x)
-    result: Array = np.where(np.abs(near) > largest, beyond, near)
+        near = _nearest(x, record)
+    beyond = np.copysign(np.inf, x) if record.infinities else np.nan
+    result: Array = np.where(np.abs(near) > record.largest, beyond, near)
     return result
 
 
-_ROUNDED = {
-    "bfloat16": (7, -126, float.fromhex("0x1.fep127")), "float8_e4m3fn": (3, -6, 448.0),
-    "float8_e5m2": (2, -14, 57344.0),
-}  # fmt: skip
-"""Explicit bits of mantissa, exponent of the smallest normal value, largest value."""
+def _nearest(x: Array, record: DType) -> Array:
+    """float64 values with the digits and the smallest exponent of a real type, which may be too large for it."""
+    step = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, record.least_exponent) + 1 - record.digits)
+    near: Array = np.rint(x / step) * step
+    return near
 
 
 def from_bfloat16(bits: Array) -> Array:
@@ -98,11 +98,6 @@ def to_bfloat16(values: Array) -> Array:
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     result: Array = np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)
     return result
-
-
-def storage_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy dtype in which a tensor of ``dtype`` is passed."""
-    return np.dtype(BITS.get(dtype, dtype))
 
 
 def decode(bits: Array, dtype: str) -> Array:
@@ -129,30 +124,25 @@ def encode(values: Array, dtype: str) -> Array:
         return np.asarray(values).astype(dtype, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         x = np.asarray(values, np.float32).astype(np.float64)
-        digits, least, end = _FLOAT8[dtype]
-        step = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, least) - digits)
-        rounded = np.rint(np.abs(x) / step) * step
-        table = _float8_values(dtype)[:end].astype(np.float64)
-        code = np.searchsorted(table, rounded).astype(np.uint8)  # past the table: infinity, or NaN
+        record = DTYPES[dtype]
+        table = _float8_values(dtype)[: record.finite_codes].astype(np.float64)
+        code = np.searchsorted(table, _nearest(np.abs(x), record)).astype(np.uint8)  # past the table: infinity, or NaN
         code = np.where(np.isnan(x), 0x7F, code)
     result: Array = np.where(np.signbit(x), code | 0x80, code).astype(np.uint8)
     return result
 
 
-_FLOAT8 = {"float8_e4m3fn": (3, -6, 0x7F), "float8_e5m2": (2, -14, 0x7C)}
-"""Explicit bits of mantissa, exponent of the smallest normal value, first code that is no finite value."""
-
-
 @lru_cache(maxsize=2)
 def _float8_values(dtype: str) -> Array:
     """float32 value of each of the 256 codes."""
-    digits, least, end = _FLOAT8[dtype]
+    record = DTYPES[dtype]
+    digits, least, end = record.digits - 1, record.least_exponent, record.finite_codes
     code = np.arange(128)
     exponent, mantissa = code >> digits, code & ((1 << digits) - 1)
     lead = np.where(exponent > 0, 1 << digits, 0)
     value = np.ldexp((lead + mantissa).astype(np.float64), np.maximum(exponent - 1, 0) + least - digits)
     value[end:] = np.nan
-    if dtype == "float8_e5m2":
+    if record.infinities:
         value[end] = np.inf
     return np.concatenate([value, -value]).astype(np.float32)
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import OperatorError
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.expression.expr import INTEGERS
-from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +62,7 @@ def draw(tensor: Tensor, rng: np.random.Generator, near: tuple[int, int] = (-8, 
         return rng.integers(0, 2, tensor.shape).astype(np.bool_)
     if tensor.dtype in INTEGERS:
         first, last = _whole(tensor, near if bound is None else (0, bound - 1))
-        return rng.integers(first, last, tensor.shape, endpoint=True).astype(storage_dtype(tensor.dtype))
+        return rng.integers(first, last, tensor.shape, endpoint=True).astype(numpy_dtype(tensor.dtype))
     if low is None and high is None:
         return encode(rng.standard_normal(tensor.shape, dtype=np.float32), tensor.dtype)
     if low is not None and high is not None:

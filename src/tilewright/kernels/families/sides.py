@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import DTYPES as VALUES
+from tilewright.dtypes import DTYPES as VALUES
 from tilewright.kernels.expression.expr import INDEX, Expr, same
 from tilewright.kernels.expression.factors import factors
 

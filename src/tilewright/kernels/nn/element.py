@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tilewright.dtypes import VALUES
 from tilewright.extent import Extent
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import NARROW, SHORT, ExprLike, const
+from tilewright.kernels.expression.expr import ExprLike, const
 
 
 def computed(dtype: str) -> str:
     """In which type values of ``dtype`` are computed: narrow reals in float32, narrow whole numbers in int32."""
-    return "float32" if dtype in NARROW else "int32" if dtype in SHORT else dtype
+    return VALUES[dtype].computed
 
 
 def value(element: te.Expr) -> te.Expr:

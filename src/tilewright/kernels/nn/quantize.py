@@ -4,8 +4,9 @@ with scales for blocks of them."""
 from __future__ import annotations
 
 from tilewright.core import UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import FLOAT8, FLOATS
+from tilewright.kernels.expression.expr import BYTES, FLOAT8, FLOATS
 from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.sizes import check_rank
 
@@ -20,7 +21,7 @@ def round_half_even(x: te.Expr) -> te.Expr:
 
 def saturated(x: te.Expr, dtype: str) -> te.Expr:
     """A real value rounded to int8 or uint8; what is too large or too small becomes the last one."""
-    low, high = (0.0, 255.0) if dtype == "uint8" else (-128.0, 127.0)
+    low, high = map(float, DTYPES[dtype].limits)
     return te.cast(te.minimum(te.maximum(round_half_even(x), low), high), dtype)
 
 
@@ -38,7 +39,7 @@ def dequant_matmul(
     (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
     if k != kw:
         raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
-    if input.dtype not in FLOATS or weight.dtype not in ("int8", "uint8"):
+    if input.dtype not in FLOATS or weight.dtype not in BYTES:
         raise UsageError(f"{op}: {input.dtype} by {weight.dtype}", "The input is real, the weight int8 or uint8")
     groups = scale.shape[0] if len(scale.shape) == 2 else 1
     if scale.shape not in ((n,), (groups, n)) or k % groups:
@@ -75,7 +76,7 @@ def quantized_matmul(
     if k != kw:
         raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
     for name, ref in (("input", input), ("weight", weight)):
-        if ref.dtype not in ("int8", "uint8"):
+        if ref.dtype not in BYTES:
             raise UsageError(f"{op}: {name} is {ref.dtype}", "Both operands are int8 or uint8")
     for name, ref in (("scale", scale), *((("bias", bias),) if bias is not None else ())):
         if ref.shape != (n,):
@@ -141,6 +142,6 @@ def requantize(input: te.TensorRef, scale: te.TensorRef, dtype: str = "int8") ->
     """``round(input / scale)`` in int8 or uint8, saturated; ``scale`` is one number, given at each call."""
     if scale.shape != ():
         raise UsageError(f"requantize: scale has shape {scale.shape}", "It is one number")
-    if dtype not in ("int8", "uint8"):
+    if dtype not in BYTES:
         raise UsageError(f"requantize: dtype cannot be {dtype!r}", "Use int8 or uint8")
     return te.compute(input.shape, lambda *i: saturated(input[i] / te.cast(scale[()], input.dtype), dtype))

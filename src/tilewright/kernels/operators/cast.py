@@ -6,8 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import te
-from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.operator import operator
 from tilewright.kernels.operators.numeric import Array
 from tilewright.kernels.operators.reduction import infer
@@ -24,7 +25,7 @@ def _numpy(x: Array, out_dtype: Result = "float16", *, dtype: str = "float32") -
             return encode(values, out_dtype)
     with np.errstate(invalid="ignore"):
         wide = np.trunc(values).astype(np.int64) if values.dtype.kind == "f" else values.astype(np.int64)
-    return wide.astype(storage_dtype(out_dtype))
+    return wide.astype(numpy_dtype(out_dtype))
 
 
 @operator(

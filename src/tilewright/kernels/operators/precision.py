@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.core import UsageError
+from tilewright.dtypes import DTYPES as RECORDS
 from tilewright.kernels import te
 from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 
@@ -33,7 +34,7 @@ _RESULTS = {
 
 def sum_dtype(dtype: str) -> str:
     """In which type products are multiplied and summed."""
-    return {"float64": "float64", "int8": "int32"}.get(dtype, "float32")
+    return RECORDS[dtype].accumulated
 
 
 def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation: str) -> str:

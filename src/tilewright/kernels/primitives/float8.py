@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.dtypes import DTYPES
+from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.primitives.mma import Format
 
@@ -30,7 +32,7 @@ MEANINGS = {
 }
 """By PTX's name: C++ in front, and the text of a value."""
 
-NAMES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+NAMES = {DTYPES[name].matrix: name for name in FLOAT8}
 
 SPECIAL = {
     "e4m3": np.array(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, TilewrightError, Workload
-from tilewright.kernels.expression.expr import DTYPES
+from tilewright.dtypes import DTYPES
 from tilewright.runtime.bundle.ed25519 import verify
 from tilewright.runtime.bundle.layout import (
     HEADER,

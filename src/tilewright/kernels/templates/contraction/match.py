@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expression.expr import FLOATS, INTEGERS, Expr
+from tilewright.kernels.expression.expr import FLOATS, INTEGERS, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Stage
 from tilewright.kernels.families import contraction as family
@@ -25,7 +25,7 @@ from tilewright.kernels.templates.contraction.choices import Choices, choices
 DTYPES = ("float32", "float64")
 """What is accumulated, and what stages after it give."""
 
-NARROWED = ("float16", "bfloat16")
+NARROWED = SIXTEEN
 """What the last stage's result may be rounded to as it is stored."""
 
 STORED = (*DTYPES, *INTEGERS, "bool")

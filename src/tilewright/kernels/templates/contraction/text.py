@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.dtypes import DTYPES
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
@@ -11,10 +12,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.match import Contraction
 
-C_TYPES = {
-    "float32": "float", "float64": "double", "int32": "int", "int64": "long", "int16": "short", "int8": "signed char",
-    "uint8": "unsigned char", "bool": "unsigned char", "float16": "tw::f16", "bfloat16": "tw::bf16",
-}  # fmt: skip
+C_TYPES = {d.name: "unsigned char" if d.kind == "bool" else d.cpu for d in DTYPES.values()}
 """How a dtype is stored."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.caching import cached_property
 from tilewright.kernels.codegen.integers import text
-from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr
+from tilewright.kernels.expression.expr import ITEMSIZE, SHORT, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
@@ -85,7 +85,7 @@ class Epilogue:
             ctype = "bool" if dtype == "bool" else computed(dtype)
             if dtype in SIXTEEN:
                 text = from_storage(dtype, to_storage(dtype, text))
-            elif dtype in ("int8", "uint8"):
+            elif dtype in SHORT:
                 text = f"({STORAGE[dtype]})({text})"
             lines.append(f"const {ctype} s{number} = {text};")
         raise AssertionError("unreachable")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.dtypes import C_BYTES
 from tilewright.kernels.expression.program import Monoid, Program
 from tilewright.kernels.templates.cuda.text import computed, printer
-
-BYTES = {"double": 8, "long": 8, "float": 4, "int": 4}
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Accumulators:
     @property
     def slot(self) -> int:
         """Bytes set aside for a component in shared memory: the same for all, so that all are aligned."""
-        return max(BYTES[t] for t in self.types)
+        return max(C_BYTES[t] for t in self.types)
 
     @property
     def bytes(self) -> int:

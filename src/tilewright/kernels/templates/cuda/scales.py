@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import BYTES, Expr
 from tilewright.kernels.expression.factors import factors, steps
 from tilewright.kernels.families.group import Group
-
-WHOLE = ("int8", "uint8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,4 +85,4 @@ def _is_whole(e: Expr) -> bool:
     """Whether it is a read of 8-bit whole numbers, perhaps under a condition; bits of 8-bit reals are read as such."""
     if e.op == "select":
         return e.args[2].op == "const" and _is_whole(e.args[1])
-    return e.op == "cast" and e.args[0].op == "load" and e.args[0].dtype in WHOLE
+    return e.op == "cast" and e.args[0].op == "load" and e.args[0].dtype in BYTES

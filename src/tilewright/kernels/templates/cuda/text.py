@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tilewright.dtypes import C_BYTES, DTYPES
 from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import INDEX, SIXTEEN, Expr, holds, whole
@@ -18,20 +19,13 @@ from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.match import CudaContraction
 
-STORAGE = {
-    "float32": "float", "float64": "double", "float16": "tw::f16", "bfloat16": "tw::bf16",
-    "int64": "long long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
-    "bool": "unsigned char",
-}  # fmt: skip
+STORAGE = {d.name: d.gpu for d in DTYPES.values() if d.gpu}
 """C type of a tensor's elements in memory."""
 
-VALUE = {
-    "float32": "float", "float64": "double", "float16": "float", "bfloat16": "float",
-    "int64": "long long", "int32": "int", "int16": "int", "int8": "int", "uint8": "int", "bool": "int",
-}  # fmt: skip
+VALUE = {name: STORAGE[DTYPES[name].computed] for name in STORAGE} | {"bool": "int"}
 """C type in which a value is held between memory and use: registers, shared memory."""
 
-VALUE_BYTES = {name: 8 if ctype in ("double", "long long") else 4 for name, ctype in VALUE.items()}
+VALUE_BYTES = {name: C_BYTES[ctype] for name, ctype in VALUE.items()}
 
 NARROW = 1 << 31
 
@@ -44,7 +38,7 @@ def load_text(dtype: str, pointer: str) -> str:
 
 def from_storage(dtype: str, text: str) -> str:
     """Text of a stored value in its computed type."""
-    if dtype in ("float16", "bfloat16"):
+    if dtype in SIXTEEN:
         return f"tw::to_float({text})"
     if dtype == "bool":
         return f"({text} != 0)"
@@ -53,8 +47,8 @@ def from_storage(dtype: str, text: str) -> str:
 
 def to_storage(dtype: str, text: str) -> str:
     """Text of a computed value as it is stored."""
-    if dtype in ("float16", "bfloat16"):
-        return f"tw::to_{'f16' if dtype == 'float16' else 'bf16'}((float)({text}))"
+    if dtype in SIXTEEN:
+        return f"{STORAGE[dtype].replace('::', '::to_')}((float)({text}))"
     return f"({STORAGE[dtype]})({text})"
 
 
@@ -169,7 +163,7 @@ class DevicePrinter(Printer):
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:
         text = self.scalar(a)
-        if dtype in ("float16", "bfloat16") and not holds(dtype, a.dtype):
+        if dtype in SIXTEEN and not holds(dtype, a.dtype):
             text = f"tw::to_odd({text})" if a.dtype == "float64" else text
             return f"tw::to_float({to_storage(dtype, text)})"
         if self.narrow and dtype == INDEX:

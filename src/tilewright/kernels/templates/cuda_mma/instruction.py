@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.dtypes import DTYPES
+
 ROWS = 16
 """Rows of one instruction (operand A)."""
 COLUMNS = 8
@@ -25,7 +27,8 @@ CHUNK = 16
 class Instruction:
     """One matrix instruction.
 
-    ``storage`` is the C type of the operands in memory, ``acc`` that of sums.
+    ``storage`` is the C type of the operands in memory, ``acc`` that of sums, ``peak`` the target's limit that is the
+    dense peak.
     """
 
     dtype: str
@@ -33,6 +36,7 @@ class Instruction:
     item: int
     storage: str
     acc: str
+    peak: str
 
     @property
     def register(self) -> str:
@@ -69,19 +73,12 @@ class Instruction:
         """Elements of 16 bytes."""
         return CHUNK // self.item
 
-    @property
-    def peak(self) -> str:
-        """The target's limit that names its dense peak."""
-        return {1: "int8_tensor_ops", 2: "fp16_tensor_flops", 4: "tf32_tensor_flops", 8: "fp64_tensor_flops"}[self.item]
-
 
 INSTRUCTIONS = {
-    "float16": Instruction("float16", "mma_f16", 2, "tw::f16", "float"),
-    "bfloat16": Instruction("bfloat16", "mma_bf16", 2, "tw::bf16", "float"),
-    "float32": Instruction("float32", "mma_tf32", 4, "float", "float"),
-    "float64": Instruction("float64", "mma_f64", 8, "double", "double"),
-    "int8": Instruction("int8", "mma_s8", 1, "signed char", "int"),
-    "float8_e4m3fn": Instruction("float8_e4m3fn", "mma_e4m3", 1, "unsigned char", "float"),
-    "float8_e5m2": Instruction("float8_e5m2", "mma_e5m2", 1, "unsigned char", "float"),
+    d.name: Instruction(
+        d.name, f"mma_{d.matrix}", d.bytes, d.gpu or DTYPES[d.storage].gpu, DTYPES[d.accumulated].gpu, d.matrix_peak
+    )
+    for d in DTYPES.values()
+    if d.matrix
 }
 """By the operands' dtype; float32 stands for operands that the expression rounds or cuts to TF32."""

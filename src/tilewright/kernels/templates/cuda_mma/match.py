@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import PARTS
-from tilewright.kernels.expression.expr import FLOAT8, SIXTEEN, TF32, Expr, const, load
+from tilewright.dtypes import DTYPES
+from tilewright.kernels.expression.expr import BYTES, FLOAT8, SIXTEEN, TF32, Expr, const, load
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.primitives.float8 import ROUNDING
 from tilewright.kernels.templates.cuda.match import CudaContraction, folded
@@ -53,20 +54,8 @@ class Product:
         return self.c.scales is None or self.c.scales.depth % depth == 0
 
 
-# What an operand must be wrapped in, one of these (nothing, where there are none), and what is summed.
-_FACTORS = {
-    "float16": (("cast",), "float32"),
-    "bfloat16": (("cast",), "float32"),
-    "float32": (TF32, "float32"),
-    "float64": ((), "float64"),
-    "int8": (("cast",), "int32"),
-    **dict.fromkeys(FLOAT8, (("cast",), "float32")),
-}
 BITS = "uint8"
 """What 8-bit reals are here: bits that only the instruction knows the meaning of."""
-
-
-WHOLE = ("int8", "uint8")
 
 
 @lru_cache(maxsize=256)
@@ -89,8 +78,8 @@ def product(text: str, recognise: Callable[[str], CudaContraction | None]) -> Pr
         return _tiled(Product(c, INSTRUCTIONS[real], Source(sides[0], BITS), Source(sides[1], BITS)))
     types = {o.plain.tensor.dtype for o in sides if o.plain is not None}
     # 8-bit whole numbers beside a 16-bit real are multiplied as such reals, which hold them exactly.
-    reals = types - set(WHOLE)
-    dtype = reals.pop() if len(reals) == 1 and types <= {*SIXTEEN, *WHOLE} else next(iter(types), "")
+    reals = types - set(BYTES)
+    dtype = reals.pop() if len(reals) == 1 and types <= {*SIXTEEN, *BYTES} else next(iter(types), "")
     if (reals and types != {dtype}) or not all(_multiplied(o, dtype) for o in sides):
         return None
     a, b = (Source(o, dtype) for o in sides)
@@ -151,9 +140,12 @@ def _multiplied(o: Operand, dtype: str) -> bool:
     if (
         plain.tensor.dtype != dtype
         and dtype not in FLOAT8
-        and (dtype not in SIXTEEN or plain.tensor.dtype not in WHOLE)
+        and (dtype not in SIXTEEN or plain.tensor.dtype not in BYTES)
     ):
         return False
-    wraps, acc = _FACTORS[dtype]
+    record = DTYPES[dtype]
+    # What an operand must be wrapped in, one of these (nothing, where there are none), and what is summed.
+    wraps = TF32 if dtype == "float32" else ("cast",) if record.stored_only else ()
+    acc = record.accumulated
     wrapped = [(x.op in wraps, x.dtype) for x in plain.chain] == [(True, acc)] if wraps else not plain.chain
     return wrapped and o.c.acc == acc

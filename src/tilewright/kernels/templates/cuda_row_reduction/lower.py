@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tilewright.kernels.codegen import integers
-from tilewright.kernels.expression.expr import Expr, cast
+from tilewright.kernels.expression.expr import SIXTEEN, Expr, cast
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
@@ -62,7 +62,7 @@ class _Kernel:
             self.flat, self.r.extents, names, {**scalars, **var}, exprs, lambda e: reads.get(self.a.numbers.of(e))
         )
         # 22 bits are more than enough for results of 11 or 8, and an exp of 25 instructions takes longer than memory.
-        made.approximate = all(t.dtype in ("float16", "bfloat16") for t in self.r.program.outputs)
+        made.approximate = all(t.dtype in SIXTEEN for t in self.r.program.outputs)
         return made
 
     def index(self, e: Expr, base: bool = False) -> str:

@@ -8,11 +8,12 @@ from functools import lru_cache
 
 from tilewright.caching import cached_property
 from tilewright.core import IntExpr, Value
+from tilewright.dtypes import C_BYTES
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowReduction, RowStage
 from tilewright.kernels.templates.cuda.grid import WARP, Grid
-from tilewright.kernels.templates.cuda.reduction import BYTES, Accumulators
+from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.runs import Run, places
 from tilewright.kernels.templates.cuda.sizes import expression, times, within
 from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, computed
@@ -40,9 +41,7 @@ class Item:
     @property
     def bytes(self) -> int:
         """Bytes of an element in shared memory."""
-        return {"tw::f16": 2, "tw::bf16": 2, "signed char": 1, "unsigned char": 1, "bool": 1, "long long": 8}.get(
-            self.store, BYTES.get(self.store, 4)
-        )
+        return C_BYTES[self.store]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.operand import Operand
 from tilewright.kernels.templates.cuda.sorting import MOST_DENSE
@@ -14,10 +15,7 @@ from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.cuda_wgmma import window
 
-FUNCTIONS = {
-    "float16": "wgmma_f16", "bfloat16": "wgmma_bf16", "float32": "wgmma_tf32", "int8": "wgmma_s8",
-    "float8_e4m3fn": "wgmma_e4m3", "float8_e5m2": "wgmma_e5m2",
-}  # fmt: skip
+FUNCTIONS = {d.name: f"wgmma_{d.matrix}" for d in DTYPES.values() if d.matrix and d.bits <= 32}
 """The primitive that multiplies operands of a type; float32 stands for those cut to TF32."""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, load, whole
+import numpy as np
+
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, load
+from tilewright.kernels.expression.numerics import encode
 
 RAW = {1: "raw1", 2: "raw2", 4: "raw4", 8: "raw8"}
 """Element types of programs that only move: the bits of elements of so many bytes."""
@@ -54,17 +56,7 @@ def raw(value: Expr) -> Expr:
 
 def _bits(value: Expr) -> int:
     """The bit pattern of a constant as a signed whole number of its size."""
-    if value.dtype == "bfloat16":
-        (single,) = struct.unpack("<I", struct.pack("<f", value.value))
-        bits = single >> 16 | 0x40 if value.value != value.value else (single + 0x7FFF + (single >> 16 & 1)) >> 16
-        return int(bits) - (1 << 16 if bits >= 1 << 15 else 0)
-    kind = {"float64": "d", "float32": "f", "float16": "e"}.get(value.dtype)
-    if kind is None:
-        size = 8 * ITEMSIZE[value.dtype]
-        number = whole(value) % (1 << size)
-        return number - (1 << size if number >= 1 << (size - 1) else 0)
-    real = float(value.value)  # type: ignore[arg-type]
-    if kind == "e" and abs(real) >= 65520.0:
-        real = float("inf") if real > 0 else float("-inf")
-    found: int = struct.unpack({"d": "<q", "f": "<i", "e": "<h"}[kind], struct.pack("<" + kind, real))[0]
+    with np.errstate(over="ignore"):
+        pattern = encode(np.asarray(value.value), value.dtype)
+    found: int = pattern.view(f"i{ITEMSIZE[value.dtype]}").item()
     return found

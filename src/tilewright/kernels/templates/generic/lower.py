@@ -9,7 +9,7 @@ from functools import partial
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus
-from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
+from tilewright.kernels.codegen.printer import Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import Program, Tensor
@@ -91,7 +91,7 @@ class _PartPrinter:
         self.ranges = {a: (0, n - 1) for a, n in self.plan.part.ranges.items()}
         m = self.plan.part.monoid
         self.types = (
-            tuple("int" if i.dtype == "bool" else VECTOR_TYPE[i.dtype] for i in m.identity)
+            tuple("int" if i.dtype == "bool" else computed(i.dtype) for i in m.identity)
             if (m is not None and self.plan.vector is not None)
             else ()
         )

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN
 from tilewright.kernels.templates.mixed_precision.kinds import BF16, F32, U8S8, UNIT, Kind, kind_of, shifted
-from tilewright.kernels.templates.mixed_precision.match import HALF, Dot
+from tilewright.kernels.templates.mixed_precision.match import Dot
 from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 
 LINE = 64
@@ -42,7 +42,7 @@ def gathers(c: Dot) -> bool:
 
 def can_halve_b(c: Dot, kind: Kind) -> bool:
     """Whether B can stay in 16 bits when it is packed, to be widened as it is read."""
-    return kind == F32 and c.b.dtype in HALF
+    return kind == F32 and c.b.dtype in SIXTEEN
 
 
 @dataclass(frozen=True)

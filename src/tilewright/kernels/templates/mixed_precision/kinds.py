@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.core import Target
-from tilewright.kernels.templates.mixed_precision.match import BYTES, Dot
+from tilewright.kernels.expression.expr import BYTES
+from tilewright.kernels.templates.mixed_precision.match import Dot
 
 UNIT = 4
 """Bytes of a unit."""

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import Expr, unwidened
+from tilewright.kernels.expression.expr import BYTES, SIXTEEN, Expr, unwidened
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.families.contraction import Contraction, contractions
@@ -20,16 +21,11 @@ from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, position
 from tilewright.kernels.families.sides import NoMatch
 
-HALF = ("bfloat16", "float16")
-BYTES = ("int8", "uint8")
-STORED = {
-    "float64": "double", "float32": "float", "float16": "tw::f16", "bfloat16": "tw::bf16",
-    "int64": "long", "int32": "int", "int8": "signed char", "uint8": "unsigned char",
-}  # fmt: skip
-"""C types of what inputs and the output may hold."""
+VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
+"""Types of values after the sum, and of what inputs and the output may hold."""
 
-VALUES = ("float32", "int32", "float64", "int64", *HALF, *BYTES)
-"""Types of values after the sum."""
+STORED = {name: DTYPES[name].cpu for name in VALUES}
+"""C types of what inputs and the output may hold."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ def _computed(form: Contraction) -> Dot:
     cut = replace(_operand(rhs, program), limit=limit)
     if form.acc == "float32" and not a.dtype == cut.dtype == "bfloat16":
         b = cut  # steps are single elements
-    if form.acc == "float32" and not any(x.dtype in HALF for side in (a, b) for x in side.value.loads()):
+    if form.acc == "float32" and not any(x.dtype in SIXTEEN for side in (a, b) for x in side.value.loads()):
         raise NoMatch  # nothing here is better at float32 than the contraction template
     if not form.m.axes and (b.raw is None or b.raw.bounds):
         raise NoMatch  # nothing is reused across rows
@@ -172,7 +168,7 @@ def _check_epilogue(program: Program, stage: Stage, after: Sequence[Stage]) -> N
 def _check_values(e: Expr, program: Program, bounds: Mapping[str, Range]) -> None:
     if e.op == "load":
         return
-    if e.dtype not in (*VALUES, "bool") or e.op == "axis" or (e.dtype in HALF and e.op not in ("cast", "var")):
+    if e.dtype not in (*VALUES, "bool") or e.op == "axis" or (e.dtype in SIXTEEN and e.op not in ("cast", "var")):
         raise NoMatch
     if e.op == "select" and not all(_inside(x, program, bounds) for part in e.args[1:] for x in part.loads()):
         raise NoMatch

@@ -7,12 +7,12 @@ buffer of single rows, filled run by run or element by element.
 
 from __future__ import annotations
 
-from tilewright.kernels.expression.expr import Expr, unwidened
+from tilewright.kernels.expression.expr import SIXTEEN, Expr, unwidened
 from tilewright.kernels.expression.linear import Linear, flat_step
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.mixed_precision.geometry import DotTiling
 from tilewright.kernels.templates.mixed_precision.kinds import BF16, U8S8, conversions, from_value
-from tilewright.kernels.templates.mixed_precision.match import HALF, STORED, Operand
+from tilewright.kernels.templates.mixed_precision.match import STORED, Operand
 from tilewright.kernels.templates.mixed_precision.texts import axis_names, declare, linear, number_of, scalar, stored
 
 
@@ -29,7 +29,7 @@ def _gathered(p: DotTiling, operand: Operand) -> Expr | None:
     if operand.limit is None or operand.raw or len(c.n.axes) != 1:
         return None
     load = unwidened(load)
-    if load.op != "load" or load.dtype not in ("float32", *HALF):
+    if load.op != "load" or load.dtype not in ("float32", *SIXTEEN):
         return None
     strides = c.program.tensors[str(load.value)].strides
     return load if flat_step(load.args, strides, c.n.axes[0]) == 1 else None

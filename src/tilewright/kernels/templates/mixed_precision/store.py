@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.kernels.codegen.access import unrounded
-from tilewright.kernels.codegen.printer import VECTOR_TYPE, Printer
+from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.expression.expr import LEAVES, TRANSCENDENTAL, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.index_forms import position
@@ -112,7 +112,7 @@ class Epilogue:
         names = axis_names(c)
         known: dict[str, str] = {}
         for r in self.reads:
-            lane = f"tw::vec<{VECTOR_TYPE[r.load.dtype]},L>"
+            lane = f"tw::vec<{computed(r.load.dtype)},L>"
             text = f"v_{r.name}"
             known[repr(r.load)] = text
             if r.where is None:

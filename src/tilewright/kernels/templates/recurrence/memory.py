@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.kernels.codegen.printer import VECTOR_TYPE
+from tilewright.dtypes import C_BYTES
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.families.recurrence import Scan
 from tilewright.kernels.templates.recurrence.space import ScanTiling
 
 ALIGN = 64
-BYTES = {"double": 8, "long": 8, "float": 4, "int": 4}
 
 
 def kept_type(dtype: str) -> str:
     """C type of a component of a state: that of a lane in which it is computed."""
-    return "int" if dtype == "bool" else VECTOR_TYPE[dtype]
+    return "int" if dtype == "bool" else computed(dtype)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Memory:
                 for c, e in enumerate(s.state):
                     ctype = kept_type(e.dtype)
                     pointers.append((ctype, name(kind, s, c), total))
-                    total += -(-p.blocks * size * BYTES[ctype] // ALIGN) * ALIGN
+                    total += -(-p.blocks * size * C_BYTES[ctype] // ALIGN) * ALIGN
         return Memory(tuple(pointers), total, size)
 
 

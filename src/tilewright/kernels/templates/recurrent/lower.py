@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tilewright.core import Launch, LaunchProgram, Prepack
 from tilewright.kernels.codegen.access import MemoryPrinter, stored
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.codegen.printer import CTYPE
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.families.recurrent import Pass
 from tilewright.kernels.templates.base import LoweredKernel
@@ -76,7 +76,7 @@ struct Ctx { void *const *t; const T *w; const T *h[$states]; T $arrays; long i1
 
 def _head(p: RecurrentPlan, symbol: str) -> str:
     arrays = ", ".join(f"*{name}" for name in _buffers(p))
-    holes = {"symbol": symbol, "type": CTYPE[p.r.output.dtype], "lanes": p.lanes, "states": p.r.sizes[0]}
+    holes = {"symbol": symbol, "type": computed(p.r.output.dtype), "lanes": p.lanes, "states": p.r.sizes[0]}
     return fill(HEAD, {**holes, "arrays": arrays})
 
 

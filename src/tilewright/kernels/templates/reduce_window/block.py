@@ -10,7 +10,7 @@ from tilewright.core import cached_property
 from tilewright.extent import Extent, Spans, bounds, constant_term, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter
-from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
+from tilewright.kernels.codegen.printer import Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.bounds import Interval
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, same
@@ -61,7 +61,7 @@ class Block:
     @property
     def vector(self) -> str:
         """C type of an accumulator."""
-        return f"tw::vec<{VECTOR_TYPE[self.p.s.accumulator]}, {self.p.lanes}>"
+        return f"tw::vec<{computed(self.p.s.accumulator)}, {self.p.lanes}>"
 
     # -- printers
     def printer(
@@ -243,7 +243,7 @@ class Block:
         rest = ctext(known)
         at = f"{base} + ({text} + {rest})" if text else f"{base} + {rest}"
         name = self.emitter.fresh("q")
-        lane = VECTOR_TYPE[r.value.dtype]
+        lane = computed(r.value.dtype)
         vector = f"tw::vec<{lane}, {self.p.lanes}>"
         if r.at.of(self.p.s.inner) == 0 and r.repeat == 1:
             item = f"{base}[{text} + {rest}]" if text else f"{base}[{rest}]"
@@ -253,7 +253,7 @@ class Block:
             value = f"tw::splat<{vector}>({printer.scalar(r.value)})"
         else:
             element = self.p.s.tensors[r.tensor].dtype
-            loaded = self._vector_read(r, VECTOR_TYPE[element], at, low, high, place)
+            loaded = self._vector_read(r, computed(element), at, low, high, place)
             printer = self.printer({}, {}, {"read": loaded}, None)
             value = printer.vector_text(r.value)
             used = _extreme("tw::imin", place.lanes, [COUNT] if place.count == COUNT else [])
@@ -450,7 +450,7 @@ class Block:
         key = number, "outside"
         if key not in reads:
             reads[key] = self.emitter.fresh("q")
-            vector = f"tw::vec<{VECTOR_TYPE[r.outside.dtype]}, {self.p.lanes}>"
+            vector = f"tw::vec<{computed(r.outside.dtype)}, {self.p.lanes}>"
             w.line(f"const {vector} {reads[key]} = {self.printer({}, {}, {}, None).vector_text(r.outside)};")
         return reads[key]
 

@@ -9,7 +9,7 @@ from tilewright.core import Launch, LaunchProgram
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope
-from tilewright.kernels.codegen.printer import VECTOR_TYPE, computed
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.row_reduction import ELEMENT
@@ -41,7 +41,7 @@ def _buffers(w: Writer, passes: Passes, start: int, worker: str) -> None:
     """Buffers of kept maps, one set a worker."""
     offset, total = start, _buffered(passes)
     for name, size in _sizes(passes).items():
-        ctype = VECTOR_TYPE[passes.plan.program.stage[name].dtype]
+        ctype = computed(passes.plan.program.stage[name].dtype)
         w.line(f"{ctype} *const k_{name} = ({ctype} *)(space + {offset} + {worker} * {total}L);")
         offset += size
 

@@ -9,7 +9,7 @@ from math import prod
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import MemoryPrinter, write
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus, whole
-from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
+from tilewright.kernels.codegen.printer import Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Tensor, count_ops
@@ -231,7 +231,7 @@ class Passes:
     def types(self, s: RowStage) -> tuple[str, ...]:
         """C types of the lanes of a reduction's accumulators."""
         assert s.monoid is not None
-        return tuple("int" if i.dtype == "bool" else VECTOR_TYPE[i.dtype] for i in s.monoid.identity)
+        return tuple("int" if i.dtype == "bool" else computed(i.dtype) for i in s.monoid.identity)
 
     def vec(self, lane: str) -> str:
         return f"tw::vec<{lane}, {self.plan.lanes}>"
@@ -444,7 +444,7 @@ class _Point:
             base = "out" if s.name == passes.in_output else f"k_{s.name}"
             if q and base != "out":
                 where = f"{where} + {q * p.width}L"
-            vector = passes.vec(VECTOR_TYPE[s.dtype])
+            vector = passes.vec(computed(s.dtype))
             if passes._loaded(s, self.number):
                 text = f"tw::load<{vector}>({base} + {where})"
                 if count is not None:

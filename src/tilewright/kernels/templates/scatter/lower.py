@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.dtypes import C_BYTES
 from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
 from tilewright.kernels.codegen.emitter import Body, Emitter, Scope, plus
 from tilewright.kernels.codegen.printer import Memo, computed
@@ -14,7 +15,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.scatter.nests import FLAT, cleared, length, results, sources
-from tilewright.kernels.templates.scatter.space import BYTES, ScatterTiling
+from tilewright.kernels.templates.scatter.space import ScatterTiling
 
 
 def kernel(p: ScatterTiling, symbol: str) -> LoweredKernel:
@@ -28,7 +29,7 @@ def kernel(p: ScatterTiling, symbol: str) -> LoweredKernel:
     text.walk()
     if p.kept:
         text.combine()
-    size = p.kept * p.stride * BYTES[p.held]
+    size = p.kept * p.stride * C_BYTES[p.held]
     return LoweredKernel(symbol, emitter.unit(), LaunchProgram((Launch(symbol, ("piece",)),), workspace=size))
 
 

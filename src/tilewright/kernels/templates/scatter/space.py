@@ -15,8 +15,9 @@ from functools import lru_cache
 from math import prod
 
 from tilewright.core import Target, Value
+from tilewright.dtypes import C_BYTES
 from tilewright.kernels.codegen.access import storage
-from tilewright.kernels.codegen.printer import VECTOR_TYPE
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.expr import FLOAT8, Expr
 from tilewright.kernels.families.scatter import Scatter
 from tilewright.kernels.templates.tiles import lanes_for
@@ -24,7 +25,6 @@ from tilewright.search_space import Choice, SearchSpace, rule
 
 MOST_BYTES = 1 << 26
 """Bytes of all copies at most."""
-BYTES = {"double": 8, "long": 8, "float": 4, "int": 4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class ScatterTiling:
 
 def held_type(s: Scatter) -> str:
     """C type of what is accumulated: the lanes in which it is computed."""
-    return VECTOR_TYPE[s.monoid.identity[0].dtype]
+    return computed(s.monoid.identity[0].dtype)
 
 
 def _nodes(s: Scatter) -> list[Expr]:
@@ -87,7 +87,7 @@ def lane_count(s: Scatter, target: Target) -> int:
 def _fits(s: Scatter, copies: int) -> bool:
     """Whether so many copies are small: beside the memory that there is, and the sources that are walked."""
     walked = s.count * prod(n for _, n in (*s.outer, *s.row))
-    return copies * s.output.size * BYTES[held_type(s)] <= MOST_BYTES and copies * s.output.size <= 8 * walked
+    return copies * s.output.size * C_BYTES[held_type(s)] <= MOST_BYTES and copies * s.output.size <= 8 * walked
 
 
 def space(s: Scatter, target: Target, template: str, version: int) -> SearchSpace:
@@ -127,7 +127,7 @@ def default(s: Scatter, target: Target, within: SearchSpace) -> dict[str, Value]
             values["piece"] = options["piece"][0]
         else:
             values["ranges"] = options["ranges"][-1]
-    item = BYTES[held_type(s)]
+    item = C_BYTES[held_type(s)]
     for w in options["ways"]:
         copies = int(values["copies"]) * int(w)
         if int(w) <= 4 and int(w) * s.output.size * item <= target.l1_bytes // 2 and (w == 1 or _fits(s, copies)):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core import UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.errors import nearest
 from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, blank, hidden
 
@@ -20,16 +21,10 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.]*|\S")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 LONGEST = 1 << 20  # characters of a file with everything that it includes
 
-_SIXTEEN = ("float16", "bfloat16")
-ELEMENTS: dict[str, tuple[str, ...]] = {
-    "float": ("float32",), "double": ("float64",), "int": ("int32",), "int32_t": ("int32",),
-    "int16_t": ("int16",), "long": ("int64",), "long long": ("int64",), "int64_t": ("int64",), "signed char": ("int8",),
-    "int8_t": ("int8",), "char": ("int8", "uint8", "bool"), "unsigned char": ("uint8", "bool"),
-    "uint8_t": ("uint8", "bool"), "bool": ("bool",), "unsigned short": _SIXTEEN, "uint16_t": _SIXTEEN,
-    "short": ("int16", *_SIXTEEN), "tw::f16": ("float16",), "tw::bf16": ("bfloat16",), "__half": ("float16",),
-    "half": ("float16",), "_Float16": ("float16",), "__nv_bfloat16": ("bfloat16",), "nv_bfloat16": ("bfloat16",),
-    "__bf16": ("bfloat16",),
-}  # fmt: skip
+ELEMENTS = {
+    spelling: tuple(d.name for d in DTYPES.values() if spelling in d.spellings)
+    for spelling in (s for d in DTYPES.values() for s in d.spellings)
+}
 """What the elements behind a pointer of these types may be; other types are taken on trust."""
 
 
