@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from tilewright.core import TensorSpec
+from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.forking import imported
 
 MAKERS = {"torch": "cuda", "cupy": "cuda", "pyopencl": "opencl"}
@@ -67,8 +68,7 @@ class GpuArray:
 
     @property
     def nbytes(self) -> int:
-        itemsize = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-        return int(np.prod(self.shape, dtype=np.int64)) * itemsize
+        return int(np.prod(self.shape, dtype=np.int64)) * numpy_dtype(self.dtype).itemsize
 
 
 class Arrays(Protocol):
@@ -185,6 +185,5 @@ def fits(a: GpuArray, spec: TensorSpec) -> bool:
 
 
 def stands_for(shape: tuple[int, ...], dtype: str, spec: TensorSpec) -> bool:
-    """Whether an array of this shape and dtype may be an input; bfloat16 may travel as its bits."""
-    same = dtype == spec.dtype or (spec.dtype == "bfloat16" and dtype == "uint16")
-    return same and shape == spec.shape
+    """Whether an array of this shape and dtype may be an input; dtypes that NumPy lacks may travel as their bits."""
+    return dtype in (spec.dtype, DTYPES[spec.dtype].storage) and shape == spec.shape

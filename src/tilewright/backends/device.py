@@ -18,12 +18,13 @@ from tilewright.backends.launches import DeviceLibrary, checked_hash
 from tilewright.backends.limits import Refusal, refusal
 from tilewright.backends.locks import DeviceLock, Lockable
 from tilewright.core import PARTS, Device, LaunchProgram, Target, Task, UsageError
+from tilewright.dtypes import DTYPES
 
-MATRIX_PEAKS = {
-    "float16": "fp16_tensor_flops", "bfloat16": "fp16_tensor_flops", "int8": "int8_tensor_ops",
-    "float8_e4m3fn": "int8_tensor_ops", "float8_e5m2": "int8_tensor_ops", "float64": "fp64_tensor_flops",
-}  # fmt: skip
-"""By operands' type: the target's limit that is the peak of products; 8-bit reals are as fast as whole numbers."""
+
+def matrix_peak(dtype: str) -> str | None:
+    """The target's limit that is the peak of products of ``dtype``, ``None`` where no matrix unit takes it as it is."""
+    record = DTYPES[dtype]
+    return record.matrix_peak if record.matrix and dtype != "float32" else None
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class DeviceBackend(Backend):
         for TF32."""
         limit = task.target.limit
         dtype = task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
-        name = MATRIX_PEAKS.get(dtype, "fp32_flops")
+        name = matrix_peak(dtype) or "fp32_flops"
         if dtype == "float32" and task.workload.precision in ("tf32", PARTS):
             name = "tf32_tensor_flops"
         flops, bandwidth = limit.get(name), limit.get("bandwidth")

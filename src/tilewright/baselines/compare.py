@@ -21,6 +21,7 @@ from typing import Any
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.baselines.libraries import BASELINES, openblas_core
 from tilewright.core import TilewrightError, UsageError, Workload
+from tilewright.dtypes import DTYPES, numpy_dtype
 
 IDLE_SECONDS = 0.12
 
@@ -198,7 +199,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     from tilewright.kernels.expression.value_range import draw
     from tilewright.runtime import Library
     from tilewright.runtime.binding import ConstantPlan
-    from tilewright.runtime.checked import LINE, each_out, empty, returned, storage
+    from tilewright.runtime.checked import LINE, each_out, empty, returned
 
     workload = Workload.from_json(request["workload"])
     threads = request["threads"]
@@ -226,7 +227,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
             values = encode(np.abs(decode(values, t.dtype)) + 0.1, t.dtype)
         return aligned(values)
 
-    outs = [empty(s.shape, storage(s.dtype), LINE) for s in workload.outputs]
+    outs = [empty(s.shape, numpy_dtype(s.dtype), LINE) for s in workload.outputs]
     out = returned(outs)
 
     def real(result: Any) -> list[np.ndarray[Any, Any]]:
@@ -234,7 +235,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         return [decode(np.asarray(a), s.dtype).astype(np.float64) for a, s in given]
 
     def near(theirs: np.ndarray[Any, Any], ours: np.ndarray[Any, Any], dtype: str) -> bool:
-        share = {"bfloat16": 2e-2, "float16": 3e-3}.get(dtype, 1e-3)
+        share = max(DTYPES[dtype].agreement.kernel, 1e-3)
         return np.allclose(theirs, ours, rtol=share, atol=share / 10 * (float(np.abs(ours).max()) or 1.0))
 
     for positive in (False, True):  # a variance is not negative

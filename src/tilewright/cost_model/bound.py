@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from tilewright.backends.cuda.bound import Bound, Work, estimate
 from tilewright.core import Task
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.arithmetic import arithmetic
 from tilewright.kernels.speed import compulsory_bytes
 
-_MATRIX = {"float32": "tf32", "float16": "fp16", "bfloat16": "fp16", "float64": "fp64_tensor"}
 _ORDINARY = {"float64": "fp64", "int8": "dp4a"}
 
 
@@ -47,6 +47,6 @@ def estimated(task: Task, static: Mapping[str, float]) -> Bound:
         asked_bytes=static["global_bytes"] * (needed.share or 1.0),
         even=needed.share in (0, 1),
     )
-    unit = _MATRIX.get(dtype, "int8") if static["tensor_core"] else _ORDINARY.get(dtype, "fp32")
+    unit = DTYPES[dtype].matrix_unit if static["tensor_core"] else _ORDINARY.get(dtype, "fp32")
     read = static["shared_bytes_per_flop"] * flops
     return estimate(work, unit, read, task.target, warpgroups=static["copy_threads"] > 0)

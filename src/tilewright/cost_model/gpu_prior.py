@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.backends.device import MATRIX_PEAKS
+from tilewright.backends.device import matrix_peak
 from tilewright.core import Schedule, Target, Task
 from tilewright.cost_model.base import CostModel, Scores, Stateless
 from tilewright.cost_model.bound import operand_dtype
@@ -102,7 +102,7 @@ def limit(target: Target, name: str) -> float:
 
 def tensor_peak(task: Task) -> float:
     """Operations a second of the matrix units on the task's elements."""
-    return limit(task.target, MATRIX_PEAKS.get(operand_dtype(task), "tf32_tensor_flops"))
+    return limit(task.target, matrix_peak(operand_dtype(task)) or "tf32_tensor_flops")
 
 
 def scalar_peak(task: Task) -> float:

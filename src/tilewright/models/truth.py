@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import TilewrightError, UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.graph import Graph, Node
 from tilewright.graph.groups import state_nodes
 from tilewright.graph.operations import VIEWS
@@ -25,9 +26,6 @@ WIDE = dict.fromkeys(("float32", *SIXTEEN), "float64")
 
 ALIKE = 0.01
 """How far float64 may lie from what an operator gives in its own type, before it is taken for another computation."""
-
-FLOORS = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 8e-2, "float8_e4m3fn": 0.2, "float8_e5m2": 0.4}
-"""The share of an output's largest magnitude by which it may be wrong, however near onnxruntime is, by element type."""
 
 FACTOR = 4.0
 """How many times onnxruntime's own error an output may be wrong."""
@@ -196,7 +194,9 @@ def compare(
     text = "float64" if not narrow else f"float64, but for {', '.join(sorted(narrow))}"
     for name, own in (theirs[0] if theirs else got).items():
         wanted = _rounded(truth[name], own)
-        floor = FLOORS.get(own.dtype.name, 0.0) if isinstance(own, np.ndarray) else 0.0
+        record = DTYPES.get(own.dtype.name) if isinstance(own, np.ndarray) else None
+        # However near onnxruntime is, an output may be wrong by a share of its largest magnitude.
+        floor = record.agreement.model if record else 0.0
         rival = max((error_of(t[name], wanted) for t in theirs), default=None)
         if rival is None or math.isfinite(rival):
             allowed = max(floor, FACTOR * (rival or 0.0))

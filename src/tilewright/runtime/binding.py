@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
-from tilewright.runtime.checked import LINE, Checked, Misfit, check, empty, storage
+from tilewright.dtypes import numpy_dtype
+from tilewright.runtime.checked import LINE, Checked, Misfit, check, empty
 from tilewright.runtime.foreign import borrow
 from tilewright.runtime.missed import warn
 
@@ -68,7 +69,7 @@ class ConstantPlan:
                 given = check(name, spec, lent.args[0] if lent else given)
             except Misfit as e:
                 raise e.error from None
-            held[number] = empty(spec.shape, storage(spec.dtype), max(self._checked.align, LINE))
+            held[number] = empty(spec.shape, numpy_dtype(spec.dtype), max(self._checked.align, LINE))
             held[number][...] = given
         return self._make(held)
 

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.core import TensorSpec
+from tilewright.dtypes import numpy_dtype
 from tilewright.forking import steady
 from tilewright.kernels.expression.expr import BITS
 from tilewright.runtime.foreign import borrow
@@ -31,11 +32,6 @@ class Misfit(Exception):
         super().__init__(str(error))
         self.reason = reason
         self.error = error
-
-
-def storage(dtype: str) -> np.dtype[Any]:
-    """The NumPy dtype in which a dtype is passed: those that NumPy lacks travel as their bits."""
-    return np.dtype(BITS.get(dtype, dtype))
 
 
 def added_dtype(a: object) -> str:
@@ -55,7 +51,7 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
         raise Misfit("type", TypeError(f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_hint(a, output)}"))
     if spec.dtype in BITS and added_dtype(a) == spec.dtype:
         a = a.view(BITS[spec.dtype])
-    if a.dtype.num != storage(spec.dtype).num or not a.dtype.isnative:
+    if a.dtype.num != numpy_dtype(spec.dtype).num or not a.dtype.isnative:
         raise Misfit("dtype", TypeError(f"{name} has dtype {a.dtype}, not {spec.dtype}. Convert it with astype first"))
     if a.shape != spec.shape:
         raise Misfit("shape", ValueError(f"{name} has shape {a.shape}, not {spec.shape}. Make a plan for it"))
@@ -209,7 +205,7 @@ class Checked:
         given = None if out is None else given_outs(name, out, len(self.outputs))
         arrays = [self._input(spec, a) for spec, a in zip(self.inputs, args, strict=True)]
         if given is None:
-            outs = [empty(s.shape, storage(s.dtype), max(self.align, LINE)) for s in self.outputs]
+            outs = [empty(s.shape, numpy_dtype(s.dtype), max(self.align, LINE)) for s in self.outputs]
             made = [self._as_given(a, s, args) for a, s in zip(outs, self.outputs, strict=True)]
         else:
             made = list(given)
@@ -227,7 +223,7 @@ class Checked:
 
     def _input(self, spec: TensorSpec, a: Any) -> Array:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):
-            held = empty((), storage(spec.dtype), max(self.align, LINE))
+            held = empty((), numpy_dtype(spec.dtype), max(self.align, LINE))
             if spec.dtype in BITS:
                 with steady:
                     from tilewright.kernels.expression.numerics import encode

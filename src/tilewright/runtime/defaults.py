@@ -34,6 +34,7 @@ from tilewright.core import (
     canonical_json,
     digest,
 )
+from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.forking import steady
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOATS
@@ -43,10 +44,9 @@ from tilewright.kernels.expression.value_range import draw
 from tilewright.kernels.reference import evaluate_block, index_bounds
 from tilewright.kernels.templates import TEMPLATES, default_schedule, lower, templates_for
 from tilewright.paths import cache_root
-from tilewright.runtime.checked import address, empty, storage
+from tilewright.runtime.checked import address, empty
 
 _CHECKED_ELEMENTS = 48  # per axis of the output, at each end
-_TOLERANCE = {"float32": 1e-3, "float64": 1e-9, "float16": 3e-3, "bfloat16": 2e-2}
 
 
 @dataclass(frozen=True)
@@ -152,12 +152,12 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
     rng = default_rng(0)
     inputs = []
     for tensor in program.inputs:
-        a = empty(tensor.shape, storage(tensor.dtype), 4096)
+        a = empty(tensor.shape, numpy_dtype(tensor.dtype), 4096)
         a[...] = draw(tensor, rng, bound=bounds.get(tensor.name))
         inputs.append(a)
     outs = []
     for spec in workload.outputs:
-        out = empty(spec.shape, storage(spec.dtype), 4096)
+        out = empty(spec.shape, numpy_dtype(spec.dtype), 4096)
         if spec.dtype in FLOATS:
             out[...] = encode(np.full(out.shape, np.nan), spec.dtype)
         else:
@@ -178,7 +178,7 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
         expected = np.asarray(evaluate_block(one, inputs, block), np.float64)
         got = decode(out[block], kind).astype(np.float64)
         scale = float(np.abs(expected).max(initial=0.0)) or 1.0
-        wrong = ~(np.abs(got - expected) <= _TOLERANCE.get(kind, 0.0) * scale)
+        wrong = ~(np.abs(got - expected) <= DTYPES[kind].agreement.kernel * scale)
         if wrong.any() and not np.array_equal(got, expected, equal_nan=True):
             raise TilewrightError(
                 f"the default kernel of {workload.label} computes wrong values", "Report this; numpy is used"

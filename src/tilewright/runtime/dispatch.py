@@ -20,6 +20,7 @@ import numpy as np
 
 from tilewright.backends.arrays import on_gpu
 from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
+from tilewright.dtypes import numpy_dtype
 from tilewright.forking import ForkLock, steady
 from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.operators import get_operator
@@ -34,7 +35,6 @@ from tilewright.runtime.checked import (
     empty,
     given_outs,
     returned,
-    storage,
 )  # fmt: skip
 from tilewright.runtime.complex_arrays import as_pairs, complex_workload
 from tilewright.runtime.foreign import Borrowed, borrow
@@ -451,7 +451,7 @@ def _stands_for(a: Any, spec: TensorSpec) -> bool:
     """Whether an array has the input's shape and dtype, or a number stands for a scalar input."""
     if type(a) is not np.ndarray:
         return spec.shape == ()
-    return bool(a.shape == spec.shape and (a.dtype.name == spec.dtype or a.dtype == storage(spec.dtype)))
+    return bool(a.shape == spec.shape and (a.dtype.name == spec.dtype or a.dtype == numpy_dtype(spec.dtype)))
 
 
 def _dense(a: Any, spec: TensorSpec, align: int) -> Any:
@@ -459,7 +459,7 @@ def _dense(a: Any, spec: TensorSpec, align: int) -> Any:
         return a  # a number for a scalar input
     if a.flags.c_contiguous and a.flags.aligned and address(a) % align == 0:
         return a
-    copy = empty(spec.shape, storage(spec.dtype), max(align, LINE))
+    copy = empty(spec.shape, numpy_dtype(spec.dtype), max(align, LINE))
     copy[...] = a.view(BITS[spec.dtype]) if added_dtype(a) else a
     return copy
 

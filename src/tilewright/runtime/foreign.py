@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilewright.backends.arrays import refuse_gradient
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import BITS
 from tilewright.runtime.pycall import Builtins, current
 
@@ -135,8 +136,8 @@ def _shorten(torch: Any) -> None:
     if builtins is None or _shortened:
         return
     _shortened.append(builtins)
-    names = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "bfloat16")
-    dtypes = {np.dtype(BITS.get(n, n)): getattr(torch, n) for n in names}
+    told_apart = (d for d in DTYPES.values() if not d.storage or d.storage not in DTYPES)
+    dtypes = {d.numpy: getattr(torch, d.name) for d in told_apart}
     builtins.take(torch.Tensor, lambda shape, dtype: torch.empty(shape, dtype=dtypes[dtype]))
 
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from tilewright.backends.cpu.loader import LoadedKernel, process_host
 from tilewright.core import TensorSpec, Workload
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
-from tilewright.runtime.checked import Checked, address, empty, signature, storage
+from tilewright.runtime.checked import Checked, address, empty, signature
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.gpu_plan import GpuKernel, GpuPlan
 from tilewright.runtime.limits import Look, looking
@@ -113,7 +114,9 @@ def _native(
     """
     align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
-    taken, given = ([pycall.Tensor(s.shape, storage(s.dtype)) for s in specs] for specs in (inputs, checked.outputs))
+    taken, given = (
+        [pycall.Tensor(s.shape, numpy_dtype(s.dtype)) for s in specs] for specs in (inputs, checked.outputs)
+    )
     unsaid = any(s.dtype in FLOAT8 for s in checked.outputs)  # in C a result in 8-bit reals is whole numbers
     if native is None or unsaid or max(len(taken) + len(given), len(bound)) > pycall.MAX_TENSORS:
         checked.keep = keep

@@ -12,9 +12,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
+from tilewright.dtypes import numpy_dtype
 from tilewright.extent import Extent, Sizes, bounds, open_sizes, shape_at
 from tilewright.graph import Places
-from tilewright.runtime.checked import address, empty, storage
+from tilewright.runtime.checked import address, empty
 from tilewright.runtime.memory_plan import PAGE, Lifetime
 
 Array = np.ndarray[Any, Any]
@@ -71,7 +72,7 @@ class Slots:
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """NumPy's element type in which a value is stored."""
-        return storage(self.values[name].dtype)
+        return numpy_dtype(self.values[name].dtype)
 
     def shape(self, name: str, sizes: Sizes) -> tuple[int, ...]:
         return shape_at(self.values[name].shape, sizes)

@@ -12,8 +12,8 @@ import torch
 import tilewright
 from tilewright.backends.driver import NoDriver
 from tilewright.core import TilewrightError, Workload
+from tilewright.dtypes import numpy_dtype
 from tilewright.runtime import Library
-from tilewright.runtime.checked import storage
 from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.in_use import InUse
 from tilewright.runtime.missed import warn
@@ -152,7 +152,7 @@ class Serving(InUse):
         if isinstance(found, Miss):
             return Passed(found)
         shape = _FUNCTIONS[name](*(_meta(a) for a in args)).shape
-        itemsize = storage(asked.workload.inputs[0].dtype).itemsize
+        itemsize = numpy_dtype(asked.workload.inputs[0].dtype).itemsize
         return Hit(asked, found, tuple(shape), max(found.checked.align, itemsize))
 
     def find(self, workload: Workload, place: DeviceKey | None = None) -> Served | Miss:

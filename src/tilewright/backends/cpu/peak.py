@@ -15,6 +15,7 @@ from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.loader import load_path
 from tilewright.closing import Closing
 from tilewright.core import Target, Task
+from tilewright.dtypes import DTYPES
 
 SMALLEST = 64 << 20
 """Bytes that are read for the bandwidth, at least."""
@@ -81,8 +82,8 @@ class PeakProbe(Closing):
 def per_float32(task: Task) -> float:
     """Operations on a task's elements in the time of one on float32: by their size, and by the dot products of bytes or
     halves of a lane where the processor has them (``vpdpbusd``, ``vdpbf16ps``)."""
-    sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
-    by_size = 4 / sizes.get(task.workload.output.dtype, 1 if "8" in task.workload.output.dtype else 4)
+    output = DTYPES[task.workload.output.dtype]
+    by_size = 1.0 if output.kind == "bool" else 4 / output.bytes
     operands = {x.dtype for x in task.workload.inputs[:2]}
     if operands <= {"int8", "uint8"} and "int8" in operands and "avx512vnni" in task.target.isa:
         return max(4.0, by_size)

@@ -13,10 +13,9 @@ import numpy as np
 
 from tilewright.backends.arrays import LOOKS, NOWHERE, TORCH_DEVICES, Face, GpuArray, Look, dense, gradient_error
 from tilewright.core import TensorSpec
+from tilewright.dtypes import DTYPES, numpy_dtype
 
-TORCH_DTYPES = (
-    "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
-)  # fmt: skip
+TORCH_DTYPES = tuple(d.name for d in DTYPES.values() if d.gpu)
 
 
 def backend_of(a: object) -> str | None:
@@ -127,9 +126,8 @@ def make_output(like: Any, spec: TensorSpec) -> Any:
         return torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device=like.device)
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(like, cupy.ndarray):
-        dtype = "uint16" if spec.dtype == "bfloat16" else spec.dtype
         with cupy.cuda.Device(like.device.id):
-            return cupy.empty(spec.shape, dtype=dtype)
+            return cupy.empty(spec.shape, dtype=numpy_dtype(spec.dtype))
     raise TypeError(f"an output cannot be made for a {type(like).__name__}. Pass out=")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.backends.arrays import GpuArray, dense
 from tilewright.core import TensorSpec
+from tilewright.dtypes import numpy_dtype
 
 
 def backend_of(a: object) -> str | None:
@@ -36,8 +37,7 @@ def view(a: Any) -> GpuArray:
 
 def make_output(like: Any, spec: TensorSpec) -> Any:
     """A new array beside ``like``."""
-    dtype = "uint16" if spec.dtype == "bfloat16" else spec.dtype
-    return sys.modules["pyopencl.array"].empty(like.queue, spec.shape, np.dtype(dtype))
+    return sys.modules["pyopencl.array"].empty(like.queue, spec.shape, numpy_dtype(spec.dtype))
 
 
 def captured(like: Any) -> bool:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tilewright.dtypes import DTYPES
+
 _TYPES = (
     (r"unsigned\s+long\s+long", "ulong"), (r"long\s+long", "long"), (r"unsigned\s+long", "ulong"),
     (r"unsigned\s+int", "uint"), (r"unsigned\s+char", "uchar"), (r"signed\s+char", "char"), (r"unsigned", "uint"),
 )  # fmt: skip
-_NAME = r"(?:float|double|short|char|uchar|int|uint|long|ulong|bool|tw_f16|tw_bf16|tw_u32|tw_pack_\w+)"
+_OWN = {d.gpu.replace("::", "_"): d.bytes for d in DTYPES.values() if "::" in d.gpu}
+_NAME = rf"(?:float|double|short|char|uchar|int|uint|long|ulong|bool|{'|'.join(_OWN)}|tw_u32|tw_pack_\w+)"
 _KERNEL = re.compile(r"TW_KERNEL\((\d+), \d+\) void (\w+)\(")
 _DEVICE = re.compile(r"TW_DEVICE [\w ]+?(\w+)\(")
-_SIZES = {"short": 2, "char": 1, "uchar": 1, "tw_f16": 2, "tw_bf16": 2, "float": 4, "int": 4, "uint": 4, "tw_u32": 4}
+_SIZES = {**_OWN, "short": 2, "char": 1, "uchar": 1, "float": 4, "int": 4, "uint": 4, "tw_u32": 4}
 
 
 def translate(source: str, prelude: str) -> str:

@@ -10,14 +10,7 @@ from dataclasses import dataclass
 from tilewright.backends import backend_for
 from tilewright.bundles.contents import Kernel
 from tilewright.core import Target, TensorSpec, TilewrightError, UsageError, Value, evaluate
-from tilewright.kernels.expression.expr import BITS
-
-C_TYPES = {
-    "float32": "float", "float64": "double", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long",
-    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long",
-    "bool": "unsigned char", "float16": "unsigned short",
-}  # fmt: skip
-"""What C89 has for an element type; floats that it lacks travel as their bits."""
+from tilewright.dtypes import DTYPES
 
 
 @dataclass(frozen=True)
@@ -47,10 +40,9 @@ class Function:
 
 def c_type(dtype: str) -> str:
     """The C type of an element. Raises ``UsageError`` for one that has none."""
-    found = C_TYPES.get(dtype) or C_TYPES.get(BITS.get(dtype, ""))
-    if found is None:
+    if dtype not in DTYPES:
         raise UsageError(f"elements of type {dtype} have no type in C", "Leave the kernel out: --op")
-    return found
+    return DTYPES[dtype].c
 
 
 def elements(spec: TensorSpec) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.bundles.export.functions import Function, Pack, c_type, elements
 from tilewright.core import Target, TensorSpec
+from tilewright.dtypes import DTYPES
 
 ERRORS = (
     ("OK", "success"),
@@ -266,6 +267,4 @@ def _defined(name: str, f: Function, target: Target) -> str:
 
 
 def _bytes(s: TensorSpec) -> int:
-    sizes = {"double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8,
-             "short": 2, "unsigned short": 2}  # fmt: skip
-    return elements(s) * sizes.get(c_type(s.dtype), 1)
+    return elements(s) * DTYPES[s.dtype].bytes

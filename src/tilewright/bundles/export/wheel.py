@@ -14,7 +14,7 @@ from tilewright.bundles.build import writing
 from tilewright.bundles.export.functions import Function
 from tilewright.bundles.export.library import CLibrary
 from tilewright.core import UsageError
-from tilewright.kernels.expression.expr import BITS
+from tilewright.dtypes import numpy_dtype
 
 _MODULE = Path(__file__).parent / "module.py"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file knows
@@ -72,8 +72,8 @@ def _about(f: Function) -> dict[str, object]:
         "name": f.name,
         "operator": e.op,
         "attributes": own,
-        "inputs": [[s.name, s.shape, BITS.get(s.dtype, s.dtype)] for s in f.inputs],
-        "outputs": [[s.shape, BITS.get(s.dtype, s.dtype)] for s in f.outputs],
+        "inputs": [[s.name, s.shape, numpy_dtype(s.dtype).name] for s in f.inputs],
+        "outputs": [[s.shape, numpy_dtype(s.dtype).name] for s in f.outputs],
         "align": f.align,
         "packs": [[p.input, p.bytes] for p in f.packs],
     }

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tilewright.core import UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.graph.operations.handlers import (
     Build,
     Call,
@@ -372,17 +371,11 @@ def _onnx_of_several(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
         value = build.add(operation, [value, other], node.output[0] if k == len(node.input) else None)
 
 
-GREATEST = {
-    **{t: float(np.finfo(t).max) for t in ("float64", "float32", "float16")}, "bfloat16": 255 * 2.0**120
-}  # fmt: skip
-"""The greatest number of each type of reals."""
-
-
 @onnx("Clip")
 def _onnx_clip(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     """A bound that is not given is the type's least or greatest number, which infinities become."""
-    most = GREATEST.get(build.spec(node.input[0]).dtype)
-    bounds: dict[str, Any] = {} if most is None else {"min": -most, "max": most}
+    record = DTYPES[build.spec(node.input[0]).dtype]
+    bounds: dict[str, Any] = {"min": -record.largest, "max": record.largest} if record.kind == "float" else {}
     bounds |= {k: build.known(n).item() for k, n in zip(("min", "max"), node.input[1:], strict=False) if n}
     bounds |= {k: a[k] for k in ("min", "max") if k in a}  # before operator set 11
     if bounds:

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import UsageError
+from tilewright.dtypes import DTYPES
 from tilewright.graph.operations.handlers import Array, Attributes, Build, Left, OnnxBuild, onnx
 from tilewright.graph.operations.padding import padded, pads_of
 from tilewright.graph.operations.pointwise import element
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
-from tilewright.kernels.expression.expr import FLOAT8, FLOATS, INDEX, INTEGERS, const
+from tilewright.kernels.expression.expr import BYTES, FLOAT8, FLOATS, INDEX, INTEGERS, const
 from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.quantize import round_half_even
 
-LIMITS = {"uint8": (0.0, 255.0), "int8": (-128.0, 127.0)}
+LIMITS = {name: tuple(map(float, DTYPES[name].limits)) for name in BYTES}
 """The least and greatest quantised value of each type."""
 
 
