@@ -1,8 +1,8 @@
 """Bring a database to this version's schema: create it, leave it, upgrade it, or refuse it.
 
 A file is created and upgraded when it is opened for writing, a server's database only by
-``upgrade_database``: others use it too. Alembic, slow to import, is needed for an upgrade only: fresh
-files are created from the metadata.
+``upgrade_database``: others use it too. Alembic, slow to import, is needed for an upgrade only: new
+databases are created from the metadata.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def upgrade_database(path_or_url: str | os.PathLike[str], dry_run: bool = False,
             if not dry_run:
                 return transactions.write(lambda c: _upgrade_server(c, location))
             revision = transactions.read(lambda c: read_revision(c, location))
-            return _report(revision, "would be") + _sql(revision)
+            return _report(revision, "would be") + _sql(revision, engine.dialect)
         finally:
             engine.dispose()
 
@@ -114,26 +114,61 @@ def _report(revision: str | None, done: str) -> list[str]:
     return [f"schema {revision} {done} upgraded to {SCHEMA}"]
 
 
+# --------------------------------------------------------------------------- creation
+
+
+@cache
+def _tables(dialect: Dialect) -> tuple[str, ...]:
+    """SQL statements that create the tables, which are the same for every database of a dialect."""
+    made: list[str] = []
+    words = create_mock_engine("sqlite://", lambda said, *_, **__: made.append(_text(said, dialect)))
+    metadata.create_all(words, checkfirst=False)
+    _version.create(words, checkfirst=False)
+    return tuple(made)
+
+
+def _creation(dialect: Dialect) -> list[str]:
+    """SQL statements that create the tables and state their schema."""
+    version = _version.insert().values(version_num=SCHEMA)
+    reader = compatibility.insert().values(oldest_reader=OLDEST_READER)
+    return [*_tables(dialect), _text(version, dialect), _text(reader, dialect)]
+
+
+def _text(statement: Any, dialect: Dialect) -> str:
+    return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True})).strip()
+
+
+def _create(connection: Connection, location: Location) -> None:
+    # Another process may have been faster.
+    if read_revision(connection, location) is None:
+        for statement in _creation(connection.dialect):
+            connection.exec_driver_sql(statement)
+
+
 # --------------------------------------------------------------------------- servers
 
 
 def _upgrade_server(connection: Connection, location: Location) -> list[str]:
     take_turns(connection, "schema")
     revision = read_revision(connection, location)
-    if revision != SCHEMA:
+    if revision is None:
+        _create(connection, location)
+    elif revision != SCHEMA:
         _migrate(connection, SCHEMA)
     return _report(revision, "was")
 
 
-def _sql(revision: str | None) -> list[str]:
+def _sql(revision: str | None, dialect: Dialect) -> list[str]:
     """What ``_upgrade_server`` would execute, statement by statement."""
+    if revision is None:
+        return _creation(dialect)
     if revision == SCHEMA:
         return []
     from alembic import command
 
     config = _config(dialect="postgresql")
     config.output_buffer = written = io.StringIO()
-    command.upgrade(config, f"{revision or 'base'}:{SCHEMA}", sql=True)
+    command.upgrade(config, f"{revision}:{SCHEMA}", sql=True)
     return [s.strip() for s in written.getvalue().split(";\n") if s.strip()]
 
 
@@ -158,25 +193,6 @@ def _file(location: Location, dry_run: bool, timeout: float) -> list[str]:
     if revision in (None, SCHEMA):
         return _report(revision, "would be")
     return [*_report(revision, "would be"), *_rehearse(location, timeout)]
-
-
-@cache
-def _tables(dialect: Dialect) -> tuple[str, ...]:
-    """What creates a file's tables, in the database's words: the same for every file."""
-    made: list[str] = []
-    words = create_mock_engine("sqlite://", lambda said, *_, **__: made.append(str(said.compile(dialect=dialect))))
-    metadata.create_all(words, checkfirst=False)
-    _version.create(words, checkfirst=False)
-    return tuple(made)
-
-
-def _create(connection: Connection, location: Location) -> None:
-    # Another process may have been faster.
-    if read_revision(connection, location) is None:
-        for statement in _tables(connection.dialect):
-            connection.exec_driver_sql(statement)
-        connection.execute(_version.insert().values(version_num=SCHEMA))
-        connection.execute(compatibility.insert().values(oldest_reader=OLDEST_READER))
 
 
 def _upgrade_file(location: Location, timeout: float) -> None:
