@@ -17,7 +17,6 @@ from harness.examples import (
     example_artifact,
     example_kernel,
     example_record,
-    example_schedule,
     example_task,
 )
 from tilewright.core import DatabaseError, Device, Task, UsageError, Value
@@ -332,27 +331,16 @@ class DatabaseContract:
         ranked = [example_kernel(task, i, codes[i]) for i in range(2)]
         db.set_kernels(task, DEVICE.model, None, ranked, codes)
         first, second = db.task_kernels(task, DEVICE.model)
-        assert db.update_kernel(first, seconds=0.25, peak_fraction=0.75, state="stale")
+        assert db.update_kernel(first, state="stale")
         now, same = db.task_kernels(task, DEVICE.model)
-        assert (now.seconds, now.peak_fraction, now.state) == (0.25, 0.75, "stale")
+        assert (now.seconds, now.state) == (first.seconds, "stale")
         assert same == second
         db.set_kernels(task, DEVICE.model, None, ranked[1:])
-        assert not db.update_kernel(first, seconds=9.0)
+        assert not db.update_kernel(first, state="stale")
         (left,) = db.task_kernels(task, DEVICE.model)
-        assert left.seconds == ranked[1].seconds
+        assert left.state == "verified"
         with pytest.raises(UsageError, match="cannot be 'fresh'"):
             db.update_kernel(left, state="fresh")
-
-    def test_kernels_of_changed_templates_become_stale(self, db: Database) -> None:
-        task = example_task()
-        code = example_artifact(b"code")
-        old = replace(example_kernel(task, 1, code), schedule=example_schedule(1, version=2))
-        gone = replace(example_kernel(task, 2, code), schedule=example_schedule(2, "retired", 3))
-        db.set_kernels(task, DEVICE.model, None, [example_kernel(task, 0, code), old, gone], [code])
-        assert db.mark_stale({"contraction": 3, "generic": 1}) == 2
-        assert db.mark_stale({"contraction": 3, "generic": 1}) == 0
-        assert [k.state for k in db.task_kernels(task, DEVICE.model)] == ["verified", "stale", "stale"]
-        assert db.mark_stale({}) == 1
 
     # ------------------------------------------------------------------- the rest
 

@@ -41,7 +41,6 @@ with Database.open(sys.argv[1]) as db:
         db.set_kernels(task, DEVICE.model, run_id, ranked[i % 2 :], [shared, own])
         db.set_kernels(example_task(m=i), DEVICE.model, run_id, [example_kernel(example_task(m=i), 0, shared)], [shared])
         db.add_miss("matmul", {"m": i % 3}, TARGET.key)
-        db.mark_stale({"contraction": 3})
     db.save_model(TARGET, "v1", sys.argv[2].encode(), 1)
     db.finish_run(run_id, "done")
 """
@@ -159,8 +158,7 @@ def write_everything(url: str, lose: bool) -> tuple[str, list[object]]:
     with Database.open(url) as db:
         best = db.best(task)
     assert best is not None
-    returned.append(write(lambda db: db.update_kernel(best, seconds=0.5)))
-    write(lambda db: db.mark_stale({}))
+    returned.append(write(lambda db: db.update_kernel(best, state="stale")))
     write(lambda db: db.save_model(TARGET, "v1", b"model", 1))
     return run_id, returned
 

@@ -453,7 +453,8 @@ def test_best_kernels_go_to_a_file_of_their_own(tmp_path: Path) -> None:
 def test_stale_kernels_are_not_given_to_be_served(tmp_path: Path) -> None:
     tuned(tmp_path / "a.db")
     with Database.open(tmp_path / "a.db") as db:
-        db.mark_stale({})
+        for kernel in db.kernels():
+            db.update_kernel(kernel, state="stale")
         with pytest.raises(UsageError, match="no verified kernel"):
             export_best(db, tmp_path / "serve.db")
     assert not (tmp_path / "serve.db").exists()

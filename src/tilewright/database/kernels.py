@@ -17,7 +17,7 @@ from tilewright.database import rows, schema
 from tilewright.database.errors import damaged
 from tilewright.database.postgresql import take_turns
 from tilewright.database.records import KERNEL_STATES, RANKS, StoredArtifact, StoredKernel
-from tilewright.database.store import Store, keys_named
+from tilewright.database.store import Store, keys_named, of_task
 
 _TURNS = "kernels"
 
@@ -67,11 +67,7 @@ class Kernels(Store):
                 raise UsageError(f"the code of the artifact {min(missing)} is missing", "Pass it in artifacts")
             for sha256 in sorted(used - known):
                 c.execute(a.insert(), rows.artifact_row(bring[sha256]))
-            own = (
-                (k.c.workload_key == task.workload.key)
-                & (k.c.target_key == task.target.key)
-                & (k.c.device_model == device_model)
-            )
+            own = of_task(task.workload.key, task.target.key, device_model)
             replaced = set(c.execute(select(k.c.artifact_sha256).where(own)).scalars())
             c.execute(delete(k).where(own))
             if placed:
@@ -91,13 +87,7 @@ class Kernels(Store):
 
     def task_kernels(self, task: Task, device_model: str) -> list[StoredKernel]:
         """A task's kernels on a device model by rank."""
-        k = schema.kernel.c
-        wanted = _kernels().where(
-            k.workload_key == task.workload.key,
-            k.target_key == task.target.key,
-            k.device_model == device_model,
-        )
-        return self._kernels(wanted)
+        return self._kernels(_kernels().where(of_task(task.workload.key, task.target.key, device_model)))
 
     def kernels(self, op: str | None = None, params: Mapping[str, Value] | None = None) -> list[StoredKernel]:
         """Stored kernels, last changed task first, then by rank.
@@ -153,43 +143,19 @@ class Kernels(Store):
         with rows.decoding(self.location, "kernel"):
             return [rows.kernel_of(r, tasks[r.workload_key, r.target_key]) for r in found]
 
-    def update_kernel(
-        self,
-        kernel: StoredKernel,
-        *,
-        seconds: float | None = None,
-        peak_fraction: float | None = None,
-        state: str | None = None,
-    ) -> bool:
-        """Store a new check of a kernel. ``False`` if another kernel has taken its place meanwhile."""
-        if state is not None and state not in KERNEL_STATES:
+    def update_kernel(self, kernel: StoredKernel, *, state: str) -> bool:
+        """Store the state that a new check of a kernel gives. ``False`` if another kernel has its place meanwhile."""
+        if state not in KERNEL_STATES:
             raise UsageError(f"a kernel cannot be {state!r}", f"Use one of {', '.join(KERNEL_STATES)}")
-        given = {"seconds": seconds, "peak_fraction": peak_fraction, "state": state}
-        values = {name: v for name, v in given.items() if v is not None} | {"updated": time.time()}
         k = schema.kernel
         same = (
-            (k.c.workload_key == kernel.task.workload.key)
-            & (k.c.target_key == kernel.task.target.key)
-            & (k.c.device_model == kernel.device_model)
+            of_task(kernel.task.workload.key, kernel.task.target.key, kernel.device_model)
             & (k.c.rank == kernel.rank)
             & (k.c.artifact_sha256 == kernel.artifact_sha256)
             & (k.c.schedule == canonical_json(kernel.schedule.to_json()))
         )
-        return bool(self._write(lambda c: c.execute(update(k).where(same).values(values)).rowcount))
-
-    def mark_stale(self, versions: Mapping[str, int]) -> int:
-        """Mark the kernels whose template has another version now, or is gone. Returns how many."""
-        k = schema.kernel
-
-        def work(c: Connection) -> int:
-            take_turns(c, _TURNS)
-            known = (
-                (k.c.template == template) & (k.c.template_version == version) for template, version in versions.items()
-            )
-            changed = update(k).where(k.c.state == "verified", *(~same for same in known))
-            return int(c.execute(changed.values(state="stale")).rowcount)
-
-        return self._write(work)
+        changed = update(k).where(same).values(state=state, updated=time.time())
+        return bool(self._write(lambda c: c.execute(changed).rowcount))
 
     def artifact(self, sha256: str) -> StoredArtifact | None:
         """Compiled code by its hash, checked against it."""

@@ -114,6 +114,11 @@ def read(kind: type[T], row: Row[Any], **known: Any) -> T:
     return kind(**known, **{f.name: columns[f.name] for f in fields(kind) if f.name not in known})  # type: ignore[arg-type]
 
 
+def row_of(table: Table, value: object, **known: Any) -> Values:
+    """A row of ``table``: its columns are ``known``, or attributes of ``value`` of the same names."""
+    return {c.name: known[c.name] if c.name in known else getattr(value, c.name) for c in table.columns}
+
+
 def params_text(params: Pairs | Mapping[str, Any]) -> str:
     """Parameters as they are stored and compared: canonical JSON, keys sorted."""
     return canonical_json(dict(params))
@@ -130,41 +135,40 @@ def put_task(connection: Connection, task: Task) -> None:
     """
     put_targets(connection, [task.target])
     w = task.workload
-    names = {
-        "op": w.op,
-        "params": params_text(w.params),
-        "defaults": params_text(w.defaults),
-        "param_names": canonical_json([name for name, _ in w.params]),
-    }
-    created = time.time()
-    row = {
-        "key": w.key,
-        **names,
-        "program": w.program,
-        "inputs": canonical_json([s.to_json() for s in w.inputs]),
-        "output": outputs_text(w),
-        "flops": w.flops,
-        "precision": w.precision,
-        "created": created,
-    }
+    row = row_of(
+        schema.workload,
+        w,
+        params=params_text(w.params),
+        defaults=params_text(w.defaults),
+        param_names=canonical_json([name for name, _ in w.params]),
+        inputs=canonical_json([s.to_json() for s in w.inputs]),
+        output=outputs_text(w),
+        created=time.time(),
+    )
+    put_workload(connection, row)
+
+
+def put_workload(connection: Connection, row: Values) -> None:
+    """Store a workload, or its name as an alias where it is known by another one."""
     insert_new(connection, schema.workload, [row])
-    t = schema.workload.c
-    known = connection.execute(schema.workload.select().where(t.key == w.key)).one()
-    if (known.op, known.params) != (names["op"], names["params"]):
-        insert_new(connection, schema.alias, [{"workload_key": w.key, **names, "created": created}])
+    names = {n: row[n] for n in ("op", "params", "defaults", "param_names", "created")}
+    put_alias(connection, {"workload_key": row["key"], **names})
+
+
+def put_alias(connection: Connection, row: Values) -> None:
+    """Store a name of a workload that is stored, unless it is the workload's own."""
+    w = schema.workload.c
+    known = connection.execute(select(w.op, w.params).where(w.key == row["workload_key"])).one()
+    if (known.op, known.params) != (row["op"], row["params"]):
+        insert_new(connection, schema.alias, [row])
 
 
 def put_targets(connection: Connection, targets: Iterable[Target]) -> None:
     """Store targets, in the order in which every client stores them."""
     created = time.time()
     for target in sorted(targets, key=lambda t: t.key):
-        row = {
-            "key": target.key,
-            "name": target.name,
-            "data": canonical_json(target.to_json()),
-            "created": created,
-        }
-        insert_new(connection, schema.target, [row])
+        data = canonical_json(target.to_json())
+        insert_new(connection, schema.target, [row_of(schema.target, target, data=data, created=created)])
 
 
 def target_of(data: str) -> Target:
@@ -228,24 +232,24 @@ def state_of(row: Row[Any]) -> str:
 
 
 def trial_row(run_id: str, task_key: str, record: TrialRecord) -> Values:
-    schedule = record.schedule
     outcome = record.outcome
     prediction = record.proposal.prediction
-    return {
-        "run_id": run_id,
-        "number": record.number,
-        "candidate_key": digest([task_key, schedule.key]),
-        "template": schedule.template,
-        "template_version": schedule.version,
-        "schedule": canonical_json(schedule.to_json()),
-        "origin": record.proposal.origin,
-        "prediction": None if prediction is None else float(prediction),
-        "status": outcome.kind.value if isinstance(outcome, Failure) else "ok",
-        "seconds": record.seconds,
-        "outcome": canonical_json(outcome.to_json()),
-        "build_seconds": record.build_seconds,
-        "created": record.created or time.time(),
-    }
+    return row_of(
+        schema.trial,
+        record,
+        **_schedule_row(record.schedule),
+        run_id=run_id,
+        candidate_key=digest([task_key, record.schedule.key]),
+        origin=record.proposal.origin,
+        prediction=None if prediction is None else float(prediction),
+        status=outcome.kind.value if isinstance(outcome, Failure) else "ok",
+        outcome=canonical_json(outcome.to_json()),
+        created=record.created or time.time(),
+    )
+
+
+def _schedule_row(s: Schedule) -> Values:
+    return {"template": s.template, "template_version": s.version, "schedule": canonical_json(s.to_json())}
 
 
 def point_of(row: Row[Any]) -> TrialPoint:
@@ -267,23 +271,17 @@ def trial_of(row: Row[Any]) -> TrialRecord:
 
 
 def kernel_row(kernel: StoredKernel) -> Values:
-    return {
-        "workload_key": kernel.task.workload.key,
-        "target_key": kernel.task.target.key,
-        "device_model": kernel.device_model,
-        "rank": kernel.rank,
-        "run_id": kernel.run_id,
-        "trial_number": kernel.trial_number,
-        "template": kernel.schedule.template,
-        "template_version": kernel.schedule.version,
-        "schedule": canonical_json(kernel.schedule.to_json()),
-        "launch_program": canonical_json(kernel.program.to_json()),
-        "seconds": float(kernel.seconds),
-        "peak_fraction": None if kernel.peak_fraction is None else float(kernel.peak_fraction),
-        "artifact_sha256": kernel.artifact_sha256,
-        "state": kernel.state,
-        "updated": kernel.updated or time.time(),
-    }
+    return row_of(
+        schema.kernel,
+        kernel,
+        **_schedule_row(kernel.schedule),
+        workload_key=kernel.task.workload.key,
+        target_key=kernel.task.target.key,
+        launch_program=canonical_json(kernel.program.to_json()),
+        seconds=float(kernel.seconds),
+        peak_fraction=None if kernel.peak_fraction is None else float(kernel.peak_fraction),
+        updated=kernel.updated or time.time(),
+    )
 
 
 def kernel_of(row: Row[Any], task: Task) -> StoredKernel:
@@ -298,17 +296,14 @@ def kernel_of(row: Row[Any], task: Task) -> StoredKernel:
 
 
 def artifact_row(artifact: StoredArtifact) -> Values:
-    return {
-        "sha256": artifact.sha256,
-        "data": artifact.data,
-        "size": len(artifact.data),
-        "target_key": artifact.target.key,
-        "compiler": artifact.compiler,
-        "flags": canonical_json(list(artifact.flags)),
-        "source": artifact.source,
-        "source_sha256": artifact.source_sha256,
-        "created": artifact.created or time.time(),
-    }
+    return row_of(
+        schema.artifact,
+        artifact,
+        size=len(artifact.data),
+        target_key=artifact.target.key,
+        flags=canonical_json(list(artifact.flags)),
+        created=artifact.created or time.time(),
+    )
 
 
 def artifact_of(row: Row[Any]) -> StoredArtifact:

@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -121,22 +121,15 @@ class Runs(Store):
         """End a run: ``done``, ``interrupted`` or ``failed``."""
         if state not in RUN_STATES[1:]:
             raise UsageError(f"a run cannot end as {state!r}", f"Use one of {', '.join(RUN_STATES[1:])}")
-        values: dict[str, Any] = {"state": state, "finished": time.time()}
-        t = schema.run
+        values: rows.Values = {"state": state, "finished": time.time()}
 
-        def work(c: Connection) -> bool:
-            row = c.execute(select(t.c.summary).where(t.c.id == run_id).with_for_update()).one_or_none()
-            if row is None:
-                return False
-            if summary is not None:
-                with rows.decoding(self.location, "run", run_id):
-                    kept = {k: v for k, v in json.loads(row.summary).items() if k == NOTE}
-                values["summary"] = canonical_json({**summary, **kept})
-            c.execute(update(t).where(t.c.id == run_id).values(values))
-            return True
+        def end(before: str) -> rows.Values:
+            if summary is None:
+                return values
+            kept = {k: v for k, v in json.loads(before).items() if k == NOTE}
+            return {**values, "summary": canonical_json({**summary, **kept})}
 
-        if not self._write(work):
-            raise self._no_run(run_id)
+        self._change_run(run_id, end)
 
     def set_note(self, run_id: str, text: str, tags: Iterable[str]) -> None:
         """Write about a run, over what was written before. Tags are words of letters, digits, ``.``, ``_`` and ``-``.
@@ -157,15 +150,19 @@ class Runs(Store):
 
     def update_summary(self, run_id: str, values: Mapping[str, Any]) -> None:
         """Add to what a run reports, over what it has under these names."""
+        self._change_run(run_id, lambda before: {"summary": canonical_json({**json.loads(before), **values})})
+
+    def _change_run(self, run_id: str, change: Callable[[str], rows.Values]) -> None:
+        """Give columns of a run the values that ``change`` makes of its summary. Raises ``NotFound``."""
         t = schema.run
 
         def work(c: Connection) -> bool:
             row = c.execute(select(t.c.summary).where(t.c.id == run_id).with_for_update()).one_or_none()
             if row is None:
                 return False
-            with rows.decoding(self.location, "run"):
-                whole = {**json.loads(row.summary), **values}
-            c.execute(update(t).where(t.c.id == run_id).values(summary=canonical_json(whole)))
+            with rows.decoding(self.location, "run", run_id):
+                values = change(row.summary)
+            c.execute(update(t).where(t.c.id == run_id).values(values))
             return True
 
         if not self._write(work):
@@ -215,21 +212,18 @@ class Runs(Store):
                 .group_by(t.run_id, t.status)
             ):
                 counts.setdefault(r.run_id, []).append(r)
-            bad: list[str] = []
             read = []
-            for tasks, r in self._each_with_tasks(c, found, None if unreadable is None else bad):
+            for tasks, r in self._each_with_tasks(c, found, unreadable):
                 try:
                     with rows.decoding(self.location, "run", r.id):
                         read.append(rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])))
                 except DatabaseError:
                     if unreadable is None:
                         raise
-                    bad.append(str(r.id))
-            if unreadable is not None:
-                unreadable[:] = bad
+                    unreadable.append(str(r.id))
             return read
 
-        return self._read(work)
+        return self._read(work, unreadable)
 
     def _each_with_tasks(
         self, c: Connection, found: Sequence[Row[Any]], bad: list[str] | None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable, Row, Select, or_, select
+from sqlalchemy import ColumnElement, Connection, Executable, Row, Select, or_, select
 
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, Target, Task, UsageError, Workload
@@ -42,10 +42,16 @@ class Store:
             raise UsageError(f"{self.location} is on a server, not in a file", "Use a SQLite file for this")
         return self._path
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        """``work`` on one state of the database; it may be called several times."""
+    def _read(self, work: Callable[[Connection], T], unreadable: list[str] | None = None) -> T:
+        """``work`` on one state of the database; it may be called several times, each with ``unreadable`` empty."""
+
+        def attempt(c: Connection) -> T:
+            if unreadable is not None:
+                unreadable.clear()
+            return work(c)
+
         with explained(self.location):
-            return self._transactions.read(work)
+            return self._transactions.read(attempt)
 
     def _ask(self, statement: Executable, given: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
         """The rows of one statement; ``given``: the values that it leaves open, by name."""
@@ -81,3 +87,9 @@ def keys_named(op: str) -> Select[tuple[str]]:
     """A query for the keys of the workloads that an operator's name stands for."""
     w, s = schema.workload.c, schema.alias.c
     return select(w.key).where(or_(w.op == op, w.key.in_(select(s.workload_key).where(s.op == op))))
+
+
+def of_task(workload_key: str, target_key: str, device_model: str) -> ColumnElement[bool]:
+    """A condition that holds for the kernels of a task on a device model."""
+    k = schema.kernel.c
+    return (k.workload_key == workload_key) & (k.target_key == target_key) & (k.device_model == device_model)

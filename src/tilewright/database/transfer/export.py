@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, select
+from sqlalchemy import Column, Connection, Row, Select, Table, select
 
 from tilewright.core import UsageError
 from tilewright.database import rows, schema
@@ -65,15 +65,7 @@ def _keyed(database: Database, kind: str, table: Table, keys: Sequence[str] | No
         for some in _pages(keys):
             yield from _decoded(database, kind, select(table).where(table.c.key.in_(some)).order_by(table.c.key))
         return
-    last = ""
-    while True:
-        page = list(
-            _decoded(database, kind, select(table).where(table.c.key > last).order_by(table.c.key).limit(_PAGE))
-        )
-        yield from page
-        if len(page) < _PAGE:
-            return
-        last = page[-1]["key"]
+    yield from _paged(database, kind, select(table), table.c.key, "")
 
 
 def _aliases(database: Database, workloads: Sequence[str] | None) -> Iterator[Record]:
@@ -106,15 +98,8 @@ def _run(database: Database, run_id: str) -> Iterator[Record]:
             record["state"] = "interrupted"  # nobody goes on with the copy
         won = _won(run_id, row, kernels)
     yield record
-    last = -1
-    fields = [t.c[name] for name in columns("trial")]
-    while True:
-        query = select(*fields).where(t.c.run_id == run_id, t.c.number > last).order_by(t.c.number).limit(_PAGE)
-        page = list(_decoded(database, "trial", query))
-        yield from page
-        if len(page) < _PAGE:
-            break
-        last = page[-1]["number"]
+    own = select(*(t.c[name] for name in columns("trial"))).where(t.c.run_id == run_id)
+    yield from _paged(database, "trial", own, t.c.number, -1)
     yield from won
 
 
@@ -137,6 +122,18 @@ def _won(run_id: str, row: Row[Any], kernels: Sequence[Row[Any]]) -> list[Record
             found.append({n: w[n] for n in ("rank", "trial_number", "schedule", "seconds", "peak_fraction")})
     found.sort(key=lambda x: x["rank"])
     return [{"kind": "kernel", "run_id": run_id, **x} for x in found]
+
+
+def _paged(
+    database: Database, kind: str, query: Select[Any], by: Column[Any], last: str | int
+) -> Iterator[Record]:  # fmt: skip
+    """The rows of a query in the order of a column, from behind ``last``, a page at a time."""
+    while True:
+        page = list(_decoded(database, kind, query.where(by > last).order_by(by).limit(_PAGE)))
+        yield from page
+        if len(page) < _PAGE:
+            return
+        last = page[-1][by.name]
 
 
 def _decoded(database: Database, kind: str, query: Select[Any]) -> Iterator[Record]:

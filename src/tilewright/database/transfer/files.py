@@ -17,7 +17,7 @@ from tilewright.database.copies import copy_file, one_file, replacing
 from tilewright.database.database import Database
 from tilewright.database.errors import explained
 from tilewright.database.rows import insert_new
-from tilewright.database.store import keys_named
+from tilewright.database.store import keys_named, of_task
 from tilewright.database.transfer.format import FORMAT
 
 _SQLITE = b"SQLite format 3\0"
@@ -93,12 +93,9 @@ def _copy_kernel(database: Database, out: Database, workload_key: str, target_ke
     )  # fmt: skip
     kernel = database._read(
         lambda c: c.execute(
-            select(k).where(
-                k.c.workload_key == workload_key, k.c.target_key == target_key, k.c.device_model == device_model,
-                k.c.rank == 1, k.c.state == "verified",
-            )
+            select(k).where(of_task(workload_key, target_key, device_model), k.c.rank == 1, k.c.state == "verified")
         ).one_or_none()
-    )  # fmt: skip
+    )
     if kernel is None or (code := database.artifact(kernel.artifact_sha256)) is None:
         return False
     targets = {target_key, code.target.key}

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Column, Connection, delete, func, select, text
 
-from tilewright.database import schema
+from tilewright.database import rows, schema
 from tilewright.database.database import Database
 from tilewright.database.postgresql import take_turns
-from tilewright.database.process import Process
 from tilewright.database.transfer.winners import SUMMARY
 
 _DAY = 86400.0
@@ -93,7 +92,7 @@ def _remove_run(database: Database, run_id: str, dry_run: bool) -> tuple[str, in
         row = c.execute(query if dry_run else query.with_for_update()).one_or_none()
         if row is None:
             return "removed by another process", 0, 0
-        if row.state == "running" and Process(row.host, row.pid, row.process).alive():
+        if rows.state_of(row) == "running":
             return "still going on", 0, 0
         if c.execute(select(k.c.rank).where(k.c.run_id == run_id).limit(1)).first() is not None:
             return "a kernel stems from it", 0, 0

@@ -14,8 +14,8 @@ from tilewright.core import DatabaseError, canonical_json, digest
 from tilewright.database import rows, schema
 from tilewright.database.database import Database
 from tilewright.database.postgresql import take_turns
-from tilewright.database.process import Process
 from tilewright.database.rows import Values
+from tilewright.database.store import of_task
 from tilewright.database.transfer import format as fmt
 from tilewright.database.transfer.format import Damage, Record
 from tilewright.database.transfer.winners import SUMMARY, joined
@@ -157,9 +157,9 @@ class Importer:
         def work(c: Connection) -> None:
             for table, values in context:
                 if table is schema.workload:
-                    _put_workload(c, values)
+                    rows.put_workload(c, values)
                 elif table is schema.alias:
-                    _put_alias(c, values)
+                    rows.put_alias(c, values)
                 else:
                     rows.insert_new(c, table, [values])
 
@@ -217,7 +217,7 @@ class Importer:
             if missing:
                 c.execute(t.insert(), missing)
                 new += len(missing)
-        going_on = here.state == "running" and Process(here.host, here.pid, here.process).alive()
+        going_on = rows.state_of(here) == "running"
         if going_on and new:
             raise _Conflict(
                 f"run {run_id} is still going on in {self.database.location} (process {here.pid} on {here.host}), "
@@ -266,16 +266,8 @@ class Importer:
     @staticmethod
     def _served(c: Connection, values: Values) -> set[str]:
         """The schedules of the kernels that are stored for a run's task and device model."""
-        k = schema.kernel.c
-        return set(
-            c.execute(
-                select(k.schedule).where(
-                    k.workload_key == values["workload_key"],
-                    k.target_key == values["target_key"],
-                    k.device_model == values["device_model"],
-                )
-            ).scalars()
-        )
+        own = of_task(values["workload_key"], values["target_key"], values["device_model"])
+        return set(c.execute(select(schema.kernel.c.schedule).where(own)).scalars())
 
 
 def _summary(text: str, winners: list[Record]) -> str:
@@ -290,21 +282,3 @@ def _trial_label(trial: Any) -> str:
     v = trial if isinstance(trial, dict) else trial._mapping
     time = "" if v["seconds"] is None else f", {v['seconds']:.6g} s"
     return f"trial {v['number']} (candidate {v['candidate_key'][:12]}, {v['status']}{time})"
-
-
-def _put_workload(c: Connection, values: Values) -> None:
-    """A workload, or its name as an alias where it is known by another one."""
-    w = schema.workload.c
-    here = c.execute(select(w.op, w.params).where(w.key == values["key"])).one_or_none()
-    if here is None:
-        rows.insert_new(c, schema.workload, [values])
-    elif (here.op, here.params) != (values["op"], values["params"]):
-        names = {n: values[n] for n in ("op", "params", "defaults", "param_names", "created")}
-        rows.insert_new(c, schema.alias, [{"workload_key": values["key"], **names}])
-
-
-def _put_alias(c: Connection, values: Values) -> None:
-    w = schema.workload.c
-    here = c.execute(select(w.op, w.params).where(w.key == values["workload_key"])).one()
-    if (here.op, here.params) != (values["op"], values["params"]):
-        rows.insert_new(c, schema.alias, [values])

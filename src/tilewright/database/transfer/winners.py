@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, select
 
 from tilewright.core import Schedule, Task, canonical_json
 from tilewright.database import rows, schema
 from tilewright.database.database import Database
 from tilewright.database.store import keys_named
+from tilewright.errors import NotFound
 
 SUMMARY = "winners"
 """Under which name a run's summary holds them."""
@@ -70,23 +72,20 @@ def winners(database: Database, op: str | None = None, states: Collection[str] =
 
 def settle(database: Database, winner: Winner, state: str, problem: str = "") -> None:
     """Say what came of building a winner."""
-    r = schema.run
     same = canonical_json(winner.schedule.to_json())
 
-    def work(c: Connection) -> None:
-        row = c.execute(select(r).where(r.c.id == winner.run_id).with_for_update()).one_or_none()
-        if row is None:
-            return
-        summary = json.loads(row.summary)
+    def change(before: str) -> rows.Values:
+        summary = json.loads(before)
         for w in summary.get(SUMMARY, ()):
             if canonical_json(w["schedule"]) == same:
                 w["state"] = state
                 w.pop("problem", None)
                 if problem:
                     w["problem"] = problem
-        c.execute(update(r).where(r.c.id == winner.run_id).values(summary=canonical_json(summary)))
+        return {"summary": canonical_json(summary)}
 
-    database._write(work)
+    with suppress(NotFound):  # the run was removed meanwhile
+        database._change_run(winner.run_id, change)
 
 
 def stored_winners(run: Row[Any]) -> list[dict[str, Any]]:

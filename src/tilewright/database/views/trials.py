@@ -89,8 +89,6 @@ class TrialViews(Runs):
         by = [_T[name].desc() if descending else _T[name] for name in dict.fromkeys((order, "number"))]
 
         def work(c: Connection) -> list[TrialRecord]:
-            if unreadable is not None:
-                unreadable.clear()
             found = self._decoded(c, _ranked([*these, *have], by, limit, offset), unreadable)
             had = len(found) + len(unreadable or ())
             if had < limit and lack:
@@ -98,7 +96,7 @@ class TrialViews(Runs):
                 found += self._decoded(c, _ranked([*these, *lack], [_T.number], limit - had, skip), unreadable)
             return found
 
-        return self._read(work)
+        return self._read(work, unreadable)
 
     def fastest(self, run_id: str, limit: int = 500) -> list[TrialRecord]:
         """A run's fastest trials, the fastest first."""
@@ -113,11 +111,9 @@ class TrialViews(Runs):
             if numbers:
                 best = select(_T.number).where(*_these(run_id, "ok")).order_by(*_FASTEST).limit(1)
                 wanted = wanted.where(_T.number.in_(_either(best, _thinned(run_id, numbers, limit - 1))))
-            if unreadable is not None:
-                unreadable.clear()
             return self._decoded(c, wanted, unreadable)
 
-        return self._read(work)
+        return self._read(work, unreadable)
 
     # ----------------------------------------------------------------------- points
 
@@ -129,11 +125,9 @@ class TrialViews(Runs):
             wanted, numbers = select(*_POINT).where(*these).order_by(_T.number), _more_than(c, run_id, limit)
             if numbers:
                 wanted = wanted.where(_T.number.in_(_either(_improvements(run_id), _thinned(run_id, numbers, limit))))
-            if unreadable is not None:
-                unreadable.clear()
             return rows.each(self.location, "trial", c.execute(wanted), rows.point_of, "number", unreadable)
 
-        return self._read(work)
+        return self._read(work, unreadable)
 
     # ----------------------------------------------------------------------- of an operator
 
@@ -171,8 +165,6 @@ class TrialViews(Runs):
             )
             place = {run_id: i for i, run_id in enumerate(runs)}
             found = sorted(c.execute(these, given), key=lambda x: (place[x.run_id], x.number))
-            if unreadable is not None:
-                unreadable.clear()
 
             def row(x: Row[Any]) -> TrialRow:
                 run = runs[x.run_id]
@@ -180,13 +172,10 @@ class TrialViews(Runs):
 
             return rows.each(self.location, "trial", found, row, "number", unreadable)
 
-        return self._read(work)
+        return self._read(work, unreadable)
 
     def _decoded(self, c: Connection, wanted: Select[Any], unreadable: list[str] | None = None) -> list[TrialRecord]:
         return rows.each(self.location, "trial", c.execute(wanted), rows.trial_of, "number", unreadable)
-
-    def _points(self, c: Connection, wanted: Select[Any]) -> list[TrialPoint]:
-        return rows.each(self.location, "trial", c.execute(wanted), rows.point_of, "number")
 
 
 def _these(
