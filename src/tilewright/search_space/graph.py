@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Union
 
 from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule
@@ -79,40 +79,8 @@ def nearest(rng: random.Random, options: Sequence[int], wanted: int, ordered: bo
     return options[int(rng.random() * len(options))]
 
 
-class Component(Protocol):
-    """Linked knobs. Vectors hold value indices, one a knob of the component."""
-
-    @property
-    def count(self) -> int:
-        """Number of legal vectors."""
-        ...
-
-    @property
-    def some(self) -> int:
-        """The same, but at most 2: cheap even where counting is not."""
-        ...
-
-    def sample(self, rng: random.Random) -> list[int]: ...
-
-    def options(self, prefix: Sequence[int]) -> Sequence[int]:
-        """Values of the next knob after ``prefix`` from which a legal vector can be completed."""
-        ...
-
-    def movable(self, vector: Sequence[int]) -> list[int]:
-        """Positions that :meth:`move` may be asked to change."""
-        ...
-
-    def move(self, rng: random.Random, vector: Sequence[int], position: int) -> list[int]:
-        """A legal vector close to ``vector``; another one, if that is possible."""
-        ...
-
-    def mix(self, rng: random.Random, a: Sequence[int], b: Sequence[int]) -> list[int]:
-        """A legal vector of values from ``a`` and ``b`` wherever that is possible."""
-        ...
-
-
 class Counted:
-    """A component whose graph is built."""
+    """Linked knobs whose graph is built. Vectors hold value indices, one a knob."""
 
     def __init__(self, widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check], limit: int) -> None:
         self.ordered = tuple(ordered)
@@ -120,13 +88,16 @@ class Counted:
 
     @property
     def count(self) -> int:
+        """Number of legal vectors."""
         return self.root.count
 
     @property
     def some(self) -> int:
+        """Number of legal vectors, but at most 2: cheap even where counting is not."""
         return min(2, self.root.count)
 
     def sample(self, rng: random.Random) -> list[int]:
+        """A legal vector, uniformly."""
         out = []
         node = self.root
         left = rng.randrange(node.count)
@@ -139,12 +110,14 @@ class Counted:
         return out
 
     def options(self, prefix: Sequence[int]) -> Sequence[int]:
+        """Values of the next knob after ``prefix`` from which a legal vector can be completed."""
         node = self.root
         for choice in prefix:
             node = node.next[choice]
         return node.options
 
     def movable(self, vector: Sequence[int]) -> list[int]:
+        """Positions that :meth:`move` may be asked to change."""
         # A component with two legal vectors branches somewhere on the path of each.
         out = []
         node = self.root
@@ -155,6 +128,7 @@ class Counted:
         return out
 
     def move(self, rng: random.Random, vector: Sequence[int], position: int) -> list[int]:
+        """A legal vector close to ``vector``; another one, if that is possible."""
         out = list(vector[:position])
         node = self.root
         for choice in out:
@@ -169,6 +143,7 @@ class Counted:
         return out
 
     def mix(self, rng: random.Random, a: Sequence[int], b: Sequence[int]) -> list[int]:
+        """A legal vector of values from ``a`` and ``b`` wherever that is possible."""
         out = []
         node = self.root
         for p, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -185,7 +160,7 @@ class Counted:
 
 
 class Wide:
-    """A component too wide to count up front: rejection, with the same distribution."""
+    """Linked knobs with too many values to count up front: rejection, with the same distribution."""
 
     def __init__(self, widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check]) -> None:
         self.widths = tuple(widths)
@@ -246,6 +221,9 @@ class Wide:
             if self.legal(out):
                 return out
         return list(a if rng.random() < 0.5 else b)
+
+
+Component = Union[Counted, Wide]
 
 
 def component(widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check]) -> Component:
