@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tilewright.tuner.race import ROUNDS, race
+from tilewright.tuner.duel import ROUNDS, race
 
 
 @pytest.mark.parametrize("n", [0, 1])

@@ -32,9 +32,8 @@ from tilewright.database.records import RANKS
 from tilewright.kernels import templates
 from tilewright.measure.measuring import Item, Runner
 from tilewright.measure.timing import PairedComparison
-from tilewright.tuner.duel import best_of, decide
+from tilewright.tuner.duel import best_of, decide, race
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.race import race
 from tilewright.tuner.result import DEFAULT_IS_BEST
 from tilewright.tuner.user_kernel import template_version
 

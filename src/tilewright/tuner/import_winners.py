@@ -29,10 +29,15 @@ from tilewright.core import (
 )
 from tilewright.database import Database
 from tilewright.database.transfer import Winner, settle, winners
+from tilewright.kernels import templates
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.measure.places import Place
 from tilewright.measure.runner import LocalRunner
 from tilewright.tuner.final import Final
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.user_kernel import own_template
+from tilewright.tuner.verify import place_here
 
 NEEDS_TRUST = "needs --trust"
 """How the reason begins why a winner waits on."""
@@ -94,9 +99,6 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
     Another's program is taken with ``trust``, if its tensors are the stored ones. Raises ``Untrusted`` and
     ``UsageError``.
     """
-    from tilewright.kernels.expression.program import Program
-    from tilewright.kernels.operators import OPERATORS, get_operator
-
     if workload.op in OPERATORS:
         with suppress(TilewrightError):
             made = get_operator(workload.op).workload(**dict(workload.params))
@@ -117,8 +119,6 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
 
 
 def _place(target: Target, device: str) -> Place | None:
-    from tilewright.tuner.verify import place_here
-
     try:
         place = place_here(target, device)
     except UsageError:  # a kind of target that this version does not know
@@ -167,29 +167,20 @@ def _template_version(database: Database, winner: Winner, trust: bool) -> int:
 
     A user's own kernel came with the settings of its run, source and all.
     """
-    from tilewright.kernels import templates
-    from tilewright.kernels.templates.user_kernel import UserTemplate
-    from tilewright.tuner import user_kernel
-
     name = winner.schedule.template
     if name in templates.TEMPLATES:
         return templates.get_template(name).version
-    try:
-        kernel = user_kernel.of_run(database.run(winner.run_id))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        kernel = None
-    if kernel is None or kernel.name != name:
+    own = own_template(database, winner.run_id, name)
+    if own is None:
         raise UsageError(f"its template {name} is not there", "Tune the task here")
     if not trust:
-        raise Untrusted(f"{NEEDS_TRUST}: {kernel.label} is a kernel of someone's own")
-    templates.register(UserTemplate(kernel))
-    return UserTemplate.version
+        raise Untrusted(f"{NEEDS_TRUST}: {own.kernel.label} is a kernel of someone's own")
+    templates.register(own)
+    return own.version
 
 
 def _default(task: Task, schedule: Schedule) -> Schedule:
     """The default schedule of the template that leads a run of the task: of a user's own kernel its own."""
-    from tilewright.kernels import templates
-
     own = schedule.template not in templates.TEMPLATES
     leading = templates.get_template(schedule.template) if own else templates.templates_for(task)[0]
     return leading.default(task)

@@ -6,12 +6,13 @@ import random
 from typing import TYPE_CHECKING
 
 from tilewright.core import Candidate, Failure, FailureKind, Task, TilewrightError, UsageError
+from tilewright.kernels.templates import get_template, register, templates_for
+from tilewright.kernels.templates.user_kernel import UserKernel, UserTemplate
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
     from tilewright.database import Database, StoredKernel, StoredRun
     from tilewright.kernels.templates.base import Template
-    from tilewright.kernels.templates.user_kernel import UserKernel
 
 SETTING = "own_kernel"
 """Under which name a run's settings hold the kernel."""
@@ -21,9 +22,6 @@ PROBED = 3  # combinations of which one must compile
 
 def fit(kernel: UserKernel, task: Task) -> None:
     """See that a kernel fits a task and has something to search. Raises ``UsageError``."""
-    from tilewright.kernels.templates import register
-    from tilewright.kernels.templates.user_kernel import UserTemplate
-
     template = UserTemplate(kernel)
     template.bind(task)
     space = template.space(task)
@@ -38,9 +36,6 @@ def fit(kernel: UserKernel, task: Task) -> None:
 
 def templates_of(kernel: UserKernel | None, task: Task) -> tuple[Template, ...]:
     """What a run of the task searches: the kernel's template, alone or before the built-in ones; these without one."""
-    from tilewright.kernels.templates import register, templates_for
-    from tilewright.kernels.templates.user_kernel import UserTemplate
-
     if kernel is None:
         return templates_for(task)
     template = UserTemplate(kernel)
@@ -53,8 +48,6 @@ def probe(kernel: UserKernel, task: Task, builder: Builder) -> None:
 
     Raises ``UsageError`` with the compiler's first error. What compiles is kept for the search.
     """
-    from tilewright.kernels.templates.user_kernel import UserTemplate
-
     template = UserTemplate(kernel)
     rng = random.Random(0)
     first = template.default(task)
@@ -71,8 +64,6 @@ def probe(kernel: UserKernel, task: Task, builder: Builder) -> None:
 
 def of_run(run: StoredRun) -> UserKernel | None:
     """The kernel that a run tuned, if it was a user's own."""
-    from tilewright.kernels.templates.user_kernel import UserKernel
-
     data = run.settings.get(SETTING)
     return UserKernel.from_json(data) if data else None
 
@@ -89,23 +80,23 @@ def resumed(given: UserKernel | None, run: StoredRun) -> UserKernel | None:
     return stored
 
 
-def template_version(database: Database, kernel: StoredKernel) -> int | None:
-    """The present version of a stored kernel's template; ``None`` where it is gone.
-
-    An own kernel's template is made again from the settings of the run that it was found in.
-    """
-    from tilewright.kernels import templates
-    from tilewright.kernels.templates.user_kernel import UserTemplate
-
+def own_template(database: Database, run_id: str | None, name: str) -> UserTemplate | None:
+    """The template of a user's own kernel, made again from the settings of the run that it was found in; ``None`` where
+    the run is gone, its settings make no sense, or its kernel has another name."""
     try:
-        return templates.get_template(kernel.schedule.template).version
-    except TilewrightError:
-        pass
-    try:
-        own = of_run(database.run(kernel.run_id)) if kernel.run_id else None
-    except TilewrightError:  # the run was deleted
-        own = None
-    if own is None or own.name != kernel.schedule.template:
+        own = of_run(database.run(run_id)) if run_id else None
+    except (TilewrightError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    templates.register(UserTemplate(own))
-    return UserTemplate.version
+    return UserTemplate(own) if own is not None and own.name == name else None
+
+
+def template_version(database: Database, kernel: StoredKernel) -> int | None:
+    """The present version of a stored kernel's template; ``None`` where it is gone."""
+    name = kernel.schedule.template
+    try:
+        return get_template(name).version
+    except TilewrightError:
+        own = own_template(database, kernel.run_id, name)
+        if own is not None:
+            register(own)
+        return None if own is None else own.version

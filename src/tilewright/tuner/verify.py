@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from tilewright import backends
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Failure, IllegalSchedule, Target
 from tilewright.database import Database, StoredArtifact, StoredKernel
-
-if TYPE_CHECKING:
-    from tilewright.building.builder import Builder
-    from tilewright.measure.measuring import Runner
-    from tilewright.measure.places import Place
+from tilewright.kernels import templates
+from tilewright.measure.measuring import Runner
+from tilewright.measure.places import Place, find_place
+from tilewright.tuner.user_kernel import template_version
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,6 @@ def verify(database: Database, *, op: str | None = None, device: str = "auto") -
 
 def place_here(target: Target, device: str) -> Place | None:
     """Where this machine runs kernels for ``target``; ``None`` where it does not, or is not asked to."""
-    from tilewright import backends
-    from tilewright.measure.places import find_place
-
     backend = backends.backend_for(target) if device == "auto" else backends.backend_of(device)
     if target.kind not in backend.kinds or not backend.runs_here(target):
         return None
@@ -57,14 +54,11 @@ def place_here(target: Target, device: str) -> Place | None:
 
 
 def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Runner) -> Verified:
-    from tilewright.kernels import templates
-    from tilewright.tuner import user_kernel
-
     def stale(why: str) -> Verified:
         database.update_kernel(kernel, state="stale")
         return Verified(kernel, None, why)
 
-    version = user_kernel.template_version(database, kernel)
+    version = template_version(database, kernel)
     if version is None:
         return stale(f"its template {kernel.schedule.template} is gone")
     candidate = Candidate(kernel.task, replace(kernel.schedule, version=version))
