@@ -32,6 +32,15 @@ from tilewright.tuner.api import operator_of
 from tilewright.tuner.many import TuneTask
 
 KEYS = ("operator", "params", "weight", "dtype", "threads", "program", "choice", "portfolio")
+_DEFAULTS: Mapping[str, Any] = {"weight": 1, "choice": "", "portfolio": 1}
+_RULES: Sequence[tuple[str, Any, str, str]] = (
+    ("operator", str, "a task has an operator", 'Write one as operator = "matmul"'),
+    ("threads", int, "threads are a whole number above 0", "Write them as threads = 2"),
+    ("weight", int | float, "a weight is a number above 0", "Write how often the task is called"),
+    ("choice", str, "a choice is a name", "Write the same for tasks that stand for each other"),
+    ("portfolio", int, "a portfolio is a whole number above 0", "Write how many kernels share it"),
+)
+"""Of a key its type, and what to say of a value that is not of it."""
 _EXAMPLE = "[[task]] tables with operator, params, and if you want weight, dtype and threads"
 
 
@@ -69,10 +78,11 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
     for key in table:
         if key not in KEYS:
             raise UsageError(f"{at(key)}: {key!r} is nothing known", _instead(key, KEYS))
-    operator = table.get("operator")
-    if not isinstance(operator, str):
-        raise UsageError(f"{at('operator')}: a task has an operator", 'Write one as operator = "matmul"')
-    params = table.get("params", {})
+    for key, kind, wrong, write in _RULES:
+        value = table.get(key, _DEFAULTS.get(key))
+        if not isinstance(value, kind) or isinstance(value, bool) or (kind is int and value < 1):
+            raise UsageError(f"{at(key)}: {wrong}", write)
+    operator, params = table["operator"], table.get("params", {})
     if not isinstance(params, dict) or not all(isinstance(v, str | int | float | bool) for v in params.values()):
         raise UsageError(f"{at('params')}: params are sizes and attributes", "Write them as { m = 512, bias = true }")
     values: dict[str, Value | str] = dict(params)
@@ -81,18 +91,8 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
         if not isinstance(dtype, str) or values.get("dtype", dtype) != dtype:
             raise UsageError(f"{at('dtype')}: dtype is one name", "Write it once, in the task or among its params")
         values["dtype"] = dtype
-    weight, threads = table.get("weight", 1), table["threads"]
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise UsageError(f"{at('threads')}: threads are a whole number above 0", "Write them as threads = 2")
-    if isinstance(weight, bool) or not isinstance(weight, int | float):
-        raise UsageError(f"{at('weight')}: a weight is a number above 0", "Write how often the task is called")
-    choice = table.get("choice", "")
-    if not isinstance(choice, str):
-        raise UsageError(f"{at('choice')}: a choice is a name", "Write the same for tasks that stand for each other")
-    portfolio = table.get("portfolio")
-    if portfolio is not None and (isinstance(portfolio, bool) or not isinstance(portfolio, int) or portfolio < 1):
-        raise UsageError(f"{at('portfolio')}: a portfolio is a whole number above 0", "Write how many kernels share it")
-    program = table.get("program")
+    weight, threads, choice = table.get("weight", 1), table["threads"], table.get("choice", "")
+    portfolio, program = table.get("portfolio"), table.get("program")
     if program is not None and (not isinstance(program, str) or values):
         raise UsageError(
             f"{at('program')}: a program is a text and has no params", "Write the tasks with tilewright extract"

@@ -15,11 +15,11 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tilewright.core import Proposal, Schedule, TrialRecord, UsageError
-from tilewright.cost_model.base import CostModel
 from tilewright.search_space import Space, UnionSpace
 from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.optuna_space import KnobSpace, Point, positions
@@ -54,14 +54,7 @@ class OptunaStrategy(SpaceStrategy, ABC):
     learns: ClassVar[bool] = True
     """Whether proposals depend on measured times."""
 
-    def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int = 0,
-        cost_model: CostModel | None = None,
-        initial: Sequence[Schedule] = (),
-    ) -> None:
+    def __init__(self, space: Space, **how: Any) -> None:
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
             also = " torch" if "torch" in missing else ""
@@ -69,7 +62,7 @@ class OptunaStrategy(SpaceStrategy, ABC):
                 f"strategy {self.origin!r} needs {' and '.join(missing)}, which is not installed",
                 f"Install it: pip install 'tilewright[optuna]'{also}",
             )
-        super().__init__(space, seed=seed, cost_model=cost_model, initial=initial)
+        super().__init__(space, **how)
         spaces = space.spaces if isinstance(space, UnionSpace) else (space,)
         self._templates = {s.template: KnobSpace(s) for s in spaces if s.some}
 
@@ -100,8 +93,8 @@ class OptunaStrategy(SpaceStrategy, ABC):
             template = picker.pick() if picker else next(iter(self._templates))
             knobs = self._templates[template]
             if template not in askers:
-                drawn = len(history) + len(pending)
-                askers[template] = self._asker(knobs, rng.getrandbits(31), done[template], waiting[template], drawn)
+                seed, drawn = rng.getrandbits(31), len(history) + len(pending)
+                askers[template] = self._asker(Known(knobs, seed, done[template], waiting[template], drawn))
             schedule = self._unseen(rng, knobs, askers[template].ask(), seen)
             if schedule is None:
                 break
@@ -144,10 +137,29 @@ class OptunaStrategy(SpaceStrategy, ABC):
         return None
 
     @abstractmethod
-    def _asker(
-        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
-    ) -> Asker:
-        """A study of one template. ``drawn``: how many schedules the run has proposed so far."""
+    def _asker(self, known: Known) -> Asker:
+        """A study of one template."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Trials of one template: those that are done, and points that are awaited. ``seed``: of its sampler; ``drawn``:
+    schedules that the run has proposed so far, of every template."""
+
+    knobs: KnobSpace
+    seed: int
+    done: Sequence[Evaluated]
+    waiting: Sequence[Point]
+    drawn: int
+
+    def asker(self, sampler: BaseSampler, lie: float | None = None) -> Asker:
+        """A study of these trials. ``lie``: as of :class:`Asker`."""
+        asker = Asker(sampler, self.knobs.distributions, lie)
+        for point, value in self.done:
+            asker.add(point, value)
+        for point in self.waiting:
+            asker.expect(point)
+        return asker
 
 
 class Asker:
@@ -246,10 +258,8 @@ class TPEStrategy(OptunaStrategy):
 
     origin = "optuna-tpe"
 
-    def _asker(
-        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
-    ) -> Asker:
-        return _filled(_tpe(seed), knobs, done, waiting)
+    def _asker(self, known: Known) -> Asker:
+        return known.asker(_tpe(known.seed))
 
 
 class GPStrategy(OptunaStrategy):
@@ -273,16 +283,15 @@ class GPStrategy(OptunaStrategy):
         finally:
             torch.set_num_threads(threads)
 
-    def _asker(
-        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
-    ) -> Asker:
+    def _asker(self, known: Known) -> Asker:
         from optuna.samplers import GPSampler
 
+        done = known.done
         if len(done) > GP_FASTEST + GP_LATEST:
             early = sorted(range(len(done) - GP_LATEST), key=lambda i: done[i][1])[:GP_FASTEST]
             done = [done[i] for i in sorted(early)] + list(done[-GP_LATEST:])
         lie = sum(value for _, value in done) / len(done) if len(done) >= GP_START else None
-        return _filled(GPSampler(seed=seed, n_startup_trials=GP_START), knobs, done, waiting, lie)
+        return replace(known, done=done).asker(GPSampler(seed=known.seed, n_startup_trials=GP_START), lie)
 
 
 class RandomSamplerStrategy(OptunaStrategy):
@@ -291,10 +300,8 @@ class RandomSamplerStrategy(OptunaStrategy):
     origin = "optuna-random"
     learns = False
 
-    def _asker(
-        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
-    ) -> Asker:
-        return Asker(_uniform(seed), knobs.distributions)
+    def _asker(self, known: Known) -> Asker:
+        return Asker(_uniform(known.seed), known.knobs.distributions)
 
 
 class QMCStrategy(OptunaStrategy):
@@ -304,19 +311,17 @@ class QMCStrategy(OptunaStrategy):
     needs = ("optuna", "scipy")
     learns = False
 
-    def _asker(
-        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
-    ) -> Asker:
+    def _asker(self, known: Known) -> Asker:
         from optuna.samplers import QMCSampler
 
-        sampler = QMCSampler(seed=self.seed % 2**32, scramble=True, independent_sampler=_uniform(seed))
-        asker = Asker(sampler, knobs.distributions)
+        sampler = QMCSampler(seed=self.seed % 2**32, scramble=True, independent_sampler=_uniform(known.seed))
+        asker = Asker(sampler, known.knobs.distributions)
         # The sampler takes its parameters from the first trial, and the place in the sequence from the study.
-        asker.add(dict.fromkeys(knobs.distributions, 0), 0.0)
+        asker.add(dict.fromkeys(asker.distributions, 0), 0.0)
         asker.ask()
         number = asker.storage.get_study_id_from_name(asker.study.study_name)
         for name in asker.storage.get_study_system_attrs(number):
-            asker.storage.set_study_system_attr(number, name, drawn - 1)
+            asker.storage.set_study_system_attr(number, name, known.drawn - 1)
         return asker
 
 
@@ -330,40 +335,26 @@ class CMAESStrategy(OptunaStrategy):
     origin = "optuna-cmaes"
     needs = ("optuna", "cmaes")
 
-    def _asker(
-        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
-    ) -> Asker:
+    def _asker(self, known: Known) -> Asker:
         from optuna.distributions import IntDistribution
         from optuna.samplers import CmaEsSampler
 
-        ordered = [name for name, d in knobs.distributions.items() if isinstance(d, IntDistribution)]
+        done, tpe = known.done, _tpe(known.seed)
+        ordered = [name for name, d in known.knobs.distributions.items() if isinstance(d, IntDistribution)]
         size = 4 + int(3 * math.log(max(len(ordered), 1)))
-        sampler = CmaEsSampler(seed=seed, popsize=size, independent_sampler=_tpe(seed), warn_independent_sampling=False)
+        sampler = CmaEsSampler(
+            seed=known.seed, popsize=size, independent_sampler=tpe, warn_independent_sampling=False
+        )  # fmt: skip
         # The sampler begins once there is a trial.
-        asker = _filled(sampler, knobs, done[:1], ())
+        asker = replace(known, done=done[:1], waiting=()).asker(sampler)
         for start in range(1, len(done), size):
             # A generation's number and the optimiser's state: they make the next trials that generation.
             attributes = asker.advance(ordered[:1])
             for point, value in done[start : start + size]:
                 asker.add(point, value, attributes)
-        for point in waiting:
+        for point in known.waiting:
             asker.expect(point)
         return asker
-
-
-def _filled(
-    sampler: BaseSampler,
-    knobs: KnobSpace,
-    done: Sequence[Evaluated],
-    waiting: Sequence[Point],
-    lie: float | None = None,
-) -> Asker:
-    asker = Asker(sampler, knobs.distributions, lie)
-    for point, value in done:
-        asker.add(point, value)
-    for point in waiting:
-        asker.expect(point)
-    return asker
 
 
 @contextmanager
