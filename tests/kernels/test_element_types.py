@@ -13,8 +13,7 @@ from tilewright.core import OperatorError, UsageError
 from tilewright.kernels.expression.numerics import round_tf32, truncate_tf32
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import operator
-from tilewright.kernels.operators import get_operator
-from tilewright.kernels.operators.product import numpy_matmul
+from tilewright.kernels.operators import find_numpy, get_operator
 from tilewright.kernels.reference import evaluate
 
 
@@ -109,19 +108,23 @@ def test_truncate_tf32_by_bits() -> None:
 @pytest.mark.parametrize(("precision", "rule"), [("tf32", round_tf32), ("tf32_truncated", truncate_tf32)])
 def test_the_reference_rounds_operands(precision: str, rule: Callable[[Any], Any]) -> None:
     w = get_operator("matmul").workload(m=3, n=4, k=50, precision=precision)
+    numpy = find_numpy(w)
     assert w.precision == "tf32"
+    assert numpy is not None
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((3, 50)).astype(np.float32), rng.standard_normal((50, 4)).astype(np.float32)
     value = evaluate(Program.loads(w.program), [a, b])
     np.testing.assert_allclose(value, rule(a) @ rule(b), rtol=1e-12)
-    np.testing.assert_allclose(numpy_matmul(a, b, precision=precision), value, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(numpy(a, b), value, rtol=1e-4, atol=1e-5)
     assert np.abs(value - a.astype(float) @ b.astype(float)).max() > 1e-5
 
 
 def test_each_term_of_tf32x3_is_within_2_to_the_minus_21() -> None:
     w = get_operator("matmul").workload(m=1, n=1, k=1, precision="tf32x3")
     program = Program.loads(w.program)
+    numpy = find_numpy(w)
     assert (w.flops, w.precision) == (6, "tf32x3")
+    assert numpy is not None
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(300):
@@ -129,5 +132,5 @@ def test_each_term_of_tf32x3_is_within_2_to_the_minus_21() -> None:
         exact = float(a[0, 0]) * float(b[0, 0])
         found = float(evaluate(program, [a, b])[0, 0])
         worst = max(worst, abs(found - exact) / exact)
-        assert abs(float(numpy_matmul(a, b, precision="tf32x3")[0, 0]) - found) <= 2.0**-22 * exact
+        assert abs(float(numpy(a, b)[0, 0]) - found) <= 2.0**-22 * exact
     assert 2.0**-25 < worst <= 2.0**-21

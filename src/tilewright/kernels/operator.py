@@ -240,8 +240,8 @@ def operator(
 
     ``numpy(*inputs, **attributes)``: an independent implementation on NumPy arrays.
     ``infer(shapes, **attributes)``: sizes (and attributes that follow) from the inputs' shapes; it
-    raises ``ValueError`` for shapes that do not fit. Arrays without elements, of which there are no kernels, have sizes
-    of 0. ``example``: parameters of a small instance.
+    raises ``ValueError`` for shapes that do not fit. Both get the attributes' defaults where they state none. Arrays
+    without elements, of which there are no kernels, have sizes of 0. ``example``: parameters of a small instance.
     """
 
     def decorate(fn: Define) -> Operator:
@@ -264,7 +264,7 @@ def _make(
     parameters = _parameters(fn, name, dtypes)
     takes_dtype = "dtype" in inspect.signature(fn).parameters
     by_name = {p.name: p for p in parameters}
-    for_numpy, for_infer = _accepted(numpy, parameters), _accepted(infer, parameters)
+    for_numpy, for_infer = _accepted(numpy, parameters, True), _accepted(infer, parameters, False)
     op = Operator(
         name,
         fn,
@@ -279,7 +279,7 @@ def _make(
     def run_numpy(*inputs: Any, **params: Any) -> Any:
         assert numpy is not None
         stored = {k: by_name[k].coerce(name, v, least=0) for k, v in params.items() if k in for_numpy}
-        return numpy(*inputs, **{k: by_name[k].argument(v) for k, v in stored.items()})
+        return numpy(*inputs, **arguments(for_numpy, stored))
 
     def run_infer(shapes: Sequence[tuple[int, ...]], **given: Any) -> dict[str, Value]:
         assert infer is not None
@@ -289,9 +289,8 @@ def _make(
         missing = [t for t in op.told if t not in attributes]
         if missing:
             raise UsageError(f"{name} needs {' and '.join(missing)}", f"Write {by_name[missing[0]].hint}")
-        plain = {k: by_name[k].argument(v) for k, v in attributes.items() if k in for_infer}
         try:
-            found = infer([tuple(map(int, s)) for s in shapes], **plain)
+            found = infer([tuple(map(int, s)) for s in shapes], **arguments(for_infer, attributes))
         except TilewrightError:
             raise
         except ValueError as error:  # a shape of another rank fails to unpack
@@ -299,17 +298,29 @@ def _make(
             raise UsageError(f"{name} cannot take inputs of shape {shown} ({error})", _shapes_of(op)) from error
         return op._params({**attributes, **found}, least)
 
+    def arguments(accepted: Mapping[str, Value | None], stored: Mapping[str, Value]) -> dict[str, Argument]:
+        """What a function receives of parameters: those that it accepts, and the operator's defaults of the others."""
+        known = {k: stored.get(k, default) for k, default in accepted.items()}
+        return {k: by_name[k].argument(v) for k, v in known.items() if v is not None}
+
     return replace(op, numpy=run_numpy if numpy else None, infer=run_infer if infer else None)
 
 
-def _accepted(fn: Callable[..., Any] | None, parameters: Sequence[Parameter]) -> frozenset[str]:
-    """Names of the parameters that a function is passed: attributes, and sizes that it takes by keyword only."""
-    if fn is None:
-        return frozenset()
-    asked = {p.name for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY}
-    return frozenset(
-        p.name for p in parameters if p.name in asked or (p.default is not None and p.name not in IMPLICIT)
-    )
+def _accepted(fn: Callable[..., Any] | None, parameters: Sequence[Parameter], all_of: bool) -> dict[str, Value | None]:
+    """Parameters that a function is passed, by name: attributes (``all_of`` them, or those that it names), and sizes
+    that it takes by keyword only.
+
+    Each with the operator's default where the function has none of its own, else ``None``: left out unless given.
+    """
+    found: dict[str, Value | None] = {}
+    own = {} if fn is None else inspect.signature(fn).parameters
+    all_of = all_of or any(q.kind is q.VAR_KEYWORD for q in own.values())
+    for p in parameters if fn is not None else ():
+        q = own.get(p.name)
+        attribute = p.default is not None and p.name not in IMPLICIT and (all_of or q is not None)
+        if attribute or (q is not None and q.kind is q.KEYWORD_ONLY):
+            found[p.name] = p.default if q is None or q.default is q.empty else None
+    return found
 
 
 def _shapes_of(op: Operator) -> str:

@@ -1,4 +1,4 @@
-"""The built-in operators, each in the file here that bears its name or in one of a kind; and looking one up."""
+"""The built-in operators, each in the file here of its kind; and looking one up."""
 
 from __future__ import annotations
 
@@ -13,80 +13,33 @@ from tilewright.plugins import find
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
 
-OPERATORS = (
-    "matmul",
-    "linear",
-    "batch_matmul",
-    "bmm",
-    "complex_matmul",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "capsule_conv2d",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "batch_norm",
-    "group_norm",
-    "grouped_matmul",
-    "dequant_matmul",
-    "quantized_matmul",
-    "scaled_mm",
-    "einsum",
-    "attention",
-    "tbs",
-    "softmax",
-    "log_softmax",
-    "layer_norm",
-    "rms_norm",
-    "softmax_backward",
-    "log_softmax_backward",
-    "layer_norm_backward",
-    "rms_norm_backward",
-    "sum",
-    "mean",
-    "var_mean",
-    "prod",
-    "amax",
-    "amin",
-    "argmax",
-    "argmin",
-    "norm",
-    "logsumexp",
-    "cumsum",
-    "elementwise",
-    "add",
-    "mul",
-    "relu",
-    "gelu",
-    "silu",
-    "sigmoid",
-    "permute",
-    "transpose",
-    "pad",
-    "cat",
-    "cast",
-    "embedding",
+_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("product", ("matmul", "linear", "batch_matmul", "bmm", "complex_matmul")),
+    ("convolution", ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "capsule_conv2d")),
+    ("pooling", ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d")),
+    ("normalize", ("batch_norm", "group_norm")),
+    ("product", ("grouped_matmul",)),
+    ("quantized", ("dequant_matmul", "quantized_matmul", "scaled_mm")),
+    ("product", ("einsum",)),
+    ("attention", ("attention", "tbs")),
+    ("softmax", ("softmax", "log_softmax")),
+    ("normalize", ("layer_norm", "rms_norm")),
+    ("softmax", ("softmax_backward", "log_softmax_backward")),
+    ("normalize", ("layer_norm_backward", "rms_norm_backward")),
+    (
+        "reduction",
+        ("sum", "mean", "var_mean", "prod", "amax", "amin", "argmax", "argmin", "norm", "logsumexp", "cumsum"),
+    ),
+    ("pointwise", ("elementwise", "add", "mul", "relu", "gelu", "silu", "sigmoid")),
+    ("layout", ("permute", "transpose", "pad", "cat", "cast", "embedding")),
 )
-"""Adding a built-in operator is one file and one line here."""
+"""Files here, and operators that each defines, in the order in which operators are listed.
 
-_KINDS = {
-    "convolution": ("conv1d", "conv2d", "conv3d"),
-    "transposed": ("conv_transpose1d", "conv_transpose2d"),
-    "pooling": ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
-    "pointwise": ("add", "mul", "relu", "silu", "sigmoid"),
-    "reduction": ("sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "logsumexp"),
-    "softmax": ("softmax", "log_softmax"),
-    "backward": ("softmax_backward", "log_softmax_backward", "layer_norm_backward", "rms_norm_backward"),
-}
-"""Files that define several operators of one kind; any other operator has a file of its own name."""
+Adding a built-in operator is its definition in the file of its kind, and its name here.
+"""
 
-_FILES = {name: file for file, names in _KINDS.items() for name in names}
+_FILES = {name: file for file, names in _KINDS for name in names}
+OPERATORS = tuple(_FILES)
 
 
 def get_operator(name: str) -> Operator:
@@ -106,7 +59,7 @@ def get_operator(name: str) -> Operator:
 
 @cache
 def _built_in(name: str) -> Operator:
-    operator: Operator = getattr(imported(f"{__name__}.{_FILES.get(name, name)}"), name)
+    operator: Operator = getattr(imported(f"{__name__}.{_FILES[name]}"), name)
     return operator
 
 

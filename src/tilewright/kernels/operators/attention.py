@@ -1,19 +1,18 @@
-"""Scaled dot-product attention."""
+"""Scaled dot-product attention, and its weights alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from tilewright.core import UsageError, Value
+from tilewright.core import UsageError
 from tilewright.kernels import nn, te
 from tilewright.kernels.nn.attention import SCORE_NAMES
 from tilewright.kernels.nn.formula import numpy_value
 from tilewright.kernels.operator import operator
-from tilewright.kernels.operators.numeric import REALS, Array, below_top, rounded
+from tilewright.kernels.operators.numeric import REALS, Array, Found, Shape, Shapes, below_top, rounded, text
 
 Mask = Literal["none", "bool", "float"]
 
@@ -24,12 +23,12 @@ def _numpy(
     key: Array,
     value: Array,
     *rest: Array,
-    is_causal: bool = False,
-    scale: float = 0.0,
-    mask: Mask = "none",
-    score_mod: str = "",
-    lengths: bool = False,
-    page: int = 0,
+    is_causal: bool,
+    scale: float,
+    mask: Mask,
+    score_mod: str,
+    lengths: bool,
+    page: int,
     **_: object,
 ) -> Array:
     if page:
@@ -59,16 +58,7 @@ def _numpy(
     return np.asarray(out, query.dtype)
 
 
-def _infer(
-    shapes: Sequence[tuple[int, ...]],
-    dv: int = 0,
-    hk: int = 0,
-    mask: Mask = "none",
-    mask_shape: tuple[int, ...] = (),
-    lengths: bool = False,
-    page: int = 0,
-    **_: object,
-) -> dict[str, Value]:
+def _infer(shapes: Shapes, dv: int, hk: int, mask: Mask, mask_shape: Shape, lengths: bool, page: int) -> Found:
     (b, h, lq, d), key, value, *rest = shapes
     first, second, third, dk = key
     masked, each = mask != "none", rest[-1][-1] if page and rest and rest[-1] else 0  # pages of a sequence
@@ -82,13 +72,13 @@ def _infer(
             f"attention: inputs of shape {', '.join(map(str, shapes))} do not go together",
             f"They are (b, h, lq, d), {kept}, and a mask, lengths (b,) and a table (b, lk/page) where asked for",
         )
-    found: dict[str, Value] = {"b": b, "h": h, "lq": lq, "lk": lk, "d": d}
+    found: Found = {"b": b, "h": h, "lq": lq, "lk": lk, "d": d}
     if page:
         found["pages"] = 0 if pages * page == b * lk else pages
     found["dv"] = dv or (0 if value[-1] == d else value[-1])
     found["hk"] = hk or (0 if heads == h else heads)
     if masks:
-        found["mask_shape"] = ",".join(map(str, mask_shape or (() if masks[0] == (lq, lk) else masks[0])))
+        found["mask_shape"] = text(mask_shape or (() if masks[0] == (lq, lk) else masks[0]))
     return found
 
 
@@ -156,3 +146,31 @@ def attention(
         score_mod=score_mod.strip(), precision=precision,
     )  # fmt: skip
     return nn.cast(out, dtype)
+
+
+@rounded
+def _numpy_tbs(query: Array, key: Array) -> Array:
+    score = query.transpose(0, 2, 1, 3) @ key.transpose(0, 2, 3, 1)
+    e = np.exp(below_top(score, -1))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def _infer_tbs(shapes: Shapes) -> Found:
+    (b, seq, heads, hidden), key = shapes
+    if key != shapes[0]:
+        raise UsageError(f"tbs: query has shape {shapes[0]} and key {key}", "Both have the same shape")
+    return {"b": b, "seq": seq, "heads": heads, "hidden": hidden}
+
+
+@operator(numpy=_numpy_tbs, infer=_infer_tbs, dtypes=REALS, example={"b": 1, "seq": 128, "heads": 12, "hidden": 64})
+def tbs(b: int, seq: int, heads: int, hidden: int, *, dtype: str = "float32") -> te.TensorRef:
+    """Attention weights: ``softmax over j of sum_d query[b, i, h, d] * key[b, j, h, d]``, as out[b, h, i, j].
+
+    Inputs in call order: ``query`` and ``key`` (b, seq, heads, hidden), as a layer gives them: the transposition
+    is part of the product. Output: (b, heads, seq, seq). No scale (Ansor's TBS). 16-bit reals are computed in
+    float32 and rounded once.
+    """
+    shape = (b, seq, heads, hidden)
+    query, key = te.input("query", shape, dtype), te.input("key", shape, dtype)
+    scores = nn.einsum("bihd,bjhd->bhij", query, key)
+    return nn.cast(nn.softmax(scores), dtype)

@@ -11,15 +11,14 @@ from tilewright.core import UsageError, Value
 from tilewright.kernels import nn, te
 from tilewright.kernels.nn.sizes import AXES
 from tilewright.kernels.operator import Operator
-from tilewright.kernels.operators.epilogue import Array
+from tilewright.kernels.operators.numeric import Array, Found, Shapes
 from tilewright.kernels.operators.windowed import (
-    CHANNELS_LAST,
     channels_first,
     check_ranks,
     image,
+    laid_out,
     over_axes,
     padded,
-    rounded_like,
     shifted,
     split_image,
     tuples,
@@ -89,13 +88,12 @@ def _input(sizes: tuple[int, ...], layout: str, dtype: str) -> te.TensorRef:
 def infer_pooling(
     op: str,
     names: Sequence[str],
-    shapes: Sequence[tuple[int, ...]],
+    shapes: Shapes,
     *,
     kernel_size: te.Ints,
-    layout: str = "",
-    **_: object,
-) -> dict[str, Value]:
-    """Sizes by ``names`` (n, c, spatial sizes) from the input's shape."""
+    layout: str,
+) -> Found:
+    """Sizes by ``names`` (n, c, spatial sizes) from the input's shape; a window's size is told, since none shows it."""
     check_ranks(op, shapes, [len(names)])
     if len(shapes) > 1:
         raise UsageError(f"{op} got {len(shapes)} inputs", "It takes one")
@@ -104,13 +102,7 @@ def infer_pooling(
 
 
 def numpy_max_pool(
-    x: Array,
-    *,
-    kernel_size: te.Ints,
-    stride: te.Ints = (),
-    padding: te.Ints = 0,
-    dilation: te.Ints = 1,
-    layout: str = "",
+    x: Array, *, kernel_size: te.Ints, stride: te.Ints, padding: te.Ints, dilation: te.Ints, layout: str
 ) -> Array:
     """The elementwise maximum of the input seen through every tap."""
     axes = x.ndim - 2
@@ -118,17 +110,11 @@ def numpy_max_pool(
     wide = padded(channels_first(x, layout), tuples(padding, axes), -math.inf)
     taps = shifted(wide, kernel, kernel if stride == () else tuples(stride, axes), tuples(dilation, axes))
     out = np.maximum.reduce([window for _, window in taps])
-    return rounded_like(np.moveaxis(out, 1, -1) if layout in CHANNELS_LAST else out, x)
+    return laid_out(out, layout, x)
 
 
 def numpy_avg_pool(
-    x: Array,
-    *,
-    kernel_size: te.Ints,
-    stride: te.Ints = (),
-    padding: te.Ints = 0,
-    count_include_pad: bool = True,
-    layout: str = "",
+    x: Array, *, kernel_size: te.Ints, stride: te.Ints, padding: te.Ints, count_include_pad: bool, layout: str
 ) -> Array:
     """The sum of the input seen through every tap, over the number of elements seen."""
     axes = x.ndim - 2
@@ -141,7 +127,7 @@ def numpy_avg_pool(
         return sum((window for _, window in taps), np.zeros((), values.dtype))
 
     out = total(first, 0.0) / total(np.ones_like(first), float(count_include_pad))
-    return rounded_like(np.moveaxis(out, 1, -1) if layout in CHANNELS_LAST else out, x)
+    return laid_out(out, layout, x)
 
 
 EXAMPLES: dict[int, dict[str, Value]] = {

@@ -7,16 +7,15 @@ the sum's type (in float32 where int8 gives a real result); the result is rounde
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.dtypes import DTYPES as RECORDS
 from tilewright.kernels import te
-from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
+from tilewright.kernels.expression.numerics import Array, from_bfloat16, to_bfloat16
 
-Array = np.ndarray[Any, Any]
 OutDtype = Literal["auto", "float32", "float64", "float16", "bfloat16", "int32"]
 Precision = Literal["ieee", "tf32", "tf32_truncated", "tf32x3"]
 

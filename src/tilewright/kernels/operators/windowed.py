@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Literal
 
@@ -13,13 +14,11 @@ import numpy as np
 
 from tilewright.core import UsageError, Value
 from tilewright.kernels import nn, te
+from tilewright.kernels.nn.activation import Activation, activate
 from tilewright.kernels.nn.sizes import LAYOUTS, described
 from tilewright.kernels.operator import Operator, operator
-from tilewright.kernels.operators.epilogue import Activation, Array, activate, numpy_epilogue
-from tilewright.kernels.operators.precision import numpy_result, wide
-
-DTYPES = ("float32", "float64", "float16", "bfloat16")
-"""16-bit reals are computed in float32 and rounded once, at the end."""
+from tilewright.kernels.operators.numeric import REALS, Array, Found, Shape, Shapes, numpy_epilogue, rounded_like
+from tilewright.kernels.operators.precision import wide
 
 CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
 
@@ -34,7 +33,7 @@ def over_axes(
     example: Mapping[str, Value],
     *,
     numpy: Callable[..., Array],
-    infer: Callable[..., dict[str, Value]],
+    infer: Callable[..., Found],
     without: Sequence[str] = (),
     **text: str,
 ) -> Operator:
@@ -62,61 +61,68 @@ def over_axes(
     over.__doc__ = described(inspect.getdoc(define), axes, **text)
     over.__annotations__ = {p.name: p.annotation for p in own.parameters.values()}
     vars(over)["__signature__"] = own
-    decorate = operator(name=name, numpy=numpy, infer=partial(infer, name, sizes), example=example, dtypes=DTYPES)
+    decorate = operator(name=name, numpy=numpy, infer=partial(infer, name, sizes), example=example, dtypes=REALS)
     return decorate(over)
 
 
 # --------------------------------------------------------------------------- expressions
 
 
-def image(layout: str, n: int, c: int, spatial: Sequence[int]) -> tuple[int, ...]:
+def image(layout: str, n: int, c: int, spatial: Sequence[int]) -> Shape:
     """Shape of activations."""
     return (n, *spatial, c) if layout in CHANNELS_LAST else (n, c, *spatial)
 
 
-def finished(
-    out: te.TensorRef,
-    co: int,
-    *,
-    layout: str,
-    batch_norm: bool,
-    eps: float,
-    activation: Activation,
-    dtype: str,
-) -> te.TensorRef:
-    """Batch normalisation and activation where asked for, rounded to ``dtype``."""
-    if batch_norm:
-        names = ("running_mean", "running_var", "bn_weight", "bn_bias")
-        vectors = [te.input(name, (co,), dtype) for name in names]
-        out = nn.batch_norm(out, *vectors, eps=eps, dim=-1 if layout in CHANNELS_LAST else 1)
-    if activation != "none":
-        out = te.compute(out.shape, lambda *i: activate(out[i], activation))
-    return nn.cast(out, dtype)
+@dataclass(frozen=True)
+class Layer:
+    """What follows a convolution, each part where it is asked for, and how activations lie."""
+
+    layout: str
+    bias: bool
+    batch_norm: bool
+    eps: float
+    activation: Activation
+
+    def finished(self, out: te.TensorRef, co: int, dtype: str) -> te.TensorRef:
+        """Batch normalisation and activation of a sum with its bias, rounded to ``dtype``."""
+        if self.batch_norm:
+            names = ("running_mean", "running_var", "bn_weight", "bn_bias")
+            vectors = [te.input(name, (co,), dtype) for name in names]
+            out = nn.batch_norm(out, *vectors, eps=self.eps, dim=-1 if self.layout in CHANNELS_LAST else 1)
+        if self.activation != "none":
+            out = te.compute(out.shape, lambda *i: activate(out[i], self.activation))
+        return nn.cast(out, dtype)
+
+    def numpy_finished(self, out: Array, like: Array, rest: tuple[Array, ...]) -> Array:
+        """Bias, batch normalisation and activation of (n, co, *out), then the layout and element type of ``like``."""
+        vectors = [wide(v).astype(out.dtype, copy=False) for v in rest]
+        wanted = self.bias + 4 * self.batch_norm
+        if len(vectors) != wanted:
+            raise ValueError(f"expected {wanted} arrays after the operands, got {len(vectors)}")
+        out = numpy_epilogue(out, tuple(vectors[: self.bias]), self.bias, "none", False, bias_axis=1)
+        if self.batch_norm:
+            mean, var, weight, shift = (v.reshape(-1, *(1,) * (out.ndim - 2)) for v in vectors[self.bias :])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                out = (out - mean) / np.sqrt(var + out.dtype.type(self.eps)) * weight + shift
+        return laid_out(numpy_epilogue(out, (), False, self.activation, False), self.layout, like)
 
 
 # --------------------------------------------------------------------------- sizes from shapes
 
 
-def split_image(layout: str, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+def split_image(layout: str, shape: Shape) -> tuple[int, int, Shape]:
     """Batch, channels and spatial sizes of activations."""
     n, *rest = shape
     return (n, rest[-1], tuple(rest[:-1])) if layout in CHANNELS_LAST else (n, rest[0], tuple(rest[1:]))
 
 
-def check_ranks(op: str, shapes: Sequence[tuple[int, ...]], ranks: Sequence[int]) -> None:
+def check_ranks(op: str, shapes: Shapes, ranks: Sequence[int]) -> None:
     """Raise ``UsageError`` where the first inputs are not of these ranks."""
     if [len(s) for s in shapes[: len(ranks)]] != list(ranks):
         raise UsageError(
             f"{op} got inputs of shapes {' and '.join(map(str, shapes)) or 'none'}",
             f"The first inputs have {' and '.join(map(str, ranks))} axes",
         )
-
-
-def check_rest(op: str, rest: Sequence[tuple[int, ...]], co: int, bias: bool, batch_norm: bool) -> None:
-    """Raise ``UsageError`` where the inputs after the operands are not those that the attributes ask for."""
-    expected = [(co,)] * (bias + 4 * batch_norm)
-    if list(rest) != expected:
-        raise UsageError(f"{op} got {list(rest)} after its operands", f"These attributes take {expected}")
 
 
 # --------------------------------------------------------------------------- NumPy
@@ -163,30 +169,6 @@ def spatially(x: Array, index: Sequence[int | slice]) -> Array:
     return found
 
 
-def numpy_finished(
-    out: Array,
-    like: Array,
-    rest: tuple[Array, ...],
-    *,
-    layout: str,
-    bias: bool,
-    batch_norm: bool,
-    eps: float,
-    activation: Activation,
-) -> Array:
-    """Bias, batch normalisation and activation of (n, co, *out), then the layout and element type of ``like``."""
-    vectors = [wide(v).astype(out.dtype, copy=False) for v in rest]
-    if len(vectors) != bias + 4 * batch_norm:
-        raise ValueError(f"expected {bias + 4 * batch_norm} arrays after the operands, got {len(vectors)}")
-    out = numpy_epilogue(out, tuple(vectors[:bias]), bias, "none", False, bias_axis=1)
-    if batch_norm:
-        mean, var, weight, shift = (v.reshape(-1, *(1,) * (out.ndim - 2)) for v in vectors[bias:])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            out = (out - mean) / np.sqrt(var + out.dtype.type(eps)) * weight + shift
-    out = numpy_epilogue(out, (), False, activation, False)
+def laid_out(out: Array, layout: str, like: Array) -> Array:
+    """(n, c, *spatial) in a layout and in the element type of ``like``."""
     return rounded_like(np.moveaxis(out, 1, -1) if layout in CHANNELS_LAST else out, like)
-
-
-def rounded_like(out: Array, like: Array) -> Array:
-    """``out``, dense, in the element type of ``like``; bfloat16 as its bits."""
-    return numpy_result(np.ascontiguousarray(out), "bfloat16" if like.dtype == np.uint16 else like.dtype.name)

@@ -1,0 +1,269 @@
+"""Normalisation of batches, layers, groups and by root mean squares, and gradients of norms' inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.core import UsageError, Value
+from tilewright.kernels import nn, te
+from tilewright.kernels.operator import Operator, operator
+from tilewright.kernels.operators.numeric import (
+    REALS,
+    Array,
+    Found,
+    Shape,
+    Shapes,
+    expected,
+    rounded,
+    rounded_like,
+    text,
+)
+from tilewright.kernels.operators.precision import wide
+
+ROWS: dict[str, Value] = {"shape": "1024,1024"}
+
+
+def _last_axes(x: Array, normalized_shape: Shape) -> tuple[int, ...]:
+    return tuple(range(x.ndim - (len(normalized_shape) or 1), x.ndim))
+
+
+def _centred(x: Array, axes: tuple[int, ...]) -> Array:
+    less: Array = x - x.mean(axis=axes, keepdims=True)
+    return less
+
+
+def _by_root(x: Array, axes: tuple[int, ...], eps: float) -> Array:
+    """``x`` over the root of the mean of its squares."""
+    return np.asarray(x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + x.dtype.type(eps)))
+
+
+# --------------------------------------------------------------------------- layer norm
+
+
+@rounded
+def _numpy_layer(
+    x: Array, *rest: Array, normalized_shape: Shape, weight: bool, bias: bool, residual: bool, eps: float
+) -> Array:
+    extra = list(rest)
+    w = extra.pop(0) if weight else None
+    b = extra.pop(0) if bias else None
+    x = x + extra.pop(0) if residual else x
+    axes = _last_axes(x, normalized_shape)
+    out = _by_root(_centred(x, axes), axes, eps)
+    out = out if w is None else out * w
+    return out if b is None else out + b
+
+
+def _infer_layer(shapes: Shapes, normalized_shape: Shape, weight: bool, bias: bool, residual: bool) -> Found:
+    shape, *rest = shapes
+    own = normalized_shape or shape[-1:]
+    expected("layer_norm", rest, [own] * (weight + bias) + [shape] * residual)
+    return {"shape": text(shape)}
+
+
+@operator(numpy=_numpy_layer, infer=_infer_layer, dtypes=REALS, example=ROWS)
+def layer_norm(
+    shape: te.Shape,
+    *,
+    normalized_shape: te.Shape = (),
+    weight: bool = True,
+    bias: bool = True,
+    residual: bool = False,
+    eps: float = 1e-5,
+    dtype: str = "float32",
+) -> te.TensorRef:
+    """Layer norm: ``(x - mean) / sqrt(var + eps) * weight + bias``, where ``x`` is ``input + residual``.
+
+    Inputs in call order: ``input`` (``shape``), ``weight`` and ``bias`` (``normalized_shape``) unless switched
+    off, ``residual`` (``shape``) where asked for. Output: ``shape``. Mean and variance are over the last axes,
+    whose sizes are ``normalized_shape`` (the last one alone unless given). 16-bit reals are computed in float32
+    and rounded once.
+    """
+    own = normalized_shape or shape[-1:]
+    if not shape:
+        raise UsageError("layer_norm: shape has no axes", "Give at least one")
+    x = te.input("input", shape, dtype)
+    w = te.input("weight", own, dtype) if weight else None
+    b = te.input("bias", own, dtype) if bias else None
+    if residual:
+        x = nn.elementwise("x + y", x=x, y=te.input("residual", shape, dtype))
+    return nn.cast(nn.layer_norm(x, own, w, b, eps), dtype)
+
+
+# --------------------------------------------------------------------------- root mean square
+
+
+@rounded
+def _numpy_rms(x: Array, *rest: Array, normalized_shape: Shape, weight: bool, residual: bool, eps: float) -> Array:
+    extra = list(rest)
+    w = extra.pop(0) if weight else None
+    x = x + extra.pop(0) if residual else x
+    out = _by_root(x, _last_axes(x, normalized_shape), eps)
+    return out if w is None else out * w
+
+
+def _infer_rms(shapes: Shapes, normalized_shape: Shape, weight: bool, residual: bool) -> Found:
+    shape, *rest = shapes
+    expected("rms_norm", rest, [normalized_shape or shape[-1:]] * weight + [shape] * residual)
+    return {"shape": text(shape)}
+
+
+@operator(numpy=_numpy_rms, infer=_infer_rms, dtypes=REALS, example=ROWS)
+def rms_norm(
+    shape: te.Shape,
+    *,
+    normalized_shape: te.Shape = (),
+    weight: bool = True,
+    residual: bool = False,
+    eps: float = 1e-6,
+    dtype: str = "float32",
+) -> te.TensorRef:
+    """RMS norm: ``x / sqrt(mean of squares + eps) * weight``, where ``x`` is ``input + residual``.
+
+    Inputs in call order: ``input`` (``shape``), ``weight`` (``normalized_shape``) unless switched
+    off, ``residual`` (``shape``) where asked for. Output: ``shape``. The mean is over the last axes,
+    whose sizes are ``normalized_shape`` (the last one alone unless given). 16-bit reals are computed in float32
+    and rounded once. PyTorch's own default of ``eps`` is the spacing of the type at 1.
+    """
+    own = normalized_shape or shape[-1:]
+    if not shape:
+        raise UsageError("rms_norm: shape has no axes", "Give at least one")
+    x = te.input("input", shape, dtype)
+    w = te.input("weight", own, dtype) if weight else None
+    if residual:
+        x = nn.elementwise("x + y", x=x, y=te.input("residual", shape, dtype))
+    return nn.cast(nn.rms_norm(x, own, w, eps), dtype)
+
+
+# --------------------------------------------------------------------------- groups of channels
+
+
+@rounded
+def _numpy_group(x: Array, *rest: Array, num_groups: int, affine: bool, eps: float) -> Array:
+    groups = x.reshape(x.shape[0], num_groups, x.shape[1] // num_groups * math.prod(x.shape[2:]))
+    out = _by_root(_centred(groups, (2,)), (2,), eps).reshape(x.shape)
+    if not affine:
+        return out
+    weight, bias = (v.reshape(-1, *(1 for _ in x.shape[2:])) for v in rest)
+    return np.asarray(out * weight + bias)
+
+
+def _infer_group(shapes: Shapes, *, num_groups: int, affine: bool) -> Found:
+    shape, *rest = shapes
+    expected("group_norm", rest, [shape[1:2]] * (2 * affine))
+    return {"shape": text(shape), "num_groups": num_groups}
+
+
+@operator(numpy=_numpy_group, infer=_infer_group, dtypes=REALS, example={"shape": "8,64,14,14", "num_groups": 8})
+def group_norm(
+    shape: te.Shape, num_groups: int, *, affine: bool = True, eps: float = 1e-5, dtype: str = "float32"
+) -> te.TensorRef:
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, over each group of neighbouring channels and all places.
+
+    Inputs in call order: ``input`` (``shape``: n, c, ...), and with ``affine`` ``weight`` and ``bias`` (c,). Output:
+    ``shape``. ``num_groups`` divides c. 16-bit reals are computed in float32 and rounded once.
+    """
+    x = te.input("input", shape, dtype)
+    weight, bias = (te.input(n, shape[1:2], dtype) if affine else None for n in ("weight", "bias"))
+    return nn.cast(nn.group_norm(x, num_groups, weight, bias, eps), dtype)
+
+
+# --------------------------------------------------------------------------- batches
+
+
+def _numpy_batch(x: Array, *rest: Array, affine: bool, eps: float, dim: int) -> Array:
+    moved = np.moveaxis(wide(x), dim, -1)
+    mean, var, *scaling = map(wide, rest)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        out = (moved - mean) / np.sqrt(var + moved.dtype.type(eps))
+    if affine:
+        weight, bias = scaling
+        out = out * weight + bias
+    return rounded_like(np.moveaxis(out, -1, dim), x)
+
+
+def _infer_batch(shapes: Shapes, affine: bool, dim: int) -> Found:
+    shape, *rest = shapes
+    if not -len(shape) <= dim < len(shape):
+        raise UsageError(f"batch_norm: dim={dim} is no axis of an input of shape {shape}", "Give an axis of the input")
+    expected("batch_norm", rest, [(shape[dim],)] * (4 if affine else 2))
+    return {"shape": text(shape)}
+
+
+@operator(numpy=_numpy_batch, infer=_infer_batch, dtypes=REALS, example={"shape": "1,64,56,56"})
+def batch_norm(
+    shape: te.Shape, *, affine: bool = True, eps: float = 1e-5, dim: int = 1, dtype: str = "float32"
+) -> te.TensorRef:
+    """Batch normalisation at inference: ``(input - running_mean) / sqrt(running_var + eps) * weight + bias``.
+
+    Inputs in call order: ``input`` of any ``shape``; ``running_mean``, ``running_var`` and, unless ``affine`` is false,
+    ``weight``, ``bias``: one number for each position along axis ``dim``. Output: as ``input``. 16-bit reals are
+    computed in float32 and rounded once.
+    """
+    if not -len(shape) <= dim < len(shape):
+        raise UsageError(f"batch_norm: dim={dim} is no axis of shape={shape}", f"Use 0 to {len(shape) - 1}")
+    x = te.input("input", shape, dtype)
+    names = ("running_mean", "running_var", "weight", "bias")[: 4 if affine else 2]
+    vectors = [te.input(name, (shape[dim],), dtype) for name in names]
+    return nn.cast(nn.batch_norm(x, *vectors, eps=eps, dim=dim), dtype)
+
+
+# --------------------------------------------------------------------------- gradients
+
+
+def _norm_backward(
+    norm: str, gradient: Callable[..., te.TensorRef], small: float, formula: str, normal: str
+) -> Operator:
+    """``gradient``, of ``nn``, of a norm's input as an operator. ``small``: the norm's ``eps`` by default."""
+    name = f"{norm}_backward"
+    centred = norm == "layer_norm"
+
+    @rounded
+    def numpy(g: Array, x: Array, *rest: Array, normalized_shape: Shape, weight: bool, eps: float) -> Array:
+        axes = _last_axes(x, normalized_shape)
+        flow = g * rest[0] if weight else g
+        x = _centred(x, axes) if centred else x
+        rstd = 1 / np.sqrt((x * x).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
+        scaled = x * rstd
+        left = _centred(flow, axes) if centred else flow
+        return np.asarray(rstd * (left - scaled * (flow * scaled).mean(axis=axes, keepdims=True)))
+
+    def infer(shapes: Shapes, normalized_shape: Shape, weight: bool) -> Found:
+        shape, *rest = shapes
+        expected(name, rest, [shape, *[normalized_shape or shape[-1:]] * weight])
+        return {"shape": text(shape)}
+
+    def define(
+        shape: te.Shape,
+        *,
+        normalized_shape: te.Shape = (),
+        weight: bool = True,
+        eps: float = small,
+        dtype: str = "float32",
+    ) -> te.TensorRef:
+        own = normalized_shape or shape[-1:]
+        if not shape:
+            raise UsageError(f"{name}: shape has no axes", "Give at least one")
+        g, x = te.input("grad_output", shape, dtype), te.input("input", shape, dtype)
+        w = te.input("weight", own, dtype) if weight else None
+        return nn.cast(gradient(g, x, own, w, eps), dtype)
+
+    define.__doc__ = f"""The gradient of ``{norm}``'s input: ``{formula}``.
+
+    ``g`` is ``grad_output * weight``, ``normal`` is ``{normal}``, means are over the last axes. Inputs in call order:
+    ``grad_output`` and ``input`` (``shape``), ``weight`` (``normalized_shape``) unless switched off. Output:
+    ``shape``. 16-bit reals are computed in float32 and rounded once.
+    """
+    return operator(name=name, numpy=numpy, infer=infer, dtypes=REALS, example=ROWS)(define)
+
+
+layer_norm_backward = _norm_backward(
+    "layer_norm", nn.layer_norm_backward, 1e-5, "rstd * (g - mean of g - normal * mean of g * normal)",
+    "(input - mean) * rstd",
+)  # fmt: skip
+rms_norm_backward = _norm_backward(
+    "rms_norm", nn.rms_norm_backward, 1e-6, "rstd * (g - normal * mean of g * normal)", "input * rstd"
+)
