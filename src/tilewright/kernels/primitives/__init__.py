@@ -1,104 +1,23 @@
-"""The registry of primitives: one module and one line each, in an order in which they can be printed."""
+"""The registry of primitives: modules, in an order in which what they define can be printed."""
 
 from __future__ import annotations
 
-from tilewright.kernels.primitives import (
-    atomic_add,
-    cluster,
-    cluster_shared,
-    convert,
-    cp_async,
-    dp4a,
-    exchange,
-    exp2_approx,
-    global_memory,
-    grid,
-    ldmatrix,
-    math,
-    math_cos,
-    math_erf,
-    math_exp,
-    math_log,
-    math_log1p,
-    math_pow,
-    math_rsqrt,
-    math_sin,
-    math_tanh,
-    mbarrier,
-    mbarrier_cluster,
-    mbarrier_copied,
-    mma_bf16,
-    mma_e4m3,
-    mma_e5m2,
-    mma_f16,
-    mma_f64,
-    mma_s8,
-    mma_tf32,
-    round_tf32,
-    setmaxnreg,
-    shared_memory,
-    shuffle,
-    sync,
-    threadfence,
-    tma,
-    tma_im2col,
-    tma_multicast,
-    wgmma_bf16,
-    wgmma_e4m3,
-    wgmma_e5m2,
-    wgmma_f16,
-    wgmma_s8,
-    wgmma_sync,
-    wgmma_tf32,
-)
+from importlib import import_module
+
 from tilewright.kernels.primitives.primitive import Primitive
 
-PRIMITIVES: tuple[Primitive, ...] = (
-    sync.PRIMITIVE,
-    threadfence.PRIMITIVE,
-    global_memory.PRIMITIVE,
-    grid.PRIMITIVE,
-    shared_memory.PRIMITIVE,
-    cp_async.PRIMITIVE,
-    convert.PRIMITIVE,
-    round_tf32.PRIMITIVE,
-    dp4a.PRIMITIVE,
-    ldmatrix.PRIMITIVE,
-    mma_f16.PRIMITIVE,
-    mma_bf16.PRIMITIVE,
-    mma_tf32.PRIMITIVE,
-    mma_f64.PRIMITIVE,
-    mma_s8.PRIMITIVE,
-    mma_e4m3.PRIMITIVE,
-    mma_e5m2.PRIMITIVE,
-    mbarrier.PRIMITIVE,
-    mbarrier_copied.PRIMITIVE,
-    tma.PRIMITIVE,
-    cluster.PRIMITIVE,
-    mbarrier_cluster.PRIMITIVE,
-    cluster_shared.PRIMITIVE,
-    tma_multicast.PRIMITIVE,
-    tma_im2col.PRIMITIVE,
-    setmaxnreg.PRIMITIVE,
-    wgmma_sync.PRIMITIVE,
-    wgmma_f16.PRIMITIVE,
-    wgmma_bf16.PRIMITIVE,
-    wgmma_tf32.PRIMITIVE,
-    wgmma_s8.PRIMITIVE,
-    wgmma_e4m3.PRIMITIVE,
-    wgmma_e5m2.PRIMITIVE,
-    shuffle.PRIMITIVE,
-    exchange.PRIMITIVE,
-    atomic_add.PRIMITIVE,
-    math.PRIMITIVE,
-    math_exp.PRIMITIVE,
-    exp2_approx.PRIMITIVE,
-    math_log.PRIMITIVE,
-    math_rsqrt.PRIMITIVE,
-    math_tanh.PRIMITIVE,
-    math_erf.PRIMITIVE,
-    math_sin.PRIMITIVE,
-    math_cos.PRIMITIVE,
-    math_log1p.PRIMITIVE,
-    math_pow.PRIMITIVE,
-)
+_MODULES = (
+    "sync", "threadfence", "global_memory", "grid", "shared_memory", "cp_async", "convert", "round_tf32", "dp4a",
+    "ldmatrix", "mma_types", "mbarrier", "tma", "cluster", "tma_multicast", "tma_im2col", "setmaxnreg", "wgmma_sync",
+    "wgmma", "shuffle", "exchange", "atomic_add", "math",
+)  # fmt: skip
+
+
+def _defined(name: str) -> tuple[Primitive, ...]:
+    """What a module defines: one primitive, or a family of them."""
+    module = import_module(f"{__name__}.{name}")
+    family: tuple[Primitive, ...] | None = getattr(module, "PRIMITIVES", None)
+    return (module.PRIMITIVE,) if family is None else family
+
+
+PRIMITIVES: tuple[Primitive, ...] = tuple(p for name in _MODULES for p in _defined(name))

@@ -1,10 +1,10 @@
-"""Barriers in shared memory that count arrivals of threads and bytes of copies."""
+"""Barriers in shared memory that count arrivals of threads and bytes of copies, those of ``cp_async`` too."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tilewright.kernels.primitives.primitive import Conformance, Primitive, words
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
 # A fence for the initialised objects, and one for the engine that reports to them.
 _PTX = """
@@ -38,25 +38,37 @@ TW_DEVICE void mbarrier_expect(u32 at, u32 bytes, int line = __builtin_LINE()) {
 TW_DEVICE void mbarrier_wait(u32 at, u32 parity, int line = __builtin_LINE()) { emu::barrier_wait(at, parity, line); }
 """
 
-# Warp 0 hands words to warp 1, which hands them back: four slots, three rounds of each.
+# .noinc: the barrier was initialised with a count that includes this arrival.
+_COPIED_PTX = """
+TW_DEVICE void mbarrier_arrive_copied(u32 at) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(at) : "memory");
+}
+"""
+
+# All copies so far come first, those of no group among them.
+_COPIED_EMULATED = """
+TW_DEVICE void mbarrier_arrive_copied(u32 at, int line = __builtin_LINE()) {
+    emu::async_wait(-1, line);
+    emu::barrier_arrive(at, 0, line);
+}
+"""
+
+# Warp 0 hands words to warp 1, which hands the slots back.
 _RING = """
     TW_SHARED(smem);
-    const tw::u32 base = tw::shared_address(smem), full = base + 512, empty = full + 32;
+    const tw::u32 base = tw::shared_address(smem), full = base + {words}, empty = full + {bars};
     const int t = threadIdx.x % 32;
     if (threadIdx.x == 0) {
-        for (int s = 0; s < 4; s++) tw::mbarrier_init(full + 8 * s, 32), tw::mbarrier_init(empty + 8 * s, 1);
+        for (int s = 0; s < {slots}; s++) tw::mbarrier_init(full + 8 * s, 32), tw::mbarrier_init(empty + 8 * s, 1);
         tw::mbarrier_fence();
     }
     tw::sync();
     tw::u32 sum = 0;
     for (int i = 0; i < 12; i++) {
-        const int s = i % 4, turn = i / 4 % 2;
+        const int s = i % {slots}, turn = i / {slots} % 2;
         if (threadIdx.x < 32) {
             tw::mbarrier_wait(empty + 8 * s, turn ^ 1);
-            tw::store_shared(smem + 4 * (32 * s + t), x0[32 * i + t]);
-            if (t) tw::mbarrier_arrive(full + 8 * s);
-            else tw::mbarrier_expect(full + 8 * s, 0);
-        } else {
+{handed}        } else {
             tw::mbarrier_wait(full + 8 * s, turn);
             sum = sum * 5 + tw::load_shared<tw::u32>(smem + 4 * (32 * s + (t + 7) % 32));
             tw::sync_warp();
@@ -66,20 +78,52 @@ _RING = """
     if (threadIdx.x >= 32) out[t] = sum;
 """
 
+_STORED = """\
+            tw::store_shared(smem + 4 * (32 * s + t), x0[32 * i + t]);
+            if (t) tw::mbarrier_arrive(full + 8 * s);
+            else tw::mbarrier_expect(full + 8 * s, 0);
+"""
 
-def _ring(x: np.ndarray) -> np.ndarray:
-    total = np.zeros(32, np.uint32)
-    for row in x.reshape(12, 32):
-        total = total * np.uint32(5) + np.roll(row, -7)
-    return total
+_COPIED = """\
+            tw::cp_async<4>(base + 4 * (32 * s + t), x0 + 32 * i + t, t % 5 ? 4 : 0);
+            tw::mbarrier_arrive_copied(full + 8 * s);
+"""
 
 
-PRIMITIVE = Primitive(
-    "mbarrier",
-    "barriers in shared memory: their phases end when threads have arrived and announced bytes have come",
-    90,
-    _PTX,
-    _EMULATED,
-    ("mbarrier_init", "mbarrier_fence", "mbarrier_arrive", "mbarrier_expect", "mbarrier_wait"),
-    (Conformance("ring", _RING, lambda: (words(384, 50),), "uint32", 32, _ring, threads=64, shared=576),),
+def _ring(slots: int, handed: str, seed: int, every: int) -> Conformance:
+    """Twelve rounds of a ring of slots; lanes whose number ``every`` divides hand zeros, where it is not 0."""
+    body = _RING.replace("{slots}", str(slots)).replace("{words}", str(128 * slots)).replace("{bars}", str(8 * slots))
+
+    def expected(x: Array) -> Array:
+        total = np.zeros(32, np.uint32)
+        handed = np.arange(32) % every > 0 if every else np.full(32, True)
+        for row in x.reshape(12, 32):
+            total = total * np.uint32(5) + np.roll(np.where(handed, row, np.uint32(0)), -7)
+        return total
+
+    return Conformance(
+        "ring", body.replace("{handed}", handed), lambda: (words(384, seed),), "uint32", 32, expected, threads=64,
+        shared=144 * slots,
+    )  # fmt: skip
+
+
+PRIMITIVES = (
+    Primitive(
+        "mbarrier",
+        "barriers in shared memory: their phases end when threads have arrived and announced bytes have come",
+        90,
+        _PTX,
+        _EMULATED,
+        ("mbarrier_init", "mbarrier_fence", "mbarrier_arrive", "mbarrier_expect", "mbarrier_wait"),
+        (_ring(4, _STORED, 50, 0),),
+    ),
+    Primitive(
+        "mbarrier_copied",
+        "arrivals at barriers in shared memory when the thread's copies of 4 to 16 bytes have come",
+        90,
+        _COPIED_PTX,
+        _COPIED_EMULATED,
+        ("mbarrier_arrive_copied",),
+        (_ring(3, _COPIED, 51, 5),),
+    ),
 )

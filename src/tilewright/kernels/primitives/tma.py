@@ -15,15 +15,45 @@ LOADED = (2, 3, 4, 5)
 """Dimensions of tensors whose boxes are loaded."""
 
 
-def _ptx(rank: int) -> str:
-    names = [f"c{i}" for i in range(rank)]
-    holes = ", ".join(f"%{3 + i}" for i in range(rank))
-    given = ", ".join(f'"r"({n})' for n in names)
+def load_ptx(name: str, rank: int, *, multicast: bool = False, walks: bool = False) -> str:
+    """A copy to shared memory.
+
+    ``multicast``: of several blocks of a cluster; ``walks``: of the pixels that a window meets, moved by offsets.
+    """
+    places, offsets, taken = _taken(rank, multicast, walks)
+    first = 4 if multicast else 3
+    at = ", ".join(f"%{first + i}" for i in range(rank))
+    moved = ", ".join(f"%{first + rank + i}" for i in range(len(offsets)))
+    given = ", ".join([*(f'"r"({x})' for x in places), *(f'"h"({x})' for x in offsets)])
+    mode, others = (".im2col", f", {{{moved}}}") if walks else ("", "")
+    more, last, held = (".multicast::cluster", ", %3", '"h"(mask), ') if multicast else ("", "", "")
+    line = "\n        " if walks else " "
     return f"""
-TW_DEVICE void tma_load_{rank}d(u32 to, const tensor_map &map, u32 barrier, {", ".join(f"int {n}" for n in names)}) {{
-    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
-        "[%0], [%1, {{{holes}}}], [%2];" :: "r"(to), "l"(&map), "r"(barrier), {given} : "memory");
+TW_DEVICE void {name}_{rank}d({taken}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global{mode}.mbarrier::complete_tx::bytes{more} "
+        "[%0], [%1, {{{at}}}], [%2]{others}{last};"{line}:: "r"(to), "l"(&map), "r"(barrier), {held}{given} : "memory");
 }}"""
+
+
+def load_emulated(name: str, rank: int, *, multicast: bool = False, walks: bool = False) -> str:
+    """The meaning of :func:`load_ptx`."""
+    places, offsets, taken = _taken(rank, multicast, walks)
+    function, given = ("multicast_box", " mask,") if multicast else ("copy_box", "")
+    offset = f"    const u16 offset[{len(offsets)}] = {{{', '.join(offsets)}}};\n" if walks else ""
+    return f"""
+TW_DEVICE void {name}_{rank}d(
+    {taken}, int line = __builtin_LINE()) {{
+    const int place[{rank}] = {{{", ".join(places)}}};
+{offset}    emu::{function}(to, &map, barrier, place, {rank},{given} line{", offset" if walks else ""});
+}}"""
+
+
+def _taken(rank: int, multicast: bool, walks: bool) -> tuple[list[str], list[str], str]:
+    """Names of the places and offsets that a copy takes, and all of its parameters."""
+    places, offsets = [f"c{i}" for i in range(rank)], [f"o{i}" for i in range(rank - 2)] if walks else []
+    mask = ["u16 mask"] if multicast else []
+    numbers = [*(f"int {x}" for x in places), *(f"u16 {x}" for x in offsets)]
+    return places, offsets, ", ".join(["u32 to", "const tensor_map &map", "u32 barrier", *mask, *numbers])
 
 
 def _ptx_store(rank: int) -> str:
@@ -43,7 +73,7 @@ struct alignas(64) tensor_map { u64 words[16]; };
 TW_DEVICE void tma_prefetch(const tensor_map &map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
 }"""
-    + "".join(map(_ptx, LOADED))
+    + "".join(load_ptx("tma_load", rank) for rank in LOADED)
     + _ptx_store(2)
     + _ptx_store(3)
     + """
@@ -54,17 +84,6 @@ template <int PENDING> TW_DEVICE void tma_wait() {
 TW_DEVICE void shared_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 """
 )
-
-
-def _emulated(rank: int) -> str:
-    names = [f"c{i}" for i in range(rank)]
-    places = ", ".join(f"int {n}" for n in names)
-    return f"""
-TW_DEVICE void tma_load_{rank}d(
-    u32 to, const tensor_map &map, u32 barrier, {places}, int line = __builtin_LINE()) {{
-    const int place[{rank}] = {{{", ".join(names)}}};
-    emu::copy_box(to, &map, barrier, place, {rank}, line);
-}}"""
 
 
 _EMULATED = """
@@ -81,7 +100,7 @@ TW_DEVICE void tma_store_3d(const tensor_map &map, u32 from, int c0, int c1, int
 TW_DEVICE void tma_commit(int line = __builtin_LINE()) { emu::box_commit(line); }
 template <int PENDING> TW_DEVICE void tma_wait(int line = __builtin_LINE()) { emu::await_boxes(PENDING, line); }
 TW_DEVICE void shared_fence(int line = __builtin_LINE()) { emu::shared_fence(line); }
-""" + "".join(map(_emulated, LOADED))
+""" + "".join(load_emulated("tma_load", rank) for rank in LOADED)
 
 # Two boxes, one of which reaches over two edges and begins before a third.
 _BOXES = """
@@ -159,7 +178,7 @@ def _stored(x: Array) -> Array:
     return out.reshape(-1)
 
 
-def _box(x: Array, row: int, column: int, rows: int, columns: int) -> Array:
+def box(x: Array, row: int, column: int, rows: int, columns: int) -> Array:
     """A box of a matrix, zeros outside of it."""
     out = np.zeros((rows, columns), x.dtype)
     for i in range(rows):
@@ -169,23 +188,19 @@ def _box(x: Array, row: int, column: int, rows: int, columns: int) -> Array:
     return out
 
 
-def _swizzled(rows: Array) -> Array:
+def swizzled(rows: Array) -> Array:
     """Rows of 128 bytes (32 words), whose pieces of 16 bytes change places with the row's number."""
-    pieces = rows.reshape(-1, 8, 4)
-    out = np.empty_like(pieces)
-    for r in range(len(pieces)):
-        for c in range(8):
-            out[r, c ^ (r % 8)] = pieces[r, c]
-    return out.reshape(-1)
+    moved = np.arange(8)[None, :] ^ (np.arange(len(rows)) % 8)[:, None]
+    return np.take_along_axis(rows.reshape(-1, 8, 4), moved[:, :, None], 1).reshape(-1)
 
 
 def _boxes(x: Array) -> Array:
     matrix = x.reshape(16, 36)
-    return np.concatenate([_swizzled(_box(matrix, row, column, 16, 32)) for row, column in ((3, 0), (-5, 20))])
+    return np.concatenate([swizzled(box(matrix, row, column, 16, 32)) for row, column in ((3, 0), (-5, 20))])
 
 
 def _batched(x: Array) -> Array:
-    return _box(x.reshape(-1, 3, 16, 36)[-1, 1], 2, 4, 16, 32).reshape(-1)
+    return box(x.reshape(-1, 3, 16, 36)[-1, 1], 2, 4, 16, 32).reshape(-1)
 
 
 def _of_batches(name: str, rank: int) -> Conformance:

@@ -12,47 +12,10 @@ import numpy as np
 
 from tilewright.core import Walk, tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
+from tilewright.kernels.primitives.tma import load_emulated, load_ptx, swizzled
 
-RANKS = (3, 4, 5)
-
-
-def _names(rank: int) -> tuple[list[str], list[str]]:
-    return [f"c{i}" for i in range(rank)], [f"o{i}" for i in range(rank - 2)]
-
-
-def _taken(rank: int) -> str:
-    places, offsets = _names(rank)
-    return ", ".join([*(f"int {x}" for x in places), *(f"u16 {x}" for x in offsets)])
-
-
-def _ptx(rank: int, several: bool) -> str:
-    places, offsets = _names(rank)
-    first = 4 if several else 3
-    at = ", ".join(f"%{first + i}" for i in range(rank))
-    moved = ", ".join(f"%{first + rank + i}" for i in range(rank - 2))
-    given = ", ".join([*(f'"r"({x})' for x in places), *(f'"h"({x})' for x in offsets)])
-    kind, more = ("_multicast", ".multicast::cluster") if several else ("", "")
-    mask, last, held = ("u16 mask, ", ", %3", '"h"(mask), ') if several else ("", "", "")
-    return f"""
-TW_DEVICE void tma_im2col{kind}_{rank}d(u32 to, const tensor_map &map, u32 barrier, {mask}{_taken(rank)}) {{
-    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes{more} "
-        "[%0], [%1, {{{at}}}], [%2], {{{moved}}}{last};"
-        :: "r"(to), "l"(&map), "r"(barrier), {held}{given} : "memory");
-}}"""
-
-
-def _emulated(rank: int, several: bool) -> str:
-    places, offsets = (", ".join(x) for x in _names(rank))
-    kind, mask, function, given = (
-        ("_multicast", "u16 mask, ", "multicast_box", " mask,") if several else ("", "", "copy_box", "")
-    )
-    return f"""
-TW_DEVICE void tma_im2col{kind}_{rank}d(
-    u32 to, const tensor_map &map, u32 barrier, {mask}{_taken(rank)}, int line = __builtin_LINE()) {{
-    const int place[{rank}] = {{{places}}};
-    const u16 offset[{rank - 2}] = {{{offsets}}};
-    emu::{function}(to, &map, barrier, place, {rank},{given} line, offset);
-}}"""
+_NAMES = (("tma_im2col", False), ("tma_im2col_multicast", True))
+_KINDS = [(name, rank, several) for name, several in _NAMES for rank in (3, 4, 5)]
 
 
 # Two copies of 32 pixels by 32 words, the second of which goes on behind the last image.
@@ -114,8 +77,7 @@ def _copied(images: Array, walk: Walk, place: tuple[int, ...], offsets: tuple[in
             at[d] = low
         else:
             at[-1] += 1
-    moved = np.arange(8)[None, :] ^ (np.arange(pixels) % 8)[:, None]
-    return np.take_along_axis(rows.reshape(pixels, 8, 4), moved[:, :, None], 1).reshape(-1)
+    return swizzled(rows)
 
 
 def _case(
@@ -150,9 +112,9 @@ PRIMITIVE = Primitive(
     "tma_im2col",
     "copies of the pixels of images that a window meets to shared memory, of one block or several of a cluster",
     90,
-    "".join(_ptx(rank, several) for several in (False, True) for rank in RANKS) + "\n",
-    "".join(_emulated(rank, several) for several in (False, True) for rank in RANKS) + "\n",
-    tuple(f"tma_im2col{kind}_{rank}d" for kind in ("", "_multicast") for rank in RANKS),
+    "".join(load_ptx(name, rank, multicast=several, walks=True) for name, rank, several in _KINDS) + "\n",
+    "".join(load_emulated(name, rank, multicast=several, walks=True) for name, rank, several in _KINDS) + "\n",
+    tuple(f"{name}_{rank}d" for name, rank, _ in _KINDS),
     (
         _case("line", (36, 21, 2), Walk((-2,), (-2,), (2,)), ((4, -2, 0), (0,)), ((0, 12, 1), (3,))),
         _case("image", (36, 7, 5, 2), _FLAT, ((0, -1, 1, 0), (0, 0)), ((4, 3, 3, 1), (2, 1))),

@@ -10,31 +10,7 @@ import numpy as np
 
 from tilewright.core import tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
-from tilewright.kernels.primitives.tma import LOADED
-
-
-def _ptx(rank: int) -> str:
-    names = [f"c{i}" for i in range(rank)]
-    holes = ", ".join(f"%{4 + i}" for i in range(rank))
-    given = ", ".join(f'"r"({n})' for n in names)
-    places = ", ".join(f"int {n}" for n in names)
-    return f"""
-TW_DEVICE void tma_multicast_{rank}d(u32 to, const tensor_map &map, u32 barrier, u16 mask, {places}) {{
-    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-        "[%0], [%1, {{{holes}}}], [%2], %3;" :: "r"(to), "l"(&map), "r"(barrier), "h"(mask), {given} : "memory");
-}}"""
-
-
-def _emulated(rank: int) -> str:
-    names = [f"c{i}" for i in range(rank)]
-    places = ", ".join(f"int {n}" for n in names)
-    return f"""
-TW_DEVICE void tma_multicast_{rank}d(
-    u32 to, const tensor_map &map, u32 barrier, u16 mask, {places}, int line = __builtin_LINE()) {{
-    const int place[{rank}] = {{{", ".join(names)}}};
-    emu::multicast_box(to, &map, barrier, place, {rank}, mask, line);
-}}"""
-
+from tilewright.kernels.primitives.tma import LOADED, box, load_emulated, load_ptx, swizzled
 
 # Each of two blocks copies half of a box for both, and one row more for itself, which the mask of one block says.
 _HALVES = """
@@ -59,19 +35,14 @@ _HALVES = """
 """
 
 
-def _box(matrix: Array, row: int, column: int, rows: int) -> Array:
-    """Rows of 32 words, zeros outside of the matrix; pieces of 16 bytes change places with the row's number."""
-    padded = np.zeros((40, 80), matrix.dtype)
-    padded[8 : 8 + matrix.shape[0], 8 : 8 + matrix.shape[1]] = matrix
-    box = padded[8 + row : 8 + row + rows, 8 + column : 40 + column].reshape(rows, 8, 4)
-    moved = np.arange(8)[None, :] ^ (np.arange(rows) % 8)[:, None]
-    return np.take_along_axis(box, moved[:, :, None], 1).reshape(-1)
+def _rows(matrix: Array, row: int, column: int, rows: int) -> Array:
+    return swizzled(box(matrix, row, column, rows, 32))
 
 
 def _halves(x: Array) -> Array:
     matrix = x.reshape(-1, 16, 36)[-1]
-    both = _box(matrix, 1, 4, 16)
-    return np.concatenate([both, _box(matrix, -3, 0, 8), both, _box(matrix, 7, 0, 8)])
+    both = _rows(matrix, 1, 4, 16)
+    return np.concatenate([both, _rows(matrix, -3, 0, 8), both, _rows(matrix, 7, 0, 8)])
 
 
 # Two by two blocks: each copies a box for those of its row and one for those of its column, which is every other rank.
@@ -100,7 +71,7 @@ _SQUARE = """
 def _square(x: Array) -> Array:
     matrix = x.reshape(16, 36)
     return np.concatenate([
-        _box(matrix, first + 8 * i, 4 * at, 8)
+        _rows(matrix, first + 8 * i, 4 * at, 8)
         for row in range(2) for column in range(2) for first, at in ((0, row), (-3, column)) for i in range(2)
     ])  # fmt: skip
 
@@ -119,8 +90,8 @@ PRIMITIVE = Primitive(
     "tma_multicast",
     "copies of boxes of a tensor to the shared memory of several blocks of a cluster at once",
     90,
-    "".join(map(_ptx, LOADED)) + "\n",
-    "".join(map(_emulated, LOADED)) + "\n",
+    "".join(load_ptx("tma_multicast", rank, multicast=True) for rank in LOADED) + "\n",
+    "".join(load_emulated("tma_multicast", rank, multicast=True) for rank in LOADED) + "\n",
     tuple(f"tma_multicast_{rank}d" for rank in LOADED),
     (
         _case("halves", 2, "", 576),

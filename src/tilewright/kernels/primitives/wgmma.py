@@ -13,11 +13,15 @@ next 64 of M or N ``across``. In registers a warp's 16 rows of the first operand
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilewright.core import tensor_map
+from tilewright.kernels.primitives import mma_types
 from tilewright.kernels.primitives.mma import Format, integers
-from tilewright.kernels.primitives.primitive import Array, Conformance
+from tilewright.kernels.primitives.mma_types import Operands
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive
 
 COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
 """Columns of one product for which there is a wrapper; the hardware has every multiple of 8 up to 256."""
@@ -303,3 +307,56 @@ def cases(name: str, fmt: Format, transposes: bool, c: str = "float", limit: int
         case(name, fmt, 64, 0, 0, True, own=True),
         *(case(name, fmt, n, 0, 1, n % 3 != 0, own=True) for n in (64, 128, 192)),
     )
+
+
+# --------------------------------------------------------------------------- the types
+
+
+def _product(operands: Operands) -> Primitive:
+    """The product of one type; operands of 16 bits may lie with M or N contiguous, and the first one in registers."""
+    name, fmt, item = f"wgmma_{operands.name}", operands.format, 4 // operands.format.per_word
+    whole, transposes = operands.name == "s8", item == 2
+    c, total = ("int", "s32") if whole else ("float", "f32")
+    at = {1: "*p", 2: "*(const u16 *)p", 4: "*(const u32 *)p"}[item]
+    element = _WHOLE if whole else real(item, operands.value.format(bits=at))
+    return Primitive(
+        name,
+        f"Tensor Core product of a warp group, 64xNx{operands.depth}, {operands.what} in shared memory"
+        f"{' (or registers: a)' if transposes else ''}, {operands.sums}",
+        90,
+        ptx(name, operands.depth, f"{total}.{operands.name}.{operands.name}", c, transposes),
+        operands.before + emulated(name, element, c, transposes),
+        (name, f"{name}_rs") if transposes else (name,),
+        cases(name, fmt, transposes, c, 127 if whole else 8),
+        most_cc=90,
+    )
+
+
+_WHOLE = f""" {{
+    typedef long long sum;
+    static constexpr int item = 1;
+    static long long get(const u8 *p) {{ return {mma_types.S8.value.format(bits="*p")}; }}
+    static int round(long long x) {{ return (int)(u32)x; }}
+}}"""
+
+
+def _more_bits(x: Array) -> Array:
+    """Values of TF32 in whose low 13 bits there is something."""
+    return mma_types.TF32.format.encode(x) | np.uint32(0x1FFF)
+
+
+def _unrounded(tf32: Primitive) -> Primitive:
+    """The product of TF32 with a case of operands that have more bits."""
+    raw = Format(1, _more_bits, mma_types.TF32.format.decode)
+    more = replace(case(tf32.name, raw, 64, 0, 0, True), name="unrounded")
+    return replace(tf32, conformance=(*tf32.conformance, more))
+
+
+PRIMITIVES = (
+    _product(mma_types.F16),
+    _product(mma_types.BF16),
+    _unrounded(_product(mma_types.TF32)),
+    _product(mma_types.S8),
+    _product(mma_types.E4M3),
+    _product(mma_types.E5M2),
+)

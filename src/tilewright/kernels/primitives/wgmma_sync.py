@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.primitives.mma_bf16 import FORMAT
+from tilewright.kernels.primitives.mma_types import BF16
 from tilewright.kernels.primitives.primitive import Primitive
 from tilewright.kernels.primitives.wgmma import case
 
@@ -51,6 +51,6 @@ PRIMITIVE = Primitive(
     _PTX,
     _EMULATED,
     ("wgmma_operand", "wgmma_fence", "wgmma_commit", "wgmma_wait", "wgmma_hold"),
-    (case("wgmma_bf16", FORMAT, 32, 0, 0, True),),
+    (case("wgmma_bf16", BF16.format, 32, 0, 0, True),),
     most_cc=90,
 )

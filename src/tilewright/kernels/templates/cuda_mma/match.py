@@ -10,7 +10,7 @@ from tilewright.core import PARTS
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import BYTES, FLOAT8, SIXTEEN, TF32, Expr, const, load
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.primitives.float8 import ROUNDING
+from tilewright.kernels.primitives.mma_types import ROUNDING
 from tilewright.kernels.templates.cuda.match import CudaContraction, folded
 from tilewright.kernels.templates.cuda.match import match as contraction
 from tilewright.kernels.templates.cuda.operand import Operand

@@ -1,0 +1,201 @@
+"""Tensor Core products by type of operand: m16n8kK, where K is 32 bytes of an operand's row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.kernels.expression.numerics import decode, encode
+from tilewright.kernels.primitives import mma, mma_f64
+from tilewright.kernels.primitives.convert import from_bf16, to_bf16
+from tilewright.kernels.primitives.mma import Format
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, floats, words
+from tilewright.kernels.primitives.round_tf32 import rounded, truncated
+
+ROUNDING = 2.0**11
+"""Times that a sum of 8-bit reals may be rounded further than in float32: Hopper keeps about 14 bits of it (DeepSeek-V3
+Technical Report, arXiv:2412.19437, section 3.3.2)."""
+_TOLERANCE = 2.0**-11
+"""Of one product's sum of 32 terms of 8-bit reals, relative to their sizes."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """A type of operands, as Tensor Cores multiply it.
+
+    ``value``: C++ of the value of ``{bits}``, which may need what stands ``before``. ``special``: 16 patterns of bits.
+    """
+
+    name: str
+    what: str
+    format: Format
+    value: str
+    special: Array
+    before: str = ""
+    sums: str = "float sums"
+
+    @property
+    def depth(self) -> int:
+        """K of one product."""
+        return 8 * self.format.per_word
+
+
+def _float8(name: str, dtype: str, value: str, special: list[int], before: str = "") -> Operands:
+    fmt = Format(4, lambda x: encode(x, dtype), lambda bits: decode(bits, dtype).astype(np.float64))
+    what, sums = f"8-bit reals ({name})", "float sums of about 14 bits"
+    return Operands(name, what, fmt, value, np.array(special, np.uint8), before, sums)
+
+
+def _dense(x: Array) -> Array:
+    return np.ascontiguousarray(x, np.float32)
+
+
+def _tf32(bits: Array) -> Array:
+    return truncated(bits.view(np.float32)).astype(np.float64)
+
+
+F16 = Operands(
+    "f16", "float16 operands",
+    Format(2, lambda x: x.astype(np.float16).view(np.uint16), lambda bits: bits.view(np.float16).astype(np.float64)),
+    "to_float(f16{{{bits}}})",
+    np.array(
+        [0x7C00, 0xFC00, 0x7E00, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400,
+         0x7BFF, 0xFBFF, 0x3C00, 0x3C01, 0xBBFF, 0x0000, 0x7C01, 0xFFFF], np.uint16,
+    ),
+)  # fmt: skip
+BF16 = Operands(
+    "bf16", "bfloat16 operands",
+    Format(2, lambda x: to_bf16(_dense(x)), lambda bits: from_bf16(bits).astype(np.float64)),
+    "to_float(bf16{{{bits}}})",
+    np.array(
+        [0x7F80, 0xFF80, 0x7FC0, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080,
+         0x7F7F, 0xFF7F, 0x3F80, 0x3F81, 0xBF7F, 0x0000, 0x7F81, 0xFFFF], np.uint16,
+    ),
+)  # fmt: skip
+# PTX leaves open what the low 13 bits of an operand do; the hardware does not look at them.
+TF32 = Operands(
+    "tf32", "TF32 operands (floats, whose low 13 bits are ignored)",
+    Format(1, lambda x: rounded(_dense(x)).view(np.uint32), _tf32),
+    "bits_float({bits} & 0xffffe000u)",
+    np.array(
+        [0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000, 0x00002000, 0x80002000, 0x007FE000, 0x00800000,
+         0x7F7FE000, 0xFF7FE000, 0x3F800000, 0x3F802000, 0xBF7FE000, 0x00000000, 0x7F802000, 0xFFFFE000], np.uint32,
+    ),
+)  # fmt: skip
+# Sums wrap around: no saturation is asked for.
+S8 = Operands(
+    "s8", "signed 8-bit operands",
+    Format(4, lambda x: x.astype(np.int8).view(np.uint8), lambda bits: bits.view(np.int8).astype(np.float64)),
+    "(signed char){bits}", np.array([], np.uint8), sums="32-bit sums that wrap",
+)  # fmt: skip
+E4M3 = _float8(
+    "e4m3", "float8_e4m3fn", "e4m3_({bits})",
+    [0x7F, 0xFF, 0x7E, 0x80, 0x01, 0x81, 0x07, 0x08, 0xFE, 0x38, 0x39, 0xB7, 0x00, 0x40, 0x0F, 0x70],
+    """
+#ifndef TW_E4M3_
+#define TW_E4M3_
+TW_DEVICE double e4m3_(u8 b) {
+    const int e = b >> 3 & 15, m = b & 7;
+    if ((b & 127) == 127) return __builtin_nan("");
+    const double v = e ? __builtin_ldexp(8.0 + m, e - 10) : __builtin_ldexp((double)m, -9);
+    return b & 128 ? -v : v;
+}
+#endif
+""",
+)  # fmt: skip
+E5M2 = _float8(
+    "e5m2", "float8_e5m2", "to_float(f16{{(u16)({bits} << 8)}})",
+    [0x7C, 0xFC, 0x7E, 0x80, 0x01, 0x81, 0x03, 0x04, 0x7B, 0xFB, 0x3C, 0x3D, 0xBB, 0x00, 0x7D, 0xFF],
+)  # fmt: skip
+
+
+# --------------------------------------------------------------------------- products of a warp
+
+
+def _unrounded() -> tuple[Array, ...]:
+    """Values with all of their bits; whole numbers with some below TF32's, whose products are exact."""
+    a, b = floats(128, 26).reshape(16, 8), floats(64, 27).reshape(8, 8)
+    a[8:] = np.float32(4096.75) + np.arange(64, dtype=np.float32).reshape(8, 8)
+    raw = Format(1, lambda x: _dense(x).view(np.uint32), _tf32)
+    return mma.fragments(a, b, floats(128, 28).reshape(16, 8).astype(np.float32), raw)
+
+
+def _random() -> tuple[Array, ...]:
+    return words(128, 30), words(64, 31), words(128, 32).view(np.int32) >> 8
+
+
+def _wrap() -> tuple[Array, ...]:
+    # 32 products of 128 x 128 beyond both ends of the range.
+    a, b = np.full((16, 32), -128.0), np.full((32, 8), -128.0)
+    b[:, ::2] = 127
+    c = np.full((16, 8), 2**31 - 1, np.int32)
+    c[:, ::2] = -(2**31)
+    return mma.fragments(a, b, c, S8.format)
+
+
+def _wrapped(x0: Array, x1: Array, x2: Array) -> Array:
+    a, b, c = (x.astype(np.int64) for x in mma.matrices(x0, x1, x2, S8.format))
+    return (a @ b + c).astype(np.uint32).view(np.int32)[mma.c_positions()].reshape(-1)
+
+
+def _product(operands: Operands, element: str, cases: tuple[Conformance, ...], c: str, least_cc: int) -> Primitive:
+    name, depth = f"mma_{operands.name}", operands.depth
+    one, total = operands.name, "s32" if c == "int" else "f32"
+    return Primitive(
+        name,
+        f"Tensor Core product, 16x8x{depth}, {operands.what}, {operands.sums}",
+        least_cc,
+        mma.ptx(name, f"m16n8k{depth}", f"{total}.{one}.{one}.{total}", c),
+        operands.before + mma.emulated(name, element, c),
+        (name,),
+        cases,
+    )
+
+
+def _reals(
+    operands: Operands,
+    least_cc: int = 80,
+    tolerance: float = mma.TOLERANCE,
+    more: Callable[[], tuple[Array, ...]] | None = None,
+) -> Primitive:
+    """The product of a type of reals. ``more``: inputs of a further case, of values that are ``unrounded``."""
+    fmt, name = operands.format, f"mma_{operands.name}"
+    bits = {1: "r", 2: "(u16)(r >> (16 * e))", 4: "(u8)(r >> (8 * e))"}[fmt.per_word]
+    taken = "u32 r, int e, int" if fmt.per_word > 1 else "u32 r, int, int"
+    element = f""": mma_float_ {{
+    static constexpr int width = {fmt.per_word};
+    static double get({taken}) {{ return {operands.value.format(bits=bits)}; }}
+}}"""
+    cases = mma.float_cases(name, fmt, floats, operands.special, tolerance)
+    if more is not None:
+        last = cases[-1]
+        cases = (*cases, replace(last, name="unrounded", inputs=more))
+    return _product(operands, element, cases, "float", least_cc)
+
+
+_WHOLE = f""" {{
+    typedef long long sum;
+    static constexpr int width = 4;
+    static long long get(u32 r, int e, int) {{ return {S8.value.format(bits="(r >> (8 * e))")}; }}
+    static int round(long long x) {{ return (int)(u32)x; }}
+}}"""
+_BODY = mma.BODY.format(name="mma_s8", c="int")
+
+PRIMITIVES = (
+    _reals(F16),
+    _reals(BF16),
+    _reals(TF32, more=_unrounded),
+    mma_f64.PRIMITIVE,
+    _product(
+        S8, _WHOLE,
+        (
+            Conformance("random", _BODY, _random, "int32", 128, _wrapped),
+            Conformance("wrap", _BODY, _wrap, "int32", 128, _wrapped),
+        ),
+        "int", 80,
+    ),
+    _reals(E4M3, 89, _TOLERANCE),
+    _reals(E5M2, 89, _TOLERANCE),
+)  # fmt: skip
