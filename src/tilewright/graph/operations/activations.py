@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.graph.operations.elementwise import expm1
-from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, onnx, onnx_named
-from tilewright.graph.operations.pointwise import pointwise, register_unary, unary
+from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx, onnx_named
+from tilewright.graph.operations.pointwise import pointwise, register_named, register_unary, unary
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import const
@@ -104,35 +104,15 @@ register("logsigmoid", "elementwise", unary("logsigmoid", _log_sigmoid), numbers
 SOFTSIGN = register("softsign", "elementwise", unary("softsign", lambda x: x / (1.0 + te.abs(x))), numbers=True)
 onnx_named(SOFTSIGN, "Softsign")
 
-GELU = register("gelu", "elementwise", _gelu, numbers=True)
-aten_named(GELU, "gelu")
-onnx_named(GELU, "Gelu", approximate=("approximate", "none"))
-
-LEAKY_RELU = register("leaky_relu", "elementwise", _leaky, numbers=True)
-aten_named(LEAKY_RELU, "leaky_relu")
-onnx_named(LEAKY_RELU, "LeakyRelu", negative_slope=("alpha", 0.01))
-
-ELU = register("elu", "elementwise", _elu, numbers=True)
-aten_named(ELU, "elu")
-onnx_named(ELU, "Elu", alpha=("alpha", 1.0))
-
-CELU = register("celu", "elementwise", _celu, numbers=True)
-aten_named(CELU, "celu")
-onnx_named(CELU, "Celu", alpha=("alpha", 1.0))
-
-THRESHOLD = register("threshold", "elementwise", _threshold, numbers=True)
-aten_named(THRESHOLD, "threshold")
-SOFTSHRINK = register("softshrink", "elementwise", _softshrink, numbers=True)
-aten_named(SOFTSHRINK, "softshrink")
-HARDSHRINK = register("hardshrink", "elementwise", _hardshrink, numbers=True)
-aten_named(HARDSHRINK, "hardshrink")
-HARDSIGMOID = register("hardsigmoid", "elementwise", _hardsigmoid, numbers=True)
-aten_named(HARDSIGMOID, "hardsigmoid")
-onnx_named(HARDSIGMOID, "HardSigmoid", alpha=("alpha", 0.2), beta=("beta", 0.5))
-
-SOFTPLUS = register("softplus", "elementwise", _softplus, numbers=True)
-aten_named(SOFTPLUS, "softplus")
-onnx_named(SOFTPLUS, "Softplus")
+register_named("gelu", _gelu, onnx="Gelu", approximate=("approximate", "none"))
+register_named("leaky_relu", _leaky, onnx="LeakyRelu", negative_slope=("alpha", 0.01))
+register_named("elu", _elu, onnx="Elu", alpha=("alpha", 1.0))
+register_named("celu", _celu, onnx="Celu", alpha=("alpha", 1.0))
+register_named("threshold", _threshold)
+register_named("softshrink", _softshrink)
+register_named("hardshrink", _hardshrink)
+register_named("hardsigmoid", _hardsigmoid, onnx="HardSigmoid", alpha=("alpha", 0.2), beta=("beta", 0.5))
+register_named("softplus", _softplus, onnx="Softplus")
 
 
 @aten("log_sigmoid_forward")

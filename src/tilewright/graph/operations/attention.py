@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from tilewright.graph.operations.handlers import Build, Call, Left, aten
 from tilewright.graph.operations.table import register
-from tilewright.kernels import nn, te
+from tilewright.kernels import nn
 
-
-def _attention(
-    query: te.TensorRef,
-    key: te.TensorRef,
-    value: te.TensorRef,
-    attn_mask: te.TensorRef | None = None,
-    *,
-    is_causal: bool = False,
-    scale: float | None = None,
-) -> te.TensorRef:
-    return nn.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
-
-
-register("scaled_dot_product_attention", "attention", _attention)
+register("scaled_dot_product_attention", "attention", nn.scaled_dot_product_attention)
 
 
 ATTENTIONS = {

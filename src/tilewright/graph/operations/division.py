@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.core import UsageError
-from tilewright.graph.operations.handlers import Attributes, Build, Call, OnnxBuild, aten, aten_named, onnx, operand
-from tilewright.graph.operations.pointwise import Element, Operand, pointwise, trunc
+from tilewright.graph.operations.handlers import Attributes, Build, Call, OnnxBuild, aten, onnx, operand
+from tilewright.graph.operations.pointwise import Element, Operand, pointwise, register_named, trunc
 from tilewright.graph.operations.table import State, register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS, NARROW, compare, wrap
@@ -92,12 +92,13 @@ def _fmod(x: te.Expr, y: te.Expr) -> te.Expr:
     return te.select(_apart(rest, x), rest - y, rest)
 
 
-DIV = register("div", "elementwise", _div, numbers=True, promotes=0)
-QUOTIENT = register("div_trunc", "elementwise", _rounded, numbers=True, promotes=0)
-aten_named(QUOTIENT, "div.Tensor_mode", "div.Scalar_mode")
-for _name, _function in (("remainder", _remainder), ("fmod", _fmod)):
-    _made = register(_name, "elementwise", _of_two(_name, _function), numbers=True, promotes=0)
-    aten_named(_made, f"{_name}.Tensor", f"{_name}.Scalar", *[f"{_name}.Scalar_Tensor"] * (_name == "remainder"))
+register("div", "elementwise", _div, numbers=True, promotes=0)
+register_named("div_trunc", _rounded, "div.Tensor_mode", "div.Scalar_mode", promotes=0)
+register_named(
+    "remainder", _of_two("remainder", _remainder), "remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor",
+    promotes=0,
+)  # fmt: skip
+register_named("fmod", _of_two("fmod", _fmod), "fmod.Tensor", "fmod.Scalar", promotes=0)
 
 
 @aten("div.Tensor", "div.Scalar")

@@ -8,18 +8,16 @@ from typing import Any
 
 from tilewright.core import UsageError
 from tilewright.dtypes import DTYPES
-from tilewright.graph.operations.handlers import (
-    Build,
-    Call,
-    Left,
-    OnnxBuild,
-    aten,
-    aten_named,
-    onnx,
-    onnx_named,
-    operand,
+from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, onnx, operand
+from tilewright.graph.operations.pointwise import (
+    Element,
+    Operand,
+    ceil,
+    pointwise,
+    register_named,
+    register_unary,
+    trunc,
 )
-from tilewright.graph.operations.pointwise import Element, Operand, ceil, pointwise, register_unary, trunc
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS, compare, const, logic
@@ -56,9 +54,9 @@ def _power(x: Element, y: Element) -> Element:
     return te.pow(x, y)
 
 
-def _comparison(name: str, op: str) -> Callable[..., te.TensorRef]:
+def _comparison(op: str) -> Callable[..., te.TensorRef]:
     def apply(input: Operand, other: Operand) -> te.TensorRef:
-        return pointwise(name, (input, other), lambda x, y: compare(op, x, y), "bool")
+        return pointwise(op, (input, other), lambda x, y: compare(op, x, y), "bool")
 
     return apply
 
@@ -208,51 +206,34 @@ for _name, _state, _onnx in (
     ("add", _scaled("add", lambda x, y: x + y), "Add"),
     ("sub", _scaled("sub", lambda x, y: x - y), "Sub"),
     ("mul", _binary("mul", lambda x, y: x * y), "Mul"),
-    ("eq", _comparison("eq", "eq"), "Equal"),
-    ("ne", _comparison("ne", "ne"), None),
-    ("lt", _comparison("lt", "lt"), "Less"),
-    ("le", _comparison("le", "le"), "LessOrEqual"),
-    ("gt", _comparison("gt", "gt"), "Greater"),
-    ("ge", _comparison("ge", "ge"), "GreaterOrEqual"),
+    ("eq", _comparison("eq"), "Equal"),
+    ("ne", _comparison("ne"), None),
+    ("lt", _comparison("lt"), "Less"),
+    ("le", _comparison("le"), "LessOrEqual"),
+    ("gt", _comparison("gt"), "Greater"),
+    ("ge", _comparison("ge"), "GreaterOrEqual"),
 ):
-    _made = register(_name, "elementwise", _state, numbers=True, promotes=0)
-    aten_named(_made, f"{_name}.Tensor", f"{_name}.Scalar")
-    if _onnx:
-        onnx_named(_made, _onnx)
+    register_named(_name, _state, f"{_name}.Tensor", f"{_name}.Scalar", onnx=_onnx, promotes=0)
 
-for _name, _fn, _onnx in (
-    ("isnan", lambda x: compare("ne", x, x), "IsNaN"),
-    ("isinf", lambda x: te.abs(x) == math.inf, None),
-    ("isfinite", lambda x: te.abs(x) < math.inf, None),
-):
-    _made = register(_name, "elementwise", _test(_name, _fn), numbers=True)
-    aten_named(_made, _name)
-    if _onnx:
-        onnx_named(_made, _onnx)
+register_named("isnan", _test("isnan", lambda x: compare("ne", x, x)), onnx="IsNaN")
+register_named("isinf", _test("isinf", lambda x: te.abs(x) == math.inf))
+register_named("isfinite", _test("isfinite", lambda x: te.abs(x) < math.inf))
 
-for _name, _op, _onnx in (("logical_and", "and", "And"), ("logical_or", "or", "Or"), ("logical_not", "not", "Not")):
-    _made = register(_name, "elementwise", _logical(_op), numbers=True)
-    aten_named(_made, _name, _name.replace("logical", "bitwise") + ("" if _op == "not" else ".Tensor"))
-    onnx_named(_made, _onnx)
+register_named("logical_and", _logical("and"), "logical_and", "bitwise_and.Tensor", onnx="And")
+register_named("logical_or", _logical("or"), "logical_or", "bitwise_or.Tensor", onnx="Or")
+register_named("logical_not", _logical("not"), "logical_not", "bitwise_not", onnx="Not")
 
-MAXIMUM = register("maximum", "elementwise", _binary("maximum", te.maximum), numbers=True, promotes=0)
-MINIMUM = register("minimum", "elementwise", _binary("minimum", te.minimum), numbers=True, promotes=0)
-aten_named(MAXIMUM, "maximum")
-aten_named(MINIMUM, "minimum")
+register_named("maximum", _binary("maximum", te.maximum), promotes=0)
+register_named("minimum", _binary("minimum", te.minimum), promotes=0)
 
 POW = register("pow", "elementwise", _binary("pow", _power), numbers=True, promotes=0)
 aten_named(POW, "pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar", other="exponent")
 
-CLAMP = register("clamp", "elementwise", _clamp, numbers=True)
-aten_named(CLAMP, "clamp")
+CLAMP = register_named("clamp", _clamp)
 aten_named(CLAMP, "hardtanh", min="min_val", max="max_val")
 
-XLOGY = register("xlogy", "elementwise", _binary("xlogy", _xlogy), numbers=True, promotes=0)
-aten_named(XLOGY, "xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self")
-
-WHERE = register("where", "elementwise", _where, numbers=True, promotes=1)
-aten_named(WHERE, "where.self")
-onnx_named(WHERE, "Where")
+register_named("xlogy", _binary("xlogy", _xlogy), "xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self", promotes=0)
+register_named("where", _where, "where.self", onnx="Where", promotes=1)
 
 TO = register("to", "elementwise", _to, numbers=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.core import UsageError
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx
 from tilewright.graph.operations.pointwise import broadcast_shape, element
-from tilewright.graph.operations.table import register
+from tilewright.graph.operations.table import register_all
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, const
 from tilewright.kernels.nn.dims import one_dim
@@ -242,12 +242,10 @@ def _one_hot(input: te.TensorRef, values: te.TensorRef, num_classes: int, dim: i
     return te.compute((*input.shape[:d], num_classes, *input.shape[d:]), point)
 
 
-for _name, _state in (
-    ("index_select", _index_select), ("gather", _gather), ("gather_nd", _gather_nd), ("index", _index),
-    ("scatter", _scatter), ("scatter_nd", _scatter_nd), ("index_add", _index_add), ("index_put", _index_put),
-    ("one_hot", _one_hot),
-):  # fmt: skip
-    register(_name, "gather", _state)
+register_all(
+    "gather", index_select=_index_select, gather=_gather, gather_nd=_gather_nd, index=_index, scatter=_scatter,
+    scatter_nd=_scatter_nd, index_add=_index_add, index_put=_index_put, one_hot=_one_hot,
+)  # fmt: skip
 
 
 def _reducible(build: Build, name: str, reduce: str) -> None:

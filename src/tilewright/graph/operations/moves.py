@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.core import Extent, UsageError
 from tilewright.extent import divides, larger, smaller, varies
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, axes_of, onnx
-from tilewright.graph.operations.table import register
+from tilewright.graph.operations.table import register, register_all
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import INDEX, const
 from tilewright.kernels.nn.dims import broadcast, one_dim, several_dims, stretched
@@ -221,11 +221,10 @@ for _name, _state in (
 ):  # fmt: skip
     aten_named(register(_name, "move", _state), _name)
 
-for _name, _state in (
-    ("reshape", _reshape), ("permute", _permute), ("expand", _expand), ("slice", _slice), ("cat", _cat), ("pad", _pad),
-    ("pad_edge", _pad_edge), ("roll", _roll), ("slice_scatter", _slice_scatter),
-):  # fmt: skip
-    register(_name, "move", _state)
+register_all(
+    "move", reshape=_reshape, permute=_permute, expand=_expand, slice=_slice, cat=_cat, pad=_pad, pad_edge=_pad_edge,
+    roll=_roll, slice_scatter=_slice_scatter,
+)  # fmt: skip
 
 
 # --------------------------------------------------------------------------- ATen

@@ -1,7 +1,8 @@
-"""Padding as ONNX states it."""
+"""Convolutions and their padding as ONNX states them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.extent import larger, varies
@@ -41,3 +42,22 @@ def padded(
         return x, tuple(both)
     flat = [n for b, e in reversed(list(zip(before, after, strict=True))) for n in (b, e)]
     return build.add("pad", [x], pad=tuple(flat), value=value), (0,) * len(both)
+
+
+def kernel_of(build: OnnxBuild, weight: str) -> list[int]:
+    """The sizes of a convolution's window. Raises :class:`Left` where it has more axes than kernels do."""
+    kernel = list(build.shape(weight)[2:])
+    if len(kernel) not in (1, 2, 3):
+        raise Left(f"it has {len(kernel)} spatial axes")
+    return kernel
+
+
+def convolved(
+    build: OnnxBuild, a: dict[str, Any], operands: Sequence[str], padding: tuple[int, ...], output: str | None
+) -> str:
+    """The convolution of operands that have its padding around them but for what ``padding`` says."""
+    ones = [1] * len(padding)
+    return build.add(
+        f"conv{len(padding)}d", operands, output, stride=tuple(a.get("strides", ones)), padding=padding,
+        dilation=tuple(a.get("dilations", ones)), groups=a.get("group", 1),
+    )  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Union
+from typing import Any, Union
 
 from tilewright.core import UsageError
 from tilewright.graph.operations.handlers import aten_named, onnx_named
-from tilewright.graph.operations.table import register
+from tilewright.graph.operations.table import Operation, State, register
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, const
 from tilewright.kernels.nn.element import value
@@ -79,7 +79,20 @@ def unary(name: str, fn: Callable[[te.Expr], te.Expr], reals: bool = True) -> Ca
 def register_unary(functions: Iterable[Unary]) -> None:
     """Functions of one element that PyTorch calls by our name."""
     for name, function, reals, onnx in functions:
-        made = register(name, "elementwise", unary(name, function, reals), numbers=True)
-        aten_named(made, name)
-        if onnx:
-            onnx_named(made, onnx)
+        register_named(name, unary(name, function, reals), onnx=onnx)
+
+
+def register_named(
+    name: str,
+    state: State,
+    *aten: str,
+    onnx: str | None = None,
+    promotes: int | None = None,
+    **own: tuple[str, Any],
+) -> Operation:
+    """A function of elements that ATen calls by these names, or by ours, and ONNX by another, with its attributes."""
+    made = register(name, "elementwise", state, numbers=True, promotes=promotes)
+    aten_named(made, *(aten or (name,)))
+    if onnx:
+        onnx_named(made, onnx, **own)
+    return made

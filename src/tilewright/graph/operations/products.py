@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, onnx
-from tilewright.graph.operations.padding import padded, pads_of
+from tilewright.graph.operations.handlers import Build, Call, OnnxBuild, aten, aten_named, onnx
+from tilewright.graph.operations.padding import convolved, kernel_of, padded, pads_of
 from tilewright.graph.operations.pointwise import element
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
 from tilewright.kernels.nn.element import value
-
-
-def _conv(rank: int) -> Callable[..., te.TensorRef]:
-    function = (nn.conv1d, nn.conv2d, nn.conv3d)[rank - 1]
-
-    def conv(
-        input: te.TensorRef, weight: te.TensorRef, bias: te.TensorRef | None = None, **attributes: Any
-    ) -> te.TensorRef:
-        return function(input, weight, bias, **attributes)
-
-    return conv
 
 
 def _matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
@@ -48,9 +36,10 @@ def _matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
 MATMUL = register("matmul", "contraction", _matmul, weight=1)
 aten_named(MATMUL, "bmm", other="mat2")
 register("linear", "contraction", nn.linear, weight=1)
-for _rank, _transposed in enumerate((nn.conv_transpose1d, nn.conv_transpose2d, nn.conv_transpose3d), 1):
-    register(f"conv{_rank}d", "contraction", _conv(_rank), weight=1)
-    register(f"conv_transpose{_rank}d", "contraction", _transposed, weight=1)
+for _state in (
+    nn.conv1d, nn.conv2d, nn.conv3d, nn.conv_transpose1d, nn.conv_transpose2d, nn.conv_transpose3d,
+):  # fmt: skip
+    register(_state.__name__, "contraction", _state, weight=1)
 
 
 # --------------------------------------------------------------------------- ATen
@@ -156,23 +145,15 @@ def _onnx_gemm(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Conv")
 def _onnx_conv(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    kernel = list(build.shape(node.input[1])[2:])
-    rank = len(kernel)
-    if rank not in (1, 2, 3):
-        raise Left(f"it has {rank} spatial axes")
+    kernel = kernel_of(build, node.input[1])
     x, padding = padded(build, node.input[0], *pads_of(build, node, a, kernel), 0.0)
-    build.add(
-        f"conv{rank}d", [x, *node.input[1:]], node.output[0], stride=tuple(a.get("strides", [1] * rank)),
-        padding=padding, dilation=tuple(a.get("dilations", [1] * rank)), groups=a.get("group", 1),
-    )  # fmt: skip
+    convolved(build, a, [x, *node.input[1:]], padding, node.output[0])
 
 
 @onnx("ConvTranspose")
 def _onnx_conv_transpose(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    kernel = list(build.shape(node.input[1])[2:])
+    kernel = kernel_of(build, node.input[1])
     rank = len(kernel)
-    if rank not in (1, 2, 3):
-        raise Left(f"it has {rank} spatial axes")
     sizes = build.shape(node.input[0])[2:]
     strides, gaps = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
     extra = list(a.get("output_padding", [0] * rank))

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.core import UsageError
 from tilewright.dtypes import DTYPES
 from tilewright.graph.operations.handlers import Array, Attributes, Build, Left, OnnxBuild, onnx
-from tilewright.graph.operations.padding import padded, pads_of
+from tilewright.graph.operations.padding import convolved, kernel_of, padded, pads_of
 from tilewright.graph.operations.pointwise import element
 from tilewright.graph.operations.table import register
 from tilewright.kernels import nn, te
@@ -196,17 +196,14 @@ def _convolved(
     build: OnnxBuild, node: Any, a: Attributes, x: str, w: str, zeros: Sequence[str], output: str | None
 ) -> str:
     """The convolution of whole numbers less their zeros in int32: padding is what stands for 0."""
-    kernel = list(build.shape(w)[2:])
-    rank = len(kernel)
-    if rank not in (1, 2, 3):
-        raise Left(f"it has {rank} spatial axes")
+    kernel = kernel_of(build, w)
     before, after = pads_of(build, node, a, kernel)
     operands = []
     for name, zero in zip((x, w), zeros, strict=True):
         if _nonzero(build, zero):
             shape = build.shape(zero)
             if shape not in ((), (1,)):  # of each feature
-                zero = build.reshaped(zero, (*shape, *(1,) * (rank + 1)))
+                zero = build.reshaped(zero, (*shape, *(1,) * (len(kernel) + 1)))
             if name in build.constants and zero in build.constants:
                 name = build.constant(build.constants[name].astype(np.int32) - build.constants[zero].astype(np.int32))
             else:
@@ -217,10 +214,7 @@ def _convolved(
     if len({build.spec(n).dtype for n in operands}) > 1:
         operands = [n if build.spec(n).dtype == "int32" else build.add("to", [n], dtype="int32") for n in operands]
     around, padding = padded(build, operands[0], before, after, 0)
-    return build.add(
-        f"conv{rank}d", [around, operands[1]], output, stride=tuple(a.get("strides", [1] * rank)), padding=padding,
-        dilation=tuple(a.get("dilations", [1] * rank)), groups=a.get("group", 1),
-    )  # fmt: skip
+    return convolved(build, a, [around, operands[1]], padding, output)
 
 
 @onnx("ConvInteger")

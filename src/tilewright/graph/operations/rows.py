@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, axes_of, onnx
-from tilewright.graph.operations.table import State, register
+from tilewright.graph.operations.table import State, register, register_all
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, compare, const
 from tilewright.kernels.nn.dims import several_dims
@@ -46,13 +46,6 @@ def _group_norm(
     return nn.group_norm(input, num_groups, weight, bias, eps)
 
 
-def _reduction(function: Callable[..., te.TensorRef]) -> State:
-    def reduced(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
-        return function(input, dim, keepdim)
-
-    return reduced
-
-
 def _norm(input: te.TensorRef, p: float = 2.0, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
     """The vector norm of order ``p``: 0 counts what is not zero, infinity takes the largest, -infinity the smallest."""
     if p in (1.0, 2.0, math.inf):
@@ -66,7 +59,7 @@ def _norm(input: te.TensorRef, p: float = 2.0, dim: te.Ints = (), keepdim: bool 
     return te.compute(total.shape, lambda *i: te.pow(total[i], 1 / p))
 
 
-def _truth(name: str, reduce: Callable[..., te.TensorRef]) -> State:
+def _truth(reduce: Callable[..., te.TensorRef]) -> State:
     """Whether any or all elements along the axes are not zero."""
 
     def truth(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
@@ -111,30 +104,15 @@ def _standardised(
     return te.compute(input.shape, point)
 
 
-for _name, _function in (
-    ("sum", nn.sum), ("mean", nn.mean), ("prod", nn.prod), ("amax", nn.amax), ("amin", nn.amin),
-    ("argmax", nn.argmax), ("argmin", nn.argmin), ("logsumexp", nn.logsumexp),
-):  # fmt: skip
-    register(_name, "rows", _reduction(_function))
-for _name, _scan in (
-    ("cumsum", nn.cumsum), ("cumprod", nn.cumprod), ("cummax", cummax), ("cummin", cummin),
-    ("cummax_positions", cummax_positions), ("cummin_positions", cummin_positions),
-):  # fmt: skip
-    register(_name, "rows", _scan)
-register("norm", "rows", _norm)
-register("any", "rows", _truth("any", nn.amax))
-register("all", "rows", _truth("all", nn.amin))
-register("var", "rows", _variance)
-register("mean_var_norm", "rows", _standardised)
-for _name, _state in (
-    ("softmax", nn.softmax), ("log_softmax", nn.log_softmax),
-    ("softmax_backward", nn.softmax_backward), ("log_softmax_backward", nn.log_softmax_backward),
-):  # fmt: skip
-    register(_name, "rows", _state)
+register_all(
+    "rows", sum=nn.sum, mean=nn.mean, prod=nn.prod, amax=nn.amax, amin=nn.amin, argmax=nn.argmax, argmin=nn.argmin,
+    logsumexp=nn.logsumexp, cumsum=nn.cumsum, cumprod=nn.cumprod, cummax=cummax, cummin=cummin,
+    cummax_positions=cummax_positions, cummin_positions=cummin_positions, norm=_norm, any=_truth(nn.amax),
+    all=_truth(nn.amin), var=_variance, mean_var_norm=_standardised, softmax=nn.softmax, log_softmax=nn.log_softmax,
+    softmax_backward=nn.softmax_backward, log_softmax_backward=nn.log_softmax_backward, layer_norm=_layer_norm,
+    rms_norm=_rms_norm, group_norm=_group_norm,
+)  # fmt: skip
 register("batch_norm", "elementwise", nn.batch_norm)
-register("layer_norm", "rows", _layer_norm)
-register("rms_norm", "rows", _rms_norm)
-register("group_norm", "rows", _group_norm)
 
 
 # --------------------------------------------------------------------------- ATen

@@ -76,6 +76,12 @@ def register(
     return OPERATIONS[name]
 
 
+def register_all(kind: Kind, **states: State) -> None:
+    """Add operations of one kind, by name."""
+    for name, state in states.items():
+        register(name, kind, state)
+
+
 def infer(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],

@@ -185,7 +185,6 @@ def _onnx_range(build: OnnxBuild, node: Any, a: Attributes) -> None:
 def _onnx_known(build: OnnxBuild, node: Any, a: Attributes) -> None:
     """Known when the model is read, unless it says otherwise."""
     raise Left(AS_IT_RUNS)
-    raise Left("it is known only when the model runs, or larger than what is computed before")
 
 
 refuse("how many elements there are is known only when the model runs", "NonZero", "NonMaxSuppression", "Unique")

@@ -12,20 +12,17 @@ import numpy as np
 from tilewright.extent import larger, varies
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx
 from tilewright.graph.operations.padding import padded, pads_of
-from tilewright.graph.operations.table import register
+from tilewright.graph.operations.table import register_all
 from tilewright.kernels import nn
 
 Array = np.ndarray[Any, Any]
 
-for _rank, _largest, _mean in (
-    (1, nn.max_pool1d, nn.avg_pool1d), (2, nn.max_pool2d, nn.avg_pool2d), (3, nn.max_pool3d, nn.avg_pool3d),
-):  # fmt: skip
-    register(f"max_pool{_rank}d", "window", _largest)
-    register(f"avg_pool{_rank}d", "window", _mean)
-register("max_pool_positions", "window", nn.max_pool_positions)
-register("adaptive_avg_pool", "window", nn.adaptive_avg_pool)
-register("adaptive_max_pool", "window", nn.adaptive_max_pool)
-register("adaptive_max_pool_positions", "window", nn.adaptive_max_pool_positions)
+register_all(
+    "window", max_pool1d=nn.max_pool1d, max_pool2d=nn.max_pool2d, max_pool3d=nn.max_pool3d, avg_pool1d=nn.avg_pool1d,
+    avg_pool2d=nn.avg_pool2d, avg_pool3d=nn.avg_pool3d, max_pool_positions=nn.max_pool_positions,
+    adaptive_avg_pool=nn.adaptive_avg_pool, adaptive_max_pool=nn.adaptive_max_pool,
+    adaptive_max_pool_positions=nn.adaptive_max_pool_positions,
+)  # fmt: skip
 
 
 @aten("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
