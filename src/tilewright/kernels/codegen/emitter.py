@@ -98,7 +98,7 @@ class Emitter:
     """Prints nests of one kernel; ``functions`` collects what must stand before the entry point.
 
     ``prefix``, the kernel's symbol, makes names unique. ``entry`` is what is inside the entry point, ``captured``
-    the C types and names of its locals, which tasks are handed.
+    the C types and names of its locals, which tasks are handed. ``printed``: the nests so far.
 
     ``before[d]`` and ``after[d]`` are called inside the first ``d`` loops, before and after the loop number ``d``
     (or the body, when ``d`` is the last): staged copies, accumulators, stores. A ``before`` hook may return a new
@@ -109,6 +109,7 @@ class Emitter:
     functions: list[str] = field(default_factory=list)
     entry: Writer = field(default_factory=lambda: Writer(1))
     captured: list[tuple[str, str]] = field(default_factory=lambda: [("const tw_env *", "env")])
+    printed: list[LoopNest] = field(default_factory=list)
     _count: int = 0
 
     def fresh(self, stem: str) -> str:
@@ -147,22 +148,28 @@ class Emitter:
         offsets: Mapping[str, str] | None = None,
         closing: str = "",
     ) -> None:
-        """Print ``loops`` (all the nest's by default) around ``body``.
+        """Print ``loops`` around ``body``: some of the nest's, all but those of a block by default.
 
-        ``blocks``: for axes whose serial ``register`` loop is printed once per block size, the sizes, largest
-        first; what is inside then sees whole tiles of these sizes and, where the last is more than 1, one tile
-        that is not whole. ``scope``: where the nest stands, if not at the top; its tiles are kept. ``tasks``:
-        C text of the number of tasks that ``dealt`` loops are shared out among, at most. ``offsets``: for axes
-        whose ``dealt`` loop's first tile is longer, so that the others begin at aligned addresses, by how much.
-        ``closing``: a statement at the end of every such task.
+        Loops of kinds ``unroll`` and ``vector`` are the block that the body computes. A serial ``register`` loop around
+        such loops of its axis is printed once per block size, the largest first: its step, and the step of the first
+        loop of the block. What is inside then sees whole tiles of these sizes and, where the last is more than 1, one
+        tile that is not whole. ``blocks`` gives other sizes by axis, below the loop's step. ``scope``: where the nest
+        stands, if not at the top; its tiles are kept. ``tasks``: C text of the number of tasks that ``dealt`` loops are
+        shared out among, at most. ``offsets``: for axes whose ``dealt`` loop's first tile is longer, so that the others
+        begin at aligned addresses, by how much. ``closing``: a statement at the end of every such task.
+
+        Raises ``ValueError`` for loops that are not the nest's, or a part of them.
         """
+        self.printed.append(nest)
+        chosen = nest.around if loops is None else tuple(loops)
+        _check(nest, chosen, blocks or {})
         tiles = {a: whole(n) for a, n in nest.axes.items()}
         if scope is None:
             scope = Scope(tiles, captured=tuple(self.captured))
         else:
             scope = replace(scope, tiles={**tiles, **scope.tiles})
-        told = _Choices(before or {}, after or {}, blocks or {}, tasks, offsets or {}, closing)
-        self._level(writer, tuple(nest.loops if loops is None else loops), 0, scope, body, told)
+        told = _Choices(before or {}, after or {}, {**nest.blocks, **(blocks or {})}, tasks, offsets or {}, closing)
+        self._level(writer, chosen, 0, scope, body, told)
 
     def _level(
         self,
@@ -195,8 +202,6 @@ class Emitter:
                 last += 1
             run = self._parallel if loops[depth].kind == "parallel" else self._dealt
             run(w, loops[depth:last], scope, lambda wr, s: inside(wr, s, last - depth), told)
-        elif loops[depth].kind == "unroll":
-            self._unroll(w, loops[depth], scope, inside)
         elif loops[depth].level == "register" and loops[depth].axis in told.blocks:
             self._blocked(w, loops[depth], scope, inside, told.blocks[loops[depth].axis])
         else:
@@ -262,19 +267,6 @@ class Emitter:
             with w.block(head):
                 inside(w, scope.with_local("long", name).with_tile(loop.axis, tile))
             before = size
-
-    def _unroll(self, w: Writer, loop: Loop, scope: Scope, inside: Body) -> None:
-        outer = scope.tiles[loop.axis]
-        trips = -(-outer.size // loop.step)
-        for k in range(trips):
-            start = plus(outer.start, k * loop.step)
-            end = plus(outer.start, (k + 1) * loop.step)
-            fits = outer.whole and (k + 1) * loop.step <= outer.size
-            whole = fits or loop.step == 1
-            tile = Tile(start, end if whole else f"tw::imin({end}, {outer.end})", loop.step, whole)
-            head = "" if outer.whole else f"if ({start} < {outer.end})"
-            with w.block(head):
-                inside(w, scope.with_tile(loop.axis, tile))
 
     @contextmanager
     def _task(self, w: Writer, scope: Scope, tasks: str) -> Iterator[Writer]:
@@ -388,6 +380,20 @@ class Emitter:
             entry.lines += self.entry.lines
             entry.line("return 0;")
         return entry.text()
+
+
+def _check(nest: LoopNest, loops: tuple[Loop, ...], blocks: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ``ValueError`` for loops of an axis that begin or end otherwise than loops of the nest do."""
+    own = set(nest.loops)
+    if not own.issuperset(loops):
+        for axis in {x.axis for x in loops}:
+            mine = [x for x in loops if x.axis == axis]
+            here = [x for x in nest.loops if x.axis == axis]
+            if mine[0].extent not in [x.extent for x in here] or mine[-1].step not in [x.step for x in here]:
+                raise ValueError(f"the text has other loops over {axis!r} than {nest.name!r}")
+    for axis, sizes in blocks.items():
+        if not any(x.axis == axis and x.level == "register" and x.step >= max(sizes) for x in loops):
+            raise ValueError(f"the text has larger blocks of {axis!r} than {nest.name!r}")
 
 
 def inner_tile(loop: Loop, outer: Tile, start: str) -> tuple[Tile, str]:

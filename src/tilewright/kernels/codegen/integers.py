@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 
 from tilewright.core import IntExpr
@@ -30,6 +30,27 @@ def wide(e: IntExpr) -> str:
 def unsigned(e: IntExpr) -> str:
     """C++ of an ``unsigned``."""
     return f"{e}u" if isinstance(e, int) else f"unsigned({text(e)})"
+
+
+def long_text(e: IntExpr, names: Mapping[str, str]) -> str:
+    """C++ of a ``long``; ``names``: C++ of the launch arguments, each a ``long``."""
+    if isinstance(e, int):
+        return f"{e}L"
+    if isinstance(e, str):
+        return names[e]
+    op, *rest = e
+    if op == "roundup":
+        return f"({long_text(rest[0], names)}+{int(rest[1]) - 1})/{rest[1]}*{rest[1]}"
+    texts = [long_text(x, names) for x in rest]
+    return _LONG[op](texts)
+
+
+_LONG: dict[str, Callable[[list[str]], str]] = {
+    "*": "*".join,
+    "+": lambda xs: f"({'+'.join(xs)})",
+    "min": lambda xs: reduce(lambda a, b: f"tw::imin({a},{b})", xs),
+    "max": lambda xs: reduce(lambda a, b: f"tw::imax({a},{b})", xs),
+}
 
 
 def _text(e: IntExpr, kind: str) -> str:

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import Expr, ValueNumbers
+from tilewright.kernels.expression.program import Tensor
+
+BLOCK = ("unroll", "vector")
+"""Kinds of loops that are no loops in the text: a body computes all their iterations together."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,14 @@ class Loop:
     @property
     def trips(self) -> int:
         return -(-self.extent // self.step)
+
+
+def vectors(axis: str, size: int, lanes: int, count: int) -> tuple[Loop, ...]:
+    """Loops over ``size`` elements in blocks of ``count`` vectors: around a block, over its vectors, over lanes."""
+    block = lanes * count
+    several = (Loop(axis, min(size, block), lanes, "unroll", "register"),) if count > 1 else ()
+    around = Loop(axis, size, block, level="register")
+    return (around, *several, Loop(axis, min(size, lanes), 1, "vector", "register"))
 
 
 def divided(loops: Iterable[Loop], tasks: int) -> tuple[Loop, ...]:
@@ -140,6 +152,18 @@ class Access:
     moves: float = 0.0
 
 
+def reads(
+    exprs: Iterable[Expr], tensors: Mapping[str, Tensor] | None = None, outside: bool = False
+) -> tuple[Access, ...]:
+    """Reads of an evaluation, a repeated one once, those inside of indices included; ``tensors`` say of which dtype."""
+    numbers = ValueNumbers()
+    found = {numbers.of(x): x for e in exprs for x in e.loads()}
+    return tuple(
+        Access(str(x.value), x.args, tensors[str(x.value)].dtype if tensors else x.dtype, outside=outside)
+        for x in found.values()
+    )
+
+
 @dataclass(frozen=True)
 class Staged:
     """A tile copied before use, or before it is stored: inside loop number ``depth`` (loops before it are fixed).
@@ -177,3 +201,21 @@ class LoopNest:
     def dealt(self) -> tuple[Loop, ...]:
         """The loops whose trips are shared out among tasks."""
         return tuple(x for x in self.loops if x.kind == "dealt")
+
+    @property
+    def around(self) -> tuple[Loop, ...]:
+        """The loops around a block, which those of kinds ``unroll`` and ``vector`` compute."""
+        return tuple(x for x in self.loops if x.kind not in BLOCK)
+
+    @property
+    def blocks(self) -> dict[str, tuple[int, ...]]:
+        """Sizes of blocks by axis, largest first: the step of the loop around, and that of the block's first loop."""
+        inside: dict[str, int] = {}
+        for x in self.loops:
+            if x.kind == "unroll":
+                inside.setdefault(x.axis, x.step)
+        vectors = {x.axis for x in self.loops if x.kind == "vector"}
+        return {
+            x.axis: tuple(dict.fromkeys((x.step, inside.get(x.axis, x.step))))
+            for x in self.around if x.level == "register" and x.axis in {*inside, *vectors}
+        }  # fmt: skip

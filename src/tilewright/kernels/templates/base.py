@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-from tilewright.core import Candidate, LaunchProgram, Schedule, Task
+from tilewright.core import Candidate, Schedule, Task
 from tilewright.kernels.codegen.sources import GPUS
+from tilewright.kernels.kernel import LoweredKernel
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.search_space import SearchSpace
 
 __all__ = ["GPUS", "LoweredKernel", "Template"]
-
-
-@dataclass(frozen=True)
-class LoweredKernel:
-    """Source of one kernel and how to call it.
-
-    ``source`` is C++ that follows ``codegen.prelude(target)`` in a translation unit, with every
-    name it defines prefixed by ``symbol`` or static inside ``namespace <symbol>_``; several kernels
-    can stand in one unit, unless it must stand ``alone``. It depends on the schedule's structure only.
-    """
-
-    symbol: str
-    source: str
-    program: LaunchProgram
-    alone: bool = False
 
 
 class Template(Protocol):
@@ -62,7 +47,7 @@ class Template(Protocol):
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """What is known before compiling beside the nests: resources, occupancy, prefetch distances; cheap.
 
-        The same names for every template of a target kind: those of ``cpu_static.py``, of ``cuda/static.py``. What a
+        The same names for every template of a target kind: those of ``kernel/static.py``, of ``cuda/static.py``. What a
         knob changes in the source shows here or in the nests.
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """

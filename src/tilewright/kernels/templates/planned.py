@@ -1,22 +1,22 @@
 """What templates share that recognise one class of programs and print a kernel from a plan.
 
 A template says what it finds in a program, which schedules that has, what the printed source depends on (its
-plan), and how a plan is described and printed; checking, caching and refusing are done here.
+plan), and the kernel of a plan as one value; checking, caching and refusing are done here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from tilewright.core import EXACT, Candidate, IllegalSchedule, Schedule, Target, Task, Value
 from tilewright.extent import Extent
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import Built, LoweredKernel
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import program_at
-from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.search_space import SearchSpace
 
 F = TypeVar("F")
@@ -31,8 +31,8 @@ class PlannedTemplate(Generic[F, P]):
 
     ``refusal``: what is said of a program that is not of its family, ``is not elementwise``. ``find``: what a program
     (its text) is to this template, or ``None``; cached. ``span``: every legal schedule, given the template's name and
-    version. ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``describe``:
-    its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
+    version. ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``build``: the
+    kernel of a plan, given the schedule's values and the target.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
     ``last``: whether another template of those that match is estimated to have the faster default.
     ``ranges``: whether it takes the sizes that each call chooses, in the program that it found: one that is the length
@@ -52,9 +52,7 @@ class PlannedTemplate(Generic[F, P]):
     span: Callable[[F, Target, str, int], SearchSpace]
     choose: Callable[[F, Target, SearchSpace], Values]
     plan: Callable[[F, Target, Values], P]
-    describe: Callable[[P, Values], tuple[LoopNest, ...]]
-    measures: Callable[[P, Values, Target], Mapping[str, float]]
-    print: Callable[[P, str], LoweredKernel]
+    build: Callable[[P, Values, Target], Built]
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
     any_sizes: bool = False
@@ -63,6 +61,7 @@ class PlannedTemplate(Generic[F, P]):
     exact: Callable[[F], bool] = lambda _: True
     refine: Callable[[F, str], F] = lambda found, _: found
     last: Callable[[F, Target], bool] = lambda *_: False
+    _latest: tuple[Task, Schedule, Built] | None = field(default=None, init=False, repr=False)
 
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
@@ -90,13 +89,22 @@ class PlannedTemplate(Generic[F, P]):
         return _default(self, program_at(task.workload.program), precision, task.target, self.version)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return self.describe(self._plan(task, schedule), schedule.values)
+        return self.kernel(task, schedule).nests
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return self.measures(self._plan(task, schedule), schedule.values, task.target)
+        return self.kernel(task, schedule).numbers
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
-        return self.print(self._plan(candidate.task, candidate.schedule), candidate.symbol)
+        return self.kernel(candidate.task, candidate.schedule).lower(candidate.symbol)
+
+    def kernel(self, task: Task, schedule: Schedule) -> Built:
+        """The kernel of a schedule. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
+        latest = self._latest  # features ask for the nests of a schedule, then for its static features
+        if latest is not None and latest[0] is task and latest[1] is schedule:
+            return latest[2]
+        built = self.build(self._plan(task, schedule), schedule.values, task.target)
+        self._latest = task, schedule, built
+        return built
 
     def _plan(self, task: Task, schedule: Schedule) -> P:
         program = task.workload.program
@@ -149,6 +157,37 @@ class PlannedTemplate(Generic[F, P]):
         """What a program is to this template. Raises nothing: sizes that it cannot read are not shown to it."""
         made = Program.loads(program)
         return self.find(program) if self.any_sizes or not made.sizes or made.leading else None
+
+
+@dataclass(frozen=True)
+class Described:
+    """A kernel whose loops, static features and text are functions of their own, which must agree."""
+
+    describe: Callable[[], tuple[LoopNest, ...]]
+    measure: Callable[[], Mapping[str, float]]
+    print: Callable[[str], LoweredKernel]
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        return self.describe()
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return self.measure()
+
+    def lower(self, symbol: str) -> LoweredKernel:
+        return self.print(symbol)
+
+
+def described(
+    describe: Callable[[P, Values], tuple[LoopNest, ...]],
+    measure: Callable[[P, Values, Target], Mapping[str, float]],
+    print: Callable[[P, str], LoweredKernel],
+) -> Callable[[P, Values, Target], Built]:
+    """The ``build`` of a template that states loops, static features and text each by a function of the plan."""
+    return lambda p, values, target: Described(
+        lambda: describe(p, values), lambda: measure(p, values, target), lambda symbol: print(p, symbol)
+    )
 
 
 def _left_open(sizes: Mapping[str, Extent]) -> str:

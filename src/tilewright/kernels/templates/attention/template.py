@@ -9,7 +9,7 @@ from tilewright.kernels.templates.attention.nests import nests
 from tilewright.kernels.templates.attention.space import default, space
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cpu_static import numbers
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 CPU_ATTENTION = PlannedTemplate(
     name="cpu_attention",
@@ -28,7 +28,9 @@ CPU_ATTENTION = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=nests,
-    measures=lambda *_: numbers(),
-    print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    build=described(
+        nests,
+        lambda *_: numbers(),
+        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    ),
 )

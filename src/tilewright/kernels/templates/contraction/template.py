@@ -9,7 +9,7 @@ from tilewright.kernels.templates.contraction.lower import launch_program, sourc
 from tilewright.kernels.templates.contraction.match import match
 from tilewright.kernels.templates.contraction.nests import nests, static
 from tilewright.kernels.templates.contraction.space import gathers, phases_apart, space
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 CPU_CONTRACTION = PlannedTemplate(
     name="cpu_contraction",
@@ -21,10 +21,12 @@ CPU_CONTRACTION = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=nests,
-    measures=lambda p, *_: static(p),
+    build=described(
+        nests,
+        lambda p, *_: static(p),
+        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    ),
     ranges=takes_ranges,
     any_sizes=True,
     last=lambda c, _: gathers(c) or phases_apart(c),
-    print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
 )

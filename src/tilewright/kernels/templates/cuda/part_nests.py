@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
-from tilewright.kernels.expression.expr import ITEMSIZE, axis
-from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.parts import Part
-from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.loopnest import Loop, LoopNest
 from tilewright.kernels.templates.cuda.grid import WARP, Grid, narrowed, spread
-from tilewright.kernels.templates.generic.nests import distinct_loads
-
-
-@lru_cache(maxsize=512)
-def accesses(part: Part) -> tuple[Access, ...]:
-    """What a part reads and writes; the same expressions each time."""
-    found = [Access(str(x.value), x.args, x.dtype) for x in distinct_loads(part.body)]
-    if part.monoid is not None:
-        found += [Access(str(x.value), x.args, x.dtype, outside=True) for x in distinct_loads((part.value,))]
-    return (*found, Access(part.target, tuple(axis(a) for a in part.axes), part.dtype, store=True))
-
-
-@lru_cache(maxsize=512)
-def operations(part: Part) -> tuple[int, int]:
-    """Operations for each point, and for each output after its reduction."""
-    if part.monoid is None:
-        return count_ops(*part.body), 0
-    return count_ops(*part.body) + max(1, count_ops(*part.monoid.combine)), count_ops(part.value)
+from tilewright.kernels.templates.generic.tiling import body
 
 
 def grid(part: Part, threads: int, each: int = 1, lanes: int = 1, own: Mapping[str, int] | None = None) -> Grid:
@@ -55,21 +36,21 @@ def nest(part: Part, grid: Grid, reduce: Mapping[str, str] | None = None) -> Loo
         *inner,
         *narrowed(fold_warp, dict.fromkeys(folded, 1), "vector", "register"),
     )
-    per_point, after = operations(part)
+    accesses, per_point, after = body(part)
     return LoopNest(
-        part.target, ranges, loops, accesses(part), flops_per_point=per_point, itemsize=ITEMSIZE[part.dtype],
+        part.target, ranges, loops, accesses, flops_per_point=per_point, itemsize=ITEMSIZE[part.dtype],
         flops_per_output=after,
     )  # fmt: skip
 
 
 def read_bytes(part: Part) -> int:
     """Bytes of the widest element that a part reads."""
-    return max((ITEMSIZE[a.dtype] for a in accesses(part) if not a.store), default=0)
+    return max((ITEMSIZE[a.dtype] for a in body(part)[0] if not a.store), default=0)
 
 
 def traffic(part: Part) -> float:
     """Bytes that a part's threads read and write, before any cache."""
     total = 0
-    for a in accesses(part):
+    for a in body(part)[0]:
         total += ITEMSIZE[a.dtype] * (part.outputs if a.store or a.outside else part.points)
     return float(total)

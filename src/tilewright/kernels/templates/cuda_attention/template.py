@@ -12,7 +12,7 @@ from tilewright.kernels.templates.cuda_attention import space as spaces
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling, plan
 from tilewright.kernels.templates.cuda_attention.match import match
 from tilewright.kernels.templates.cuda_attention.nests import moved, nests
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 
 def _static(p: AttentionTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
@@ -50,7 +50,5 @@ CUDA_ATTENTION = PlannedTemplate(
     span=spaces.space,
     choose=spaces.default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=_static,
-    print=_kernel,
+    build=described(lambda p, _: nests(p), _static, _kernel),
 )

@@ -16,7 +16,7 @@ from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_elementwise import space as spaces
 from tilewright.kernels.templates.cuda_elementwise.lower import source
 from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, across, plan
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 OUT = "out"
 
@@ -67,7 +67,5 @@ CUDA_MAP = PlannedTemplate(
     span=spaces.space,
     choose=spaces.default,
     plan=lambda m, _, values: plan(m, values),
-    describe=lambda p, _: (_nest(p),),
-    measures=_static,
-    print=_kernel,
+    build=described(lambda p, _: (_nest(p),), _static, _kernel),
 )

@@ -13,7 +13,7 @@ from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_generic.lower import body, source
 from tilewright.kernels.templates.cuda_generic.space import PartTiling, default, plan, space
 from tilewright.kernels.templates.generic.knobs import chosen, parts
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 REGISTERS = 40
 """An estimate, a thread."""
@@ -75,7 +75,5 @@ CUDA_GENERIC = PlannedTemplate[str, Plans](
     span=space,
     choose=default,
     plan=_plans,
-    describe=lambda plans, _: tuple(nest(p.part, p.grid) for p in plans[1]),
-    measures=_static,
-    print=_kernel,
+    build=described(lambda plans, _: tuple(nest(p.part, p.grid) for p in plans[1]), _static, _kernel),
 )

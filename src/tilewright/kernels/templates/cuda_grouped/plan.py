@@ -74,7 +74,7 @@ class GroupedPlan:
         return self.member.template.static(self.typical, self.schedule)
 
     def kernel(self, symbol: str) -> LoweredKernel:
-        return self.member.template.print(self.inner, symbol)
+        return self.member.template.build(self.inner, self.schedule.values, self.typical.target).lower(symbol)
 
 
 @lru_cache(maxsize=256)

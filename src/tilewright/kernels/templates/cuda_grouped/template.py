@@ -35,7 +35,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import (
 )
 from tilewright.kernels.templates.cuda_wgmma.match import sorted_rows
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 from tilewright.search_space import Choice, Constraint, rule
 
 
@@ -67,9 +67,7 @@ def template(
         span=partial(space, members),
         choose=partial(default, members),
         plan=partial(plan, members),
-        describe=lambda p, _: p.nests(),
-        measures=lambda p, *_: p.static(),
-        print=lambda p, symbol: p.kernel(symbol),
+        build=described(lambda p, _: p.nests(), lambda p, *_: p.static(), lambda p, symbol: p.kernel(symbol)),
         last=last,
     )
 

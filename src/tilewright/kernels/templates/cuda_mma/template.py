@@ -16,7 +16,7 @@ from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, copy_bytes
 from tilewright.kernels.templates.cuda_mma.lower import launch_program, source
 from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, match, summed
 from tilewright.kernels.templates.cuda_mma.nests import nests
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 LEAST = 80
 """Compute capability (times ten) that has these instructions and asynchronous copies."""
@@ -78,7 +78,5 @@ CUDA_MMA = PlannedTemplate(
     choose=default,
     refine=summed,
     plan=_plan,
-    describe=lambda p, v: nests(p, int(v["GROUP"]), int(v["SPLIT"])),
-    measures=_static,
-    print=_kernel,
+    build=described(lambda p, v: nests(p, int(v["GROUP"]), int(v["SPLIT"])), _static, _kernel),
 )

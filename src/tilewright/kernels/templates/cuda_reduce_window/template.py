@@ -13,7 +13,7 @@ from tilewright.kernels.templates.cuda_reduce_window import space as spaces
 from tilewright.kernels.templates.cuda_reduce_window.lower import source
 from tilewright.kernels.templates.cuda_reduce_window.match import match
 from tilewright.kernels.templates.cuda_reduce_window.plan import WindowTiling, plan
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 
 def _static(p: WindowTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
@@ -42,7 +42,5 @@ CUDA_STENCIL = PlannedTemplate(
     span=spaces.space,
     choose=spaces.default,
     plan=lambda s, _, values: plan(s, values),
-    describe=lambda p, _: (nest(p.s.part, p.grid, p.reduce),),
-    measures=_static,
-    print=_kernel,
+    build=described(lambda p, _: (nest(p.s.part, p.grid, p.reduce),), _static, _kernel),
 )

@@ -13,7 +13,7 @@ from tilewright.kernels.templates.cuda_row_reduction import space as spaces
 from tilewright.kernels.templates.cuda_row_reduction.lower import source
 from tilewright.kernels.templates.cuda_row_reduction.nests import moved, nests
 from tilewright.kernels.templates.cuda_row_reduction.plan import RowTiling, plan
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 
 def _static(p: RowTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
@@ -47,7 +47,5 @@ CUDA_ROWS = PlannedTemplate(
     span=spaces.space,
     choose=spaces.default,
     plan=lambda r, _, values: plan(r, values),
-    describe=lambda p, _: nests(p),
-    measures=_static,
-    print=_kernel,
+    build=described(lambda p, _: nests(p), _static, _kernel),
 )

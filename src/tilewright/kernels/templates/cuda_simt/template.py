@@ -9,7 +9,7 @@ from tilewright.kernels.templates.cuda_simt.geometry import plan
 from tilewright.kernels.templates.cuda_simt.lower import launch_program, source
 from tilewright.kernels.templates.cuda_simt.nests import nests, static
 from tilewright.kernels.templates.cuda_simt.space import space
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 CUDA_SIMT = PlannedTemplate(
     name="cuda_simt",
@@ -22,7 +22,9 @@ CUDA_SIMT = PlannedTemplate(
     span=space,
     choose=default,
     plan=lambda c, _, values: plan(c, values),
-    describe=nests,
-    measures=lambda p, values, target: static(p, target, values),
-    print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    build=described(
+        nests,
+        lambda p, values, target: static(p, target, values),
+        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    ),
 )

@@ -17,7 +17,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling, walker
 from tilewright.kernels.templates.cuda_wgmma.lower import launch_program, source
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses, views
 from tilewright.kernels.templates.cuda_wgmma.nests import nests
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
@@ -67,7 +67,5 @@ CUDA_WGMMA = PlannedTemplate(
     choose=default,
     refine=summed,
     plan=_plan,
-    describe=lambda p, v: nests(p, int(v["GROUP"]), 1 if p.tail else int(v["SPLIT"])),
-    measures=_static,
-    print=_kernel,
+    build=described(lambda p, v: nests(p, int(v["GROUP"]), 1 if p.tail else int(v["SPLIT"])), _static, _kernel),
 )

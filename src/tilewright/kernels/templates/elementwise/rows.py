@@ -8,15 +8,13 @@ from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import flat_step
-from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.elementwise.nests import nest
 from tilewright.kernels.templates.elementwise.segments import Segment
 from tilewright.kernels.templates.elementwise.text import Text
 
 
 def rows(t: Text) -> None:
     """The loops over rows, or pieces of them."""
-    p, every = t.p, nest(t.p)
+    p, every = t.p, t.nest
 
     def unit(w: Writer, scope: Scope) -> None:
         for s in p.m.segments:
@@ -24,12 +22,12 @@ def rows(t: Text) -> None:
                 part = scope
                 if len(p.m.segments) > 1:
                     part = scope.with_tile(p.m.inner, Tile(f"{s.low}L", f"{s.high}L", s.high - s.low))
-                _segment(t, w, s, every, part)
+                _segment(t, w, s, part)
 
     t.emitter.nest(t.emitter.entry, every, unit, loops=every.dealt, tasks=t.tasks, closing=t.closing)
 
 
-def _segment(t: Text, w: Writer, s: Segment, every: LoopNest, scope: Scope) -> None:
+def _segment(t: Text, w: Writer, s: Segment, scope: Scope) -> None:
     """A row, or a part of it, in vectors."""
     p, m = t.p, t.p.m
     names = t.hoisted(w, s.values, t.places(scope), frozenset((m.inner,)))
@@ -57,9 +55,8 @@ def _segment(t: Text, w: Writer, s: Segment, every: LoopNest, scope: Scope) -> N
             vectors(w, scope.with_tile(m.inner, Tile(start, tile.end, p.lanes)), "gap")
             w.line(f"{start} += gap;")
         scope = scope.with_tile(m.inner, Tile(start, tile.end, tile.size, False))
-    walk = [x for x in every.loops if x.kind == "serial"]
-    blocks = tuple(dict.fromkeys((p.lanes * p.vectors, p.lanes)))
-    t.emitter.nest(w, every, vectors, loops=walk, blocks={m.inner: blocks}, scope=scope)
+    walk = [x for x in t.nest.loops if x.kind == "serial"]
+    t.emitter.nest(w, t.nest, vectors, loops=walk, scope=scope)
 
 
 def _gap(t: Text, at: str) -> str:

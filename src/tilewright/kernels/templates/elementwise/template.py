@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.elementwise.lower import kernel
-from tilewright.kernels.templates.elementwise.nests import nests, static
+from tilewright.kernels.templates.elementwise.kernel import kernel
 from tilewright.kernels.templates.elementwise.program import match, refusal
 from tilewright.kernels.templates.elementwise.space import default, plan, space
 from tilewright.kernels.templates.planned import PlannedTemplate
@@ -21,7 +20,5 @@ CPU_MAP = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=lambda p, *_: static(p),
-    print=kernel,
+    build=lambda p, *_: kernel(p),
 )

@@ -10,6 +10,7 @@ from tilewright.kernels.codegen.emitter import Emitter, Scope
 from tilewright.kernels.codegen.printer import Memo, Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers
+from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.elementwise.segments import Segment
 from tilewright.kernels.templates.elementwise.short import any_order
 from tilewright.kernels.templates.elementwise.space import ElementwiseTiling, lane_bytes
@@ -41,6 +42,7 @@ class Text:
 
     p: ElementwiseTiling
     emitter: Emitter
+    nest: LoopNest
     memo: Memo = field(default_factory=Memo)
 
     @property

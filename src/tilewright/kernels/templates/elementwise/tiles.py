@@ -8,7 +8,6 @@ from tilewright.kernels.codegen.emitter import Scope
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.flatten import linear
-from tilewright.kernels.templates.elementwise.nests import nest
 from tilewright.kernels.templates.elementwise.text import Text, ctype
 from tilewright.kernels.templates.elementwise.turn import turn
 
@@ -83,7 +82,7 @@ def tiles(t: Text) -> None:
     """The loops over blocks of tiles, and over the tiles of a block."""
     p, m, n = t.p, t.p.m, t.p.lanes
     assert m.across is not None
-    every = nest(p)
+    every = t.nest
     offsets, sizes = {m.across: "si", m.inner: "so"}, {m.across: "ni", m.inner: "no"}
     for name, text in zip(offsets.values(), _shifts(t), strict=True):
         t.emitter.local("long", name, text)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.cpu_static import numbers
+from tilewright.kernels.templates.generic.kernel import kernel
 from tilewright.kernels.templates.generic.knobs import chosen, default, parts, space
-from tilewright.kernels.templates.generic.lower import kernel
-from tilewright.kernels.templates.generic.nests import PartTiling, nest, plan
+from tilewright.kernels.templates.generic.tiling import PartTiling, plan
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 Plans = tuple[Program, tuple[PartTiling, ...]]
@@ -32,7 +31,5 @@ CPU_GENERIC = PlannedTemplate[str, Plans](
     span=space,
     choose=default,
     plan=_plans,
-    describe=lambda plans, _: tuple(nest(p) for p in plans[1]),
-    measures=lambda _, values, __: numbers(fused=int(values["share"])),
-    print=lambda plans, symbol: kernel(*plans, symbol),
+    build=lambda plans, *_: kernel(*plans),
 )

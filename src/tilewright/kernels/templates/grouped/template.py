@@ -8,7 +8,7 @@ from tilewright.kernels.families.grouped import grouped
 from tilewright.kernels.templates.grouped.lower import kernel
 from tilewright.kernels.templates.grouped.nests import nests
 from tilewright.kernels.templates.grouped.plan import MEMBERS, default, member, plan, space
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 BASE = 2
 
@@ -26,7 +26,5 @@ CPU_GROUPED = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=lambda p, *_: p.template.static(p.typical, p.schedule),
-    print=kernel,
+    build=described(lambda p, _: nests(p), lambda p, *_: p.template.static(p.typical, p.schedule), kernel),
 )

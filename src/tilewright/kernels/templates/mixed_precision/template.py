@@ -8,7 +8,7 @@ from tilewright.kernels.templates.mixed_precision.lower import launch_program, s
 from tilewright.kernels.templates.mixed_precision.match import match
 from tilewright.kernels.templates.mixed_precision.nests import nests, static
 from tilewright.kernels.templates.mixed_precision.space import default, space
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 CPU_DOT = PlannedTemplate(
     name="cpu_dot",
@@ -22,7 +22,9 @@ CPU_DOT = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=nests,
-    measures=lambda p, *_: static(p),
-    print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    build=described(
+        nests,
+        lambda p, *_: static(p),
+        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    ),
 )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.families.neighbours import Link
-from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided, reads
 from tilewright.kernels.templates.cpu_static import numbers
-from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.neighbours.space import ChainTiling
 
 
@@ -31,7 +30,7 @@ def static(p: ChainTiling) -> dict[str, float]:
 
 
 def _nest(p: ChainTiling, link: Link) -> LoopNest:
-    region, kinds = p.regions.of[link.name], p.n.program.tensors
+    region = p.regions.of[link.name]
     sizes = dict(zip(link.axes, region.totals, strict=True))
     spans = dict(zip(link.axes, region.widths, strict=True))
     *outer, inner = link.axes
@@ -52,9 +51,9 @@ def _nest(p: ChainTiling, link: Link) -> LoopNest:
     if p.vectors > 1:
         loops.append(Loop(inner, min(spans[inner], block), p.lanes, "unroll", "register"))
     loops.append(Loop(inner, min(spans[inner], p.lanes), 1, "vector", "register"))
-    accesses = [Access(str(x.value), x.args, kinds[str(x.value)].dtype) for x in distinct_loads((link.value,))]
-    accesses.append(Access(link.name, tuple(axis(a) for a in link.axes), link.stage.dtype, store=True))
+    stored = Access(link.name, tuple(axis(a) for a in link.axes), link.stage.dtype, store=True)
     return LoopNest(
-        link.name, sizes, divided(loops, p.tasks), tuple(accesses), flops_per_point=link.flops,
+        link.name, sizes, divided(loops, p.tasks), (*reads((link.value,), p.n.program.tensors), stored),
+        flops_per_point=link.flops,
         itemsize=ITEMSIZE[link.stage.dtype],
     )  # fmt: skip

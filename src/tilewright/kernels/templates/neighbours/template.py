@@ -6,7 +6,7 @@ from tilewright.kernels.families.neighbours import neighbours
 from tilewright.kernels.templates.neighbours.lower import kernel
 from tilewright.kernels.templates.neighbours.nests import nests, static
 from tilewright.kernels.templates.neighbours.space import default, plan, refusal, space, usable
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 CPU_NEIGHBOURS = PlannedTemplate(
     name="cpu_neighbours",
@@ -20,7 +20,5 @@ CPU_NEIGHBOURS = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=lambda p, *_: static(p),
-    print=kernel,
+    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
 )

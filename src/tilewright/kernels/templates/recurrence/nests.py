@@ -8,9 +8,8 @@ from functools import lru_cache
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.recurrence import Recurrence
-from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided, reads
 from tilewright.kernels.templates.cpu_static import numbers
-from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.recurrence.hoist import hoists
 from tilewright.kernels.templates.recurrence.space import ScanTiling
 
@@ -78,12 +77,10 @@ def _loops(p: ScanTiling, length: int, totals: bool) -> list[Loop]:
 @lru_cache(maxsize=256)
 def _body(r: Recurrence) -> tuple[tuple[Access, ...], int, int]:
     """Accesses of a point, its operations, and those of an element of the result."""
-    kinds = {t.name: t.dtype for t in r.program.inputs}
-    inner = r.expressions
-    found = [Access(str(x.value), x.args, kinds[str(x.value)]) for x in distinct_loads(inner)]
+    found = list(reads(r.expressions, r.program.tensors))
     if r.monoid is not None:
-        found += [Access(str(x.value), x.args, kinds[str(x.value)], outside=True) for x in distinct_loads((r.value,))]
+        found += reads((r.value,), r.program.tensors, outside=True)
     found.append(Access(r.output.name, (r.where.expr(),), r.output.dtype, store=True))
     monoids = (*(s.monoid for s in r.scans), *((r.monoid,) if r.monoid else ()))
-    flops = count_ops(*inner) + sum(max(1, count_ops(*m.combine)) for m in monoids)
+    flops = count_ops(*r.expressions) + sum(max(1, count_ops(*m.combine)) for m in monoids)
     return tuple(found), flops, count_ops(r.value) if r.monoid is not None else 0

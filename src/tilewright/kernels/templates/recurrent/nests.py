@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import count_ops
-from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged, reads
 from tilewright.kernels.templates.cpu_static import numbers
-from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.recurrent.space import RecurrentPlan
 
 WEIGHTS, VALUES = "weights", "values"
@@ -32,13 +31,15 @@ def nests(p: RecurrentPlan) -> tuple[LoopNest, ...]:
             Loop("r0", p.unroll, 1, "unroll", "register"), Loop("i2", p.rows, 1, "unroll", "register"),
             Loop("i3", p.width, p.lanes, "unroll", "register"), Loop("i3", p.lanes, 1, "vector", "register"),
         )  # fmt: skip
-        reads = tuple(Access(str(e.value), e.args, e.dtype, outside=True) for e in distinct_loads(after))
         stored = Access(p.r.output.name if last else VALUES, (t, b, j), dtype, store=True)
         weights = Layout.row_major(p.tiles, features, gates * p.width)
         found.append(
             LoopNest(
                 f"pass{n}", axes, loops,
-                (Access(VALUES, (b, k), dtype), Access(WEIGHTS, (k, j * gates), dtype), *reads, stored),
+                (
+                    Access(VALUES, (b, k), dtype), Access(WEIGHTS, (k, j * gates), dtype),
+                    *reads(after, outside=True), stored,
+                ),
                 (Staged(WEIGHTS, None if p.r.packed else 0, weights, "l2", 1),),
                 2 * gates, p.item, count_ops(*after),
             )

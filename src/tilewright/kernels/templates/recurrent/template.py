@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.families.recurrent import Recurrent, recurrent
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 from tilewright.kernels.templates.recurrent.lower import kernel
 from tilewright.kernels.templates.recurrent.nests import nests, static
 from tilewright.kernels.templates.recurrent.space import default, plan, space
@@ -25,7 +25,5 @@ CPU_RECURRENT = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=lambda p, *_: static(p),
-    print=kernel,
+    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
 )

@@ -9,9 +9,8 @@ from math import prod
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import count_ops, flops_per_point
-from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided, reads
 from tilewright.kernels.templates.cpu_static import numbers
-from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.reduce_window.match import Stencil
 from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable
 
@@ -69,7 +68,6 @@ def _body(s: Stencil) -> tuple[tuple[Access, ...], int]:
     accesses = []
     for r in s.reads:
         accesses.append(Access(r.tensor, (r.at.expr(),), s.tensors[r.tensor].dtype))
-    for x in distinct_loads((s.value,)):
-        accesses.append(Access(str(x.value), x.args, s.tensors[str(x.value)].dtype, outside=True))
+    accesses += reads((s.value,), s.tensors, outside=True)
     accesses.append(Access(s.output.name, (Linear(0, s.strides).expr(),), s.output.dtype, store=True))
     return tuple(accesses), count_ops(s.value)

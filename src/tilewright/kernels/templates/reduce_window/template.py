@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 from tilewright.kernels.templates.reduce_window.lower import kernel
 from tilewright.kernels.templates.reduce_window.match import match
 from tilewright.kernels.templates.reduce_window.nests import nests, static
@@ -21,7 +21,5 @@ CPU_STENCIL = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=lambda p, *_: static(p),
-    print=kernel,
+    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
 )

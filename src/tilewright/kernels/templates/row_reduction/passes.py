@@ -15,13 +15,13 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Tensor, count_ops
 from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
-from tilewright.kernels.loopnest import Loop
+from tilewright.kernels.kernel import Workspace
+from tilewright.kernels.loopnest import Loop, LoopNest
 from tilewright.kernels.templates.chains import CHAIN, cut, widened
 from tilewright.kernels.templates.row_reduction import blocks
 from tilewright.kernels.templates.row_reduction.hoist import Hoist, moving_names, value_text
-from tilewright.kernels.templates.row_reduction.monoids import in_order
-from tilewright.kernels.templates.row_reduction.nests import nest
-from tilewright.kernels.templates.row_reduction.space import AHEAD, MEMORY, NEXT_ROW, REGISTERS, RowTiling
+from tilewright.kernels.templates.row_reduction.monoids import in_order, lane_types
+from tilewright.kernels.templates.row_reduction.space import AHEAD, NEXT_ROW, REGISTERS, RowTiling
 from tilewright.kernels.templates.tiles import ceildiv
 
 ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
@@ -37,6 +37,8 @@ class Passes:
 
     plan: RowTiling
     emitter: Emitter
+    nests: tuple[LoopNest, ...]
+    workspace: Workspace
     memo: Memo = field(default_factory=Memo)
     held: dict[tuple[str, int, str], str] = field(default_factory=dict)  # maps in registers
 
@@ -45,11 +47,8 @@ class Passes:
         self.moving = moving_names(p.column_axes, {s.name: s.kind for s in p.stages})
         self.tensors = {t.name: t for t in p.inputs}
         self.ranges = {a: (0, n - 1) for a, n in p.extents.items()}
-        kept = p.kept if self.plan.keep == MEMORY else ()
-        same = [n for n in kept if p.result.kind == ELEMENT and p.stage[n].dtype == p.result.dtype]
-        self.in_output = same[0] if same and "16" not in p.result.dtype else None
-        self.buffered = tuple(n for n in kept if n != self.in_output)
-        self.stored = frozenset(kept)
+        self.in_output = self.plan.in_output
+        self.stored = frozenset(self.plan.stored)
         weights = [sum(count_ops(*s.body) for s in self._computed(n)) for n in range(p.passes)]
         self.busiest = max(range(p.passes), key=lambda n: (weights[n], n))
 
@@ -169,14 +168,10 @@ class Passes:
             else:
                 self._start(w, s, rows)
         point = _Point(self, n, self._computed(n), bodies, names, rows)
+        every = self.nests[n]
         if plan.keep == REGISTERS:
-            last = ceildiv(int(p.run), plan.lanes) - 1
-            for v in range(last + 1):
-                rest = p.run - v * plan.lanes
-                some = rest < plan.lanes or (v == last and isinstance(rest, Extent))
-                point.print(w, f"{v * plan.lanes}L", v % plan.vectors, ctext(rest) if some else None)
+            self.emitter.nest(w, every, point.held, loops=(), scope=scope)
             return
-        every = nest(plan, n)
         length = scope.tiles.get(p.inner, whole(p.run)).known
         sizes: tuple[int, ...] = (plan.lanes * plan.vectors, plan.lanes)
         if plan.open:
@@ -197,7 +192,7 @@ class Passes:
         """The loops over columns of pass ``n``, and how many of them stand around a block of a long sum."""
         p = self.plan.program
         columns = [Loop(a, extent, 1) for a, extent in p.columns[:-1]]
-        walk = [x for x in nest(self.plan, n).loops if x.axis == p.inner and x.level == "register"][:1]
+        walk = [x for x in self.nests[n].loops if x.axis == p.inner and x.level == "register"][:1]
         held = self.plan.keep == REGISTERS or not any(self._widened(s) for s in self._reductions(n))
         return cut([*columns, *walk], None if held else CHAIN)
 
@@ -231,7 +226,7 @@ class Passes:
     def types(self, s: RowStage) -> tuple[str, ...]:
         """C types of the lanes of a reduction's accumulators."""
         assert s.monoid is not None
-        return tuple("int" if i.dtype == "bool" else computed(i.dtype) for i in s.monoid.identity)
+        return lane_types(s.monoid)
 
     def vec(self, lane: str) -> str:
         return f"tw::vec<{lane}, {self.plan.lanes}>"
@@ -336,7 +331,11 @@ class Passes:
 
     # ------------------------------------------------------------------ pieces of a row
 
-    def piece(self, w: Writer, n: int, parts: Mapping[tuple[str, int], int], scope: Scope) -> None:
+    def _partial(self, s: RowStage, component: int, lane: str) -> str:
+        """C text of the partial results of all pieces."""
+        return f"(({lane} *)(space + {self.workspace.offset(partial_name(s, component))}))"
+
+    def piece(self, w: Writer, n: int, scope: Scope) -> None:
         """Pass ``n`` over one piece, from ``begin`` to ``end``; partial results go to the workspace."""
         self.coordinates(w, 1)
         hoist, bodies = self.hoisted(n)
@@ -344,14 +343,14 @@ class Passes:
         self.over(w, n, 1, hoist, bodies, scope)
         for s in self._reductions(n):
             for c, (t, text) in enumerate(zip(self.types(s), self._across(w, s, 0), strict=True)):
-                w.line(f"(({t} *)(space + {parts[s.name, c]}))[piece] = {text};")
+                w.line(f"{self._partial(s, c, t)}[piece] = {text};")
 
-    def merge_pieces(self, w: Writer, n: int, pieces: int, parts: Mapping[tuple[str, int], int]) -> None:
+    def merge_pieces(self, w: Writer, n: int, pieces: int) -> None:
         """Merge the partial results of all pieces, in order."""
         for s in self._reductions(n):
             types = self.types(s)
             into = [f"{s.name}t{c}" for c in range(len(types))]
-            other = [f"(({t} *)(space + {parts[s.name, c]}))[k]" for c, t in enumerate(types)]
+            other = [f"{self._partial(s, c, t)}[k]" for c, t in enumerate(types)]
             for t, name, text in zip(types, into, other, strict=True):
                 w.line(f"tw::vec<{t}, 1> {name} = {{{text.replace('[k]', '[0]')}}};")
             with w.block(f"for (long k = 1; k < {pieces}; k++)"):
@@ -377,6 +376,15 @@ class _Point:
     def moments(self) -> bool:
         """Whether the pass accumulates moments."""
         return any(s.name in self.passes.plan.program.moments for s in self.stages)
+
+    def held(self, w: Writer, _: Scope) -> None:
+        """All vectors of a row, which stay in registers."""
+        plan, run = self.passes.plan, self.passes.plan.program.run
+        last = ceildiv(int(run), plan.lanes) - 1
+        for v in range(last + 1):
+            rest = run - v * plan.lanes
+            some = rest < plan.lanes or (v == last and isinstance(rest, Extent))
+            self.print(w, f"{v * plan.lanes}L", v % plan.vectors, ctext(rest) if some else None)
 
     def vectors(self, w: Writer, scope: Scope) -> None:
         """The vectors of a tile of the innermost axis, or the one of which some lanes are in use."""
@@ -490,7 +498,7 @@ class _Point:
         if not plan.prefetch:
             return
         wanted = [(str(x.value), x.args[0], ITEMSIZE[x.dtype], 0) for x in p.streams]
-        if p.width * max(size for _, _, size, _ in wanted) > NEXT_ROW:
+        if plan.within_row:
             for q in range(self.rows):
                 axes = {**passes._row_axes(q), **self.columns}
                 for base, index, size, writes in wanted:
@@ -521,6 +529,11 @@ class _Point:
             w.line(f"__builtin_prefetch({base} + {printer.scalar(index)}, {how});")
 
 
+def partial_name(s: RowStage, component: int) -> str:
+    """The array of a component of a reduction's results of pieces."""
+    return f"part_{s.name}_{component}"
+
+
 def _value(printer: Printer, e: Expr) -> str:
     """Text of an accumulator's value; conditions are kept as masks of int lanes."""
     if e.dtype == "bool":
@@ -533,4 +546,4 @@ def _identity(vector: str, e: Expr) -> str:
     return f"tw::splat<{vector}>({f'{text} ? -1 : 0' if e.dtype == 'bool' else text})"
 
 
-__all__ = ["Passes"]
+__all__ = ["Passes", "partial_name"]

@@ -78,6 +78,33 @@ class RowTiling:
         return isinstance(self.program.run, Extent)
 
     @property
+    def stored(self) -> tuple[str, ...]:
+        """Maps that are kept in memory between passes."""
+        return self.program.kept if self.keep == MEMORY else ()
+
+    @property
+    def in_output(self) -> str | None:
+        """The stored map that lies where the result will, of whose type it is."""
+        result, stage = self.program.result, self.program.stage
+        same = (n for n in self.stored if result.kind == ELEMENT and stage[n].dtype == result.dtype)
+        return None if "16" in result.dtype else next(same, None)
+
+    @property
+    def buffered(self) -> tuple[str, ...]:
+        """The other stored maps, which lie in the workspace."""
+        return tuple(n for n in self.stored if n != self.in_output)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the widest input that is read along it."""
+        return self.program.width * max(ITEMSIZE[x.dtype] for x in self.program.streams)
+
+    @property
+    def within_row(self) -> bool:
+        """Whether what is asked for ahead lies further on in the same row, rather than in the next rows."""
+        return self.row_bytes > NEXT_ROW
+
+    @property
     def tails(self) -> str | None:
         """C text of how many lanes the last vector of a row (a piece) has in use, if not all."""
         if self.pieces > 1:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.templates.planned import PlannedTemplate
-from tilewright.kernels.templates.row_reduction.lower import kernel
-from tilewright.kernels.templates.row_reduction.nests import nests, static
+from tilewright.kernels.templates.row_reduction.kernel import kernel
 from tilewright.kernels.templates.row_reduction.program import match, refusal
 from tilewright.kernels.templates.row_reduction.space import default, plan, space
 
@@ -21,7 +20,5 @@ CPU_ROWS = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=lambda p, *_: static(p),
-    print=kernel,
+    build=lambda p, *_: kernel(p),
 )

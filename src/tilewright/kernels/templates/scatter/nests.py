@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
-from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided, reads
 from tilewright.kernels.templates.cpu_static import numbers
-from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.scatter.space import ScatterTiling
 
 FLAT = "e"
@@ -61,9 +60,7 @@ def sources(p: ScatterTiling) -> LoopNest:
         loops.append(Loop(first.name, -(-first.extent // p.ranges), 1, level="register"))
     for a, n in s.row:
         loops += _row(a, min(n, p.piece), p)
-    kinds = {t.name: t.dtype for t in s.program.inputs}
-    inner = (*(c.index for c in s.chosen), s.element)
-    accesses = [Access(str(x.value), x.args, kinds[str(x.value)]) for x in distinct_loads(inner)]
+    accesses = list(reads((*(c.index for c in s.chosen), s.element), s.program.tensors))
     place = s.place
     for c in s.chosen:
         place = place.without(c.name)
@@ -94,8 +91,7 @@ def results(p: ScatterTiling) -> LoopNest:
         loops.append(Loop(name, size, piece, "dealt"))
         size = min(size, piece)
     loops += _row(name, size, p)
-    kinds = {t.name: t.dtype for t in s.program.inputs}
-    accesses = [Access(str(x.value), x.args, kinds[str(x.value)]) for x in distinct_loads((s.value,))]
+    accesses = list(reads((s.value,), s.program.tensors))
     accesses.append(Access(s.output.name, (s.where.expr(),), s.output.dtype, store=True))
     flops = count_ops(s.value) + (p.kept - 1) * count_ops(*s.monoid.combine)
     return LoopNest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.families.scatter import scatter
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 from tilewright.kernels.templates.scatter.lower import kernel
 from tilewright.kernels.templates.scatter.nests import nests, static
 from tilewright.kernels.templates.scatter.space import default, plan, refusal, space
@@ -19,7 +19,5 @@ CPU_SCATTER = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=lambda p, _: nests(p),
-    measures=lambda p, *_: static(p),
-    print=kernel,
+    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate, described
 from tilewright.kernels.templates.winograd.lower import launch_program, source
 from tilewright.kernels.templates.winograd.match import match, refuses
 from tilewright.kernels.templates.winograd.nests import nests, static
@@ -20,9 +20,11 @@ CPU_WINOGRAD = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    describe=nests,
-    measures=lambda p, *_: static(p),
-    print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    build=described(
+        nests,
+        lambda p, *_: static(p),
+        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    ),
     refuses=refuses,
     exact=lambda _: False,
 )

@@ -1,4 +1,4 @@
-"""LoopNests of a program's parts under a schedule."""
+"""What a schedule decides of a program's parts, and the loops of each part."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers, axis
+from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.parts import Part
-from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
 from tilewright.kernels.templates.chains import cut, longest
 from tilewright.kernels.templates.generic.knobs import NONE, lane_count
 
@@ -50,12 +50,6 @@ class PartTiling:
         if name == self.rows_axis:
             size *= self.rows
         return size
-
-    def sizes(self, name: str) -> tuple[int, ...]:
-        """Block sizes that are printed for an axis, largest first; the last handles what is left."""
-        if name == self.vector:
-            return tuple(dict.fromkeys((self.block(name), self.lanes)))
-        return tuple(dict.fromkeys((self.block(name), 1)))
 
 
 def plan(part: Part, values: Mapping[str, Value], target: Target) -> PartTiling:
@@ -138,27 +132,21 @@ def _parallel(outer: list[Loop], count: int) -> list[Loop]:
 def nest(plan: PartTiling) -> LoopNest:
     """The whole description of a part, for printing and for analysis."""
     part = plan.part
-    accesses, flops, after = _body(part)
+    accesses, flops, after = body(part)
     return LoopNest(
         part.target, part.ranges, loops(plan), accesses, flops_per_point=flops,
         itemsize=ITEMSIZE[part.dtype], flops_per_output=after,
     )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
-def _body(part: Part) -> tuple[tuple[Access, ...], int, int]:
+@lru_cache(maxsize=512)
+def body(part: Part) -> tuple[tuple[Access, ...], int, int]:
     """Accesses of a part, operations per point and per output point."""
-    accesses = [Access(str(x.value), x.args, x.dtype) for x in distinct_loads(part.body)]
+    accesses = list(reads(part.body))
     flops, after = count_ops(*part.body), 0
     if part.monoid is not None:
-        accesses += [Access(str(x.value), x.args, x.dtype, outside=True) for x in distinct_loads((part.value,))]
+        accesses += reads((part.value,), outside=True)
         flops += max(1, count_ops(*part.monoid.combine))
         after = count_ops(part.value)
     accesses.append(Access(part.target, tuple(axis(a) for a in part.axes), part.dtype, store=True))
     return tuple(accesses), flops, after
-
-
-def distinct_loads(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Reads of an evaluation, a repeated one once; reads inside of indices included."""
-    numbers = ValueNumbers()
-    return tuple({numbers.of(x): x for e in exprs for x in e.loads()}.values())

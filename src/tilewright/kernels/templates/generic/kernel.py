@@ -6,67 +6,58 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tilewright.core import Launch, LaunchProgram
+from tilewright.core import Launch
 from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus
 from tilewright.kernels.codegen.printer import Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
-from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.expression.expr import Expr, axis
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.parts import simple_operator
+from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.chains import widened
-from tilewright.kernels.templates.generic.nests import PartTiling, loops, reduction
-
-ALIGN = 64
+from tilewright.kernels.templates.generic.tiling import PartTiling, nest, reduction
 
 _ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
 
 
-def workspace(program: Program, plans: Sequence[PartTiling]) -> tuple[dict[str, int], int]:
-    """Byte offset of each intermediate tensor, and the total."""
-    offsets, total = {}, 0
+def kernel(program: Program, plans: Sequence[PartTiling]) -> Kernel:
+    """The kernel of a program's parts: a nest for each, one after the other or inside of the loops that they share."""
     outputs = {t.name for t in program.outputs}
-    for p in plans:
-        if p.part.target in outputs:
-            continue
-        offsets[p.part.target] = total
-        tensor = program.tensors[p.part.target]
-        total += -(-tensor.size * _itemsize(tensor) // ALIGN) * ALIGN
-    return offsets, total
+    made = [program.tensors[p.part.target] for p in plans if p.part.target not in outputs]
+    tiles = (argument for p in plans for _, argument, _ in p.tiles)
+    return Kernel(
+        text=Emitted(tuple(map(nest, plans)), 1, partial(_text, program, plans)),
+        static=CpuStatic(fused=plans[0].share),
+        launches=(Launch("", (*tiles, *(size.argument for size in program.sizes.values()))),),
+        workspace=Workspace(tuple(Array(t.name, storage(t.dtype), int(t.size)) for t in made)),
+    )
 
 
-def _itemsize(t: Tensor) -> int:
-    return ITEMSIZE[t.dtype]
-
-
-def kernel(program: Program, plans: Sequence[PartTiling], symbol: str) -> LoweredKernel:
-    """The kernel's text and its launch."""
-    emitter = Emitter(symbol)
+def _text(
+    program: Program, plans: Sequence[PartTiling], kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest, ...]
+) -> str:
     tensors = (*program.inputs, *program.outputs)
     emitter.tensors({t.name: storage(t.dtype) for t in tensors}, len(program.outputs))
-    offsets, total = workspace(program, plans)
-    for name, at in offsets.items():
-        ctype = f"{storage(program.tensors[name].dtype)} *"
-        emitter.local(ctype, name, f"({ctype})((char *)workspace + {at})")
-    arguments = tuple(argument for p in plans for _, argument, _ in p.tiles)
-    arguments += tuple(size.argument for size in program.sizes.values())
-    emitter.arguments(arguments)
+    for pointer in kernel.workspace.pointers(str):
+        emitter.local(*pointer)
+    emitter.arguments(kernel.arguments)
+    parts = [_PartPrinter(emitter, program, p, n) for p, n in zip(plans, nests, strict=True)]
     share = plans[0].share
     if share:
-        lead = loops(plans[0])[:share]
+        lead = nests[0].loops[:share]
         outer = LoopNest("shared", {x.axis: x.extent for x in lead}, lead, ())
 
         def all_parts(writer: Writer, scope: Scope) -> None:
-            for p in plans:
-                _PartPrinter(emitter, program, p).print(writer, scope)
+            for p in parts:
+                p.print(writer, scope)
 
         emitter.nest(emitter.entry, outer, all_parts)
     else:
-        for p in plans:
-            _PartPrinter(emitter, program, p).print(emitter.entry, Scope({}, captured=tuple(emitter.captured)))
-    return LoweredKernel(symbol, emitter.unit(), LaunchProgram((Launch(symbol, arguments),), workspace=total))
+        for p in parts:
+            p.print(emitter.entry, Scope({}, captured=tuple(emitter.captured)))
+    return ""
 
 
 @dataclass
@@ -83,6 +74,7 @@ class _PartPrinter:
     emitter: Emitter
     program: Program
     plan: PartTiling
+    nest: LoopNest
     types: tuple[str, ...] = field(init=False)
     memo: Memo = field(default_factory=Memo)
     blocked: bool = False  # whether accumulators of a block take in elements
@@ -98,10 +90,7 @@ class _PartPrinter:
 
     def print(self, w: Writer, scope: Scope) -> None:
         plan = self.plan
-        every = loops(plan)
-        chosen = [x for x in every[plan.share :] if x.kind not in ("unroll", "vector")]
-        blocks = {a: plan.sizes(a) for a in {plan.vector, plan.rows_axis} if a is not None and plan.block(a) > 1}
-        description = LoopNest(plan.part.target, plan.part.ranges, every, ())
+        chosen = self.nest.around[plan.share :]
         before: dict[int, Hook] = {}
         after: dict[int, Hook] = {}
         if plan.part.monoid is not None:
@@ -115,9 +104,7 @@ class _PartPrinter:
                 before[depth + around] = partial(self._start, block=True)
                 after[depth + around] = self._take_in
         with w.block():
-            self.emitter.nest(
-                w, description, self._body, before=before, after=after, loops=chosen, blocks=blocks, scope=scope
-            )
+            self.emitter.nest(w, self.nest, self._body, before=before, after=after, loops=chosen, scope=scope)
 
     # -- the block
     def _points(self, scope: Scope, lanewise: bool) -> list[_Point]:
@@ -295,6 +282,3 @@ def _merged(operator: str, a: str, b: str) -> str:
     if operator in ("max", "min"):
         return f"tw::{operator}({a}, {b})"
     return f"({a} {'+' if operator == 'add' else '*'} {b})"
-
-
-__all__ = ["kernel", "workspace"]

@@ -1,0 +1,149 @@
+"""A kernel as one value: its loops, static features, launches, memory and text.
+
+What callers ask of a kernel is a function of that value alone: :attr:`Kernel.nests` for features and the roofline,
+:attr:`Kernel.static`, :meth:`Kernel.program` for how it is called, :meth:`Kernel.lower` for its source. The text takes
+loops, arrays and arguments from the kernel that it is given, so none of them is stated twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack, cached_property
+from tilewright.kernels.codegen.emitter import Emitter
+from tilewright.kernels.kernel.static import CpuStatic, Static
+from tilewright.kernels.kernel.workspace import Array, Workspace
+from tilewright.kernels.loopnest import LoopNest, divided
+
+__all__ = ["Array", "Built", "CpuStatic", "Emitted", "Kernel", "LoweredKernel", "Opaque", "Workspace"]
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """Source of one kernel and how to call it.
+
+    ``source`` is C++ that follows ``codegen.prelude(target)`` in a translation unit, with every
+    name it defines prefixed by ``symbol`` or static inside ``namespace <symbol>_``; several kernels
+    can stand in one unit, unless it must stand ``alone``. It depends on the schedule's structure only.
+    """
+
+    symbol: str
+    source: str
+    program: LaunchProgram
+    alone: bool = False
+
+
+class Built(Protocol):
+    """What a template builds of a schedule."""
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The loops of each part of the kernel, for features and the roofline."""
+        ...
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The static features by name."""
+        ...
+
+    def lower(self, symbol: str) -> LoweredKernel:
+        """The source and how to call it."""
+        ...
+
+
+class Text(Protocol):
+    """The source text of a kernel, which states its loops."""
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]: ...
+
+    def source(self, kernel: Kernel, symbol: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """Text whose loops the emitter prints from ``printed``; their ``dealt`` trips are shared out among ``tasks``.
+
+    ``body`` prints a kernel's declarations and every nest that it is given through the emitter, and returns the text of
+    helper functions.
+    """
+
+    printed: tuple[LoopNest, ...]
+    tasks: int
+    body: Callable[[Kernel, Emitter, tuple[LoopNest, ...]], str]
+
+    @cached_property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The printed nests as each task runs them."""
+        return tuple(replace(n, loops=divided(n.loops, self.tasks)) for n in self.printed)
+
+    def source(self, kernel: Kernel, symbol: str) -> str:
+        """The whole kernel. Raises ``ValueError`` where the body leaves out a nest."""
+        emitter = Emitter(symbol)
+        helpers = self.body(kernel, emitter, self.printed)
+        for n in self.printed:
+            if not any(n is x for x in emitter.printed):
+                raise ValueError(f"the kernel's text has no loops of {n.name!r}")
+        return emitter.unit(helpers)
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Text placed by hand. ``nests`` state its loops and what they read and write; the kernel's workspace states what
+    the text allocates. ``write`` prints the text of a kernel for a symbol."""
+
+    nests: tuple[LoopNest, ...]
+    write: Callable[[Kernel, str], str]
+
+    def source(self, kernel: Kernel, symbol: str) -> str:
+        return self.write(kernel, symbol)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One kernel. Symbols of ``launches`` and of ``prepack`` are what follows the kernel's own; the other fields of a
+    launch program are :class:`~tilewright.core.LaunchProgram`'s."""
+
+    text: Text
+    static: Static
+    launches: tuple[Launch, ...]
+    workspace: Workspace = field(default_factory=Workspace)
+    zero_fill: IntExpr = 0
+    align: int = 1
+    prepack: tuple[Prepack, ...] = ()
+    rounding: float = 1.0
+    alone: bool = False
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The loops of each part, for features and the roofline."""
+        return self.text.nests
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The static features by name."""
+        return self.static.numbers()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the arguments of the first launch, in order; a CPU kernel's entry point reads them from ``args``."""
+        return self.launches[0].arguments
+
+    def argument(self, name: str) -> str:
+        """C text of a launch argument in a CPU kernel's entry point."""
+        return f"args[{self.arguments.index(name)}]"
+
+    def program(self, symbol: str) -> LaunchProgram:
+        """How the kernel is called under a symbol."""
+        return LaunchProgram(
+            tuple(replace(x, symbol=symbol + x.symbol) for x in self.launches), self.workspace.bytes, self.zero_fill,
+            self.align, rounding=self.rounding, prepack=tuple(
+                replace(x, launch=replace(x.launch, symbol=symbol + x.launch.symbol)) for x in self.prepack
+            ),
+        )  # fmt: skip
+
+    def lower(self, symbol: str) -> LoweredKernel:
+        """The source and how to call it."""
+        return LoweredKernel(symbol, self.text.source(self, symbol), self.program(symbol), self.alone)

@@ -1,0 +1,129 @@
+"""The memory that a kernel needs beside its tensors: named arrays, where each lies, and how much there is of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from tilewright.core import IntExpr, cached_property
+from tilewright.extent import Extent, ctext, intexpr
+from tilewright.kernels.codegen.access import storage
+from tilewright.kernels.codegen.integers import long_text
+from tilewright.kernels.expression.expr import ITEMSIZE
+
+BYTES = {storage(dtype): size for dtype, size in ITEMSIZE.items()} | {"char": 1}
+"""Bytes of an element, by C type."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of a workspace: ``count`` elements of the C type ``ctype``.
+
+    The count is a number, an extent or an expression of launch arguments. ``copies``: how many threads have an array of
+    their own; 0: all share one.
+    """
+
+    name: str
+    ctype: str
+    count: IntExpr
+    copies: int = 0
+
+    @property
+    def bytes(self) -> IntExpr:
+        """Bytes of one copy."""
+        return product(self.count, BYTES[self.ctype])
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Arrays one after the other, each from a multiple of ``align`` bytes on.
+
+    Neighbours of which every thread has a copy are a block: one thread's copies of all of them, then the next thread's.
+    """
+
+    arrays: tuple[Array, ...] = ()
+    align: int = 64
+
+    @cached_property
+    def _laid(self) -> tuple[Mapping[str, IntExpr], Mapping[str, IntExpr], IntExpr]:
+        """Byte offsets by array, bytes of a thread's block by array that has copies, and bytes of all."""
+        at: IntExpr = 0
+        offsets: dict[str, IntExpr] = {}
+        blocks: dict[str, IntExpr] = {}
+        for copies, found in groupby(self.arrays, key=lambda a: a.copies):
+            start, members = at, tuple(found)
+            for a in members:
+                offsets[a.name] = at
+                at = total(at, self.room(a))
+            if copies:
+                each = total(*map(self.room, members))
+                blocks |= {a.name: each for a in members}
+                at = total(start, product(copies, each))
+        return offsets, blocks, at
+
+    def __bool__(self) -> bool:
+        return bool(self.arrays)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.arrays)
+
+    def room(self, a: Array) -> IntExpr:
+        """Bytes of one copy of an array, up to where the next array may begin."""
+        return rounded(a.bytes, self.align)
+
+    @property
+    def bytes(self) -> IntExpr:
+        """Bytes of all arrays, as a launch program has them."""
+        return intexpr(self._laid[2]) if isinstance(self._laid[2], Extent) else self._laid[2]
+
+    def offset(self, name: str) -> IntExpr:
+        """Byte offset of an array, or of the first thread's copy."""
+        return self._laid[0][name]
+
+    def each(self, name: str) -> IntExpr:
+        """Bytes from one thread's copy of an array to the next thread's."""
+        return self._laid[1][name]
+
+    def pointers(self, text: Callable[[int], str] = ctext) -> Iterator[tuple[str, str, str]]:
+        """C type, name and value of a pointer to each array; ``text`` gives the C text of an offset."""
+        for a in self.arrays:
+            at = self.offset(a.name)
+            assert isinstance(at, int)
+            yield f"{a.ctype} *", a.name, f"({a.ctype} *)((char *)workspace + {text(at)})"
+
+
+def bytes_text(size: IntExpr, arguments: Mapping[str, str]) -> str:
+    """C text of a number of bytes as a ``long``; ``arguments``: C texts of the launch arguments by name."""
+    return ctext(size) if isinstance(size, int) else long_text(size, arguments)
+
+
+def product(*factors: IntExpr) -> IntExpr:
+    """The product of numbers, extents and expressions of launch arguments."""
+    found: IntExpr = 1
+    for x in factors:
+        if isinstance(found, int) and isinstance(x, int):
+            found = found * x
+        else:
+            found = x if found == 1 else found if x == 1 else ["*", _plain(found), _plain(x)]
+    return found
+
+
+def total(*terms: IntExpr) -> IntExpr:
+    """The sum of numbers, extents and expressions of launch arguments."""
+    found: IntExpr = 0
+    for x in terms:
+        if isinstance(found, int) and isinstance(x, int):
+            found = found + x
+        else:
+            found = x if found == 0 else found if x == 0 else ["+", _plain(found), _plain(x)]
+    return found
+
+
+def rounded(size: IntExpr, multiple: int) -> IntExpr:
+    """A size rounded up to a multiple of a number."""
+    return -(-size // multiple) * multiple if isinstance(size, int) else ["roundup", size, multiple]
+
+
+def _plain(x: IntExpr) -> IntExpr:
+    return intexpr(x) if isinstance(x, Extent) else x
