@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tilewright.core import Launch
 from tilewright.kernels.codegen.ranges import Range
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor, strides_of
 from tilewright.kernels.families.parts import Part
-from tilewright.kernels.templates.cuda.text import (
-    NARROW,
-    STORAGE,
-    DevicePrinter,
-    mentioned,
-    narrow,
-    printer,
-)
+from tilewright.kernels.templates.cuda.launches import Parameter
+from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, DevicePrinter, mentioned, narrow, printer
 
 ALIGN = 256
 """Bytes to which an intermediate is aligned in the workspace."""
@@ -62,33 +54,17 @@ class Workspace:
         return Workspace(offsets, size)
 
 
-def tensors_of(program: Program, part: Part) -> tuple[Tensor, ...]:
-    """What a part reads, inputs first."""
-    reads = part.reads()
-    return tuple(t for n, t in program.tensors.items() if n in reads)
-
-
-def signature(program: Program, part: Part, body: str) -> str:
-    """A kernel's parameters: the tensors that ``body`` mentions, and ``out``."""
-    names = mentioned(body, *(t.name for t in tensors_of(program, part)))
-    taken = [f"const {STORAGE[program.tensors[n].dtype]} *__restrict__ {n}" for n in names]
-    return ", ".join([*taken, f"{STORAGE[part.dtype]} *__restrict__ out"])
-
-
-def launch(
-    program: Program, part: Part, symbol: str, body: str, where: Workspace, blocks: int, threads: int, shared: int = 0
-) -> Launch:
-    """The launch of a part's kernel, with the parameters that :func:`signature` declares."""
+def given(program: Program, part: Part, body: str, where: Workspace) -> tuple[Parameter, ...]:
+    """Parameters of a part's kernel: the tensors that it reads, as far as ``body`` mentions them, and ``out``."""
     numbers = {t.name: n for n, t in enumerate((*program.inputs, *program.outputs))}
-    names = mentioned(body, *(t.name for t in tensors_of(program, part)))
+    reads = part.reads()
 
-    def pointer(name: str) -> tuple[str, Any]:
-        return ("tensor", numbers[name]) if name in numbers else ("workspace", where.offsets[name])
+    def pointer(declared: str, name: str) -> Parameter:
+        return (declared, "tensor", numbers[name]) if name in numbers else (declared, "workspace", where.offsets[name])
 
-    return Launch(
-        symbol, grid=(blocks, 1, 1), block=(threads, 1, 1), shared=shared,
-        parameters=(*(pointer(n) for n in names), pointer(part.target)),
-    )  # fmt: skip
+    read = mentioned(body, *(n for n in program.tensors if n in reads))
+    taken = (pointer(f"const {STORAGE[program.tensors[n].dtype]} *__restrict__ {n}", n) for n in read)
+    return (*taken, pointer(f"{STORAGE[part.dtype]} *__restrict__ out", part.target))
 
 
 # --------------------------------------------------------------------------- indices
@@ -147,12 +123,3 @@ def place_text(part: Part, unit: str = "", **names: str) -> str:
     """Text of an output's position, where axes have their own names or these; ``unit`` ends factors."""
     terms = ((names.get(a, a), step) for a, step in place(part).coef.items())
     return " + ".join(a if step == 1 else f"{a} * {step}{unit}" for a, step in terms) or "0"
-
-
-def kernel(
-    threads: int, symbol: str, taken: str, body: str, shared: bool = False, unused: str = "", cluster: int = 1
-) -> str:
-    """A kernel. ``unused``: statements that name parameters which it may not use; ``cluster``: blocks of a cluster."""
-    memory = "    TW_SHARED(smem);\n" if shared else ""
-    together = f" TW_CLUSTER({cluster})" if cluster > 1 else ""
-    return f"TW_KERNEL({threads}, 1){together} void {symbol}({taken}) {{\n{unused}{memory}{body}}}\n"

@@ -55,6 +55,11 @@ def raster(
     return "".join(f"    {line}\n" for line in lines)
 
 
+def arguments(split: bool) -> tuple[str, ...]:
+    """Launch arguments of a kernel whose blocks are numbered so."""
+    return ("GROUP", "SPLIT") if split else ("GROUP",)
+
+
 def blocks(tiles_m: IntExpr, tiles_n: IntExpr, batches: IntExpr, split: bool) -> IntExpr:
     """How many blocks to launch; with ``split``, as an expression over ``SPLIT``."""
     tiles = times(tiles_m, tiles_n, batches)

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.core import IntExpr, Launch
+from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import wide
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import divisor, pieces, total
-from tilewright.kernels.templates.cuda.text import axis_texts, parameters, printer
+from tilewright.kernels.templates.cuda.text import axis_texts, printer
 from tilewright.kernels.templates.tiles import ceildiv
 
 MOST_THREADS = 1024
@@ -118,22 +119,25 @@ class Sorting:
     def _of_batches(self, place: str) -> str:
         return f"tw::load_written<int>((const int *)(ws + {wide(self.batches_at)}) + {place})"
 
-    def launch(self, symbol: str) -> Launch:
-        grid, block = (self.c.batch.size, 1, 1), (self.threads, 1, 1)
-        return Launch(f"{symbol}_sort", self.arguments, grid=grid, block=block, shared=self.shared)
-
     @property
     def shared(self) -> int:
         """Bytes of shared memory: two counts of each thread, or one, those of batches and two sums."""
         return 4 * (self.threads + (self.c.batch.size + 2 if self.dense else self.threads))
 
-    def kernel(self, symbol: str) -> str:
-        """The kernel ``<symbol>_sort``."""
+    @property
+    def kernel(self) -> DeviceKernel:
+        """The kernel ``<symbol>_sort``, a block a batch."""
+        return DeviceKernel(
+            program=self.c.program, body=lambda _: self._body(), blocks=self.c.batch.size, threads=self.threads,
+            suffix="_sort", arguments=self.arguments, shared=self.shared,
+        )  # fmt: skip
+
+    def _body(self) -> str:
         c = self.c
-        return fill(KERNEL, {
-            "threads": self.threads, "symbol": symbol, "parameters": parameters(c.program, self.arguments),
-            "m": c.m.size, "chosen": batch_of(c, "m"), "bm": self.bm, "order_at": wide(self.at),
-            "batches_at": wide(self.batches_at), "dense": self.dense, "batches": c.batch.size, "tiles": self.tiles,
+        return fill(BODY, {
+            "threads": self.threads, "m": c.m.size, "chosen": batch_of(c, "m"), "bm": self.bm,
+            "order_at": wide(self.at), "batches_at": wide(self.batches_at), "dense": self.dense,
+            "batches": c.batch.size, "tiles": self.tiles,
         })  # fmt: skip
 
     def nest(self) -> LoopNest:
@@ -162,8 +166,7 @@ def sorts(c: CudaContraction, bm: int, at: IntExpr) -> tuple[Sorting, ...]:
 
 
 # Threads look at rows that lie side by side, so a batch's rows are in the order of threads, then rounds.
-KERNEL = """\
-TW_KERNEL($threads, 1) void ${symbol}_sort($parameters) {
+BODY = """\
     TW_SHARED(smem);
     tw::grid_launch();
     int *const own = (int *)smem;
@@ -213,5 +216,4 @@ $if dense:    for (int t = tid; t < used; t += $threads) tw::store_global(batche
 $if dense:    if (batch == 0 && tid == 0) tw::store_global(batches + $tiles, tw::load_shared<int>(sums + 1));
 $unless dense:    for (int t = tid; t < next - tile; t += $threads)
 $unless dense:        tw::store_global(batches + tile + t, t < used ? batch : -1);
-}
 """

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.core import IntExpr, Launch
+from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text, wide
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, times
 from tilewright.kernels.templates.cuda.sizes import pieces as pieces_of
 from tilewright.kernels.templates.cuda.sorting import batch_of
-from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters
+from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
@@ -126,11 +127,22 @@ def results(c: CudaContraction, values: int, edges: str, split: bool) -> tuple[s
     return e.finished.define() + store.define(), store
 
 
-def kernel(c: CudaContraction, symbol: str) -> str:
-    """The second kernel, ``<symbol>_combine``: merges the pieces in order, finishes and stores.
+def kernels(c: CudaContraction, split: bool) -> tuple[DeviceKernel, ...]:
+    """The second kernel, ``<symbol>_combine``, where K is split: merges the pieces in order, finishes and stores.
 
-    It stands after the namespace that has ``finish``.
+    It calls ``finish`` of the source's namespace.
     """
+    if not split:
+        return ()
+    return (
+        DeviceKernel(
+            program=c.program, body=lambda symbol: _combining(c, symbol), threads=THREADS, suffix="_combine",
+            blocks=pieces_of(c.outputs, THREADS * width(c)), arguments=("SPLIT",), early=True,
+        ),
+    )  # fmt: skip
+
+
+def _combining(c: CudaContraction, symbol: str) -> str:
     w, n, m = width(c), c.n.size, c.m.size
     rows, columns, outputs = expression(m), text(expression(n)), expression(c.outputs)
     epilogue = Epilogue(c)
@@ -144,8 +156,8 @@ def kernel(c: CudaContraction, symbol: str) -> str:
         "n": f"e % {columns}" if c.outputs > n else "e",
     }  # fmt: skip
     return fill(COMBINE, {
-        "threads": THREADS, "symbol": symbol, "parameters": parameters(c.program, ("SPLIT",)), "acc": VALUE[c.acc],
-        "w": w, "by": f" * {w}" if w > 1 else "", "spare": divisor(c.outputs) % (THREADS * w), "outputs": text(outputs),
+        "threads": THREADS, "symbol": symbol, "acc": VALUE[c.acc], "w": w,
+        "by": f" * {w}" if w > 1 else "", "spare": divisor(c.outputs) % (THREADS * w), "outputs": text(outputs),
         "apart": wide(outputs),
         "places": [f"    const int {x} = {places[x]};" for x in mentioned(store, "n", "m", "batch")],
         "combined": combine(c, "v[i]", "part.v[i]"), "store": store.splitlines(),
@@ -153,7 +165,6 @@ def kernel(c: CudaContraction, symbol: str) -> str:
 
 
 COMBINE = """\
-TW_KERNEL($threads, 1) void ${symbol}_combine($parameters) {
     using namespace ${symbol}_;
     tw::grid_wait();
     const int e = (int)(blockIdx.x * $threads + threadIdx.x)$by;
@@ -172,12 +183,4 @@ $places
     {
 $store
     }
-}
 """
-
-
-def launch(c: CudaContraction, symbol: str) -> Launch:
-    """The second launch."""
-    count = pieces_of(c.outputs, THREADS * width(c))
-    names = ("SPLIT", *arguments(c.program))
-    return Launch(f"{symbol}_combine", names, grid=(count, 1, 1), block=(THREADS, 1, 1), early=True)

@@ -16,7 +16,6 @@ from tilewright.kernels.expression.expr import INDEX, SIXTEEN, Expr, holds, whol
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.match import CudaContraction
 
 STORAGE = {d.name: d.gpu for d in DTYPES.values() if d.gpu}
@@ -244,15 +243,8 @@ def declared(texts: Mapping[str, str], body: str, pad: str = "    ", kind: str =
     return head + body
 
 
-def parameters(program: Program, arguments: tuple[str, ...] = ()) -> str:
-    """A kernel's parameters: inputs, ``out``, ``ws``, launch arguments, and the size that calls choose."""
-    inputs = [f"const {STORAGE[t.dtype]} *__restrict__ {t.name}" for t in program.inputs]
-    rest = [f"{STORAGE[program.output.dtype]} *__restrict__ out", "unsigned char *__restrict__ ws"]
-    return ", ".join([*inputs, *rest, *(f"int {a}" for a in (*arguments, *sizes.arguments(program)))])
-
-
 __all__ = [
     "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "computed", "declared",
-    "digits", "from_storage", "load_text", "mentioned", "narrow", "parameters", "printer", "reach", "read_place",
+    "digits", "from_storage", "load_text", "mentioned", "narrow", "printer", "reach", "read_place",
     "read_text", "split", "stored", "to_storage",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, T
 from tilewright.kernels.templates.cuda_attention.boxes import matrices
 from tilewright.kernels.templates.cuda_attention.match import Form
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
@@ -54,19 +55,19 @@ class AttentionTiling:
     f: Form
     block_k: int
     warps: int
-    stages: int
-    tiles: int
-    q_registers: bool
-    lanes: int
-    rows: int
-    min_blocks: int
     parts: int
-    groups: int
-    ping_pong: bool
-    persistent: bool
-    tail: int
-    overlap: bool
     sms: int
+    stages: int = 1
+    tiles: int = 1
+    q_registers: bool = False
+    lanes: int = 1
+    rows: int = 1
+    min_blocks: int = 1
+    groups: int = 0
+    ping_pong: bool = False
+    persistent: bool = False
+    tail: int = 1
+    overlap: bool = False
 
     @property
     def a(self) -> Attention:
@@ -153,11 +154,11 @@ class AttentionTiling:
         return ceildiv(self.key_blocks, self.parts)
 
     @property
-    def grid(self) -> tuple[int, int, int]:
-        """Blocks of the first launch."""
+    def launched(self) -> int:
+        """Blocks of the first launch along x; along y it has the parts of the keys."""
         if self.parts > 1:
-            return self.query_tiles, self.parts, 1
-        return (min(self.sms, self.blocks) if self.persistent else self.blocks), 1, 1
+            return self.query_tiles
+        return min(self.sms, self.blocks) if self.persistent else self.blocks
 
     @property
     def divided(self) -> bool:
@@ -340,16 +341,12 @@ def fits(p: AttentionTiling, target: Target) -> bool:
 
 
 def plan(f: Form, target: Target, values: Mapping[str, Value]) -> AttentionTiling:
-    def get(name: str, other: int) -> int:
-        return int(values.get(name, other))
-
-    groups = get("groups", 0)
+    """The plan of a schedule's values; knobs that its space lacks have the only value that they could have."""
     if values.get("pack"):
         assert f.packed is not None
         f = f.packed
-    return AttentionTiling(
-        f, get("BK", 0), get("warps", 0) * max(1, groups), get("stages", 1), get("tiles", 1),
-        bool(values.get("q_registers", False)), get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),
-        groups, bool(values.get("ping_pong", False)), bool(values.get("persistent", False)), get("tail", 1),
-        bool(values.get("overlap", False)), limit(target, "sms"),
+    warps = int(values.get("warps", 0)) * max(1, int(values.get("groups", 0)))
+    return decided(
+        AttentionTiling, values, f=f, block_k=values.get("BK", 0), warps=warps, parts=values.get("KP", 1),
+        sms=limit(target, "sms"),
     )  # fmt: skip

@@ -7,9 +7,9 @@ result for each part and query, not divided yet; behind these the bases, then th
 
 from __future__ import annotations
 
-from tilewright.core import Launch
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.cuda.text import STORAGE, parameters
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import finish, heads, indented, position, tile
 from tilewright.kernels.templates.tiles import ceildiv
@@ -42,10 +42,22 @@ def left(p: AttentionTiling, first: str, base: str, total: str) -> list[str]:
     ]
 
 
-def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
-    """The second kernel, ``<symbol>_merge``; ``weight``: of a part, from its ``base`` and that of all, ``top``."""
+def kernels(p: AttentionTiling, weight: str) -> tuple[DeviceKernel, ...]:
+    """The second kernel, ``<symbol>_merge``, where parts are merged.
+
+    ``weight``: text of a part's weight, from its ``base`` and that of all parts, ``top``.
+    """
     if not p.divided:
-        return ""
+        return ()
+    return (
+        DeviceKernel(
+            program=p.a.program, body=lambda symbol: _body(p, symbol, weight), threads=THREADS, suffix="_merge",
+            blocks=ceildiv(p.merged_rows * p.a.width, THREADS * _each(p)), early=True,
+        ),
+    )  # fmt: skip
+
+
+def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
     rows, width = p.merged_rows, p.a.width
     each, together = _each(p), min(_each(p), p.output_vector)
     text = fill(MERGED, {
@@ -66,7 +78,7 @@ def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
     lines = text.split("\n")
     body = indented([*places, "(void)i; (void)e; (void)block;", *heads(p, lines), *lines])
     return fill(MERGE, {
-        "threads": THREADS, "symbol": symbol, "parameters": parameters(p.a.program),
+        "threads": THREADS, "symbol": symbol,
         "of_each": f" * {each}" if each > 1 else "", "spare": rows * width % (THREADS * each),
         "results": rows * width, "body": body,
     })  # fmt: skip
@@ -74,13 +86,11 @@ def kernel(p: AttentionTiling, symbol: str, weight: str) -> str:
 
 # A part that has no key for a query has the least base, and a sum of 0: no other part, no weight.
 MERGE = """\
-TW_KERNEL($threads, 1) void ${symbol}_merge($parameters) {
     using namespace ${symbol}_;
     tw::grid_wait();
     const int at = (int)(blockIdx.x * $threads + threadIdx.x)$of_each;
 $if spare:    if (at >= $results) return;
 $body
-}
 """
 
 MERGED = """\
@@ -110,11 +120,3 @@ for (int n = 0; n < $each; n += $together)
 def _each(p: AttentionTiling) -> int:
     """Neighbours in a row that a thread merges."""
     return MANY if p.tail > 1 and p.a.width % MANY == 0 else 1
-
-
-def launch(p: AttentionTiling, symbol: str) -> tuple[Launch, ...]:
-    """The second launch, where there is one."""
-    if not p.divided:
-        return ()
-    blocks = ceildiv(p.merged_rows * p.a.width, THREADS * _each(p))
-    return (Launch(f"{symbol}_merge", grid=(blocks, 1, 1), block=(THREADS, 1, 1), early=True),)

@@ -14,12 +14,6 @@ from tilewright.kernels.templates.cuda_attention import softmax
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import copied, indented, next_block
 
-
-def source(p: AttentionTiling, symbol: str) -> str:
-    """The kernels' text."""
-    return softmax.source(p, symbol, _body(p))
-
-
 BODY = """\
 const tw::u32 sq = tw::shared_address(smem), ring = sq + $q_bytes;
 const tw::u32 at_q = sq + (warp * $q_warp + (lane % 16) * $q_pitch + lane / 16 * 8) * 2;
@@ -140,7 +134,8 @@ tw::cp_wait<0>();
 $store"""
 
 
-def _body(p: AttentionTiling) -> list[str]:
+def body(p: AttentionTiling) -> list[str]:
+    """The kernel's statements behind a block's place."""
     scored, ahead = p.block_k // COLUMNS, p.stages - 1
     last_slot = ahead * p.stage_bytes
     holes = {

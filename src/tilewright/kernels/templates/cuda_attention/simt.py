@@ -19,12 +19,6 @@ from tilewright.kernels.templates.cuda_attention.text import (
     scores,
 )
 
-
-def source(p: AttentionTiling, symbol: str) -> str:
-    """The kernels' text."""
-    return softmax.source(p, symbol, _body(p))
-
-
 BODY = """\
 const int lane_k = tid % $lanes, first = tid / $lanes * $rows;
 float *const q = (float *)smem;
@@ -173,7 +167,8 @@ $left
 }"""
 
 
-def _body(p: AttentionTiling) -> list[str]:
+def body(p: AttentionTiling) -> list[str]:
+    """The kernel's statements behind a block's place."""
     shared = p.parts > 1
     ring = "tw::shared_address(ring) + slot * {}" if p.async_copies else "(float *)ring"
     k = ring.format(p.stage_bytes)

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention import merge
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, ROWS, AttentionTiling
-from tilewright.kernels.templates.cuda_attention.text import finish, indented, kernel, position, scores
+from tilewright.kernels.templates.cuda_attention.text import finish, indented, placed, position, scores
 
 LOG2_E = math.log2(math.e)
 ROOM, KEPT_ROOM = 15, 7
@@ -49,13 +52,20 @@ def powers(p: AttentionTiling, shift: str = "shift[m][h]") -> dict[str, object]:
     return {"power": power, "raised": raised, "change": change, "room": room, "weight": weight}
 
 
-def source(
-    p: AttentionTiling, symbol: str, body: list[str], maps: tuple[str, ...] = (), more: tuple[str, ...] = ()
-) -> str:
-    """The kernels' text, from the statements of the first; ``maps``: its tensor maps, ``more``: its own functions."""
+def kernel(
+    p: AttentionTiling, symbol: str, body: list[str], maps: Mapping[str, Mapping[str, Any]], more: tuple[str, ...]
+) -> LoweredKernel:
+    """The kernels, from the statements of the first; ``maps``: its tensor maps, ``more``: its own functions."""
     parts, texts = [fill(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else [], powers(p)
-    first = kernel(p, symbol, [*more, *parts, fill(POWER, texts), finish(p).define().rstrip()], body, maps)
-    return first + merge.kernel(p, symbol, f"tw::exp2_approx({texts['weight']})")
+    functions = [*more, *parts, fill(POWER, texts), finish(p).define()]
+    first = DeviceKernel(
+        program=p.a.program, body=lambda symbol: placed(p, symbol, body), blocks=p.launched, blocks_y=p.parts,
+        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, maps=maps,
+    )  # fmt: skip
+    return lowered(
+        symbol, (first, *merge.kernels(p, f"tw::exp2_approx({texts['weight']})")), "\n".join(functions),
+        workspace=merge.workspace(p), align=p.align,
+    )  # fmt: skip
 
 
 # Two weights as two words, whose sums they are to twice a 16-bit type's precision.

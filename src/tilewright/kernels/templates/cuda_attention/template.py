@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import Launch, LaunchProgram, Target, Value
+from tilewright.core import Target, Value
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
-from tilewright.kernels.templates.cuda_attention import merge, mma, simt, wgmma
+from tilewright.kernels.templates.cuda_attention import mma, simt, softmax, wgmma
 from tilewright.kernels.templates.cuda_attention import space as spaces
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling, plan
 from tilewright.kernels.templates.cuda_attention.match import match
@@ -30,13 +30,9 @@ def _static(p: AttentionTiling, values: Mapping[str, Value], target: Target) -> 
 
 
 def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
-    launch = Launch(
-        symbol, grid=p.grid, block=(p.threads, 1, 1), shared=p.shared,
-        parameters=wgmma.parameters(p) if p.groups else (),
-    )  # fmt: skip
-    program = LaunchProgram((launch, *merge.launch(p, symbol)), workspace=merge.workspace(p), align=p.align)
-    units = wgmma if p.groups else mma if p.cores else simt
-    return LoweredKernel(symbol, units.source(p, symbol), program)
+    if p.groups:
+        return softmax.kernel(p, symbol, wgmma.body(p), wgmma.maps(p), (wgmma.FLAT,))
+    return softmax.kernel(p, symbol, (mma if p.cores else simt).body(p), {}, ())
 
 
 CUDA_ATTENTION = PlannedTemplate(

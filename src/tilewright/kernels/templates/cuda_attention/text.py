@@ -17,7 +17,6 @@ from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
     mentioned,
-    parameters,
     printer,
     split,
     stored,
@@ -27,7 +26,6 @@ from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.match import Side
 from tilewright.kernels.templates.cuda_attention.pack import joined
 
-LINE = '#line 1 "kernel"\n'
 HELD = 16 << 20
 """Bytes of keys and values that stay in a second-level cache while blocks read them."""
 FAR = "-0x1p30f"
@@ -49,22 +47,19 @@ def _printer(p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str]
     return printer(p.a.program, ranges, texts, var, exprs)
 
 
-def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str], maps: tuple[str, ...] = ()) -> str:
-    """The whole source: ``body`` behind a block's place, unless it walks; ``maps``: names of its tensor maps."""
+def placed(p: AttentionTiling, symbol: str, body: list[str]) -> str:
+    """All statements of the first kernel: ``body`` behind a block's place, unless it walks."""
     head = ["const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;", "(void)ws; (void)lane; (void)warp;"]
     if not p.persistent:
         head += place(p, body)
-    taken = ", ".join([*(f"TW_TENSOR_MAP({name})" for name in maps), parameters(p.a.program)])
     lines = [
-        f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({taken}) {{",
-        "    TW_SHARED(smem);",
-        f"    using namespace {symbol}_;",
-        *(["    tw::grid_launch();"] if p.divided else []),  # parts are merged by a launch that waits for this one
-        *indented(head),
-        *indented(body),
-        "}",
+        "TW_SHARED(smem);",
+        f"using namespace {symbol}_;",
+        *(["tw::grid_launch();"] if p.divided else []),  # parts are merged by a launch that waits for this one
+        *head,
+        *body,
     ]
-    return LINE + "\n".join([f"namespace {symbol}_ {{", *functions, "}", *lines]) + "\n"
+    return "\n".join(indented(lines)) + "\n"
 
 
 def place(p: AttentionTiling, body: list[str], work: str = "blockIdx.x") -> list[str]:

@@ -10,6 +10,8 @@ Where a sequence ends within a block, that warp waits for the block's values, an
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, REGISTERS, WARPS
@@ -19,23 +21,15 @@ from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH,
 from tilewright.kernels.templates.cuda_attention.match import Side
 from tilewright.kernels.templates.cuda_attention.text import indented, next_block, outer_text, place
 
-MAPS = ("map_q", "map_k", "map_v")
+
+def maps(p: AttentionTiling) -> dict[str, dict[str, Any]]:
+    """The tensor maps of queries, keys and values."""
+    return {f"map_{n}": described(p.f, s, p.tile(n)) for n, s in zip("qkv", p.f.sides, strict=True)}
 
 
-def source(p: AttentionTiling, symbol: str) -> str:
-    """The kernels' text."""
-    return softmax.source(p, symbol, _body(p), MAPS, (FLAT,))
-
-
-def parameters(p: AttentionTiling) -> tuple[tuple[str, object], ...]:
-    """What the first launch is given."""
-    maps = [("tensor_map", described(p.f, s, p.tile(n))) for n, s in zip("qkv", p.f.sides, strict=True)]
-    return (*maps, *(("tensor", n) for n in range(len(p.a.program.inputs) + 1)), ("workspace", 0))
-
-
-# A tile's fragments as the registers of one product.
 FLAT = """\
 template <int N> TW_DEVICE float (&flat(float (&x)[N][4]))[4 * N] { return reinterpret_cast<float (&)[4 * N]>(x); }"""
+"""A function that gives a tile's fragments as the registers of one product."""
 
 BODY = """\
 const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ring = sq + $q_bytes;
@@ -289,7 +283,8 @@ if (bar == cut) {
 }"""
 
 
-def _body(p: AttentionTiling) -> list[str]:
+def body(p: AttentionTiling) -> list[str]:
+    """The kernel's statements behind a block's place."""
     fewer, more = REGISTERS[p.groups]
     tiles = {n: p.tile(n) for n in "qkv"}
     texts = softmax.statements(p, f"(m * {p.warps} + warp)", later=True)

@@ -10,14 +10,13 @@ from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.grid import rounds
-from tilewright.kernels.templates.cuda.kernels import evaluated, kernel
+from tilewright.kernels.templates.cuda.kernels import evaluated
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
     declared,
     digits,
     from_storage,
-    parameters,
     printer,
     stored,
 )
@@ -28,12 +27,12 @@ Place = tuple[str, str, str]
 """Along a tile: an axis, the name of a position along it, and the name of that inside of the tile."""
 
 
-def source(p: ElementwiseTiling, symbol: str) -> str:
-    """C++ that follows the prelude."""
+def body(p: ElementwiseTiling) -> str:
+    """The kernel's statements."""
     made = _Kernel(p)
     text = made.tiled() if p.tile else p.grid.walk(made.plain)
-    taken = parameters(p.p.program)
-    return '#line 1 "kernel"\n' + kernel(p.threads, symbol, taken, text, p.shared_bytes > 0, "    (void)ws;\n")
+    memory = "    TW_SHARED(smem);\n" if p.shared_bytes else ""
+    return f"    (void)ws;\n{memory}{text}"
 
 
 class _Kernel:

@@ -17,6 +17,7 @@ from tilewright.kernels.templates.cuda.banks import wavefronts
 from tilewright.kernels.templates.cuda.grid import Grid
 from tilewright.kernels.templates.cuda.runs import WIDEST, Place, Run, places
 from tilewright.kernels.templates.cuda.sizes import divisor, expression, within
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 # --------------------------------------------------------------------------- what is turned
@@ -235,4 +236,4 @@ def plan(p: Elementwise, values: Mapping[str, Value]) -> ElementwiseTiling:
     """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
     within("vector", int(values["vector"]), widest(p))
     within("read", int(values["read"]), max(1, widest_read(p)))
-    return ElementwiseTiling(p, *(int(values[k]) for k in ("threads", "vector", "each", "tile", "read")))
+    return decided(ElementwiseTiling, values, p=p)

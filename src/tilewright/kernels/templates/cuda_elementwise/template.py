@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
+from tilewright.core import Extent, Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.loopnest import Access, LoopNest, Staged
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda import sizes
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_elementwise import space as spaces
-from tilewright.kernels.templates.cuda_elementwise.lower import source
+from tilewright.kernels.templates.cuda_elementwise.lower import body
 from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, across, plan
 from tilewright.kernels.templates.planned import PlannedTemplate, described
 
@@ -30,10 +30,10 @@ def _static(p: ElementwiseTiling, values: Mapping[str, Value], target: Target) -
 
 
 def _kernel(p: ElementwiseTiling, symbol: str) -> LoweredKernel:
-    launch = Launch(
-        symbol, sizes.arguments(p.p.program), grid=(p.count, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes
-    )
-    return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
+    main = DeviceKernel(
+        program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.shared_bytes
+    )  # fmt: skip
+    return lowered(symbol, (main,), align=p.align)
 
 
 @lru_cache(maxsize=256)

@@ -5,20 +5,18 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.cuda.kernels import (
-    evaluated,
-    is_narrow,
-    kernel,
-    part_printer,
-    place_text,
-    signature,
-)
+from tilewright.kernels.templates.cuda.kernels import evaluated, is_narrow, part_printer, place_text
 from tilewright.kernels.templates.cuda.text import declared, digits, stored, to_storage
 from tilewright.kernels.templates.cuda_generic.space import PartTiling
 
 
 def body(program: Program, p: PartTiling) -> str:
     """The statements of one part's kernel."""
+    memory = "    TW_SHARED(smem);\n" if p.shared_bytes else ""
+    return memory + _walk(program, p)
+
+
+def _walk(program: Program, p: PartTiling) -> str:
     wide, grid = not is_narrow(program, p.part), p.grid
     kind = "long" if wide else "int"
     if p.lanes == 1:
@@ -34,11 +32,6 @@ def body(program: Program, p: PartTiling) -> str:
     )
     only = f"lane == 0 && place < {grid.items}" if grid.ragged else "lane == 0"
     return text + _output(program, p, wide, "e", "    ", only)
-
-
-def source(program: Program, p: PartTiling, symbol: str, text: str) -> str:
-    """One part's kernel, given its body."""
-    return kernel(p.threads, symbol, signature(program, p.part, text), text, p.shared_bytes > 0)
 
 
 def _output(program: Program, p: PartTiling, wide: bool, fused: str, pad: str, only: str = "") -> str:

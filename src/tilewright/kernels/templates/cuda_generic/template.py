@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import LaunchProgram, Target, Value
+from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda import kernels
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.part_nests import nest, read_bytes, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
-from tilewright.kernels.templates.cuda_generic.lower import body, source
+from tilewright.kernels.templates.cuda_generic.lower import body
 from tilewright.kernels.templates.cuda_generic.space import PartTiling, default, plan, space
 from tilewright.kernels.templates.generic.knobs import chosen, parts
 from tilewright.kernels.templates.planned import PlannedTemplate, described
@@ -47,14 +48,16 @@ def _static(found: Plans, values: Mapping[str, Value], target: Target) -> Mappin
 def _kernel(found: Plans, symbol: str) -> LoweredKernel:
     program, plans = found
     where = kernels.Workspace.of(program, [p.part for p in plans])
-    texts, launches = ['#line 1 "kernel"\n'], []
-    for p in plans:
-        name = symbol if p is _main(plans) else f"{symbol}_{p.part.target}"
+
+    def made(p: PartTiling) -> DeviceKernel:
         text = body(program, p)
-        texts.append(source(program, p, name, text))
-        shape = p.grid.blocks, p.threads, p.shared_bytes
-        launches.append(kernels.launch(program, p.part, name, text, where, *shape))
-    return LoweredKernel(symbol, "".join(texts), LaunchProgram(tuple(launches), workspace=where.size))
+        return DeviceKernel(
+            program=program, body=lambda _: text, blocks=p.grid.blocks, threads=p.threads, shared=p.shared_bytes,
+            suffix="" if p is _main(plans) else f"_{p.part.target}",
+            given=kernels.given(program, p.part, text, where),
+        )  # fmt: skip
+
+    return lowered(symbol, map(made, plans), workspace=where.size)
 
 
 def _refusal(text: str) -> str:

@@ -167,7 +167,6 @@ class MmaTiling(Tiles):
     """Everything that the printed source depends on."""
 
     p: Product
-    symbol: str
     bm: int
     bn: int
     bk: int

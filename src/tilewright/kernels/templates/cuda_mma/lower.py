@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda_mma import fragments, pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
 from tilewright.kernels.templates.cuda_mma.loads import Loader
@@ -15,44 +15,21 @@ from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.ring import ring
 from tilewright.kernels.templates.cuda_mma.store import results, store
 
-LINE = '#line 1 "kernel"\n'
 
-
-def arguments(p: MmaTiling) -> tuple[str, ...]:
-    """Launch arguments of the main kernel."""
-    return ("GROUP", "SPLIT") if p.split_k else ("GROUP",)
-
-
-def sorts(p: MmaTiling) -> tuple[sorting.Sorting, ...]:
-    """The launch that sorts rows, if one does; its tables lie behind all else."""
-    return sorting.sorts(p.p.c, p.bm, pack.workspace_bytes(p))
-
-
-def source(p: MmaTiling) -> str:
-    """Everything after the prelude."""
-    parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n"]
-    parts += [s.kernel(p.symbol) for s in sorts(p)]
-    parts += [pack.kernel(p, s) for s in pack.packed(p)]
-    parts.append(_main(p))
-    if p.split_k:
-        parts.append(splitk.kernel(p.p.c, p.symbol))
-    return "".join(parts)
-
-
-def launch_program(p: MmaTiling) -> LaunchProgram:
+def kernel(p: MmaTiling, symbol: str) -> LoweredKernel:
     """Sorting and packing, the product, and the merge of partial results."""
-    grid = (raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.p.c.batches), p.split_k), 1, 1)
-    sort, packs = sorts(p), pack.packed(p)
-    main = Launch(
-        p.symbol, (*arguments(p), *sizes.arguments(p.p.c.program)), grid=grid, block=(p.threads, 1, 1),
-        shared=p.shared, early=bool(sort) and not packs,
+    c, workspace = p.p.c, pack.workspace_bytes(p)
+    sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind all else
+    before = (*(s.kernel for s in sort), *(pack.kernel(p, s) for s in pack.packed(p)))
+    main = DeviceKernel(
+        program=c.program, body=lambda symbol: _body(p, symbol, sort), arguments=raster.arguments(p.split_k),
+        blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
+        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, early=bool(sort) and len(before) == 1,
     )  # fmt: skip
-    launches = [*(s.launch(p.symbol) for s in sort), *(pack.launch(p, s) for s in packs)]
-    launches.append(main)
-    if p.split_k:
-        launches.append(splitk.launch(p.p.c, p.symbol))
-    workspace = sort[0].end if sort else pack.workspace_bytes(p)
-    return LaunchProgram(tuple(launches), workspace=workspace, align=alignment(p), rounding=rounding(p.p))
+    return lowered(
+        symbol, (*before, main, *splitk.kernels(c, p.split_k)), results(p)[0],
+        workspace=sort[0].end if sort else workspace, align=alignment(p), rounding=rounding(p.p),
+    )  # fmt: skip
 
 
 def alignment(p: MmaTiling) -> int:
@@ -62,8 +39,7 @@ def alignment(p: MmaTiling) -> int:
     return max(1, out, *(ITEMSIZE[t.dtype] for t in p.p.c.program.inputs), *widths)
 
 
-KERNEL = """\
-TW_KERNEL($threads, $min_blocks) void $symbol($parameters) {
+BODY = """\
     TW_SHARED(smem);
     using namespace ${symbol}_;
 $if split:    tw::grid_launch();
@@ -103,7 +79,6 @@ $multiply
     };
 $loop
 $store
-}
 """
 
 
@@ -111,18 +86,16 @@ def _indent(lines: list[str], depth: int = 1) -> list[str]:
     return [" " * 4 * depth + x for x in lines]
 
 
-def _main(p: MmaTiling) -> str:
+def _body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
     loaders = [Loader(p, s) for s in p.sides]
     direct, carried = [x for x in loaders if x.s.direct], [x for x in loaders if not x.s.direct]
     declared = [*pack.declare(p), *(line for x in loaders for line in x.declare()), *fragments.declare(p)]
     read = [*(line for x in loaders for line in fragments.read(x.s, p)), *fragments.rounded(p)]
-    sort = sorts(p)
     tiles = raster.raster(
         p.tiles_m, p.tiles_n, sizes.expression(p.p.c.batches), p.split_k, reads=("tile_m",) if sort else ()
     ) + "".join(s.declare() for s in sort)
-    return fill(KERNEL, {
-        "threads": p.threads, "min_blocks": p.min_blocks, "symbol": p.symbol,
-        "parameters": parameters(p.p.c.program, arguments(p)), "raster": tiles.splitlines(),
+    return fill(BODY, {
+        "symbol": symbol, "raster": tiles.splitlines(),
         "m0": f"tile_m * {p.bm}" if sizes.several(p.tiles_m) else "0",
         "n0": f"tile_n * {p.bn}" if sizes.several(p.tiles_n) or p.tiles_m == 1 else "0",
         "one_warp": p.threads == 32, "many_warps": p.warps_m > 1 and p.warps_n > 1, "warps_n": p.warps_n,

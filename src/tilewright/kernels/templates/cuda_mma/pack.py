@@ -7,13 +7,12 @@ every tile.
 
 from __future__ import annotations
 
-from tilewright.core import IntExpr, Launch
+from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text, wide
-from tilewright.kernels.templates.cuda.sizes import arguments as chosen_of
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, times, total
 from tilewright.kernels.templates.cuda.splitk import workspace
-from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
 
 THREADS = 256
@@ -67,8 +66,7 @@ def declare(p: MmaTiling) -> list[str]:
     return out
 
 
-KERNEL = """\
-TW_KERNEL($threads, 1) void ${symbol}_pack_$side($parameters) {
+BODY = """\
     const long long e = (long long)blockIdx.x * $threads + threadIdx.x;
     if (e >= $chunks) return;
     const int $place;
@@ -84,12 +82,19 @@ TW_KERNEL($threads, 1) void ${symbol}_pack_$side($parameters) {
         }
     }
     tw::store_global(packed_$side + $row * $pitch + c * $step, v);
-}
 """
 
 
-def kernel(p: MmaTiling, s: Side) -> str:
+def kernel(p: MmaTiling, s: Side) -> DeviceKernel:
     """The kernel ``<symbol>_pack_<side>``: a thread collects 16 bytes of one row."""
+    chunks = s.source.batches * s.source.rows * (s.source.pitch // p.instruction.chunk)
+    return DeviceKernel(
+        program=p.p.c.program, body=lambda _: _body(p, s), blocks=pieces(chunks, THREADS), threads=THREADS,
+        suffix=f"_pack_{s.name}", arguments=arguments(p),
+    )  # fmt: skip
+
+
+def _body(p: MmaTiling, s: Side) -> str:
     source, step = s.source, p.instruction.chunk
     per_row, rows, batches = source.pitch // step, expression(source.rows), source.batches
     batch, where = ("batch", f"((long long)batch * {text(rows)} + row)") if batches > 1 else ("0", "(long long)row")
@@ -102,19 +107,10 @@ def kernel(p: MmaTiling, s: Side) -> str:
     original = p.p.a if s.name == "a" else p.p.b
     guard = original.guard(batch, "row", "k")
     conditions = ([f"k < {source.depth}"] if source.pitch != source.depth else []) + ([f"({guard})"] if guard else [])
-    return fill(KERNEL, {
-        "threads": THREADS, "symbol": p.symbol, "side": s.name, "parameters": parameters(p.p.c.program, arguments(p)),
-        "chunks": wide(expression(batches * source.rows * per_row)), "place": place,
+    return fill(BODY, {
+        "threads": THREADS, "side": s.name, "chunks": wide(expression(batches * source.rows * per_row)), "place": place,
         "per_word": 4 // s.item, "item_bits": 8 * s.item,
         "declared": next(x for x in declare(p) if f"packed_{s.name} " in x), "step": step, "pitch": source.pitch,
         "inside": f"if ({' && '.join(conditions)}) " if conditions else "", "row": where,
         "bits": original.bits(original.offset(batch, "row", "k")),
     })  # fmt: skip
-
-
-def launch(p: MmaTiling, s: Side) -> Launch:
-    source = s.source
-    chunks = source.batches * source.rows * (source.pitch // p.instruction.chunk)
-    grid = (pieces(chunks, THREADS), 1, 1)
-    chosen = chosen_of(p.p.c.program)
-    return Launch(f"{p.symbol}_pack_{s.name}", (*arguments(p), *chosen), grid=grid, block=(THREADS, 1, 1))

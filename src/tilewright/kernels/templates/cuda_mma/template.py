@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tilewright.core import Target, Value
-from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.match import takes_range
 from tilewright.kernels.templates.cuda.sizes import within
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_mma import space as spaces
 from tilewright.kernels.templates.cuda_mma.default import default
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, copy_bytes
-from tilewright.kernels.templates.cuda_mma.lower import launch_program, source
+from tilewright.kernels.templates.cuda_mma.lower import kernel
 from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, match, summed
 from tilewright.kernels.templates.cuda_mma.nests import nests
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 LEAST = 80
@@ -37,12 +36,7 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> MmaTiling:
     for name, side in (("copy_a", p.a), ("copy_b", p.b)):
         if v[name] != "pack":
             within(name, copy_bytes(str(v[name])), side.vector * side.item)
-    return MmaTiling(
-        p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), warps_m=int(v["WARPS_M"]),
-        warps_n=int(v["WARPS_N"]), stages=int(v["STAGES"]), double_buffer=bool(v["double_buffer"]),
-        unroll=int(v["unroll"]), min_blocks=int(v["min_blocks"]), split_k=bool(v["split_k"]),
-        copy_a=str(v["copy_a"]), copy_b=str(v["copy_b"]), store_shared=bool(v["store_shared"]),
-    )  # fmt: skip
+    return decided(MmaTiling, v, p=p)
 
 
 def _static(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
@@ -59,11 +53,6 @@ def _static(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Mappin
     return features.of_product(target, p.p.c)
 
 
-def _kernel(p: MmaTiling, symbol: str) -> LoweredKernel:
-    p = replace(p, symbol=symbol)
-    return LoweredKernel(symbol, source(p), launch_program(p))
-
-
 CUDA_MMA = PlannedTemplate(
     name="cuda_mma",
     family="contraction",
@@ -78,5 +67,5 @@ CUDA_MMA = PlannedTemplate(
     choose=default,
     refine=summed,
     plan=_plan,
-    build=described(lambda p, v: nests(p, int(v["GROUP"]), int(v["SPLIT"])), _static, _kernel),
+    build=described(lambda p, v: nests(p, int(v["GROUP"]), int(v["SPLIT"])), _static, kernel),
 )

@@ -9,19 +9,13 @@ from tilewright.kernels.expression.expr import INDEX, Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.reduce_window import at_offset
-from tilewright.kernels.templates.cuda.kernels import (
-    evaluated,
-    kernel,
-    place,
-    place_text,
-)
+from tilewright.kernels.templates.cuda.kernels import evaluated, place, place_text
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.text import (
     DevicePrinter,
     computed,
     declared,
     digits,
-    parameters,
     printer,
     stored,
 )
@@ -29,9 +23,9 @@ from tilewright.kernels.templates.cuda.vectors import Vector
 from tilewright.kernels.templates.cuda_reduce_window.plan import WindowTiling
 
 
-def source(p: WindowTiling, symbol: str) -> str:
-    """C++ that follows the prelude."""
-    return _Kernel(p).source(symbol)
+def body(p: WindowTiling) -> str:
+    """The kernel's statements."""
+    return _Kernel(p).body()
 
 
 class _Kernel:
@@ -43,18 +37,17 @@ class _Kernel:
         self.inner = self.s.inner
         self.acc = p.accumulators
 
-    def source(self, symbol: str) -> str:
+    def body(self) -> str:
         p = self.p
         text = self._start() + self._taps() + "".join(self._finish(n) for n in range(p.outputs))
 
-        def body(pad: str) -> str:
+        def placed(pad: str) -> str:
             places = digits(p.grid.extents, "e")
             for a, by in p.grid.own.items():
                 places[a] = f"({places[a]}) * {by}" if by > 1 and places[a] != "0" else places[a]
             return declared(places, text, pad)
 
-        taken = parameters(self.s.program)
-        return '#line 1 "kernel"\n' + kernel(p.threads, symbol, taken, p.grid.walk(body), unused="    (void)ws;\n")
+        return f"    (void)ws;\n{p.grid.walk(placed)}"
 
     def printer(
         self, exprs: tuple[Expr, ...], reads: Mapping[int, str], var: Mapping[str, str] | None = None,

@@ -16,6 +16,7 @@ from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.runs import places
 from tilewright.kernels.templates.cuda.sizes import within
 from tilewright.kernels.templates.cuda_reduce_window.match import Stencil
+from tilewright.kernels.templates.decisions import decided
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,4 @@ def _read_bytes(s: Stencil, vector: int) -> int:
 def plan(s: Stencil, values: Mapping[str, Value]) -> WindowTiling:
     """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
     within("vector", int(values["vector"]), s.widest)
-    return WindowTiling(
-        s, int(values["threads"]), str(values["axis"]), int(values["outputs"]), int(values["vector"]),
-        bool(values["unroll"]),
-    )  # fmt: skip
+    return decided(WindowTiling, values, s=s)

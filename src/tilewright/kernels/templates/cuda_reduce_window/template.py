@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
+from tilewright.core import Extent, Target, Value
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda import sizes
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_reduce_window import space as spaces
-from tilewright.kernels.templates.cuda_reduce_window.lower import source
+from tilewright.kernels.templates.cuda_reduce_window.lower import body
 from tilewright.kernels.templates.cuda_reduce_window.match import match
 from tilewright.kernels.templates.cuda_reduce_window.plan import WindowTiling, plan
 from tilewright.kernels.templates.planned import PlannedTemplate, described
@@ -26,9 +26,8 @@ def _static(p: WindowTiling, values: Mapping[str, Value], target: Target) -> Map
 
 
 def _kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
-    chosen = sizes.arguments(p.s.program)
-    launch = Launch(symbol, chosen, grid=(p.grid.count, 1, 1), block=(p.threads, 1, 1))
-    return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
+    main = DeviceKernel(program=p.s.program, body=lambda _: body(p), blocks=p.grid.count, threads=p.threads)
+    return lowered(symbol, (main,), align=p.align)
 
 
 CUDA_STENCIL = PlannedTemplate(

@@ -16,7 +16,8 @@ from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.grid import WARP, fused
-from tilewright.kernels.templates.cuda.kernels import evaluated, kernel
+from tilewright.kernels.templates.cuda.kernels import evaluated
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.text import (
     DevicePrinter,
@@ -25,7 +26,6 @@ from tilewright.kernels.templates.cuda.text import (
     digits,
     from_storage,
     mentioned,
-    parameters,
     printer,
     stored,
     to_storage,
@@ -34,9 +34,18 @@ from tilewright.kernels.templates.cuda.vectors import Vector
 from tilewright.kernels.templates.cuda_row_reduction.plan import Item, RowTiling
 
 
-def source(p: RowTiling, symbol: str) -> str:
-    """C++ that follows the prelude."""
-    return _Kernel(p).source(symbol)
+def kernels(p: RowTiling) -> tuple[DeviceKernel, ...]:
+    """The kernel of all passes, and one that merges the pieces of rows where there are several."""
+    made, program, second = _Kernel(p), p.r.program, p.combining
+    main = DeviceKernel(
+        program=program, body=lambda _: made.body(), blocks=sizes.times(p.grid.count, p.pieces), threads=p.threads,
+        shared=p.shared_bytes, cluster=p.cluster,
+    )  # fmt: skip
+    if not p.merged:
+        return (main,)
+    return main, DeviceKernel(
+        program=program, body=lambda _: made.combined(), blocks=second.count, threads=second.threads, suffix="_combine"
+    )  # fmt: skip
 
 
 class _Kernel:
@@ -82,7 +91,7 @@ class _Kernel:
 
     # ------------------------------------------------------------------ the kernel
 
-    def source(self, symbol: str) -> str:
+    def body(self) -> str:
         p, r = self.p, self.r
         text = self._arrays() + self._scalars(0)
         last = max(r.level[s.name] for s in r.stages if s.kind == REDUCTION)
@@ -97,11 +106,8 @@ class _Kernel:
             text += self._last(f"{inside} && piece == 0" if p.cluster > 1 else inside)
         if p.cluster > 1:
             text += "    tw::cluster_wait();\n"  # others may still read this block's results
-        body = self._with_row(text)
-        body = declared(self._places(), body)
-        taken = parameters(r.program)
-        main = kernel(p.threads, symbol, taken, body, p.shared_bytes > 0, "    (void)ws; (void)out;\n", p.cluster)
-        return f'#line 1 "kernel"\n{main}{self._combine(symbol) if p.merged else ""}'
+        memory = "    TW_SHARED(smem);\n" if p.shared_bytes else ""
+        return f"    (void)ws; (void)out;\n{memory}{declared(self._places(), self._with_row(text))}"
 
     def _places(self) -> dict[str, str]:
         """A thread's place: among those of a row, among the rows of a block, and the row."""
@@ -146,9 +152,9 @@ class _Kernel:
         )
         return f"    if ({inside}) {{\n{stores_}    }}\n"
 
-    def _combine(self, symbol: str) -> str:
-        """The second kernel: a warp merges the pieces of a row."""
-        p, r = self.p, self.r
+    def combined(self) -> str:
+        """Statements of the second kernel: a warp merges the pieces of a row."""
+        p = self.p
         acc = p.accumulators(p.reduction)
         others = [f"{acc.name}o{n}" for n in range(acc.parts)]
         reads = "".join(
@@ -158,12 +164,11 @@ class _Kernel:
         text = acc.start("    ") + f"    for (int k = lane; k < {p.pieces}; k += {WARP}) {{\n{reads}"
         text += acc.combine(others, "        ") + "    }\n" + acc.across(WARP, "    ")
         text += self._final(p.reduction) + self._scalars(1) + self._last(f"lane == 0 && place < {self.height}")
-        body = self._with_row(text)
         grid = p.combining
         places = {
             "lane": f"(int)threadIdx.x % {WARP}", "place": grid.shared_place(), "row": grid.clamped("place"),
         }  # fmt: skip
-        return kernel(grid.threads, f"{symbol}_combine", parameters(r.program), declared(places, body))
+        return declared(places, self._with_row(text))
 
     def _arrays(self) -> str:
         if self.p.keep != "registers":

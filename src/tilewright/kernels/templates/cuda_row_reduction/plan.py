@@ -17,6 +17,7 @@ from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.runs import Run, places
 from tilewright.kernels.templates.cuda.sizes import expression, times, within
 from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, computed
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 COMBINED = 128
@@ -373,12 +374,4 @@ def plan(r: RowReduction, values: Mapping[str, Value]) -> RowTiling:
     within("vector", int(values["vector"]), widest(r))
     if int(values["pieces"]) > 1:
         within("pieces", int(values["pieces"]), (NARROW - 1) // r.height)  # pieces of all rows are numbered
-    return RowTiling(
-        r,
-        int(values["threads"]),
-        int(values["lanes"]),
-        int(values["vector"]),
-        str(values["keep"]),
-        str(values["order"]),
-        int(values["pieces"]),
-    )
+    return decided(RowTiling, values, r=r)

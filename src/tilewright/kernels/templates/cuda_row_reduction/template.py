@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
+from tilewright.core import Extent, Target, Value
 from tilewright.kernels.families.row_reduction import ELEMENT, row_reduction
-from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda import sizes
+from tilewright.kernels.templates.base import GPUS
+from tilewright.kernels.templates.cuda.launches import lowered
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_row_reduction import space as spaces
-from tilewright.kernels.templates.cuda_row_reduction.lower import source
+from tilewright.kernels.templates.cuda_row_reduction.lower import kernels
 from tilewright.kernels.templates.cuda_row_reduction.nests import moved, nests
 from tilewright.kernels.templates.cuda_row_reduction.plan import RowTiling, plan
 from tilewright.kernels.templates.planned import PlannedTemplate, described
@@ -25,16 +25,6 @@ def _static(p: RowTiling, values: Mapping[str, Value], target: Target) -> Mappin
     return features.numbers(target, p.blocks, moved(p))
 
 
-def _kernel(p: RowTiling, symbol: str) -> LoweredKernel:
-    second, chosen = p.combining, sizes.arguments(p.r.program)
-    grid = (sizes.times(p.grid.count, p.pieces), 1, 1)
-    launches = [Launch(symbol, chosen, grid=grid, block=(p.threads, 1, 1), shared=p.shared_bytes)]
-    if p.merged:
-        launches.append(Launch(f"{symbol}_combine", chosen, grid=(second.count, 1, 1), block=(second.threads, 1, 1)))
-    program = LaunchProgram(tuple(launches), workspace=p.workspace, align=p.align)
-    return LoweredKernel(symbol, source(p, symbol), program)
-
-
 CUDA_ROWS = PlannedTemplate(
     name="cuda_rows",
     family="row_reduction",
@@ -47,5 +37,9 @@ CUDA_ROWS = PlannedTemplate(
     span=spaces.space,
     choose=spaces.default,
     plan=lambda r, _, values: plan(r, values),
-    build=described(lambda p, _: nests(p), _static, _kernel),
+    build=described(
+        lambda p, _: nests(p),
+        _static,
+        lambda p, symbol: lowered(symbol, kernels(p), workspace=p.workspace, align=p.align),
+    ),
 )

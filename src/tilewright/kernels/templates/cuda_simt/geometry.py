@@ -17,6 +17,7 @@ from tilewright.kernels.templates.cuda.operand import Operand, operand
 from tilewright.kernels.templates.cuda.sizes import pieces, within
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.packed import word_steps
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 PAD = 4
@@ -152,7 +153,7 @@ class SimtTiling:
     pad_a: int
     pad_b: int
     min_blocks: int
-    split: bool
+    split_k: bool
 
     @property
     def pack(self) -> int:
@@ -231,7 +232,7 @@ class SimtTiling:
     def align(self) -> int:
         """Alignment that every tensor must have, bytes: the widest access's."""
         e = Epilogue(self.c)
-        stored = min(self.vector_n if not self.split else 16, e.width) * ITEMSIZE[self.c.output.dtype]
+        stored = min(self.vector_n if not self.split_k else 16, e.width) * ITEMSIZE[self.c.output.dtype]
         return max(
             stored, *(s.vector * ITEMSIZE[s.operand.plain.tensor.dtype] for s in self.sides if s.operand.plain), 1
         )
@@ -297,25 +298,4 @@ def plan(c: CudaContraction, values: Mapping[str, Value]) -> SimtTiling:
         o = operand(c, side)
         within(f"V{side.upper()}", int(values[f"V{side.upper()}"]), o.width(o.contiguous))
 
-    def get(name: str) -> int:
-        return int(values[name])
-
-    return SimtTiling(
-        c=c,
-        bm=get("BM"),
-        bn=get("BN"),
-        bk=get("BK"),
-        tm=get("TM"),
-        tn=get("TN"),
-        lanes_n=get("lanes_n"),
-        va=get("VA"),
-        vb=get("VB"),
-        copy=str(values["copy"]),
-        stages=get("stages"),
-        unroll=get("unroll"),
-        fragments=get("fragments"),
-        pad_a=get("pad_a"),
-        pad_b=get("pad_b"),
-        min_blocks=get("min_blocks"),
-        split=bool(values["split_k"]),
-    )
+    return decided(SimtTiling, values, c=c)

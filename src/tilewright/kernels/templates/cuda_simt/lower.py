@@ -13,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE, const
+from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import identity, update
 from tilewright.kernels.templates.cuda.functions import Function, pointers
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     VALUE,
     declared,
     from_storage,
     mentioned,
-    parameters,
     printer,
 )
 from tilewright.kernels.templates.cuda.vectors import pack
@@ -34,42 +34,30 @@ from tilewright.kernels.templates.cuda_simt.geometry import SideTile, SimtTiling
 from tilewright.kernels.templates.cuda_simt.packed import gather
 
 
-def launch_program(p: SimtTiling, symbol: str) -> LaunchProgram:
-    """How the kernel is called: one launch, and others before or after it where rows are sorted or K is split."""
-    arguments = ("GROUP", "SPLIT") if p.split else ("GROUP",)
-    grid = raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.c.batches), p.split)
-    sort = _sorts(p)
-    main = Launch(
-        symbol,
-        (*arguments, *sizes.arguments(p.c.program)),
-        grid=(grid, 1, 1),
-        block=(p.threads, 1, 1),
-        shared=p.shared_bytes,
-        early=bool(sort),
-    )
-    launches = (*(s.launch(symbol) for s in sort), main, *((splitk.launch(p.c, symbol),) if p.split else ()))
-    return LaunchProgram(launches, workspace=sort[0].end if sort else splitk.workspace(p.c, p.split), align=p.align)
+def kernel(p: SimtTiling, symbol: str) -> LoweredKernel:
+    """One kernel, and others before or after it where rows are sorted or K is split."""
+    c, partial = p.c, splitk.workspace(p.c, p.split_k)
+    sort = sorting.sorts(c, p.bm, partial)  # its tables lie behind partial results
+    defined, store = splitk.results(c, p.vector_n, sorting.edges(c, p.bm, p.bn), p.split_k)
+    holes = _holes(p, store)
+    main = DeviceKernel(
+        program=c.program, body=lambda symbol: _body(p, symbol, holes, sort), arguments=raster.arguments(p.split_k),
+        blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
+        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared_bytes, early=bool(sort),
+    )  # fmt: skip
+    return lowered(
+        symbol, (*(s.kernel for s in sort), main, *splitk.kernels(c, p.split_k)), defined + _functions(p, holes),
+        workspace=sort[0].end if sort else partial, align=p.align,
+    )  # fmt: skip
 
 
-def _sorts(p: SimtTiling) -> tuple[sorting.Sorting, ...]:
-    """The launch that sorts rows, if one does; its tables lie behind partial results."""
-    return sorting.sorts(p.c, p.bm, splitk.workspace(p.c, p.split))
-
-
-def source(p: SimtTiling, symbol: str) -> str:
-    """C++ that follows the prelude."""
-    c = p.c
-    defined, store = splitk.results(c, p.vector_n, sorting.edges(c, p.bm, p.bn), p.split)
-    parts = [f'#line 1 "kernel"\nnamespace {symbol}_ {{\n', defined]
+def _functions(p: SimtTiling, holes: Mapping[str, object]) -> str:
+    """Functions that bring tiles to shared memory, and multiply them."""
+    parts = []
     for s in p.sides:
         stash = "" if p.copy == "async" else fill(STASH, _side_holes(p, s))
         parts.append(_mover(p, s).define() + stash)
-    holes = _holes(p, store)
-    parts += [fill(READ, _side_holes(p, s)) for s in p.sides]
-    parts += [fill(COMPUTE, holes), *(s.kernel(symbol) for s in _sorts(p)), _kernel(p, symbol, holes)]
-    if p.split:
-        parts.append(splitk.kernel(c, symbol))
-    return "".join(parts)
+    return "".join([*parts, *(fill(READ, _side_holes(p, s)) for s in p.sides), fill(COMPUTE, holes)])
 
 
 # --------------------------------------------------------------------------- global to shared memory
@@ -272,7 +260,6 @@ $if two:            ${second}step(a1, b1, acc);
         }
     }
 }
-}
 """
 
 
@@ -366,7 +353,6 @@ $if rows:            const int m = $m;
                 $store
             }
         }
-}
 """
 
 
@@ -376,7 +362,7 @@ def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
     taken = ("acc[q][i][r][j]", "a[q][i]", "b[r][j]")
     updated = update(c, *taken) if p.pack == 1 else f"tw::dp4a({taken[1]}, {taken[2]}, {taken[0]})"
     ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be left out
-    split, fa, fb = p.split, f"[{p.tm // vm}][{vm}]", f"[{p.tn // vn}][{vn}]"
+    split, fa, fb = p.split_k, f"[{p.tm // vm}][{vm}]", f"[{p.tn // vn}][{vn}]"
     spare = f"e < {a.vectors}" if a.vectors % p.threads else None
     return {
         "ta": a.operand.ctype, "tb": b.operand.ctype, "acc": VALUE[c.acc],
@@ -400,20 +386,18 @@ def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _kernel(p: SimtTiling, symbol: str, holes: Mapping[str, object]) -> str:
+def _body(p: SimtTiling, symbol: str, holes: Mapping[str, object], sort: tuple[sorting.Sorting, ...]) -> str:
     c = p.c
-    arguments = ("GROUP", "SPLIT") if p.split else ("GROUP",)
     loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
     rest = fill(KERNEL, {**holes, "loop": loop})
     threads = {"tid": "(int)threadIdx.x", "warp": "tid / 32", "lane": "tid % 32", **_lanes(p)}
     rest = declared({**threads, "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}, rest)
-    rest = "".join(s.declare() for s in _sorts(p)) + rest
+    rest = "".join(s.declare() for s in sort) + rest
     reads = mentioned(rest, "tile_m", "tile_n", *(() if c.is_sorted else ("batch",)))
     return (
-        f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({parameters(c.program, arguments)}) {{\n"
         f"    using namespace {symbol}_;\n"
         "    TW_SHARED(smem);\n    (void)ws; (void)out; (void)GROUP;\n"
-        f"{raster.raster(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split, reads=reads)}{rest}"
+        f"{raster.raster(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k, reads=reads)}{rest}"
     )
 
 
@@ -440,7 +424,7 @@ def _calls(p: SimtTiling, origin: str, depth: int, *to: str) -> list[str]:
 
 def _begin(p: SimtTiling, tile: int) -> str:
     """Text of where tile number ``tile`` of the block begins along K."""
-    if not p.split:
+    if not p.split_k:
         return f"{tile * p.bk}"
     return f"(from + {tile}) * {p.bk}" if tile else f"from * {p.bk}"
 
@@ -462,9 +446,9 @@ def _async_loop(p: SimtTiling, holes: Mapping[str, object]) -> str:
     first: list[str] = []
     for n in range(ahead):
         to = [f"s{s.name} + {n * s.elements}" if n else f"s{s.name}" for s in p.sides]
-        if p.split and n:
+        if p.split_k and n:
             first += [f"    if (from + {n} < to) {{", *_calls(p, _begin(p, n), 2, *to), "    }"]
-        elif p.split or n < p.steps:
+        elif p.split_k or n < p.steps:
             first += _calls(p, _begin(p, n), 1, *to)
         first.append("    tw::cp_commit();")
     to = [f"s{s.name} + next * {s.elements}" for s in p.sides]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.cuda.match import match, takes_range
 from tilewright.kernels.templates.cuda_simt.defaults import default
 from tilewright.kernels.templates.cuda_simt.geometry import plan
-from tilewright.kernels.templates.cuda_simt.lower import launch_program, source
+from tilewright.kernels.templates.cuda_simt.lower import kernel
 from tilewright.kernels.templates.cuda_simt.nests import nests, static
 from tilewright.kernels.templates.cuda_simt.space import space
 from tilewright.kernels.templates.planned import PlannedTemplate, described
@@ -22,9 +22,5 @@ CUDA_SIMT = PlannedTemplate(
     span=space,
     choose=default,
     plan=lambda c, _, values: plan(c, values),
-    build=described(
-        nests,
-        lambda p, values, target: static(p, target, values),
-        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
-    ),
+    build=described(nests, lambda p, values, target: static(p, target, values), kernel),
 )

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.core import IntExpr, Launch
+from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import wide
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import reads
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.sizes import roundup, total
 from tilewright.kernels.templates.cuda.sorting import Sorting
-from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda.warpgroups import Tile
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.tiles import ceildiv
@@ -64,23 +64,25 @@ class Gathered:
         """Elements of a copy, 16 bytes."""
         return CHUNK // self.source.item
 
-    def launch(self, symbol: str) -> Launch:
-        blocks = ceildiv(self.rows * self._per_row, THREADS)
-        grid, block = (blocks, 1, 1), (THREADS, 1, 1)
-        return Launch(f"{symbol}_gather", self.sorting.arguments, grid=grid, block=block, early=True)
-
-    def kernel(self, symbol: str) -> str:
+    @property
+    def kernel(self) -> DeviceKernel:
         """The kernel ``<symbol>_gather``: a thread copies 16 bytes of a row."""
+        return DeviceKernel(
+            program=self.source.operand.c.program, body=lambda _: self._body(),
+            blocks=ceildiv(self.rows * self._per_row, THREADS), threads=THREADS, suffix="_gather",
+            arguments=self.sorting.arguments, early=True,
+        )  # fmt: skip
+
+    def _body(self) -> str:
         s, step = self.source, self._step
         whole = s.vector == step
         place = f"c * {step}" if whole else "k"
         offset = s.offset("0", "row", place)
-        return fill(KERNEL, {
-            "threads": THREADS, "symbol": symbol,
-            "parameters": parameters(s.operand.c.program, self.sorting.arguments),
-            "chunks": wide(self.rows * self._per_row), "per_row": self._per_row, "bm": self.sorting.bm,
-            "order_at": wide(self.sorting.at), "used": self.sorting.used, "m": s.operand.c.m.size,
-            "whole": whole, "tensor": s.tensor, "offset": offset, "per_word": 4 // s.item, "step": step,
+        return fill(BODY, {
+            "threads": THREADS, "chunks": wide(self.rows * self._per_row), "per_row": self._per_row,
+            "bm": self.sorting.bm, "order_at": wide(self.sorting.at), "used": self.sorting.used,
+            "m": s.operand.c.m.size, "whole": whole, "tensor": s.tensor, "offset": offset,
+            "per_word": 4 // s.item, "step": step,
             "inside": f"if (k < {s.depth}) " if s.pitch != s.depth else "",
             "bits": s.bits(offset), "item_bits": 8 * s.item, "rows_at": wide(self.rows_at), "item": s.item,
         })  # fmt: skip
@@ -102,8 +104,7 @@ class Gathered:
         )  # fmt: skip
 
 
-KERNEL = """\
-TW_KERNEL($threads, 1) void ${symbol}_gather($parameters) {
+BODY = """\
     tw::grid_wait();
     const long long e = (long long)blockIdx.x * $threads + threadIdx.x;
     if (e >= $chunks) return;
@@ -120,5 +121,4 @@ $unless whole:            ${inside}v.v[i / $per_word] |= $bits << (i % $per_word
 $unless whole:        }
     }
     tw::store_global(ws + $rows_at + e * 16, v);
-}
 """

@@ -121,7 +121,6 @@ class WgmmaTiling(Tiles):
     """Everything that the printed source depends on."""
 
     p: Product
-    symbol: str
     bm: int
     bn: int
     bk: int
@@ -134,7 +133,7 @@ class WgmmaTiling(Tiles):
     tail: bool  # tiles of the last round are divided along k
     ping_pong: bool  # groups have tiles of their own, and take turns to multiply
     most_shared: int  # bytes of shared memory that a block may have
-    gather: bool  # rows that choose their batch are copied to the ring from where they lie, not from a copy in order
+    gather: bool = False  # rows that choose their batch come to the ring from where they lie, not from a copy in order
 
     @property
     def sharing(self) -> int:
@@ -180,6 +179,11 @@ class WgmmaTiling(Tiles):
     def gathered(self) -> Gathered | None:
         """The copy of A's rows in the order of the batches that they choose."""
         return Gathered(in_place(self.p), self.sorting) if self.sorting is not None and not self.gather else None
+
+    @property
+    def ordering(self) -> tuple[Sorting | Gathered, ...]:
+        """The launches that bring rows into order, where these choose their batch."""
+        return tuple(x for x in (self.sorting, self.gathered) if x is not None)
 
     @property
     def parted(self) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from tilewright.core import IntExpr, Launch, LaunchProgram
+from typing import Any
+
+from tilewright.core import IntExpr
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, GATHERING, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
@@ -20,63 +23,38 @@ from tilewright.kernels.templates.cuda_wgmma.match import batched
 from tilewright.kernels.templates.cuda_wgmma.store import results, store
 from tilewright.kernels.templates.tiles import ceildiv
 
-LINE = '#line 1 "kernel"\n'
 
-
-def arguments(p: WgmmaTiling) -> tuple[str, ...]:
-    """Launch arguments of the main kernel."""
-    return ("GROUP", "SPLIT") if p.split_k or p.tail else ("GROUP",)
-
-
-def source(p: WgmmaTiling) -> str:
-    """Everything after the prelude."""
-    parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n"]
-    if p.sorting is not None:
-        parts.append(p.sorting.kernel(p.symbol))
-    if p.gathered is not None:
-        parts.append(p.gathered.kernel(p.symbol))
-    parts.append(_main(p))
-    if p.split_k:
-        parts.append(splitk.kernel(p.p.c, p.symbol))
-    if p.tail:
-        parts.append(tail.kernel(p, _indent(_place_of(p, f"{p.whole} + tail"), 1)))
-    return "".join(parts)
-
-
-def launch_program(p: WgmmaTiling) -> LaunchProgram:
+def kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
     """Rows in order where they choose their batch, the product, and the merge of partial results."""
-    inputs = p.p.c.program.inputs
-    blocks = sizes.times(raster.blocks(*p.clusters, p.p.c.batches, p.split_k), p.together)
-    names = [t.name for t in inputs]
-    g, sorting = p.gathered, p.sorting
-    map_a = g.map(p.a, p.a.readers.count) if g is not None else None
-    if sorting is None:
-        map_a = p.a.map_of(names.index(p.a.source.tensor))
-    given = (
-        *((("tensor_map", map_a),) if map_a is not None else ()),
-        ("tensor_map", p.b.map_of(names.index(p.b.source.tensor))),
-        *((("tensor_map", p.store.map(len(inputs))),) if p.store is not None else ()),
-        *(("tensor", n) for n in range(len(inputs) + 1)),
-        ("workspace", 0),
-        *(("int32", name) for name in arguments(p)),
-    )
-    grid = ["min", blocks, p.walkers * p.together] if p.walkers else blocks
-    main = Launch(
-        p.symbol, arguments(p), grid=(grid, 1, 1), block=(p.threads, 1, 1),
-        shared=p.regions.bytes, parameters=given,
+    c, ordering = p.p.c, p.ordering
+    blocks = sizes.times(raster.blocks(*p.clusters, c.batches, p.split_k), p.together)
+    main = DeviceKernel(
+        program=c.program, body=lambda symbol: _body(p, symbol), arguments=raster.arguments(p.split_k or p.tail),
+        blocks=["min", blocks, p.walkers * p.together] if p.walkers else blocks,
+        threads=p.threads, shared=p.regions.bytes, cluster=p.together, maps=_maps(p),
     )  # fmt: skip
-    before = (*((sorting.launch(p.symbol),) if sorting is not None else ()), *((g.launch(p.symbol),) if g else ()))
-    more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
-    workspace = tail.workspace(p) if p.tail else splitk.workspace(p.p.c, p.split_k)
-    if sorting is not None:
-        workspace = g.end if g is not None else sorting.end
-    out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
-    align = max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in inputs))
-    return LaunchProgram((*before, main, *more), workspace=workspace, align=align, rounding=rounding(p.p))
+    after = splitk.kernels(c, p.split_k)
+    if p.tail:
+        after = (tail.kernel(p, _indent(_place_of(p, f"{p.whole} + tail"), 1)),)
+    workspace = tail.workspace(p) if p.tail else splitk.workspace(c, p.split_k)
+    out = Epilogue(c).width * ITEMSIZE[c.output.dtype]
+    return lowered(
+        symbol, (*(x.kernel for x in ordering), main, *after), results(p)[0],
+        workspace=ordering[-1].end if ordering else workspace,
+        align=max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in c.program.inputs)), rounding=rounding(p.p),
+    )  # fmt: skip
 
 
-KERNEL = """\
-TW_KERNEL($threads, 1)$cluster void $symbol($map_a$map_b$map_out, $parameters) {
+def _maps(p: WgmmaTiling) -> dict[str, dict[str, Any]]:
+    """Tensor maps by name: of operands, unless threads copy their rows, and of results that the copy engine stores."""
+    names = [t.name for t in p.p.c.program.inputs]
+    found = {f"map_{s.name}": s.map_of(names.index(s.source.tensor)) for s in p.sides if s is p.b or not p.gather}
+    if p.gathered is not None:
+        found["map_a"] = p.gathered.map(p.a, p.a.readers.count)
+    return found if p.store is None else {**found, "map_out": p.store.map(len(names))}
+
+
+BODY = """\
     TW_SHARED(smem);
     using namespace ${symbol}_;
 $if merged:    tw::grid_launch();
@@ -161,7 +139,6 @@ $if turns:            skip();
 $if walks:        }
 $if by_engine:        if (tid % 128 == 0) tw::tma_wait<0>();
     }
-}
 """
 
 COPIER = """\
@@ -378,7 +355,7 @@ def _told(p: WgmmaTiling) -> dict[str, str]:
     }
 
 
-def _main(p: WgmmaTiling) -> str:
+def _body(p: WgmmaTiling, symbol: str) -> str:
     fewer, more = (GATHERING if p.gather or p.fold is not None else REGISTERS)[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
     filled = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)
@@ -393,9 +370,8 @@ def _main(p: WgmmaTiling) -> str:
             "stage_bytes": p.stage_bytes, "loads": _indent(loads, 3), "walks": p.walkers > 0, "stages": p.stages,
             **_told(p), "paired": p.together > 1, "kept": p.together > 1 or p.fold is not None,
         }).split("\n")  # fmt: skip
-    return fill(KERNEL, {
-        "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
-        "less": EIGHT - 1, "eight": EIGHT, "barriers": p.regions.barriers,
+    return fill(BODY, {
+        "symbol": symbol, "less": EIGHT - 1, "eight": EIGHT, "barriers": p.regions.barriers,
         "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": p.regions.scales,
         "scales": _scales(p, first, end), "parts": p.parts,
         "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",
@@ -404,11 +380,9 @@ def _main(p: WgmmaTiling) -> str:
         "stage_units": p.stage_bytes // 16, "walks": p.walkers > 0, "boxes": p.box is not None,
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.regions.boxes,
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
-        "map_a": "" if p.gather else "TW_TENSOR_MAP(map_a), ", "map_b": "TW_TENSOR_MAP(map_b)",
         "merged": p.split_k or p.tail, "sorted": p.sorting is not None,
         "used": p.sorting.used if p.sorting is not None else "", "parted": p.parted,
         "part": p.bm // p.sharing, "m": p.p.m,
-        "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
         "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
@@ -418,5 +392,4 @@ def _main(p: WgmmaTiling) -> str:
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "loop": _indent(loop(p, BARRIER, first, end), inside), "scaled": p.fold is not None,
         **_told(p), "paired": p.together > 1, "several": p.peers > 1 or p.fold is not None,
-        "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

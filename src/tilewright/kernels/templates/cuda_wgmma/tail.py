@@ -7,16 +7,17 @@ in that order, whichever block comes first.
 
 from __future__ import annotations
 
-from tilewright.core import IntExpr, Launch
+from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda import raster
 from tilewright.kernels.templates.cuda.epilogue import combine
-from tilewright.kernels.templates.cuda.text import VALUE, VALUE_BYTES, parameters
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.text import VALUE, VALUE_BYTES
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.store import PAIR, results
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
-ARGUMENTS = ("GROUP", "SPLIT")
 
 WHICH = """\
 const int piece = work < $whole ? 0 : (work - $whole) / $left;
@@ -48,7 +49,6 @@ $store
 }"""
 
 MERGE = """\
-TW_KERNEL($threads, 1) void ${symbol}_merge($parameters) {
     using namespace ${symbol}_;
     tw::grid_wait();
     const int at = (int)(blockIdx.x * $threads + threadIdx.x) * 2;
@@ -68,7 +68,6 @@ $place
     }
     const int m = m0 + element / $bn, n = n0 + element % $bn;
     $call;
-}
 """
 
 
@@ -91,23 +90,27 @@ def stored(p: WgmmaTiling, whole: list[str]) -> list[str]:
     }).split("\n")  # fmt: skip
 
 
-def kernel(p: WgmmaTiling, place: list[str]) -> str:
-    """The second kernel, ``<symbol>_merge``; ``place``: statements that declare the place of tile ``tail``."""
+def kernel(p: WgmmaTiling, place: list[str]) -> DeviceKernel:
+    """The second kernel, ``<symbol>_merge``: a thread has a pair of sums, and the last block none to spare.
+
+    ``place``: statements that declare the place of tile ``tail``.
+    """
+    return DeviceKernel(
+        program=p.p.c.program, body=lambda symbol: _body(p, symbol, place), threads=THREADS, suffix="_merge",
+        blocks=ceildiv(p.left * p.together * p.bm * p.bn // PAIR, THREADS), arguments=raster.arguments(True),
+        early=True,
+    )  # fmt: skip
+
+
+def _body(p: WgmmaTiling, symbol: str, place: list[str]) -> str:
     c, paired = p.p.c, p.together > 1
     call = results(p)[1].call(v="v", batch="batch" if p.p.batch > 1 else "0", m="m", n="n")
     return fill(MERGE, {
-        "threads": THREADS, "symbol": p.symbol, "parameters": parameters(c.program, ARGUMENTS), "size": p.bm * p.bn,
+        "threads": THREADS, "symbol": symbol, "size": p.bm * p.bn,
         "paired": paired, "together": p.together, "of_tiles": f" / {p.together}" if paired else "", "place": place,
         "acc": VALUE[c.acc], "of_cluster": f" * {p.together} + rank" if paired else "",
         "apart": p.together * p.bm * p.bn, "combined": combine(c, "v[i]", "part.v[i]"), "bn": p.bn, "call": call,
     })  # fmt: skip
-
-
-def launch(p: WgmmaTiling) -> Launch:
-    """The second launch: a thread has a pair of sums, and the last block none to spare."""
-    pairs = p.left * p.together * p.bm * p.bn // PAIR
-    grid = (ceildiv(pairs, THREADS), 1, 1)
-    return Launch(f"{p.symbol}_merge", ARGUMENTS, grid=grid, block=(THREADS, 1, 1), early=True)
 
 
 def workspace(p: WgmmaTiling) -> IntExpr:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tilewright.core import Target, Value
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
-from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures, limit
 from tilewright.kernels.templates.cuda.warpgroups import available
 from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, summed
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma.default import default
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling, walkers
-from tilewright.kernels.templates.cuda_wgmma.lower import launch_program, source
+from tilewright.kernels.templates.cuda_wgmma.lower import kernel
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses, views
 from tilewright.kernels.templates.cuda_wgmma.nests import nests
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 
@@ -24,13 +23,8 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
     p = views(p)[bool(v["SWAP"])]
     cluster = spaces.CLUSTERS[str(v["CLUSTER"])]
     walking = walkers(limit(target, "sms"), cluster[0] * cluster[1]) if v["persistent"] else 0
-    return WgmmaTiling(
-        p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), groups=int(v["GROUPS"]),
-        stages=int(v["STAGES"]), walkers=walking,
-        store_boxes=bool(v["store_boxes"]), split_k=bool(v["split_k"]), cluster=cluster,
-        tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]), gather=bool(v.get("gather", False)),
-        most_shared=limit(target, "shared_per_block"),
-    )  # fmt: skip
+    most = limit(target, "shared_per_block")
+    return decided(WgmmaTiling, v, p=p, walkers=walking, cluster=cluster, most_shared=most)
 
 
 def _static(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
@@ -48,11 +42,6 @@ def _static(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Mapp
     return features.of_product(target, p.p.c, tail_tiles=p.left * p.together if p.tail else 0)
 
 
-def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
-    p = replace(p, symbol=symbol)
-    return LoweredKernel(symbol, source(p), launch_program(p))
-
-
 CUDA_WGMMA = PlannedTemplate(
     name="cuda_wgmma",
     family="contraction",
@@ -67,5 +56,5 @@ CUDA_WGMMA = PlannedTemplate(
     choose=default,
     refine=summed,
     plan=_plan,
-    build=described(lambda p, v: nests(p, int(v["GROUP"]), 1 if p.tail else int(v["SPLIT"])), _static, _kernel),
+    build=described(lambda p, v: nests(p, int(v["GROUP"]), 1 if p.tail else int(v["SPLIT"])), _static, kernel),
 )
