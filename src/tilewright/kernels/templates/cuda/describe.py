@@ -10,10 +10,8 @@ from functools import lru_cache
 
 from tilewright.kernels.expression.expr import Expr, axis, const
 from tilewright.kernels.expression.program import count_ops, flops_per_point
-from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.tiles import ceildiv
 
 WORKSPACE = "ws"
@@ -108,26 +106,13 @@ def flops(c: CudaContraction) -> tuple[int, int]:
     return flops_per_point(c.stage), count_ops(c.monoid.finish) + sum(count_ops(*s.body) for s in c.epilogue)
 
 
-@lru_cache(maxsize=256)
-def combining(c: CudaContraction, split: int) -> LoopNest:
-    """The second kernel of a split K."""
-    e, s = axis("e"), axis("s")
-    width = splitk.width(c)
+def summing(
+    c: CudaContraction, loops: Iterable[Loop], staged: Iterable[Staged], itemsize: int, split: int,
+    copied: tuple[Access | None, Access | None] = (None, None),
+) -> LoopNest:  # fmt: skip
+    """The main kernel, which sums ``split`` pieces of K apart; ``copied`` as in :func:`accesses`."""
     return LoopNest(
-        name="combine",
-        axes={"e": c.outputs, "s": split},
-        loops=(
-            Loop("e", c.outputs, splitk.THREADS * width, "parallel", "l2"),
-            Loop("e", splitk.THREADS * width, 32 * width, "serial", "l1"),
-            Loop("s", split, 1, "serial", "register"),
-            Loop("e", 32 * width, width, "vector", "register"),
-            Loop("e", width, 1, "unroll", "register"),
-        ),
-        accesses=(
-            Access(WORKSPACE, (s * c.outputs + e,), c.acc),
-            Access(c.output.name, (e,), c.output.dtype, store=True),
-        ),
-        flops_per_point=1,
-        itemsize=VALUE_BYTES[c.acc],
-        flops_per_output=flops(c)[1],
-    )
+        name=c.stage.name, axes=extents(c), loops=tuple(loops), accesses=accesses(c, split > 1, copied),
+        staged=tuple(staged), flops_per_point=flops(c)[0], itemsize=itemsize,
+        flops_per_output=0 if split > 1 else flops(c)[1],
+    )  # fmt: skip

@@ -1,17 +1,18 @@
-"""Kernels of a GPU's source: the head of each in C++ and its launch follow from one value.
+"""A GPU's kernels as one value: heads in C++, launches, loops and static features follow from it.
 
 A source has device functions in the namespace ``<symbol>_``, then its kernels in the order of their launches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import IntExpr, Launch, LaunchProgram
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.kernel import LoweredKernel
+from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.text import STORAGE
 
@@ -19,15 +20,31 @@ Parameter = tuple[str, str, Any]
 """A kernel's parameter: its declaration in C++, and the kind and value that a launch gives it (:class:`.Launch`)."""
 
 
+def parameters(program: Program, arguments: tuple[str, ...] = ()) -> tuple[Parameter, ...]:
+    """The parameters that a launch gives by itself: inputs, output, workspace and 32-bit integers."""
+    inputs = program.inputs
+    return (
+        *((f"const {STORAGE[t.dtype]} *__restrict__ {t.name}", "tensor", n) for n, t in enumerate(inputs)),
+        (f"{STORAGE[program.output.dtype]} *__restrict__ out", "tensor", len(inputs)),
+        ("unsigned char *__restrict__ ws", "workspace", 0),
+        *((f"int {name}", "int32", name) for name in (*arguments, *sizes.arguments(program))),
+    )
+
+
+def tensor_maps(maps: Mapping[str, Mapping[str, Any]]) -> tuple[Parameter, ...]:
+    """Parameters for tensor maps, by their names."""
+    return tuple((f"TW_TENSOR_MAP({name})", "tensor_map", described) for name, described in maps.items())
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeviceKernel:
-    """One kernel of a source for a program: the name, parameters and bounds of its head, which its launch has too.
+    """One kernel of a source for a program: what its head in C++ and its launch both say.
 
-    ``body`` gives its statements, for the source's symbol, which ``suffix`` follows in the kernel's name. ``blocks`` is
-    the number of blocks along x, ``blocks_y`` along y. ``arguments`` are launch arguments beside the size that calls
-    choose. ``maps`` are tensor maps by their names, parameters before all others. ``given`` are all of its parameters,
-    where these are not inputs, output, workspace and arguments. ``min_blocks`` is the number of blocks that a
-    multiprocessor must be able to hold, ``cluster`` that of blocks in a cluster.
+    ``suffix`` follows the source's symbol in the kernel's name. ``body`` gives its statements, for that symbol.
+    ``blocks`` is the number of blocks along x, ``blocks_y`` along y; ``cluster`` the number of blocks in a cluster;
+    ``min_blocks`` that of blocks for which a multiprocessor must have room; ``shared`` the bytes of shared memory of a
+    block. ``arguments`` are launch arguments beside the size that calls choose. ``own`` gives all parameters, where
+    these are others than :func:`parameters`. ``loops`` gives the loop nests of its work.
     """
 
     program: Program
@@ -41,52 +58,58 @@ class DeviceKernel:
     shared: int = 0
     cluster: int = 1
     early: bool = False
-    maps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    given: tuple[Parameter, ...] = ()
-
-    @property
-    def _integers(self) -> tuple[str, ...]:
-        return (*self.arguments, *sizes.arguments(self.program))
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """All parameters in order."""
-        if self.given:
-            return self.given
-        inputs = self.program.inputs
-        return (
-            *((f"TW_TENSOR_MAP({name})", "tensor_map", described) for name, described in self.maps.items()),
-            *((f"const {STORAGE[t.dtype]} *__restrict__ {t.name}", "tensor", n) for n, t in enumerate(inputs)),
-            (f"{STORAGE[self.program.output.dtype]} *__restrict__ out", "tensor", len(inputs)),
-            ("unsigned char *__restrict__ ws", "workspace", 0),
-            *((f"int {name}", "int32", name) for name in self._integers),
-        )
+    own: Callable[[], tuple[Parameter, ...]] | None = None
+    loops: Callable[[], tuple[LoopNest, ...]] = lambda: ()
 
     def define(self, symbol: str) -> str:
         """The kernel in C++."""
         together = f" TW_CLUSTER({self.cluster})" if self.cluster > 1 else ""
-        taken = ", ".join(declaration for declaration, _, _ in self.parameters)
+        taken = ", ".join(x for x, _, _ in (self.own() if self.own else parameters(self.program, self.arguments)))
         head = f"TW_KERNEL({self.threads}, {self.min_blocks}){together} void {symbol}{self.suffix}({taken})"
         return f"{head} {{\n{self.body(symbol)}}}\n"
 
     def launch(self, symbol: str) -> Launch:
-        """The kernel's launch; parameters are listed where they are not those that every kernel has by itself."""
-        listed = tuple((kind, value) for _, kind, value in self.parameters) if self.maps or self.given else ()
+        """The kernel's launch."""
+        listed = tuple((kind, value) for _, kind, value in self.own()) if self.own else ()
         return Launch(
-            symbol + self.suffix, self._integers, (self.blocks, self.blocks_y, 1), (self.threads, 1, 1), self.shared,
-            listed, self.early,
+            symbol + self.suffix, (*self.arguments, *sizes.arguments(self.program)), (self.blocks, self.blocks_y, 1),
+            (self.threads, 1, 1), self.shared, listed, self.early,
         )  # fmt: skip
 
 
-def lowered(
-    symbol: str, kernels: Iterable[DeviceKernel], functions: str = "", workspace: IntExpr = 0, align: int = 1,
-    rounding: float = 1.0,
-) -> LoweredKernel:  # fmt: skip
-    """The source of device ``functions`` and of kernels, and how these are called, one after the other."""
-    namespace = f"namespace {symbol}_ {{\n{functions}}}\n" if functions else ""
-    made = tuple(kernels)
-    program = LaunchProgram(
-        tuple(k.launch(symbol) for k in made), workspace=workspace, align=align, rounding=rounding
-    )  # fmt: skip
-    text = "".join(k.define(symbol) for k in made)
-    return LoweredKernel(symbol, f'#line 1 "kernel"\n{namespace}{text}', program)
+@dataclass(frozen=True, kw_only=True)
+class GpuKernel:
+    """All kernels of a schedule in the order of their launches; the one without a suffix is the main one.
+
+    ``functions`` gives the device functions. ``static`` gives the static features, of which the resources are those
+    of the main kernel. The other fields are those of a :class:`~tilewright.core.LaunchProgram`.
+    """
+
+    kernels: tuple[DeviceKernel, ...]
+    static: Callable[[DeviceKernel], Mapping[str, float]]
+    functions: Callable[[], str] = lambda: ""
+    workspace: IntExpr = 0
+    align: int = 1
+    rounding: float = 1.0
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The loops of every kernel, for features and the roofline."""
+        return tuple(n for k in self.kernels for n in k.loops())
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The static features by name (:data:`~.static.STATIC`)."""
+        return self.static(next(k for k in self.kernels if not k.suffix))
+
+    def program(self, symbol: str) -> LaunchProgram:
+        """How the kernels are called under a symbol."""
+        launches = tuple(k.launch(symbol) for k in self.kernels)
+        return LaunchProgram(launches, workspace=self.workspace, align=self.align, rounding=self.rounding)
+
+    def lower(self, symbol: str) -> LoweredKernel:
+        """The source and how to call it."""
+        functions = self.functions()
+        namespace = f"namespace {symbol}_ {{\n{functions}}}\n" if functions else ""
+        text = "".join(k.define(symbol) for k in self.kernels)
+        return LoweredKernel(symbol, f'#line 1 "kernel"\n{namespace}{text}', self.program(symbol))

@@ -129,7 +129,7 @@ class Sorting:
         """The kernel ``<symbol>_sort``, a block a batch."""
         return DeviceKernel(
             program=self.c.program, body=lambda _: self._body(), blocks=self.c.batch.size, threads=self.threads,
-            suffix="_sort", arguments=self.arguments, shared=self.shared,
+            suffix="_sort", arguments=self.arguments, shared=self.shared, loops=lambda: (self._nest(),),
         )  # fmt: skip
 
     def _body(self) -> str:
@@ -140,7 +140,7 @@ class Sorting:
             "batches": c.batch.size, "tiles": self.tiles,
         })  # fmt: skip
 
-    def nest(self) -> LoopNest:
+    def _nest(self) -> LoopNest:
         """Its loops: every batch looks at all rows."""
         c = self.c
         assert c.chosen is not None

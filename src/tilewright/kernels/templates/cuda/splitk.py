@@ -11,7 +11,10 @@ from functools import lru_cache
 from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text, wide
+from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.cuda.describe import WORKSPACE, flops
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.launches import DeviceKernel
@@ -127,17 +130,18 @@ def results(c: CudaContraction, values: int, edges: str, split: bool) -> tuple[s
     return e.finished.define() + store.define(), store
 
 
-def kernels(c: CudaContraction, split: bool) -> tuple[DeviceKernel, ...]:
-    """The second kernel, ``<symbol>_combine``, where K is split: merges the pieces in order, finishes and stores.
+def kernels(c: CudaContraction, split: int) -> tuple[DeviceKernel, ...]:
+    """The second kernel, ``<symbol>_combine``, where K is in several pieces: merges them in order, finishes and stores.
 
     It calls ``finish`` of the source's namespace.
     """
-    if not split:
+    if split == 1:
         return ()
     return (
         DeviceKernel(
             program=c.program, body=lambda symbol: _combining(c, symbol), threads=THREADS, suffix="_combine",
             blocks=pieces_of(c.outputs, THREADS * width(c)), arguments=("SPLIT",), early=True,
+            loops=lambda: (_nest(c, split),),
         ),
     )  # fmt: skip
 
@@ -184,3 +188,28 @@ $places
 $store
     }
 """
+
+
+@lru_cache(maxsize=256)
+def _nest(c: CudaContraction, split: int) -> LoopNest:
+    """The second kernel of a split K."""
+    e, s = axis("e"), axis("s")
+    each = width(c)
+    return LoopNest(
+        name="combine",
+        axes={"e": c.outputs, "s": split},
+        loops=(
+            Loop("e", c.outputs, THREADS * each, "parallel", "l2"),
+            Loop("e", THREADS * each, 32 * each, "serial", "l1"),
+            Loop("s", split, 1, "serial", "register"),
+            Loop("e", 32 * each, each, "vector", "register"),
+            Loop("e", each, 1, "unroll", "register"),
+        ),
+        accesses=(
+            Access(WORKSPACE, (s * c.outputs + e,), c.acc),
+            Access(c.output.name, (e,), c.output.dtype, store=True),
+        ),
+        flops_per_point=1,
+        itemsize=VALUE_BYTES[c.acc],
+        flops_per_output=flops(c)[1],
+    )

@@ -11,6 +11,7 @@ from math import ceil
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
@@ -83,10 +84,8 @@ def element_bytes(c: CudaContraction, side: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class StaticFeatures:
-    """What a schedule decides of its kernel, by the names of :data:`STATIC`, which say what each number means."""
+    """What a schedule decides beside the launch of its kernel; :data:`STATIC` says what each number means."""
 
-    shared_bytes: int
-    threads: int
     registers: int
     tile_m: int
     tile_n: int
@@ -95,7 +94,6 @@ class StaticFeatures:
     split_k: int = 1
     shared_bytes_per_flop: float = 0.0
     tensor_core: bool = False
-    min_blocks: int = 1
     read_bytes_a: int
     read_bytes_b: int
     asynchronous: int = 0
@@ -107,21 +105,26 @@ class StaticFeatures:
     tail_split: int = 1
     fragments: int = 1
 
-    def numbers(self, target: Target, blocks: int, global_bytes: float) -> dict[str, float]:
-        """All numbers of :data:`STATIC`, in that order, for a kernel of ``blocks`` blocks."""
-        resident = max(1, blocks_per_sm(target, self.threads, self.registers, self.shared_bytes))
+    def numbers(self, target: Target, main: DeviceKernel, blocks: int, global_bytes: float) -> dict[str, float]:
+        """All numbers of :data:`STATIC`, in that order, for the kernel ``main`` on ``blocks`` tiles or blocks."""
+        resident = max(1, blocks_per_sm(target, main.threads, self.registers, main.shared))
         waves = blocks / (resident * limit(target, "sms"))
         known = {
             **vars(self),
+            "shared_bytes": main.shared,
+            "threads": main.threads,
+            "min_blocks": main.min_blocks,
             "blocks_per_sm": resident,
-            "occupancy": resident * self.threads / limit(target, "threads_per_sm"),
+            "occupancy": resident * main.threads / limit(target, "threads_per_sm"),
             "waves": waves,
             "wave_efficiency": waves / ceil(waves),
             "global_bytes": global_bytes,
         }
         return {name: float(known[name]) for name in STATIC}
 
-    def of_product(self, target: Target, c: CudaContraction, tail_tiles: int = 0) -> dict[str, float]:
+    def of_product(
+        self, target: Target, main: DeviceKernel, c: CudaContraction, tail_tiles: int = 0
+    ) -> dict[str, float]:  # fmt: skip
         """:meth:`numbers` of a product in tiles. ``tail_tiles``: those of the last round that are divided."""
         across, down = self.readers_a, self.readers_b  # blocks that share a tile of A are neighbours along n
         rows, columns = ceildiv(c.m.size, self.tile_m * down), ceildiv(c.n.size, self.tile_n * across)
@@ -132,4 +135,4 @@ class StaticFeatures:
             moved += 2 * self.split_k * c.outputs * VALUE_BYTES[c.acc]
         if self.tail_split > 1:
             moved += 2 * self.tail_split * tail_tiles * self.tile_m * self.tile_n * VALUE_BYTES[c.acc]
-        return self.numbers(target, tiles * self.split_k, moved)
+        return self.numbers(target, main, tiles * self.split_k, moved)

@@ -8,6 +8,11 @@ result for each part and query, not divided yet; behind these the bases, then th
 from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.expression.expr import Expr, axis
+from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.attention.nests import accesses
+from tilewright.kernels.templates.cuda.describe import WORKSPACE
 from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling
@@ -15,6 +20,8 @@ from tilewright.kernels.templates.cuda_attention.text import finish, heads, inde
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
+FLOPS = 4
+"""Operations of a part's element: its weight, sum and result."""
 MANY = 4
 """Elements of a thread where there are many, which then are neighbours in a row."""
 
@@ -53,6 +60,7 @@ def kernels(p: AttentionTiling, weight: str) -> tuple[DeviceKernel, ...]:
         DeviceKernel(
             program=p.a.program, body=lambda symbol: _body(p, symbol, weight), threads=THREADS, suffix="_merge",
             blocks=ceildiv(p.merged_rows * p.a.width, THREADS * _each(p)), early=True,
+            loops=lambda: (_nest(p),) if p.parts > 1 else (),
         ),
     )  # fmt: skip
 
@@ -120,3 +128,28 @@ for (int n = 0; n < $each; n += $together)
 def _each(p: AttentionTiling) -> int:
     """Neighbours in a row that a thread merges."""
     return MANY if p.tail > 1 and p.a.width % MANY == 0 else 1
+
+
+def partial(p: AttentionTiling, part: Expr) -> Access:
+    """A part's element of the result in the workspace."""
+    rows, at = p.merged_rows * p.a.width, (axis("o") * p.a.queries + axis("i")) * p.a.width + axis("e")
+    return Access(WORKSPACE, (part * rows + at,), "float32")
+
+
+def _nest(p: AttentionTiling) -> LoopNest:
+    """The loops of the second kernel."""
+    a = p.a
+    result = accesses(a)[2]
+    return LoopNest(
+        "merge",
+        {"o": a.outer_size, "i": a.queries, "e": a.width, "s": p.parts},
+        (
+            Loop("o", a.outer_size, 1, "parallel"),
+            Loop("i", a.queries, 1, "parallel", "l2"),
+            Loop("s", p.parts, 1, "unroll", "register"),
+            Loop("e", a.width, 1, "vector", "register"),
+        ),
+        (partial(p, axis("s")), *(x for x in result if x.store or x.outside)),
+        flops_per_point=FLOPS,
+        flops_per_output=1 + count_ops(a.finish),
+    )

@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention import merge
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, ROWS, AttentionTiling
-from tilewright.kernels.templates.cuda_attention.text import finish, indented, placed, position, scores
+from tilewright.kernels.templates.cuda_attention.text import finish, indented, position, scores
 
 LOG2_E = math.log2(math.e)
 ROOM, KEPT_ROOM = 15, 7
@@ -52,21 +49,20 @@ def powers(p: AttentionTiling, shift: str = "shift[m][h]") -> dict[str, object]:
     return {"power": power, "raised": raised, "change": change, "room": room, "weight": weight}
 
 
-def kernel(
-    p: AttentionTiling, symbol: str, body: list[str], maps: Mapping[str, Mapping[str, Any]], more: tuple[str, ...]
-) -> LoweredKernel:
-    """The kernels, from the statements of the first; ``maps``: its tensor maps, ``more``: its own functions."""
-    parts, texts = [fill(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else [], powers(p)
-    functions = [*more, *parts, fill(POWER, texts), finish(p).define()]
-    first = DeviceKernel(
-        program=p.a.program, body=lambda symbol: placed(p, symbol, body), blocks=p.launched, blocks_y=p.parts,
-        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, maps=maps,
-    )  # fmt: skip
-    return lowered(
-        symbol, (first, *merge.kernels(p, f"tw::exp2_approx({texts['weight']})")), "\n".join(functions),
-        workspace=merge.workspace(p), align=p.align,
-    )  # fmt: skip
+def weight(p: AttentionTiling) -> str:
+    """Text of the weight of a part of the keys, from its ``base`` and that of all parts, ``top``."""
+    return f"tw::exp2_approx({powers(p)['weight']})"
 
+
+def functions(p: AttentionTiling) -> str:
+    """Functions of all kernels of a schedule."""
+    parts = [fill(PARTS, {"t": short(p)})] if p.cores and not p.one_rounding else []
+    return "\n".join([*([FLAT] if p.groups else []), *parts, fill(POWER, powers(p)), finish(p).define()])
+
+
+# A tile's fragments as the registers of one product of a warp group.
+FLAT = """\
+template <int N> TW_DEVICE float (&flat(float (&x)[N][4]))[4 * N] { return reinterpret_cast<float (&)[4 * N]>(x); }"""
 
 # Two weights as two words, whose sums they are to twice a 16-bit type's precision.
 PARTS = """\

@@ -10,10 +10,9 @@ Where a sequence ends within a block, that warp waits for the block's values, an
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.primitives.wgmma import ROWS
+from tilewright.kernels.templates.cuda.launches import Parameter, tensor_maps
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_attention import softmax
 from tilewright.kernels.templates.cuda_attention.boxes import Matrices, described, matrices
@@ -22,14 +21,10 @@ from tilewright.kernels.templates.cuda_attention.match import Side
 from tilewright.kernels.templates.cuda_attention.text import indented, next_block, outer_text, place
 
 
-def maps(p: AttentionTiling) -> dict[str, dict[str, Any]]:
+def maps(p: AttentionTiling) -> tuple[Parameter, ...]:
     """The tensor maps of queries, keys and values."""
-    return {f"map_{n}": described(p.f, s, p.tile(n)) for n, s in zip("qkv", p.f.sides, strict=True)}
+    return tensor_maps({f"map_{n}": described(p.f, s, p.tile(n)) for n, s in zip("qkv", p.f.sides, strict=True)})
 
-
-FLAT = """\
-template <int N> TW_DEVICE float (&flat(float (&x)[N][4]))[4 * N] { return reinterpret_cast<float (&)[4 * N]>(x); }"""
-"""A function that gives a tile's fragments as the registers of one product."""
 
 BODY = """\
 const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ring = sq + $q_bytes;

@@ -10,30 +10,30 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.loopnest import Access, LoopNest, Staged
-from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
+from tilewright.kernels.templates.base import GPUS
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_elementwise import space as spaces
 from tilewright.kernels.templates.cuda_elementwise.lower import body
 from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, across, plan
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 OUT = "out"
 
 
-def _static(p: ElementwiseTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
-    features = StaticFeatures(
-        threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers, tile_m=p.tile or 1,
-        tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
-    )  # fmt: skip
-    return features.numbers(target, p.blocks, _moved(p.p))
-
-
-def _kernel(p: ElementwiseTiling, symbol: str) -> LoweredKernel:
+def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+    """The one kernel of a map."""
     main = DeviceKernel(
-        program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.shared_bytes
+        program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.shared_bytes,
+        loops=lambda: (_nest(p),),
     )  # fmt: skip
-    return lowered(symbol, (main,), align=p.align)
+    features = StaticFeatures(
+        registers=p.registers, tile_m=p.tile or 1, tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1,
+        read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
+    )  # fmt: skip
+    return GpuKernel(
+        kernels=(main,), static=lambda main: features.numbers(target, main, p.blocks, _moved(p.p)), align=p.align
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
@@ -67,5 +67,5 @@ CUDA_MAP = PlannedTemplate(
     span=spaces.space,
     choose=spaces.default,
     plan=lambda m, _, values: plan(m, values),
-    build=described(lambda p, _: (_nest(p),), _static, _kernel),
+    build=kernel,
 )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.cuda import kernels
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
 from tilewright.kernels.templates.cuda.part_nests import nest, read_bytes, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_generic.lower import body
 from tilewright.kernels.templates.cuda_generic.space import PartTiling, default, plan, space
 from tilewright.kernels.templates.generic.knobs import chosen, parts
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 REGISTERS = 40
 """An estimate, a thread."""
@@ -29,35 +30,29 @@ def _plans(text: str, target: Target, values: Mapping[str, Value]) -> Plans:
     return program, tuple(plan(program, p, values) for p in parts(text, *chosen(values)))
 
 
-def _main(plans: tuple[PartTiling, ...]) -> PartTiling:
-    """The plan of the part with the most work."""
-    return max(plans, key=lambda p: p.part.points)
-
-
-def _static(found: Plans, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
-    plans = found[1]
-    main = _main(plans)
-    read = read_bytes(main.part)
-    features = StaticFeatures(
-        threads=main.threads, shared_bytes=main.shared_bytes, registers=REGISTERS, tile_m=1,
-        tile_n=main.grid.per_block, tile_k=IN_FLIGHT * main.lanes, read_bytes_a=read, read_bytes_b=read,
-    )  # fmt: skip
-    return features.numbers(target, main.grid.blocks, sum(traffic(p.part) for p in plans))
-
-
-def _kernel(found: Plans, symbol: str) -> LoweredKernel:
+def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> GpuKernel:
+    """A kernel a part; that of the part with the most work is the main one."""
     program, plans = found
+    most = max(plans, key=lambda p: p.part.points)
     where = kernels.Workspace.of(program, [p.part for p in plans])
+    read = read_bytes(most.part)
+    features = StaticFeatures(
+        registers=REGISTERS, tile_m=1, tile_n=most.grid.per_block, tile_k=IN_FLIGHT * most.lanes, read_bytes_a=read,
+        read_bytes_b=read,
+    )  # fmt: skip
+    moved = sum(traffic(p.part) for p in plans)
+    return GpuKernel(
+        kernels=tuple(_part(program, p, "" if p is most else f"_{p.part.target}", where) for p in plans),
+        static=lambda main: features.numbers(target, main, most.grid.blocks, moved), workspace=where.size,
+    )  # fmt: skip
 
-    def made(p: PartTiling) -> DeviceKernel:
-        text = body(program, p)
-        return DeviceKernel(
-            program=program, body=lambda _: text, blocks=p.grid.blocks, threads=p.threads, shared=p.shared_bytes,
-            suffix="" if p is _main(plans) else f"_{p.part.target}",
-            given=kernels.given(program, p.part, text, where),
-        )  # fmt: skip
 
-    return lowered(symbol, map(made, plans), workspace=where.size)
+def _part(program: Program, p: PartTiling, suffix: str, where: kernels.Workspace) -> DeviceKernel:
+    text = cache(lambda: body(program, p))
+    return DeviceKernel(
+        program=program, body=lambda _: text(), blocks=p.grid.blocks, threads=p.threads, shared=p.shared_bytes,
+        suffix=suffix, own=lambda: kernels.given(program, p.part, text(), where), loops=lambda: (nest(p.part, p.grid),),
+    )  # fmt: skip
 
 
 def _refusal(text: str) -> str:
@@ -78,5 +73,5 @@ CUDA_GENERIC = PlannedTemplate[str, Plans](
     span=space,
     choose=default,
     plan=_plans,
-    build=described(lambda plans, _: tuple(nest(p.part, p.grid) for p in plans[1]), _static, _kernel),
+    build=kernel,
 )

@@ -14,10 +14,8 @@ from typing import Any
 from tilewright.core import Schedule, Target, Task, TensorSpec, Value, Workload
 from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.families.grouped import Grouped
-from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cuda.launches import GpuKernel
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.sorting import Sorting
 from tilewright.kernels.templates.cuda_grouped.match import all_rows, chosen, even
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import Choice, Constraint, SearchSpace
@@ -30,16 +28,14 @@ class Member:
     """A template that may compute the product, and what it finds (``find``) given the contraction.
 
     ``even``: the product that it computes of groups that have equally many rows. ``only``: the values of some of its
-    knobs with which rows may choose their batch. ``before``: loops of launches between the sorting and the product, of
-    its plan. ``choose``: its default for groups of unequal size, where that is another one. ``more``: knobs and rules
-    beside its own, given what it finds.
+    knobs with which rows may choose their batch. ``choose``: its default for groups of unequal size, where that is
+    another one. ``more``: knobs and rules beside its own, given what it finds.
     """
 
     template: PlannedTemplate[Any, Any]
     find: Callable[[str, Recognise], object]
     even: Callable[[Grouped], Program] = even
     only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    before: Callable[[Any], tuple[LoopNest, ...]] = lambda _: ()
     choose: Callable[[Any, Target, SearchSpace], Mapping[str, Value]] | None = None
     more: Callable[[Any], tuple[tuple[Choice, ...], tuple[Constraint, ...]]] = lambda _: ((), ())
 
@@ -54,27 +50,23 @@ Members = tuple[Member, ...]
 
 @dataclass(frozen=True, eq=False)
 class GroupedPlan:
-    """``member`` computes the product by ``inner``, its own plan of ``schedule``, found for ``typical`` groups.
+    """``member`` computes the product by ``inner``, its own plan of ``schedule``, found for ``typical`` groups."""
 
-    ``sorting`` is the launch before it.
-    """
-
-    sorting: Sorting
     member: Member
     typical: Task
     schedule: Schedule
     inner: Any
 
-    def nests(self) -> tuple[LoopNest, ...]:
-        """Rows are sorted; the rest as for groups of equal size."""
-        product = self.member.template.nests(self.typical, self.schedule)
-        return (self.sorting.nest(), *self.member.before(self.inner), *product)
 
-    def static(self) -> Mapping[str, float]:
-        return self.member.template.static(self.typical, self.schedule)
-
-    def kernel(self, symbol: str) -> LoweredKernel:
-        return self.member.template.build(self.inner, self.schedule.values, self.typical.target).lower(symbol)
+def kernel(p: GroupedPlan, _: Mapping[str, Value], target: Target) -> GpuKernel:
+    """The product's kernel for rows in order; loops and static features are those of groups of equal size."""
+    template = p.member.template
+    made, equal = template.build(p.inner, p.schedule.values, target), template.kernel(p.typical, p.schedule)
+    assert isinstance(made, GpuKernel)
+    assert isinstance(equal, GpuKernel)
+    loops = {k.suffix: k.loops for k in equal.kernels}
+    kernels = tuple(replace(k, loops=loops.get(k.suffix, k.loops)) for k in made.kernels)
+    return replace(made, kernels=kernels, static=equal.static)
 
 
 @lru_cache(maxsize=256)
@@ -133,9 +125,7 @@ def chosen_for(member: Member, g: Grouped, target: Target) -> tuple[Any, Mapping
 def plan(members: Members, g: Grouped, target: Target, values: Mapping[str, Value]) -> GroupedPlan:
     """The product's plan."""
     member, found = _computing(members, g, target)
-    task, template, c = typical(member, g, target), member.template, chosen(g, all_rows(g).dumps())
-    assert c is not None
-    sorting = Sorting(c, int(values["BM"]), 0)
+    task, template = typical(member, g, target), member.template
     own = template.space(task)
     schedule = own.schedule({k.name: values[k.name] for k in own.knobs})
-    return GroupedPlan(sorting, member, task, schedule, template.plan(found, target, values))
+    return GroupedPlan(member, task, schedule, template.plan(found, target, values))

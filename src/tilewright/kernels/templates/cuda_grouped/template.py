@@ -8,7 +8,6 @@ from functools import partial
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.kernels.families.grouped import Grouped, grouped
-from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.primitives.wgmma import COLUMNS, ROWS
 from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.cuda_grouped.estimate import faster_by_warps, gathered_or_copied
@@ -19,6 +18,7 @@ from tilewright.kernels.templates.cuda_grouped.plan import (
     Members,
     computing,
     default,
+    kernel,
     plan,
     space,
 )
@@ -26,21 +26,11 @@ from tilewright.kernels.templates.cuda_mma.match import Product, product
 from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 from tilewright.kernels.templates.cuda_simt.template import CUDA_SIMT
 from tilewright.kernels.templates.cuda_wgmma.gathering import AHEAD
-from tilewright.kernels.templates.cuda_wgmma.geometry import (
-    WgmmaTiling,
-    may_gather,
-    most_sums,
-    sharing,
-    stored_by_rows,
-)
+from tilewright.kernels.templates.cuda_wgmma.geometry import may_gather, most_sums, sharing, stored_by_rows
 from tilewright.kernels.templates.cuda_wgmma.match import sorted_rows
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import Choice, Constraint, rule
-
-
-def _gather(p: WgmmaTiling) -> tuple[LoopNest, ...]:
-    return (p.gathered.nest(),) if p.gathered is not None else ()
 
 
 def template(
@@ -67,7 +57,7 @@ def template(
         span=partial(space, members),
         choose=partial(default, members),
         plan=partial(plan, members),
-        build=described(lambda p, _: p.nests(), lambda p, *_: p.static(), lambda p, symbol: p.kernel(symbol)),
+        build=kernel,
         last=last,
     )
 
@@ -97,7 +87,7 @@ def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
 
 
 WARP_GROUPS = Member(
-    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART, _gather,
+    CUDA_WGMMA, lambda text, recognise: sorted_rows(product(text, recognise)), gathered, ROWS_APART,
     gathered_or_copied, _more,
 )  # fmt: skip
 CUDA_GROUPED_WGMMA = template(

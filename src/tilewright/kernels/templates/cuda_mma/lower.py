@@ -1,43 +1,14 @@
-"""The printed kernel and its launches."""
+"""The statements of the main kernel."""
 
 from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
-from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda_mma import fragments, pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
 from tilewright.kernels.templates.cuda_mma.loads import Loader
-from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.ring import ring
-from tilewright.kernels.templates.cuda_mma.store import results, store
-
-
-def kernel(p: MmaTiling, symbol: str) -> LoweredKernel:
-    """Sorting and packing, the product, and the merge of partial results."""
-    c, workspace = p.p.c, pack.workspace_bytes(p)
-    sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind all else
-    before = (*(s.kernel for s in sort), *(pack.kernel(p, s) for s in pack.packed(p)))
-    main = DeviceKernel(
-        program=c.program, body=lambda symbol: _body(p, symbol, sort), arguments=raster.arguments(p.split_k),
-        blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
-        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, early=bool(sort) and len(before) == 1,
-    )  # fmt: skip
-    return lowered(
-        symbol, (*before, main, *splitk.kernels(c, p.split_k)), results(p)[0],
-        workspace=sort[0].end if sort else workspace, align=alignment(p), rounding=rounding(p.p),
-    )  # fmt: skip
-
-
-def alignment(p: MmaTiling) -> int:
-    """Bytes to which tensors must be aligned: the widest access to any of them."""
-    widths = [s.copy for s in p.sides if s.direct and not s.source.is_packed]
-    out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
-    return max(1, out, *(ITEMSIZE[t.dtype] for t in p.p.c.program.inputs), *widths)
-
+from tilewright.kernels.templates.cuda_mma.store import store
 
 BODY = """\
     TW_SHARED(smem);
@@ -86,7 +57,8 @@ def _indent(lines: list[str], depth: int = 1) -> list[str]:
     return [" " * 4 * depth + x for x in lines]
 
 
-def _body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
+def body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
+    """The kernel's statements; ``sort``: the launch that sorts rows, if one does."""
     loaders = [Loader(p, s) for s in p.sides]
     direct, carried = [x for x in loaders if x.s.direct], [x for x in loaders if not x.s.direct]
     declared = [*pack.declare(p), *(line for x in loaders for line in x.declare()), *fragments.declare(p)]

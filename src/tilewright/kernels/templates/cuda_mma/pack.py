@@ -7,10 +7,17 @@ every tile.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
+
 from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import text, wide
+from tilewright.kernels.expression.expr import axis
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.cuda.describe import reads
 from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, times, total
 from tilewright.kernels.templates.cuda.splitk import workspace
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
@@ -90,7 +97,7 @@ def kernel(p: MmaTiling, s: Side) -> DeviceKernel:
     chunks = s.source.batches * s.source.rows * (s.source.pitch // p.instruction.chunk)
     return DeviceKernel(
         program=p.p.c.program, body=lambda _: _body(p, s), blocks=pieces(chunks, THREADS), threads=THREADS,
-        suffix=f"_pack_{s.name}", arguments=arguments(p),
+        suffix=f"_pack_{s.name}", arguments=arguments(p), loops=lambda: (_nest(p, s),),
     )  # fmt: skip
 
 
@@ -114,3 +121,45 @@ def _body(p: MmaTiling, s: Side) -> str:
         "inside": f"if ({' && '.join(conditions)}) " if conditions else "", "row": where,
         "bits": original.bits(original.offset(batch, "row", "k")),
     })  # fmt: skip
+
+
+def read(s: Side) -> Access | None:
+    """The read of an operand from its packed copy; ``None`` where it is not packed."""
+    source = s.source
+    if not source.is_packed:
+        return None
+    return _read(source.operand.c, s.name, source.pitch, source.batches, source.dtype)
+
+
+@lru_cache(maxsize=256)
+def _read(c: CudaContraction, side: str, pitch: int, batches: int, dtype: str) -> Access:
+    row = axis("m" if side == "a" else "n")
+    if batches > 1:
+        row = axis("z") * (c.m if side == "a" else c.n).size + row
+    return Access(f"packed_{side}", (row * pitch + axis("k"),), dtype)
+
+
+def _nest(p: MmaTiling, s: Side) -> LoopNest:
+    """The loops of the kernel that packs an operand: a thread collects ``chunk`` elements of K."""
+    copy = read(s)
+    assert copy is not None
+    c, chunk, row = p.p.c, p.instruction.chunk, "m" if s.name == "a" else "n"
+    axes = {row: s.extent, "k": c.k.size}
+    loops = []
+    if s.source.batches > 1:
+        axes["z"] = s.source.batches
+        loops.append(Loop("z", s.source.batches, 1, "parallel", "l2"))
+    if s.source.operand.contiguous == "k":
+        lanes = Loop("k", THREADS * chunk, chunk, "vector", "register")
+        loops += [Loop(row, s.extent, 1, "parallel", "l2"), Loop("k", c.k.size, lanes.extent, "parallel", "l2"), lanes]
+    else:
+        lanes = Loop(row, THREADS, 1, "vector", "register")
+        loops += [
+            Loop("k", c.k.size, chunk, "parallel", "l2"),
+            Loop(row, s.extent, lanes.extent, "parallel", "l2"),
+            lanes,
+        ]
+    return LoopNest(
+        f"pack_{s.name}", axes, (*loops, Loop("k", chunk, 1, "unroll", "register")),
+        (*reads(c, s.name), replace(copy, store=True)), flops_per_point=0, itemsize=s.item,
+    )  # fmt: skip

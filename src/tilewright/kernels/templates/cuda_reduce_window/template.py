@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Extent, Target, Value
-from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
+from tilewright.kernels.templates.base import GPUS
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_reduce_window import space as spaces
 from tilewright.kernels.templates.cuda_reduce_window.lower import body
 from tilewright.kernels.templates.cuda_reduce_window.match import match
 from tilewright.kernels.templates.cuda_reduce_window.plan import WindowTiling, plan
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 
-def _static(p: WindowTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
+def kernel(p: WindowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+    """The one kernel of a window."""
+    main = DeviceKernel(
+        program=p.s.program, body=lambda _: body(p), blocks=p.grid.count, threads=p.threads,
+        loops=lambda: (nest(p.s.part, p.grid, p.reduce),),
+    )  # fmt: skip
     reads = p.outputs * p.taps / len(p.offsets)
     features = StaticFeatures(
-        threads=p.threads, shared_bytes=0, registers=p.registers, tile_m=p.outputs, tile_n=p.threads * p.vector,
-        tile_k=len(p.offsets), read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
+        registers=p.registers, tile_m=p.outputs, tile_n=p.threads * p.vector, tile_k=len(p.offsets),
+        read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
-    return features.numbers(target, p.grid.blocks, traffic(p.s.part) / reads)
-
-
-def _kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
-    main = DeviceKernel(program=p.s.program, body=lambda _: body(p), blocks=p.grid.count, threads=p.threads)
-    return lowered(symbol, (main,), align=p.align)
+    return GpuKernel(
+        kernels=(main,), align=p.align,
+        static=lambda main: features.numbers(target, main, p.grid.blocks, traffic(p.s.part) / reads),
+    )  # fmt: skip
 
 
 CUDA_STENCIL = PlannedTemplate(
@@ -41,5 +44,5 @@ CUDA_STENCIL = PlannedTemplate(
     span=spaces.space,
     choose=spaces.default,
     plan=lambda s, _, values: plan(s, values),
-    build=described(lambda p, _: (nest(p.s.part, p.grid, p.reduce),), _static, _kernel),
+    build=kernel,
 )

@@ -17,7 +17,6 @@ from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.grid import WARP, fused
 from tilewright.kernels.templates.cuda.kernels import evaluated
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
 from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.text import (
     DevicePrinter,
@@ -34,21 +33,7 @@ from tilewright.kernels.templates.cuda.vectors import Vector
 from tilewright.kernels.templates.cuda_row_reduction.plan import Item, RowTiling
 
 
-def kernels(p: RowTiling) -> tuple[DeviceKernel, ...]:
-    """The kernel of all passes, and one that merges the pieces of rows where there are several."""
-    made, program, second = _Kernel(p), p.r.program, p.combining
-    main = DeviceKernel(
-        program=program, body=lambda _: made.body(), blocks=sizes.times(p.grid.count, p.pieces), threads=p.threads,
-        shared=p.shared_bytes, cluster=p.cluster,
-    )  # fmt: skip
-    if not p.merged:
-        return (main,)
-    return main, DeviceKernel(
-        program=program, body=lambda _: made.combined(), blocks=second.count, threads=second.threads, suffix="_combine"
-    )  # fmt: skip
-
-
-class _Kernel:
+class Statements:
     """Prints one plan."""
 
     def __init__(self, p: RowTiling) -> None:
@@ -92,6 +77,7 @@ class _Kernel:
     # ------------------------------------------------------------------ the kernel
 
     def body(self) -> str:
+        """Statements of the kernel of all passes."""
         p, r = self.p, self.r
         text = self._arrays() + self._scalars(0)
         last = max(r.level[s.name] for s in r.stages if s.kind == REDUCTION)

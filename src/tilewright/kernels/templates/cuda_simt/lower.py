@@ -16,11 +16,9 @@ from functools import lru_cache
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE, const
-from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import identity, update
 from tilewright.kernels.templates.cuda.functions import Function, pointers
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     VALUE,
@@ -34,26 +32,13 @@ from tilewright.kernels.templates.cuda_simt.geometry import SideTile, SimtTiling
 from tilewright.kernels.templates.cuda_simt.packed import gather
 
 
-def kernel(p: SimtTiling, symbol: str) -> LoweredKernel:
-    """One kernel, and others before or after it where rows are sorted or K is split."""
-    c, partial = p.c, splitk.workspace(p.c, p.split_k)
-    sort = sorting.sorts(c, p.bm, partial)  # its tables lie behind partial results
-    defined, store = splitk.results(c, p.vector_n, sorting.edges(c, p.bm, p.bn), p.split_k)
-    holes = _holes(p, store)
-    main = DeviceKernel(
-        program=c.program, body=lambda symbol: _body(p, symbol, holes, sort), arguments=raster.arguments(p.split_k),
-        blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
-        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared_bytes, early=bool(sort),
-    )  # fmt: skip
-    return lowered(
-        symbol, (*(s.kernel for s in sort), main, *splitk.kernels(c, p.split_k)), defined + _functions(p, holes),
-        workspace=sort[0].end if sort else partial, align=p.align,
-    )  # fmt: skip
+def _results(p: SimtTiling) -> tuple[str, Function]:
+    return splitk.results(p.c, p.vector_n, sorting.edges(p.c, p.bm, p.bn), p.split_k)
 
 
-def _functions(p: SimtTiling, holes: Mapping[str, object]) -> str:
-    """Functions that bring tiles to shared memory, and multiply them."""
-    parts = []
+def functions(p: SimtTiling) -> str:
+    """Functions that bring tiles to shared memory, multiply them, and store results."""
+    parts, holes = [_results(p)[0]], _holes(p)
     for s in p.sides:
         stash = "" if p.copy == "async" else fill(STASH, _side_holes(p, s))
         parts.append(_mover(p, s).define() + stash)
@@ -356,9 +341,10 @@ $if rows:            const int m = $m;
 """
 
 
-def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
+def _holes(p: SimtTiling) -> dict[str, object]:
     """What the texts of the kernel say of a plan."""
     c, a, b, vm, vn = p.c, p.a, p.b, p.vector_m, p.vector_n
+    store = _results(p)[1]
     taken = ("acc[q][i][r][j]", "a[q][i]", "b[r][j]")
     updated = update(c, *taken) if p.pack == 1 else f"tw::dp4a({taken[1]}, {taken[2]}, {taken[0]})"
     ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be left out
@@ -386,8 +372,9 @@ def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _body(p: SimtTiling, symbol: str, holes: Mapping[str, object], sort: tuple[sorting.Sorting, ...]) -> str:
-    c = p.c
+def body(p: SimtTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
+    """The kernel's statements; ``sort``: the launch that sorts rows, if one does."""
+    c, holes = p.c, _holes(p)
     loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
     rest = fill(KERNEL, {**holes, "loop": loop})
     threads = {"tid": "(int)threadIdx.x", "warp": "tid / 32", "lane": "tid % 32", **_lanes(p)}

@@ -6,10 +6,9 @@ from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.cuda.match import match, takes_range
 from tilewright.kernels.templates.cuda_simt.defaults import default
 from tilewright.kernels.templates.cuda_simt.geometry import plan
-from tilewright.kernels.templates.cuda_simt.lower import kernel
-from tilewright.kernels.templates.cuda_simt.nests import nests, static
+from tilewright.kernels.templates.cuda_simt.kernel import kernel
 from tilewright.kernels.templates.cuda_simt.space import space
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 CUDA_SIMT = PlannedTemplate(
     name="cuda_simt",
@@ -22,5 +21,5 @@ CUDA_SIMT = PlannedTemplate(
     span=space,
     choose=default,
     plan=lambda c, _, values: plan(c, values),
-    build=described(nests, lambda p, values, target: static(p, target, values), kernel),
+    build=kernel,
 )

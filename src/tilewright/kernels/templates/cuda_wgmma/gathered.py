@@ -70,7 +70,7 @@ class Gathered:
         return DeviceKernel(
             program=self.source.operand.c.program, body=lambda _: self._body(),
             blocks=ceildiv(self.rows * self._per_row, THREADS), threads=THREADS, suffix="_gather",
-            arguments=self.sorting.arguments, early=True,
+            arguments=self.sorting.arguments, early=True, loops=lambda: (self._nest(),),
         )  # fmt: skip
 
     def _body(self) -> str:
@@ -87,7 +87,7 @@ class Gathered:
             "bits": s.bits(offset), "item_bits": 8 * s.item, "rows_at": wide(self.rows_at), "item": s.item,
         })  # fmt: skip
 
-    def nest(self) -> LoopNest:
+    def _nest(self) -> LoopNest:
         """Its loops, of rows that are there."""
         c, s = self.source.operand.c, self.source
         place = (axis("m") * s.pitch + axis("k"),)

@@ -1,58 +1,19 @@
-"""The printed kernel and its launches."""
+"""The statements of the main kernel."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from tilewright.core import IntExpr
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cuda import raster, sizes, splitk
-from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, lowered
+from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, GATHERING, REGISTERS, WARPS
-from tilewright.kernels.templates.cuda_mma.match import rounding
-from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.gathering import copier
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, Side, WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.loop import loop
 from tilewright.kernels.templates.cuda_wgmma.match import batched
-from tilewright.kernels.templates.cuda_wgmma.store import results, store
+from tilewright.kernels.templates.cuda_wgmma.store import store
 from tilewright.kernels.templates.tiles import ceildiv
-
-
-def kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
-    """Rows in order where they choose their batch, the product, and the merge of partial results."""
-    c, ordering = p.p.c, p.ordering
-    blocks = sizes.times(raster.blocks(*p.clusters, c.batches, p.split_k), p.together)
-    main = DeviceKernel(
-        program=c.program, body=lambda symbol: _body(p, symbol), arguments=raster.arguments(p.split_k or p.tail),
-        blocks=["min", blocks, p.walkers * p.together] if p.walkers else blocks,
-        threads=p.threads, shared=p.regions.bytes, cluster=p.together, maps=_maps(p),
-    )  # fmt: skip
-    after = splitk.kernels(c, p.split_k)
-    if p.tail:
-        after = (tail.kernel(p, _indent(_place_of(p, f"{p.whole} + tail"), 1)),)
-    workspace = tail.workspace(p) if p.tail else splitk.workspace(c, p.split_k)
-    out = Epilogue(c).width * ITEMSIZE[c.output.dtype]
-    return lowered(
-        symbol, (*(x.kernel for x in ordering), main, *after), results(p)[0],
-        workspace=ordering[-1].end if ordering else workspace,
-        align=max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in c.program.inputs)), rounding=rounding(p.p),
-    )  # fmt: skip
-
-
-def _maps(p: WgmmaTiling) -> dict[str, dict[str, Any]]:
-    """Tensor maps by name: of operands, unless threads copy their rows, and of results that the copy engine stores."""
-    names = [t.name for t in p.p.c.program.inputs]
-    found = {f"map_{s.name}": s.map_of(names.index(s.source.tensor)) for s in p.sides if s is p.b or not p.gather}
-    if p.gathered is not None:
-        found["map_a"] = p.gathered.map(p.a, p.a.readers.count)
-    return found if p.store is None else {**found, "map_out": p.store.map(len(names))}
-
 
 BODY = """\
     TW_SHARED(smem);
@@ -187,7 +148,7 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
     )
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.walkers else f"(int)blockIdx.x{by}" if by else ""
-    lines = [*tail.which(p), *_place_of(p, "which"), *tail.pieces(p)] if p.tail else _place_of(p, start)
+    lines = [*tail.which(p), *place_of(p, "which"), *tail.pieces(p)] if p.tail else place_of(p, start)
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.walkers:
@@ -199,7 +160,7 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
     return _indent([head, *("    " + x for x in lines)], depth)
 
 
-def _place_of(p: WgmmaTiling, number: str) -> list[str]:
+def place_of(p: WgmmaTiling, number: str) -> list[str]:
     """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
     s, (rows, columns), (m, n), (row, column) = p.sorting, p.clusters, p.cluster, p.place
     reads = ("tile_m",) if s is not None else ()
@@ -355,7 +316,8 @@ def _told(p: WgmmaTiling) -> dict[str, str]:
     }
 
 
-def _body(p: WgmmaTiling, symbol: str) -> str:
+def body(p: WgmmaTiling, symbol: str) -> str:
+    """The kernel's statements."""
     fewer, more = (GATHERING if p.gather or p.fold is not None else REGISTERS)[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
     filled = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)

@@ -107,7 +107,8 @@ def _body(p: WgmmaTiling, symbol: str, place: list[str]) -> str:
     call = results(p)[1].call(v="v", batch="batch" if p.p.batch > 1 else "0", m="m", n="n")
     return fill(MERGE, {
         "threads": THREADS, "symbol": symbol, "size": p.bm * p.bn,
-        "paired": paired, "together": p.together, "of_tiles": f" / {p.together}" if paired else "", "place": place,
+        "paired": paired, "together": p.together, "of_tiles": f" / {p.together}" if paired else "",
+        "place": ["    " + x for x in place],
         "acc": VALUE[c.acc], "of_cluster": f" * {p.together} + rank" if paired else "",
         "apart": p.together * p.bm * p.bn, "combined": combine(c, "v[i]", "part.v[i]"), "bn": p.bn, "call": call,
     })  # fmt: skip

@@ -1,22 +1,52 @@
-"""Row programs as loop nests: one a pass, over the fused rows and columns."""
+"""The kernel of a schedule: its launches, loops, static features and text.
+
+Every pass is a loop nest over the fused rows and columns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
+from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.row_reduction import ELEMENT, RowReduction
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda.grid import WARP
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
+from tilewright.kernels.templates.cuda.sizes import times
+from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+from tilewright.kernels.templates.cuda_row_reduction.lower import Statements
 from tilewright.kernels.templates.cuda_row_reduction.plan import RowTiling, analysis
 
 OUT = "out"
 
 
-def nests(p: RowTiling) -> tuple[LoopNest, ...]:
+def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+    """The kernel of all passes, and one that merges the pieces of rows where there are several."""
+    program, second = p.r.program, p.combining
+    main = DeviceKernel(
+        program=program, body=lambda _: Statements(p).body(), blocks=times(p.grid.count, p.pieces), threads=p.threads,
+        shared=p.shared_bytes, cluster=p.cluster, loops=lambda: _nests(p),
+    )  # fmt: skip
+    combine = DeviceKernel(
+        program=program, body=lambda _: Statements(p).combined(), blocks=second.count, threads=second.threads,
+        suffix="_combine", loops=lambda: (_combining(p),),
+    )  # fmt: skip
+    features = StaticFeatures(
+        registers=p.registers, tile_m=p.groups, tile_n=p.r.width if p.r.result.kind == ELEMENT else 1,
+        tile_k=max(1, p.lanes * p.vector), split_k=p.pieces, read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
+    )  # fmt: skip
+    return GpuKernel(
+        kernels=(main, combine) if p.merged else (main,), workspace=p.workspace, align=p.align,
+        static=lambda main: features.numbers(target, main, p.blocks, _moved(p)),
+    )  # fmt: skip
+
+
+def _nests(p: RowTiling) -> tuple[LoopNest, ...]:
     """The passes over a block's rows. What is kept between passes is no access."""
     r = p.r
     found = []
@@ -47,7 +77,7 @@ def nests(p: RowTiling) -> tuple[LoopNest, ...]:
                 itemsize=itemsize,
             )
         )
-    return (*found, _combining(p)) if p.merged else tuple(found)
+    return tuple(found)
 
 
 def _kept(p: RowTiling, number: int) -> tuple[Staged, ...]:
@@ -117,7 +147,7 @@ def _passes(r: RowReduction, keep: str) -> tuple[tuple[tuple[Access, ...], int, 
     return tuple(found)
 
 
-def moved(p: RowTiling) -> float:
+def _moved(p: RowTiling) -> float:
     """Bytes that threads read and write in global memory."""
     total = p.r.program.output.size * ITEMSIZE[p.r.program.output.dtype]
     for accesses, _, _ in _passes(p.r, p.keep):

@@ -1,22 +1,48 @@
-"""The loops of an attention as a description: the scores, then the result."""
+"""The kernel of a schedule: its launches, loops, static features and text."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
+from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
-from tilewright.kernels.templates.cuda.describe import WORKSPACE
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel, parameters
+from tilewright.kernels.templates.cuda.static import StaticFeatures
+from tilewright.kernels.templates.cuda_attention import merge, mma, simt, softmax, wgmma
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ITEM, AttentionTiling
-
-MERGE_FLOPS = 4
-"""Operations of a part's element: its weight, sum and result."""
+from tilewright.kernels.templates.cuda_attention.text import placed
 
 
-def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
-    """Two nests over blocks of queries and keys, of which every pair is counted; a third where parts are merged."""
+def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+    """One pass over the keys, and the merge of their parts."""
+    units = wgmma if p.groups else mma if p.cores else simt
+    main = DeviceKernel(
+        program=p.a.program, body=lambda symbol: placed(p, symbol, units.body(p)), blocks=p.launched,
+        blocks_y=p.parts, threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, loops=lambda: _nests(p),
+        own=(lambda: (*wgmma.maps(p), *parameters(p.a.program))) if p.groups else None,
+    )  # fmt: skip
+    # Both products read the tile of keys or values once for each warp's, or group's, rows.
+    rows = p.unit_rows * p.tiles if p.cores else p.rows
+    read_keys, read_values = p.read_bytes
+    features = StaticFeatures(
+        registers=p.registers, tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, stages=p.stages, split_k=p.parts,
+        shared_bytes_per_flop=p.item / (2.0 * rows), tensor_core=p.cores, read_bytes_a=read_keys,
+        read_bytes_b=read_values, asynchronous=2 * p.async_copies, copy_threads=p.threads - 32 * p.warps,
+        persistent=p.persistent, tail_split=p.tail, fragments=1 + p.overlap,
+    )  # fmt: skip
+    return GpuKernel(
+        kernels=(main, *merge.kernels(p, softmax.weight(p))), functions=lambda: softmax.functions(p),
+        static=lambda main: features.numbers(target, main, p.blocks, _moved(p)), workspace=merge.workspace(p),
+        align=p.align,
+    )  # fmt: skip
+
+
+def _nests(p: AttentionTiling) -> tuple[LoopNest, LoopNest]:
+    """Two nests over blocks of queries and keys, of which every pair is counted: the scores, then the result."""
     a = p.a
     part = p.part_blocks * p.block_k if p.parts > 1 else a.keys
     reads, scores, result = accesses(a)
@@ -65,37 +91,13 @@ def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
         itemsize=p.item,
         flops_per_output=0 if p.parts > 1 else 1 + count_ops(a.finish),
     )
-    return (first, second) if p.parts == 1 else (first, second, _merging(p, result))
-
-
-def _partial(p: AttentionTiling, part: Expr) -> Access:
-    """A part's element of the result in the workspace."""
-    rows, at = p.merged_rows * p.a.width, (axis("o") * p.a.queries + axis("i")) * p.a.width + axis("e")
-    return Access(WORKSPACE, (part * rows + at,), "float32")
+    return first, second
 
 
 def _left(p: AttentionTiling, result: tuple[Access, ...]) -> tuple[Access, ...]:
     """What the second nest reads and writes where another finishes."""
     part = axis("j") // (p.part_blocks * p.block_k)
-    return (*(x for x in result if not x.store and not x.outside), replace(_partial(p, part), store=True))
-
-
-def _merging(p: AttentionTiling, result: tuple[Access, ...]) -> LoopNest:
-    """The second kernel."""
-    a = p.a
-    return LoopNest(
-        "merge",
-        {"o": a.outer_size, "i": a.queries, "e": a.width, "s": p.parts},
-        (
-            Loop("o", a.outer_size, 1, "parallel"),
-            Loop("i", a.queries, 1, "parallel", "l2"),
-            Loop("s", p.parts, 1, "unroll", "register"),
-            Loop("e", a.width, 1, "vector", "register"),
-        ),
-        (_partial(p, axis("s")), *(x for x in result if x.store or x.outside)),
-        flops_per_point=MERGE_FLOPS,
-        flops_per_output=1 + count_ops(a.finish),
-    )
+    return (*(x for x in result if not x.store and not x.outside), replace(merge.partial(p, part), store=True))
 
 
 def _staged(p: AttentionTiling, side: str) -> tuple[Staged, ...]:
@@ -108,7 +110,7 @@ def _staged(p: AttentionTiling, side: str) -> tuple[Staged, ...]:
     return tuple(Staged(str(x.value), 2 if side == "q" else 3, layout, level) for x in reads)
 
 
-def moved(p: AttentionTiling) -> float:
+def _moved(p: AttentionTiling) -> float:
     """Bytes that blocks read from and write to global memory, before any cache; masks leave nothing out."""
     q, k, v = (ITEMSIZE[s.dtype] * s.length for s in p.f.sides)
     a = p.a

@@ -1,0 +1,83 @@
+"""The kernel of a schedule: its launches, loops, static features and text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.loopnest import Layout, Loop, LoopNest, Staged
+from tilewright.kernels.primitives.wgmma import ROWS, THREADS
+from tilewright.kernels.templates.cuda import raster, sizes, splitk
+from tilewright.kernels.templates.cuda.describe import blocks, reads, summing
+from tilewright.kernels.templates.cuda.epilogue import Epilogue
+from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel, Parameter, parameters, tensor_maps
+from tilewright.kernels.templates.cuda.static import StaticFeatures
+from tilewright.kernels.templates.cuda.warpgroups import STEP_BYTES
+from tilewright.kernels.templates.cuda_mma.match import rounding
+from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.cuda_wgmma import tail
+from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.lower import body, place_of
+from tilewright.kernels.templates.cuda_wgmma.store import results
+
+
+def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> GpuKernel:
+    """Rows in order where they choose their batch, the product, and the merge of partial results."""
+    c, parts, ordering = p.p.c, int(values["SPLIT"]), p.ordering
+    split = 1 if p.tail else parts
+    arguments = raster.arguments(parts > 1)
+    tiles = sizes.times(raster.blocks(*p.clusters, c.batches, p.split_k), p.together)
+    main = DeviceKernel(
+        program=c.program, body=lambda symbol: body(p, symbol), arguments=arguments, threads=p.threads,
+        blocks=["min", tiles, p.walkers * p.together] if p.walkers else tiles, shared=p.regions.bytes,
+        cluster=p.together, own=lambda: (*_maps(p), *parameters(c.program, arguments)),
+        loops=lambda: (_nest(p, int(values["GROUP"]), split),),
+    )  # fmt: skip
+    features = StaticFeatures(
+        registers=p.registers, tile_m=p.bm, tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=split,
+        # A product of a group reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
+        shared_bytes_per_flop=(ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn), tensor_core=True,
+        read_bytes_a=CHUNK, read_bytes_b=CHUNK, asynchronous=2, copy_threads=THREADS, persistent=p.walkers > 0,
+        readers_a=p.a.readers.count, readers_b=p.b.readers.count, turns=p.groups if p.ping_pong else 1,
+        tail_split=parts if p.tail else 1,
+    )  # fmt: skip
+    after = (tail.kernel(p, place_of(p, f"{p.whole} + tail")),) if p.tail else splitk.kernels(c, split)
+    workspace = tail.workspace(p) if p.tail else splitk.workspace(c, p.split_k)
+    out = Epilogue(c).width * ITEMSIZE[c.output.dtype]
+    return GpuKernel(
+        kernels=(*(x.kernel for x in ordering), main, *after), functions=lambda: results(p)[0],
+        static=lambda main: features.of_product(target, main, c, p.left * p.together if p.tail else 0),
+        workspace=ordering[-1].end if ordering else workspace,
+        align=max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in c.program.inputs)), rounding=rounding(p.p),
+    )  # fmt: skip
+
+
+def _maps(p: WgmmaTiling) -> tuple[Parameter, ...]:
+    """Tensor maps: of operands, unless threads copy their rows, and of results that the copy engine stores."""
+    names = [t.name for t in p.p.c.program.inputs]
+    found = {f"map_{s.name}": s.map_of(names.index(s.source.tensor)) for s in p.sides if s is p.b or not p.gather}
+    if p.gathered is not None:
+        found["map_a"] = p.gathered.map(p.a, p.a.readers.count)
+    return tensor_maps(found if p.store is None else {**found, "map_out": p.store.map(len(names))})
+
+
+def _nest(p: WgmmaTiling, group: int, split: int) -> LoopNest:
+    """Blocks, tiles of K through shared memory, warp groups, instructions."""
+    c, step = p.p.c, STEP_BYTES // p.instruction.item
+    loops = blocks(c, p.bm, p.bn, p.bk, group * p.cluster[0], split)
+    outside = len(loops)
+    loops.append(Loop("k", c.k.size, p.bk, level="l1"))
+    staged = [Staged(x.tensor, len(loops), s.layout, "l1") for s in p.sides for x in reads(c, s.name)]
+    loops += [
+        Loop("m", p.bm, p.bm // p.sharing, level="register"),
+        Loop("k", p.bk, step, "unroll", "register"),
+        Loop("m", p.bm // p.sharing, ROWS, "unroll", "register"),
+        Loop("k", step, 1, "unroll", "register"),
+        Loop("m", ROWS, 1, "unroll", "register"),
+        Loop("n", p.bn, 1, "vector", "register"),
+    ]
+    if (box := p.box) is not None:
+        rows = Layout((p.groups, PLACES, ROWS, box.columns), (PLACES * box.bytes, box.bytes, box.columns, 1))
+        staged.append(Staged(c.output.name, outside, rows, "l1"))
+    return summing(c, loops, staged, p.instruction.item, split)
