@@ -7,9 +7,8 @@ from importlib import import_module
 from tilewright.kernels.primitives.primitive import Primitive
 
 _MODULES = (
-    "sync", "threadfence", "global_memory", "grid", "shared_memory", "cp_async", "convert", "round_tf32", "dp4a",
-    "ldmatrix", "mma_types", "mbarrier", "tma", "cluster", "tma_multicast", "tma_im2col", "setmaxnreg", "wgmma_sync",
-    "wgmma", "shuffle", "exchange", "atomic_add", "math",
+    "sync", "memory", "cp_async", "convert", "dp4a", "ldmatrix", "mma_types", "mbarrier", "tma",
+    "cluster", "tma_multicast", "tma_im2col", "wgmma", "shuffle", "atomic_add", "math",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""float16 and bfloat16 as storage: values are computed as float. Rounding is to nearest, ties to even."""
+"""float16 and bfloat16 as storage: values are computed as float, rounding is to nearest, ties to even; and TF32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TW_DEVICE void narrow(f16 &h, float x) { h = to_f16(x); }
 TW_DEVICE void narrow(bf16 &h, float x) { h = to_bf16(x); }
 """
 
-_PTX = (
+_CONVERT_PTX = (
     """
 TW_DEVICE float to_float(f16 h) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h.bits)); return x; }
 TW_DEVICE float to_float(bf16 h) { return bits_float((u32)h.bits << 16); }
@@ -34,7 +34,7 @@ TW_DEVICE u32 pack_bf16(float low, float high) {
 )
 
 # Not-a-numbers come out as the one that the hardware gives (0x7fff).
-_EMULATED = (
+_CONVERT_EMULATED = (
     """
 TW_DEVICE float to_float(f16 h) {
     u32 sign = (h.bits & 0x8000u) << 16, rest = (h.bits & 0x7fffu) << 13;
@@ -134,7 +134,7 @@ def _bits() -> tuple[Array, ...]:
     return (x,)
 
 
-def _values() -> tuple[Array, ...]:
+def _convert_values() -> tuple[Array, ...]:
     # All exponents that float16 has, and some below and above.
     w = words(96, 41)
     exponent = np.arange(96, dtype=np.uint32) % np.uint32(48) + np.uint32(127 - 28)
@@ -142,15 +142,92 @@ def _values() -> tuple[Array, ...]:
     return (np.concatenate([special(), mixed.view(np.float32)]),)
 
 
-PRIMITIVE = Primitive(
+_CONVERT = Primitive(
     "convert",
     "float16 and bfloat16 to float and back (to nearest even), one at a time or two in a word",
     80,
-    _PTX,
-    _EMULATED,
+    _CONVERT_PTX,
+    _CONVERT_EMULATED,
     ("to_float", "to_f16", "to_bf16", "pack_f16", "pack_bf16", "widen", "narrow"),
     (
         Conformance("widen", _WIDEN, _bits, "float32", 512, _widen),
-        Conformance("narrow", _NARROW, _values, "float32", 1024, _narrow),
+        Conformance("narrow", _NARROW, _convert_values, "float32", 1024, _narrow),
     ),
 )
+
+
+# --------------------------------------------------------------------------- round tf32
+
+# Rounding to TF32, and cutting off.
+
+# ``to_tf32`` leaves open what a Tensor Core does not look at, the low 13 bits: one instruction less. A NaN that has
+# nothing but those, which no arithmetic makes, becomes infinite there, as it does where operands are not rounded.
+_TRUNCATE = """
+TW_DEVICE float truncate_tf32(float x) { return bits_float(float_bits(x) & 0xffffe000u); }
+"""
+
+_ROUND_TF32_PTX = (
+    _TRUNCATE
+    + """
+TW_DEVICE u32 to_tf32(float x) { u32 b; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(b) : "f"(x)); return b; }
+TW_DEVICE float round_tf32(float x) { return x != x ? x : bits_float(to_tf32(x) & 0xffffe000u); }
+"""
+)
+
+_ROUND_TF32_EMULATED = (
+    _TRUNCATE
+    + """
+TW_DEVICE float round_tf32(float x) {
+    return x != x ? bits_float(0x7fffe000u) : bits_float((float_bits(x) + 0x1000u) & 0xffffe000u);
+}
+TW_DEVICE u32 to_tf32(float x) { return float_bits(round_tf32(x)); }
+"""
+)
+
+_BODY = """
+    for (int i = threadIdx.x; i < 128; i += 32) {
+        out[i] = tw::round_tf32(x0[i]);
+        const float known = x0[i] != x0[i] ? tw::bits_float(0x7fc00000u) : x0[i];
+        out[128 + i] = tw::bits_float(tw::to_tf32(known) & 0xffffe000u);
+        out[256 + i] = tw::truncate_tf32(x0[i]);
+    }
+"""
+
+
+def rounded(x: Array) -> Array:
+    """float32 values with 10 mantissa bits: nearest, ties away from zero, too large becomes infinite."""
+    with np.errstate(all="ignore"):  # signalling NaNs
+        wide = x.astype(np.float64)
+        # frexp's exponent, but that of the smallest normal number for denormal ones.
+        step = np.exp2(np.maximum(np.frexp(wide)[1], -125) - 11.0)
+        away = np.copysign(np.floor(np.abs(wide) / step + 0.5) * step, wide)
+        return np.where(np.isfinite(wide), away, wide).astype(np.float32)
+
+
+def truncated(x: Array) -> Array:
+    """float32 values without what 10 mantissa bits do not hold."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def _round_tf32_values() -> tuple[Array, ...]:
+    # Random bits, half of them exact ties.
+    w = words(96, 50)
+    w[::2] = (w[::2] & np.uint32(0xFFFFE000)) | np.uint32(0x1000)
+    return (np.concatenate([special(), w.view(np.float32)]),)
+
+
+def _expected(x: Array) -> Array:
+    return np.concatenate([rounded(x), rounded(x), truncated(x)])
+
+
+_ROUND_TF32 = Primitive(
+    "round_tf32",
+    "a float rounded to 10 mantissa bits, to nearest, ties away from zero, or cut to them, as Tensor Cores do",
+    80,
+    _ROUND_TF32_PTX,
+    _ROUND_TF32_EMULATED,
+    ("round_tf32", "to_tf32", "truncate_tf32"),
+    (Conformance("values", _BODY, _round_tf32_values, "float32", 384, _expected),),
+)
+
+PRIMITIVES = (_CONVERT, _ROUND_TF32)

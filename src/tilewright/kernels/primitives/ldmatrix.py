@@ -17,12 +17,21 @@ TW_DEVICE void ldmatrix_x{count}{"_trans" if trans else ""}(u32 (&r)[{count}], u
 }}"""
 
 
-_PTX = "".join(_ptx(count, trans) for count in (4, 2) for trans in ("", ".trans")) + "\n"
+def _emulated(count: int, trans: str) -> str:
+    name = f"ldmatrix_x{count}{'_trans' if trans else ''}"
+    return f"""TW_DEVICE void {name}(u32 (&r)[{count}], u32 address, int line = __builtin_LINE()) {{
+    ldmatrix_any_(r, {count}, {"true" if trans else "false"}, address, "{name}", line);
+}}
+"""
+
+
+_KINDS = [(count, trans) for count in (4, 2) for trans in ("", ".trans")]
+_PTX = "".join(_ptx(*kind) for kind in _KINDS) + "\n"
 
 # Lane l names row l % 8 of matrix l / 8 (16 aligned bytes). Lane l gets elements 2 (l % 4) and the next
 # of row l / 4 of each matrix; transposed, column l / 4 of rows 2 (l % 4) and the next. Addresses of
 # lanes past the last row are not looked at.
-_EMULATED = """
+_MEANING = """
 struct ldmatrix_ { u32 *r; int count; bool trans; u16 row[8]; };
 TW_DEVICE void ldmatrix_all_(void *const *lanes, int) {
     for (u32 l = 0; l < 32; l++) {
@@ -45,18 +54,6 @@ TW_DEVICE void ldmatrix_any_(u32 *r, int count, bool trans, u32 address, const c
         __builtin_memcpy(mine.row, p, 16);
     }
     emu::warp_collective(name, line, &mine, ldmatrix_all_);
-}
-TW_DEVICE void ldmatrix_x4(u32 (&r)[4], u32 address, int line = __builtin_LINE()) {
-    ldmatrix_any_(r, 4, false, address, "ldmatrix_x4", line);
-}
-TW_DEVICE void ldmatrix_x4_trans(u32 (&r)[4], u32 address, int line = __builtin_LINE()) {
-    ldmatrix_any_(r, 4, true, address, "ldmatrix_x4_trans", line);
-}
-TW_DEVICE void ldmatrix_x2(u32 (&r)[2], u32 address, int line = __builtin_LINE()) {
-    ldmatrix_any_(r, 2, false, address, "ldmatrix_x2", line);
-}
-TW_DEVICE void ldmatrix_x2_trans(u32 (&r)[2], u32 address, int line = __builtin_LINE()) {
-    ldmatrix_any_(r, 2, true, address, "ldmatrix_x2_trans", line);
 }
 """
 
@@ -91,7 +88,7 @@ PRIMITIVE = Primitive(
     "two or four 8x8 matrices of 16-bit elements from shared memory, straight or transposed, to a warp",
     80,
     _PTX,
-    _EMULATED,
+    _MEANING + "".join(_emulated(*kind) for kind in _KINDS),
     ("ldmatrix_x4", "ldmatrix_x4_trans", "ldmatrix_x2", "ldmatrix_x2_trans"),
-    tuple(_case(count, trans) for count in (4, 2) for trans in (False, True)),
+    tuple(_case(count, bool(trans)) for count, trans in _KINDS),
 )

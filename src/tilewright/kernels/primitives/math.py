@@ -10,10 +10,78 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.kernels.primitives import exp2_approx
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, floats, special, words
 
-_BODY = "    for (int i = threadIdx.x; i < 128; i += 32) out[i] = tw::{name}(x0[i]{more});\n"
+# --------------------------------------------------------------------------- 2^x and e^x
+
+# 2^x and e^x by the special function unit: one and two instructions, where a full-precision exp takes twenty.
+#
+# PTX states a relative error of 2^-22 (ISA, ``ex2.approx.ftz.f32``); denormal arguments and results are zero.
+_PTX = """
+TW_DEVICE float exp2_approx(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+"""
+
+# The product rounds once: an error of 2^-24 of the argument.
+_EXP2_APPROX_EXP = "TW_DEVICE float exp_approx(float x) { return exp2_approx(fmul(x, 0x1.715476p+0f)); }\n"
+
+_EMULATED = """
+TW_DEVICE float exp2_approx(float x) {
+    if (x != x) return bits_float(0x7fffffffu);
+    float y = (float)__builtin_exp2((double)x);
+    return y < 0x1p-126f ? 0.0f : y;
+}
+"""
+
+_EXP2_APPROX_BODY = "    for (int i = threadIdx.x; i < 128; i += 32) out[i] = tw::exp2_approx(x0[i]);\n"
+_NATURAL = _EXP2_APPROX_BODY.replace("exp2_approx", "exp_approx")
+
+
+def _ends() -> tuple[Array, ...]:
+    """Zeros, infinities, overflow and underflow, which PTX states exactly."""
+    ends = np.array([-np.inf, np.inf, -150.0, 128.0, 1e30, -1e30, 0.0, -0.0], np.float32)
+    return (np.tile(ends, 16),)
+
+
+def _values() -> tuple[Array, ...]:
+    whole = np.arange(32, dtype=np.float32) - np.float32(20)
+    return (np.concatenate([whole, floats(48, 94, -2.0, 2.0), floats(48, 95, -125.0, 125.0)]),)
+
+
+def _expected(x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        y = np.exp2(x.astype(np.float64)).astype(np.float32)
+    return np.where(y < np.float32(2.0**-126), np.float32(0), y)
+
+
+def _natural(x: Array) -> Array:
+    return _expected(x * np.float32(1.4426950216293335))
+
+
+TOLERANCE = 2.0**-22 + 2.0**-24
+"""The bound of the instruction (PTX ISA, "ex2"), and half a unit for the reference's own rounding."""
+
+_EXP2_APPROX = Primitive(
+    "exp2_approx",
+    "2 and e to the power of a float, to 22 bits and what the argument's rounding adds; what is denormal is zero",
+    80,
+    _PTX + _EXP2_APPROX_EXP,
+    _EMULATED + _EXP2_APPROX_EXP,
+    ("exp2_approx", "exp_approx"),
+    (
+        Conformance("ends", _EXP2_APPROX_BODY, _ends, "float32", 128, _expected),
+        Conformance("values", _EXP2_APPROX_BODY, _values, "float32", 128, _expected, _expected, TOLERANCE),
+        Conformance("natural", _NATURAL, _values, "float32", 128, _natural, _natural, TOLERANCE),
+    ),
+)
+
+
+# --------------------------------------------------------------------------- functions of one text
+
+_MATH_BODY = "    for (int i = threadIdx.x; i < 128; i += 32) out[i] = tw::{name}(x0[i]{more});\n"
 
 
 def values() -> tuple[Array, ...]:
@@ -24,7 +92,7 @@ def values() -> tuple[Array, ...]:
 
 def function(name: str, text: str, values: Callable[[], tuple[Array, ...]] = values, more: str = "") -> Primitive:
     """A math function of one value, or of ``more``; its float version is checked on recorded bits."""
-    cases = (Conformance("float", _BODY.format(name=name, more=more), values, "float32", 128),)
+    cases = (Conformance("float", _MATH_BODY.format(name=name, more=more), values, "float32", 128),)
     return Primitive(f"math_{name}", f"{name} of float and double", 80, text, text, (name,), cases)
 
 
@@ -71,7 +139,7 @@ def _whole(x: Array) -> Array:
 
 # x = n ln 2 + r, |r| <= ln 2 / 2; degree 7 in r; 2^n is applied in two halves, so that results near the ends of the
 # range (and denormal ones) come out right.
-_EXP = """
+_MATH_EXP = """
 TW_DEVICE float exp(float x) {
     x = x < -104.0f ? -104.0f : x;
     x = x > 89.0f ? 89.0f : x;  // NaN fails both tests and stays
@@ -290,8 +358,8 @@ _SIMPLE = Primitive(
 
 PRIMITIVES = (
     _SIMPLE,
-    function("exp", _EXP),
-    exp2_approx.PRIMITIVE,
+    function("exp", _MATH_EXP),
+    _EXP2_APPROX,
     function("log", _LOG),
     function("rsqrt", _RSQRT),
     function("tanh", _TANH),

@@ -1,4 +1,4 @@
-"""Block barrier and warp barrier."""
+"""Block barrier and warp barrier, and the order of a thread's accesses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
-_PTX = """
+_SYNC_PTX = """
 TW_DEVICE void sync() { __syncthreads(); }
 TW_DEVICE void sync_warp() { __syncwarp(); }
 template <int COUNT> TW_DEVICE void sync_some(int id) {
@@ -14,7 +14,7 @@ template <int COUNT> TW_DEVICE void sync_some(int id) {
 }
 """
 
-_EMULATED = """
+_SYNC_EMULATED = """
 TW_DEVICE void sync(int line = __builtin_LINE()) { emu::block_barrier(line); }
 TW_DEVICE void sync_warp(int line = __builtin_LINE()) { emu::warp_collective("sync_warp", line, nullptr, nullptr); }
 template <int COUNT> TW_DEVICE void sync_some(int id, int line = __builtin_LINE()) {
@@ -67,12 +67,12 @@ def _some(x: Array) -> Array:
     return np.concatenate([np.roll(first, -111) + np.uint32(3), np.roll(second, -185) + np.uint32(10)])
 
 
-PRIMITIVE = Primitive(
+_SYNC = Primitive(
     "sync",
     "barriers of a block, of some of its warps, and of one; memory written before is seen after",
     80,
-    _PTX,
-    _EMULATED,
+    _SYNC_PTX,
+    _SYNC_EMULATED,
     ("sync", "sync_warp", "sync_some"),
     (
         Conformance(
@@ -86,3 +86,34 @@ PRIMITIVE = Primitive(
         Conformance("some", _SOME, lambda: (words(128, 3),), "uint32", 128, _some, threads=128, shared=512),
     ),
 )  # fmt: skip
+
+
+# --------------------------------------------------------------------------- threadfence
+
+# Order of a thread's global memory accesses, as other blocks see them.
+
+_THREADFENCE_PTX = """
+TW_DEVICE void threadfence() { __threadfence(); }
+"""
+
+_THREADFENCE_EMULATED = """
+TW_DEVICE void threadfence(int line = __builtin_LINE()) { emu::memory_fence(line); }
+"""
+
+_BODY = """
+    out[threadIdx.x] = x0[threadIdx.x];
+    tw::threadfence();
+    out[threadIdx.x] += 1;
+"""
+
+_THREADFENCE = Primitive(
+    "threadfence",
+    "what this thread wrote to global memory before is seen before what it writes after",
+    80,
+    _THREADFENCE_PTX,
+    _THREADFENCE_EMULATED,
+    ("threadfence",),
+    (Conformance("plain", _BODY, lambda: (words(32, 80),), "uint32", 32, lambda x: x + 1),),
+)
+
+PRIMITIVES = (_SYNC, _THREADFENCE)

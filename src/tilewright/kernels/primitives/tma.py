@@ -102,42 +102,56 @@ template <int PENDING> TW_DEVICE void tma_wait(int line = __builtin_LINE()) { em
 TW_DEVICE void shared_fence(int line = __builtin_LINE()) { emu::shared_fence(line); }
 """ + "".join(load_emulated("tma_load", rank) for rank in LOADED)
 
-# Two boxes, one of which reaches over two edges and begins before a third.
-_BOXES = """
+_COPIED = """
     TW_SHARED(smem);
-    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 4096;
-    const int t = threadIdx.x;
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + {bytes};
+    const int t = threadIdx.x{rank}{places};
     if (t == 0) {
         tw::mbarrier_init(barrier, 1);
         tw::mbarrier_fence();
     }
-    tw::sync();
-    if (t == 0) {
+    {meet}
+    if (t == 0) {{copies}    }
+    tw::mbarrier_wait(barrier, 0);
+    for (int i = t; i < {words}; i += 32) out[{at}] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
+"""
+
+
+def written_down(size: int, copies: str, cluster: bool = False, places: str = "") -> str:
+    """A kernel whose ``copies`` bring so many bytes to shared memory, all of which it writes down.
+
+    ``cluster``: the blocks of one copy for each other; ``places``: where a block is in it, by its rank.
+    """
+    meet = "tw::cluster_arrive();\n    tw::cluster_wait();" if cluster else "tw::sync();"
+    holes = {
+        "bytes": str(size), "words": str(size // 4), "meet": meet, "places": places,
+        "rank": ", rank = (int)tw::cluster_rank()" if cluster else "",
+        "at": f"{size // 4} * rank + i" if cluster else "i", "copies": copies,
+    }  # fmt: skip
+    body = _COPIED + (f"    {meet}\n" if cluster else "")
+    for name, text in holes.items():
+        body = body.replace(f"{{{name}}}", text)
+    return body
+
+
+# Two boxes, one of which reaches over two edges and begins before a third.
+_BOXES = written_down(
+    4096,
+    """
         tw::tma_prefetch(map0);
         tw::mbarrier_expect(barrier, 4096);
         tw::tma_load_2d(base, map0, barrier, 0, 3);
         tw::tma_load_2d(base + 2048, map0, barrier, 20, -5);
-    }
-    tw::mbarrier_wait(barrier, 0);
-    for (int i = t; i < 1024; i += 32) out[i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
-"""
+""",
+)
 
-_BATCHED = """
-    TW_SHARED(smem);
-    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 2048;
-    const int t = threadIdx.x;
-    if (t == 0) {
-        tw::mbarrier_init(barrier, 1);
-        tw::mbarrier_fence();
-    }
-    tw::sync();
-    if (t == 0) {
+_BATCHED = written_down(
+    2048,
+    """
         tw::mbarrier_expect(barrier, 2048);
         tw::tma_load_{rank}d(base, map0, barrier, 4, 2, 1{more});
-    }
-    tw::mbarrier_wait(barrier, 0);
-    for (int i = t; i < 512; i += 32) out[i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
-"""
+""",
+)
 
 
 # Boxes of a matrix that reach over its lower and its right edge. None may begin before it: that is an illegal

@@ -12,53 +12,33 @@ import numpy as np
 
 from tilewright.core import Walk, tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
-from tilewright.kernels.primitives.tma import load_emulated, load_ptx, swizzled
+from tilewright.kernels.primitives.tma import load_emulated, load_ptx, swizzled, written_down
 
 _NAMES = (("tma_im2col", False), ("tma_im2col_multicast", True))
 _KINDS = [(name, rank, several) for name, several in _NAMES for rank in (3, 4, 5)]
 
 
 # Two copies of 32 pixels by 32 words, the second of which goes on behind the last image.
-_PIXELS = """
-    TW_SHARED(smem);
-    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 8192;
-    const int t = threadIdx.x;
-    if (t == 0) {
-        tw::mbarrier_init(barrier, 1);
-        tw::mbarrier_fence();
-    }
-    tw::sync();
-    if (t == 0) {
+_PIXELS = written_down(
+    8192,
+    """
         tw::tma_prefetch(map0);
         tw::mbarrier_expect(barrier, 8192);
         tw::tma_im2col_{rank}d(base, map0, barrier, {first});
         tw::tma_im2col_{rank}d(base + 4096, map0, barrier, {second});
-    }
-    tw::mbarrier_wait(barrier, 0);
-    for (int i = t; i < 2048; i += 32) out[i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
-"""
+""",
+)
 
 # Each of two blocks copies half of the pixels for both.
-_HALVES = """
-    TW_SHARED(smem);
-    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 8192;
-    const int t = threadIdx.x, rank = (int)tw::cluster_rank();
-    if (t == 0) {
-        tw::mbarrier_init(barrier, 1);
-        tw::mbarrier_fence();
-    }
-    tw::cluster_arrive();
-    tw::cluster_wait();
-    if (t == 0) {
+_HALVES = written_down(
+    8192,
+    """
         tw::mbarrier_expect(barrier, 8192);
         if (rank == 0) tw::tma_im2col_multicast_{rank}d(base, map0, barrier, 3, {first});
         if (rank == 1) tw::tma_im2col_multicast_{rank}d(base + 4096, map0, barrier, 3, {second});
-    }
-    tw::mbarrier_wait(barrier, 0);
-    for (int i = t; i < 2048; i += 32) out[2048 * rank + i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
-    tw::cluster_arrive();
-    tw::cluster_wait();
-"""
+""",
+    cluster=True,
+)
 
 
 def _copied(images: Array, walk: Walk, place: tuple[int, ...], offsets: tuple[int, ...], pixels: int = 32) -> Array:

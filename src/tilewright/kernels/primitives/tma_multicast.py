@@ -10,29 +10,18 @@ import numpy as np
 
 from tilewright.core import tensor_map
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
-from tilewright.kernels.primitives.tma import LOADED, box, load_emulated, load_ptx, swizzled
+from tilewright.kernels.primitives.tma import LOADED, box, load_emulated, load_ptx, swizzled, written_down
 
 # Each of two blocks copies half of a box for both, and one row more for itself, which the mask of one block says.
-_HALVES = """
-    TW_SHARED(smem);
-    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 3072;
-    const int t = threadIdx.x, rank = (int)tw::cluster_rank();
-    if (t == 0) {
-        tw::mbarrier_init(barrier, 1);
-        tw::mbarrier_fence();
-    }
-    tw::cluster_arrive();
-    tw::cluster_wait();
-    if (t == 0) {
+_HALVES = written_down(
+    3072,
+    """
         tw::mbarrier_expect(barrier, 3072);
         tw::tma_multicast_{rank}(base + rank * 1024, map0, barrier, 3, 4, 1 + 8 * rank{more});
         tw::tma_multicast_{rank}(base + 2048, map0, barrier, (tw::u16)(1 << rank), 0, 10 * rank - 3{more});
-    }
-    tw::mbarrier_wait(barrier, 0);
-    for (int i = t; i < 768; i += 32) out[768 * rank + i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
-    tw::cluster_arrive();
-    tw::cluster_wait();
-"""
+""",
+    cluster=True,
+)
 
 
 def _rows(matrix: Array, row: int, column: int, rows: int) -> Array:
@@ -46,26 +35,16 @@ def _halves(x: Array) -> Array:
 
 
 # Two by two blocks: each copies a box for those of its row and one for those of its column, which is every other rank.
-_SQUARE = """
-    TW_SHARED(smem);
-    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 4096;
-    const int t = threadIdx.x, rank = (int)tw::cluster_rank(), row = rank / 2, column = rank % 2;
-    if (t == 0) {
-        tw::mbarrier_init(barrier, 1);
-        tw::mbarrier_fence();
-    }
-    tw::cluster_arrive();
-    tw::cluster_wait();
-    if (t == 0) {
+_SQUARE = written_down(
+    4096,
+    """
         tw::mbarrier_expect(barrier, 4096);
         tw::tma_multicast_2d(base + column * 1024, map0, barrier, (tw::u16)(3 << row * 2), 4 * row, 8 * column);
         tw::tma_multicast_2d(base + (2 + row) * 1024, map0, barrier, (tw::u16)(5 << column), 4 * column, 8 * row - 3);
-    }
-    tw::mbarrier_wait(barrier, 0);
-    for (int i = t; i < 1024; i += 32) out[1024 * rank + i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
-    tw::cluster_arrive();
-    tw::cluster_wait();
-"""
+""",
+    cluster=True,
+    places=", row = rank / 2, column = rank % 2",
+)
 
 
 def _square(x: Array) -> Array:

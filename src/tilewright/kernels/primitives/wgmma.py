@@ -20,8 +20,8 @@ import numpy as np
 from tilewright.core import tensor_map
 from tilewright.kernels.primitives import mma_types
 from tilewright.kernels.primitives.mma import Format, integers
-from tilewright.kernels.primitives.mma_types import Operands
-from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive
+from tilewright.kernels.primitives.mma_types import BF16, Operands
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
 COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
 """Columns of one product for which there is a wrapper; the hardware has every multiple of 8 up to 256."""
@@ -194,7 +194,7 @@ TW_DEVICE void {name}_rs({c} (&c)[R], const u32 (&a)[4], u64 b, int add, int lin
 # --------------------------------------------------------------------------- conformance
 
 # A tile of 64 rows by four steps of K, and N columns by the same, come by the copy engine, or A through registers.
-_BODY = """
+_WGMMA_BODY = """
     TW_SHARED(smem);
     const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u;
     const tw::u32 sa = base, sb = base + {bytes_a}, barrier = sb + {bytes_b};
@@ -264,7 +264,7 @@ def case(
         sides.append((rows, t, made, " ".join(loads), across))
     bytes_a, bytes_b = 0 if own else 64 * 128, columns * 128
     across_a, step_a = sides[0][4] if ta else 0, 2048 if ta else 32
-    body = _BODY.format(
+    body = _WGMMA_BODY.format(
         call=f"{name}_rs<{tb}>" if own else f"{name}<{ta}, {tb}>", c=c, r=columns // 2, bytes_a=bytes_a,
         bytes_b=bytes_b, load_a="" if own else sides[0][3], load_b=sides[1][3], registers=_REGISTERS if own else "",
         a="a[q]" if own else f"tw::wgmma_operand(sa + q * {step_a}, {across_a}, 1024)", steps=4,
@@ -352,7 +352,103 @@ def _unrounded(tf32: Primitive) -> Primitive:
     return replace(tf32, conformance=(*tf32.conformance, more))
 
 
+# --------------------------------------------------------------------------- registers
+
+# Registers handed from warp groups that need few to those that hold accumulators.
+
+_SETMAXNREG_PTX = """
+template <int N> TW_DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(N)); }
+template <int N> TW_DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(N)); }
+"""
+
+_SETMAXNREG_EMULATED = """
+template <int N> TW_DEVICE void fewer_registers(int line = __builtin_LINE()) { emu::group_registers(N, false, line); }
+template <int N> TW_DEVICE void more_registers(int line = __builtin_LINE()) { emu::group_registers(N, true, line); }
+"""
+
+_SETMAXNREG_BODY = """
+    if (threadIdx.x < 128) {
+        tw::fewer_registers<40>();
+        out[threadIdx.x] = x0[threadIdx.x];
+    } else {
+        tw::more_registers<232>();
+        out[threadIdx.x] = x0[threadIdx.x] + 1;
+    }
+"""
+
+_SETMAXNREG = Primitive(
+    "setmaxnreg",
+    "registers that the threads of a warp group may use, fewer or more than at the launch",
+    90,
+    _SETMAXNREG_PTX,
+    _SETMAXNREG_EMULATED,
+    ("fewer_registers", "more_registers"),
+    (
+        Conformance(
+            "handed", _SETMAXNREG_BODY, lambda: (words(384, 53),), "uint32", 384, threads=384,
+            expected=lambda x: x + (np.arange(384) >= 128).astype(np.uint32),
+        ),
+    ),
+    most_cc=90,
+)  # fmt: skip
+
+
+# --------------------------------------------------------------------------- fences and waits
+
+# What stands around the products of a warp group: fences, groups of products, waits, operands' descriptors.
+
+# A descriptor of an operand in 128-byte swizzled rows (PTX ISA, "Matrix Descriptor Format"): the address, and how far
+# it is to the next rows across and along the contiguous axis, all in 16 bytes.
+DESCRIPTOR = """
+TW_DEVICE u64 wgmma_operand(u32 at, u32 across, u32 along) {
+    return (u64)((at & 0x3ffff) >> 4) | (u64)(across >> 4) << 16 | (u64)(along >> 4) << 32 | 1ull << 62;
+}
+"""
+
+# The empty statements keep the compiler from using accumulators while products are under way.
+_WGMMA_SYNC_PTX = (
+    DESCRIPTOR
+    + """
+TW_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TW_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TW_DEVICE void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory");
+}
+template <int R> TW_DEVICE void wgmma_hold(float (&c)[R]) {
+    TW_UNROLL
+    for (int i = 0; i < R; i++) asm volatile("" : "+f"(c[i]) :: "memory");
+}
+template <class T, int R> TW_DEVICE void wgmma_hold(T (&c)[R]) {
+    TW_UNROLL
+    for (int i = 0; i < R; i++) asm volatile("" : "+r"(c[i]) :: "memory");
+}
+"""
+)
+
+_WGMMA_SYNC_EMULATED = (
+    DESCRIPTOR
+    + """
+TW_DEVICE void wgmma_fence(int line = __builtin_LINE()) { emu::product_fence(line); }
+TW_DEVICE void wgmma_commit(int line = __builtin_LINE()) { emu::product_commit(line); }
+template <int PENDING> TW_DEVICE void wgmma_wait(int line = __builtin_LINE()) { emu::product_wait(PENDING, line); }
+template <class T, int R> TW_DEVICE void wgmma_hold(T (&)[R]) {}
+"""
+)
+
+_WGMMA_SYNC = Primitive(
+    "wgmma_sync",
+    "fences, groups and waits of a warp group's products; descriptors of their operands",
+    90,
+    _WGMMA_SYNC_PTX,
+    _WGMMA_SYNC_EMULATED,
+    ("wgmma_operand", "wgmma_fence", "wgmma_commit", "wgmma_wait", "wgmma_hold"),
+    (case("wgmma_bf16", BF16.format, 32, 0, 0, True),),
+    most_cc=90,
+)
+
 PRIMITIVES = (
+    _SETMAXNREG,
+    _WGMMA_SYNC,
     _product(mma_types.F16),
     _product(mma_types.BF16),
     _unrounded(_product(mma_types.TF32)),

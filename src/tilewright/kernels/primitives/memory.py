@@ -1,4 +1,4 @@
-"""Loads and stores of global memory, 1 to 16 bytes a thread.
+"""Loads and stores of global and shared memory, 1 to 16 bytes a thread, and launches that begin early.
 
 ``load_global`` takes the read-only path; ``load_written`` reads what a launch before this one wrote, which may have
 gone on while this one began: no compiler moves it across ``grid_wait``.
@@ -12,7 +12,7 @@ from tilewright.kernels.primitives.primitive import Array, Conformance, Primitiv
 
 # Loads take the read-only path: nothing in the same launch may write what they read. They are no
 # volatile asm, so that the compiler may move and merge them.
-_PTX = """
+_GLOBAL_MEMORY_PTX = """
 template <class P> union wide_ { P value; u8 b; u16 h; u32 w; uint2 d; uint4 q; __device__ wide_() {} };
 template <class P> TW_DEVICE P load_global(const void *p) {
     wide_<P> u;
@@ -56,7 +56,7 @@ template <class P> TW_DEVICE void store_global(void *p, P v) {
 }
 """
 
-_EMULATED = """
+_GLOBAL_MEMORY_EMULATED = """
 template <class P> TW_DEVICE P load_global(const void *p, int line = __builtin_LINE()) {
     static_assert(sizeof(P) <= 16 && (sizeof(P) & (sizeof(P) - 1)) == 0, "1, 2, 4, 8 or 16 bytes");
     emu::note_global(p, sizeof(P), false, line);
@@ -76,7 +76,7 @@ template <class P> TW_DEVICE void store_global(void *p, P v, int line = __builti
 """
 
 # Each thread moves one piece of every size, from the other end of its row.
-_SIZES = """
+_GLOBAL_MEMORY_SIZES = """
     int t = threadIdx.x;
     const unsigned char *a = (const unsigned char *)x0;
     unsigned char *o = (unsigned char *)out;
@@ -129,16 +129,143 @@ def packs(x: Array) -> Array:
     return np.concatenate([halves, x[:32].view(np.int8).astype(np.int32).view(np.uint32)])
 
 
-PRIMITIVE = Primitive(
+_GLOBAL_MEMORY = Primitive(
     "global_memory",
     "read-only loads and stores of global memory in 1, 2, 4, 8 or 16 bytes",
     80,
-    _PTX,
-    _EMULATED,
+    _GLOBAL_MEMORY_PTX,
+    _GLOBAL_MEMORY_EMULATED,
     ("load_global", "load_written", "store_global"),
     (
-        Conformance("sizes", _SIZES, lambda: (words(248, 3),), "uint32", 248, sizes),
+        Conformance("sizes", _GLOBAL_MEMORY_SIZES, lambda: (words(248, 3),), "uint32", 248, sizes),
         Conformance("written", _WRITTEN, lambda: (words(224, 82),), "uint32", 448, _written),
         Conformance("packs", _PACKS, lambda: (words(128, 4),), "uint32", 256, packs),
     ),
 )
+
+
+# --------------------------------------------------------------------------- grid
+
+# Launches that begin before the one in front of them has ended, and what a thread reads of that one's results.
+#
+# Programmatic dependent launch: blocks of the next launch may start once every block of this one has said so or ended;
+# ``grid_wait`` ends when the launches before have, whose writes are seen then. Before Hopper, and where the launch was
+# not allowed to begin early, both do nothing.
+
+_GRID_PTX = """
+#if __CUDA_ARCH__ >= 900
+TW_DEVICE void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+TW_DEVICE void grid_launch() { asm volatile("griddepcontrol.launch_dependents;"); }
+#else
+TW_DEVICE void grid_wait() {}
+TW_DEVICE void grid_launch() {}
+#endif
+"""
+
+_GRID_EMULATED = """
+TW_DEVICE void grid_wait(int line = __builtin_LINE()) { emu::grid_wait(line); }
+TW_DEVICE void grid_launch(int = __builtin_LINE()) {}
+"""
+
+_BODY = """
+    tw::grid_launch();
+    tw::grid_wait();
+    out[threadIdx.x] = x0[threadIdx.x] + 1;
+"""
+
+_GRID = Primitive(
+    "grid",
+    "the end of the launches before this one, and leave for the next one to begin",
+    80,
+    _GRID_PTX,
+    _GRID_EMULATED,
+    ("grid_wait", "grid_launch"),
+    (Conformance("alone", _BODY, lambda: (words(32, 81),), "uint32", 32, lambda x: x + 1),),
+)
+
+
+# --------------------------------------------------------------------------- shared memory
+
+# Loads, stores and addresses of shared memory.
+
+# Plain accesses: the compiler knows that they are shared memory, and orders them around barriers.
+_SHARED_MEMORY_PTX = """
+TW_DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+template <class P> TW_DEVICE P load_shared(const void *p) {
+    static_assert(sizeof(P) <= 16 && alignof(P) == sizeof(P), "1, 2, 4, 8 or 16 bytes");
+    return *(const P *)p;
+}
+template <class P> TW_DEVICE void store_shared(void *p, P v) {
+    static_assert(sizeof(P) <= 16 && alignof(P) == sizeof(P), "1, 2, 4, 8 or 16 bytes");
+    *(P *)p = v;
+}
+"""
+
+_SHARED_MEMORY_EMULATED = """
+TW_DEVICE u32 shared_address(const void *p, int line = __builtin_LINE()) { return emu::shared_address(p, line); }
+template <class P> TW_DEVICE P load_shared(const void *p, int line = __builtin_LINE()) {
+    static_assert(sizeof(P) <= 16 && alignof(P) == sizeof(P), "1, 2, 4, 8 or 16 bytes");
+    emu::note_shared(p, sizeof(P), false, line);
+    P v;
+    __builtin_memcpy(&v, p, sizeof(P));
+    return v;
+}
+template <class P> TW_DEVICE void store_shared(void *p, P v, int line = __builtin_LINE()) {
+    static_assert(sizeof(P) <= 16 && alignof(P) == sizeof(P), "1, 2, 4, 8 or 16 bytes");
+    emu::note_shared(p, sizeof(P), true, line);
+    __builtin_memcpy(p, &v, sizeof(P));
+}
+"""
+
+_SHARED_MEMORY_SIZES = """
+    TW_SHARED(smem);
+    int t = threadIdx.x;
+    for (int i = t; i < 248; i += 32) tw::store_shared(smem + 4 * i, x0[i]);
+    tw::sync();
+    unsigned char *o = (unsigned char *)out;
+    tw::store_global(o + t, tw::load_shared<tw::pack<signed char, 1>>(smem + 31 - t));
+    tw::store_global(o + 32 + 2 * t, tw::load_shared<tw::f16>(smem + 32 + 2 * (31 - t)));
+    tw::store_global(o + 96 + 4 * t, tw::load_shared<float>(smem + 96 + 4 * (31 - t)));
+    tw::store_global(o + 224 + 8 * t, tw::load_shared<double>(smem + 224 + 8 * (31 - t)));
+    tw::store_global(o + 480 + 16 * t, tw::load_shared<tw::pack<float, 4>>(smem + 480 + 16 * (31 - t)));
+"""
+
+# Wide stores, read back a byte at a time.
+_STORES = """
+    TW_SHARED(smem);
+    int t = threadIdx.x;
+    tw::store_shared(smem + 16 * t, tw::load_global<tw::pack<tw::u32, 4>>(x0 + 4 * t));
+    tw::store_shared(smem + 512 + 8 * t, tw::load_global<tw::pack<tw::f16, 4>>(x0 + 128 + 2 * t));
+    tw::sync();
+    for (int i = t; i < 192; i += 32) {
+        tw::u32 w = 0;
+        for (int b = 0; b < 4; b++) w |= (tw::u32)tw::load_shared<unsigned char>(smem + 4 * i + b) << (8 * b);
+        out[i] = w;
+    }
+"""
+
+# Addresses are compared with the first one, which the hardware chooses.
+_ADDRESS = """
+    TW_SHARED(smem);
+    tw::u32 base = tw::shared_address(smem);
+    out[threadIdx.x] = tw::shared_address(smem + 20 * threadIdx.x) - base + (base & 127) * 1000 + x0[0];
+"""
+
+_SHARED_MEMORY = Primitive(
+    "shared_memory",
+    "loads and stores of shared memory in 1, 2, 4, 8 or 16 bytes; 32-bit shared addresses",
+    80,
+    _SHARED_MEMORY_PTX,
+    _SHARED_MEMORY_EMULATED,
+    ("shared_address", "load_shared", "store_shared"),
+    (
+        Conformance("loads", _SHARED_MEMORY_SIZES, lambda: (words(248, 5),), "uint32", 248, sizes, shared=992),
+        Conformance("stores", _STORES, lambda: (words(192, 6),), "uint32", 192, lambda x: x, shared=768),
+        Conformance(
+            "address", _ADDRESS, lambda: (words(1, 7),), "uint32", 32, shared=640,
+            expected=lambda x: np.arange(32, dtype=np.uint32) * np.uint32(20) + x,
+        ),
+    ),
+)  # fmt: skip
+
+PRIMITIVES = (_GLOBAL_MEMORY, _GRID, _SHARED_MEMORY)
