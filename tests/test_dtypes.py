@@ -17,7 +17,7 @@ from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression import expr
 from tilewright.kernels.expression.numerics import decode, encode
-from tilewright.kernels.nn.element import computed as computed_dtype
+from tilewright.kernels.nn.dims import computed as computed_dtype
 from tilewright.kernels.primitives import PRIMITIVES
 from tilewright.kernels.templates.cuda.text import STORAGE, VALUE, VALUE_BYTES
 from tilewright.kernels.templates.cuda_mma.instruction import INSTRUCTIONS
@@ -36,7 +36,7 @@ OTHERS = {
     "dtypes.py": "the records",
     "jax/native.py": "XLA's numbers",
     "kernels/primitives/conformance.py": "results of conformance kernels",
-    "kernels/operators/precision.py": "what results the product operators offer",
+    "kernels/operators/numeric.py": "what results the product operators offer",
     "kernels/templates/row_reduction/moments.py": "how far one algorithm's sums may be off",
 }
 

@@ -417,9 +417,9 @@ def _quotient(form: Form, by: int) -> Form:
         return whole
     common = math.gcd(by, *rest.values())
     by, constant = by // common, constant // common
-    if by == 1:
-        return _sum(whole, _normal({**{k: c // common for k, c in rest.items()}, (): constant}))
     inside: Form = _normal({**{k: c // common for k, c in rest.items()}, (): constant})
+    if by == 1:
+        return _sum(whole, inside)
     ((first, c), *others) = rest.items()
     if not others and c == common and len(first) == 1 and not isinstance(first[0], str):
         # A quotient of a quotient is one.
@@ -558,8 +558,7 @@ def read_size(stored: int | str) -> int:
 
 
 _READ: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
 }  # fmt: skip
 
 

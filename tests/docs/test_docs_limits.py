@@ -10,7 +10,7 @@ from tilewright.backends import cache
 from tilewright.dashboard.serving.connections import DEFAULT
 from tilewright.farm import client, keeper, messages
 from tilewright.kernels import te
-from tilewright.kernels.expression.size import MAX_DEPTH, MAX_NODES
+from tilewright.kernels.expression.functions import MAX_DEPTH, MAX_NODES
 from tilewright.kernels.operators import numeric
 from tilewright.models.folding import FREE, SECONDS, TIMES
 from tilewright.models.model_file import MOST_NODES, OPSETS

@@ -22,8 +22,8 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, Target, Task, UsageError
 from tilewright.kernels import te
 from tilewright.kernels.codegen.sources import _DEVICE, _HOST, DEEPEST, LONGEST, SourceRefused, check_source
+from tilewright.kernels.expression.functions import MAX_DEPTH
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.expression.size import MAX_DEPTH
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, lower
 from tilewright.kernels.templates.user_kernel import UserTemplate, own_kernel

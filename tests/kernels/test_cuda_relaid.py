@@ -17,8 +17,7 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.rewrite.relaid import relaid
-from tilewright.kernels.rewrite.side_by_side import side_by_side
+from tilewright.kernels.rewrite.relaid import relaid, side_by_side
 from tilewright.kernels.templates import default_schedule, templates_for
 from tilewright.kernels.templates.partition import turned
 from tilewright.kernels.templates.partition.template import CUDA_RELAID

@@ -28,7 +28,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.rewrite.ragged import cropped
+from tilewright.kernels.rewrite.split import cropped
 from tilewright.kernels.templates import TEMPLATES, computing, get_template
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.segments import cuts, in_order, segment_program

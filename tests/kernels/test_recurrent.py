@@ -15,7 +15,7 @@ from tilewright.core import OperatorError, UsageError
 from tilewright.kernels import te
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.families.recurrent import recurrent
+from tilewright.kernels.families.recurrence import recurrent
 from tilewright.kernels.nn import recurrent as nn
 from tilewright.kernels.reference import evaluate, evaluate_block
 from tilewright.kernels.templates import TEMPLATES, templates_for

@@ -7,15 +7,13 @@ into kernels, each with a workload that can be tuned and served. Numpy and the s
 from __future__ import annotations
 
 from tilewright.graph.channels import Channels, channels_last, named_last, original
-from tilewright.graph.distribute import distribute
-from tilewright.graph.fold import fold_batch_norms
+from tilewright.graph.fold import distribute, fold_batch_norms
 from tilewright.graph.groups import Group, grouped
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.layouts import cheapest
 from tilewright.graph.operations import OPERATIONS, Operation, register
 from tilewright.graph.places import Place, Places, in_place
-from tilewright.graph.refused import refusal
-from tilewright.graph.tasks import GraphTask, tasks_of
+from tilewright.graph.tasks import GraphTask, refusal, tasks_of
 
 __all__ = [
     "OPERATIONS",

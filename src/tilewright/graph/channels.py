@@ -352,6 +352,3 @@ def _permutation(shape: tuple[int, ...], dtype: str, dims: tuple[int, ...]) -> t
     out = builder.add("permute", [builder.input("x", shape, dtype)], {"dims": dims})
     graph = builder.build([out])
     return workload_of("permute", state_nodes(graph, graph.nodes)[0]), sizes_of_nodes(graph, graph.nodes)
-
-
-__all__ = ["Channels", "channels_last", "named_last", "original"]

@@ -10,9 +10,9 @@ import numpy as np
 from tilewright.core import TensorSpec
 from tilewright.graph.ir import Array, GraphBuilder
 from tilewright.graph.operations import OPERATIONS
-from tilewright.graph.operations.promotion import promoted
+from tilewright.graph.operations.pointwise import promoted
 from tilewright.kernels.expression.expr import INTEGERS
-from tilewright.kernels.nn.element import computed
+from tilewright.kernels.nn.dims import computed
 
 
 class Importing:

@@ -123,6 +123,3 @@ def _moved(
         path = path.then(cost, move)
         after[name] = BOTH
     return after, path
-
-
-__all__ = ["cheapest"]

@@ -99,6 +99,3 @@ def _primitive(e: Extent) -> Extent:
     found = e // common
     assert isinstance(found, Extent)
     return found
-
-
-__all__ = ["OwnSizes", "compact", "plain"]

@@ -112,6 +112,3 @@ def contiguous(node: Node, shape: Sequence[int]) -> int | None:
     if node.operation == "cat":
         return 0
     return node.attributes["start"] * math.prod(shape[axis + 1 :]) if node.attributes.get("step", 1) == 1 else None
-
-
-__all__ = ["Place", "Places", "contiguous", "in_place"]

@@ -41,11 +41,13 @@ from tilewright.kernels.expression.expr import (
 )
 from tilewright.kernels.expression.functions import (
     abs,
+    check_size,
     cos,
     erf,
     exp,
     floor,
     fmod,
+    kept_index,
     log,
     log1p,
     maximum,
@@ -57,11 +59,9 @@ from tilewright.kernels.expression.functions import (
     sqrt,
     tanh,
     truncate_tf32,
+    whole_index,
 )
-from tilewright.kernels.expression.indices import kept_index, whole_index
-from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
-from tilewright.kernels.expression.size import check_size
-from tilewright.kernels.expression.step import Step
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Step, Tensor, left, right
 from tilewright.kernels.expression.value_range import checked_range
 from tilewright.kernels.parameters import Ints, Shape
 

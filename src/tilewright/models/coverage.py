@@ -10,7 +10,7 @@ from tilewright.models.extract import Extracted
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import operator_name
 from tilewright.models.parts import Part, Unit
-from tilewright.models.sessions import captured
+from tilewright.models.sessions import reads_of
 
 KERNELS, RUNTIME = "tilewright", "onnxruntime"
 NOT_TUNED = "no kernel was tuned for it"
@@ -158,6 +158,6 @@ def _needed(imported: Imported) -> dict[int, list[int]]:
             continue
         if number not in readers:
             node = imported.nodes[number]
-            waiting += [(n, number) for n in dict.fromkeys((*node.input, *captured(node))) if n]
+            waiting += [(n, number) for n in reads_of(node)]
         readers.setdefault(number, []).append(reader)
     return readers

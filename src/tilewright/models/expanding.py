@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.models.model_file import STANDARD, Array, Model, onnx_module
-from tilewright.models.sessions import subgraphs
+from tilewright.models.model_file import STANDARD, Array, Model, onnx_module, subgraphs
+from tilewright.models.sessions import fixed_shape
 
 MOST_NODES = 4096
 """Nodes that a loop is written out into."""
@@ -137,7 +137,7 @@ class Expanding:
         a = {x.name: get(x) for x in node.attribute}
         graph, slices = a["body"], a["num_scan_inputs"]
         values, scanned = list(node.input[:-slices]), list(node.input[-slices:])
-        shapes = [self._shape(n) for n in scanned]
+        shapes = [fixed_shape(self._kind(n)) for n in scanned]
         axes = list(a.get("scan_input_axes", [0] * slices))
         if any(s is None for s in shapes):
             return None
@@ -217,13 +217,6 @@ class Expanding:
         return rounds * (len(graph.node) + 1) <= MOST_NODES and (rounds > 0 or not stacked)
 
     # ----------------------------------------------------------------- names
-
-    def _shape(self, name: str) -> tuple[int, ...] | None:
-        kind = self._kind(name)
-        if kind is None or not kind.tensor_type.HasField("shape"):
-            return None
-        dims = kind.tensor_type.shape.dim
-        return tuple(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
 
     def _initial(self, prefix: str, graph: Any) -> dict[str, Array]:
         return {f"{prefix}/{t.name}": self._model.array(t) for t in graph.initializer}

@@ -14,9 +14,8 @@ from tilewright.core import Target, UsageError, cached_property
 from tilewright.extent import text_of
 from tilewright.files import SHARED, replace_file
 from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, refusal, tasks_of
-from tilewright.models.importer import Imported
+from tilewright.models.importer import Imported, imported
 from tilewright.models.model_file import Model, Size, operator_name, read_model
-from tilewright.models.open_sizes import imported
 
 
 @dataclass(frozen=True, eq=False)

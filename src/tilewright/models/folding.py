@@ -17,8 +17,8 @@ import numpy as np
 from tilewright.closing import Closing
 from tilewright.core import TilewrightError, UsageError
 from tilewright.models.apart import Apart
-from tilewright.models.model_file import STANDARD, Array, Model
-from tilewright.models.sessions import Session, dtype_name, part_of, subgraphs
+from tilewright.models.model_file import STANDARD, Array, Model, subgraphs
+from tilewright.models.sessions import Session, dtype_name, fixed_shape, part_of
 
 LARGEST_FOLDED = 1 << 24
 """Elements of a constant that is computed from constants."""
@@ -136,14 +136,10 @@ class Folding(Closing):
             return first.size * (max(1, first.ndim) + len(outputs))
         total = 0
         for name in outputs:
-            kind = (inferred or {}).get(name)
-            if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+            shape = fixed_shape((inferred or {}).get(name))
+            if shape is None or math.prod(shape) > LARGEST_FOLDED:
                 return None
-            dims = kind.tensor_type.shape.dim
-            size = math.prod(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
-            if size is None or size > LARGEST_FOLDED:
-                return None
-            total += size
+            total += math.prod(shape)
         return total
 
     def _fits(self, elements: int, read: Mapping[str, Array]) -> bool:

@@ -22,7 +22,7 @@ from tilewright.models.inputs import random_inputs
 from tilewright.models.model_file import Array
 from tilewright.models.network import ALL, ALONE, GAINING, Network
 from tilewright.models.parts import DeviceName, Part, own_name
-from tilewright.models.sessions import captured
+from tilewright.models.sessions import reads_of
 
 if TYPE_CHECKING:
     from tilewright.runtime import Library
@@ -148,7 +148,7 @@ def _gains(network: Network, part: Part, kernels: Callable[[], object], values: 
             if number not in numbers:
                 numbers.add(number)
                 node = imported.nodes[number]
-                waiting += [n for n in (*node.input, *captured(node)) if n]
+                waiting += reads_of(node)
     try:
         session = network.session_of(numbers, sorted(reads), outputs)
         theirs = partial(session.run, {n: _own(values, n) for n in reads})

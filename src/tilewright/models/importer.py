@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.core import TensorSpec, TilewrightError, UsageError
+from tilewright.core import Extent, TensorSpec, TilewrightError, UsageError
 from tilewright.dtypes import DTYPES
-from tilewright.extent import for_every_size, varies
+from tilewright.extent import for_every_size, values_at, varies
 from tilewright.graph import Graph, Node, distribute, fold_batch_norms
 from tilewright.graph.importing import Importing
-from tilewright.graph.operations import REFUSED, Left
+from tilewright.graph.operations import ONNX, REFUSED, Left
 from tilewright.graph.operations.handlers import OnnxHandler
 from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.models.expanding import Expanding
@@ -19,8 +19,7 @@ from tilewright.models.folding import Folding
 from tilewright.models.inference import Types
 from tilewright.models.lengths import Lengths, lengths_of, open_lengths
 from tilewright.models.model_file import OPSETS, Array, Model, onnx_module, operator_name
-from tilewright.models.operators import HANDLERS
-from tilewright.models.sessions import captured, dtype_kind, dtype_name
+from tilewright.models.sessions import dtype_kind, dtype_name, reads_of
 
 NOT_TAKEN = (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError)
 """What handlers raise for nodes that they do not take."""
@@ -65,7 +64,7 @@ class Importer(Importing):
     """
 
     def __init__(
-        self, model: Model, handlers: Mapping[str, OnnxHandler] = HANDLERS, leave: Mapping[str, str] | None = None
+        self, model: Model, handlers: Mapping[str, OnnxHandler] = ONNX, leave: Mapping[str, str] | None = None
     ) -> None:
         super().__init__()
         self.handlers = handlers
@@ -115,7 +114,7 @@ class Importer(Importing):
         self.builder.input(spec.name, shape, spec.dtype)
 
     def _several(self, nodes: Sequence[Any], folding: Folding) -> None:
-        self._read.update(n for node in nodes for n in (*node.input, *captured(node)))
+        self._read.update(n for node in nodes for n in reads_of(node))
         for node in nodes:
             self._node(node, folding)
 
@@ -286,7 +285,7 @@ class Importer(Importing):
         self._keep(node)
         self.left.setdefault(name, why)
         outputs = []
-        reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
+        reads = reads_of(node)
         changes = any(n in self.lengths or n in self.unshaped or varies(self._shape_of(n)) for n in reads)
         for output, spec in self.types.of_outputs(node).items():
             if spec is not None and changes:
@@ -296,3 +295,49 @@ class Importer(Importing):
             outputs.append(spec or TensorSpec(output, (), "unknown"))
         if outputs:
             self.builder.add_opaque(f"onnx::{name}", [n for n in reads if n in self.builder.values], outputs)
+
+
+# --------------------------------------------------------------------------- open sizes
+
+# Models of which sizes stay open are read once for all of them, and compared with what they are for some.
+
+
+SHARES = (0.0, 0.55)
+"""Places in the ranges at which a model is read once more."""
+
+OTHERWISE = "it is stated otherwise for some of the sizes"
+
+
+def imported(model: Model) -> Imported:
+    """The model as a graph. Raises ``UsageError`` for inputs and weights that cannot be read.
+
+    What an operator becomes is the same expression for every size: comparisons of sizes that differ from size to size
+    leave it to onnxruntime, and so does a difference from what it becomes where sizes are numbers.
+    """
+    leave: dict[str, str] = {}
+    while True:
+        importer = Importer(model, leave=leave)
+        found = importer.run()
+        wrong = {n for sizes in tried(model.open_sizes) for n in _different(importer, model, sizes)} - leave.keys()
+        if not wrong:
+            return found
+        leave.update(dict.fromkeys(wrong, OTHERWISE))
+
+
+def tried(extents: Mapping[str, Extent]) -> Iterator[dict[str, int]]:
+    """Sizes at which a model is compared: not of one element where others are, which is a case of its own."""
+    if extents:
+        for share in SHARES:
+            yield {n: max(e.low + round(share * (e.high - e.low)), min(2, e.high)) for n, e in extents.items()}
+
+
+def _different(importer: Importer, model: Model, sizes: Mapping[str, int]) -> Iterator[str]:
+    """The first outputs of nodes that are otherwise for these sizes."""
+    other = Importer(model.at(sizes))
+    other.run()
+    for name, made in importer.made.items():
+        theirs = other.made.get(name)
+        if theirs is None and name in other.constants:
+            continue
+        if theirs is None or repr(values_at(made, sizes)) != repr(theirs):
+            yield name

@@ -11,7 +11,7 @@ from tilewright.core import Extent, TensorSpec, TilewrightError
 from tilewright.extent import Sizes, bounds, extents_among, greatest
 from tilewright.models.lengths import Lengths
 from tilewright.models.model_file import STANDARD, Array, Model, onnx_module
-from tilewright.models.sessions import Session, captured, dtype_kind, dtype_name, part_of
+from tilewright.models.sessions import Session, dtype_kind, dtype_name, fixed_shape, part_of, reads_of
 
 FEW = 1024
 """Elements of a constant that inference is shown: axes, sizes, scales."""
@@ -57,7 +57,7 @@ class Types:
         domain = "" if node.domain in STANDARD else node.domain
         if not self.onnx.defs.has(node.op_type, domain):
             return {}
-        reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
+        reads = reads_of(node)
         given = {n: t for n in reads if (t := self.of(n)) is not None}
         if len(given) < len(reads):
             return {}
@@ -148,7 +148,7 @@ class Types:
         return made
 
     def _asked(self, node: Any) -> dict[str, Any]:
-        reads = [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
+        reads = reads_of(node)
         outside = [n for n in reads if n not in self.constants]
         if any(self.of(n) is None for n in outside):
             return {}
@@ -193,12 +193,10 @@ class Types:
     @staticmethod
     def spec(name: str, kind: Any) -> TensorSpec | None:
         """A tensor's, where every axis has a size; ``None`` for others."""
-        if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        shape = fixed_shape(kind)
+        if shape is None or min(shape, default=0) < 0 or not kind.tensor_type.elem_type:
             return None
-        dims = kind.tensor_type.shape.dim
-        if not kind.tensor_type.elem_type or not all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims):
-            return None
-        return TensorSpec(name, tuple(d.dim_value for d in dims), dtype_name(kind.tensor_type.elem_type))
+        return TensorSpec(name, shape, dtype_name(kind.tensor_type.elem_type))
 
 
 def _points(extents: Mapping[str, Extent]) -> Iterator[dict[str, int]]:

@@ -18,10 +18,10 @@ from tilewright.measure.comparing import Comparison
 from tilewright.models.computed import Unforeseen
 from tilewright.models.extract import extracted
 from tilewright.models.forms import fastest
+from tilewright.models.importer import imported
 from tilewright.models.io_binding import IOBinding, is_ort_value, memory_of, ort_value
 from tilewright.models.model_file import Array, Model, Size, read_model, read_proto, size_of
 from tilewright.models.network import Network
-from tilewright.models.open_sizes import imported
 from tilewright.models.parts import place_of
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
 
@@ -365,6 +365,3 @@ def _check_shape(arg: NodeArg, shape: tuple[int, ...]) -> None:
             f"Got invalid dimensions for input: {arg.name} for the following indices {', '.join(wrong)}",
             f"Give an array of shape {arg.shape}",
         )
-
-
-__all__ = ["InferenceSession", "ModelMetadata", "NodeArg"]

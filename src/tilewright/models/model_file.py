@@ -259,11 +259,18 @@ def extent(name: str, low: int, high: int) -> int:
     return Extent(high, low, name) if low < high else low
 
 
+def subgraphs(node: Any) -> Iterator[Any]:
+    """The graphs that a node holds."""
+    for a in node.attribute:
+        yield from [a.g] if a.HasField("g") else a.graphs
+
+
 def _inner_tensors(graph: Any) -> Iterator[Any]:
     """The constants that nodes hold, and those of their subgraphs."""
-    for attribute in (a for node in graph.node for a in node.attribute):
-        yield from [attribute.t] if attribute.HasField("t") else attribute.tensors
-        for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from [attribute.t] if attribute.HasField("t") else attribute.tensors
+        for inner in subgraphs(node):
             yield from inner.initializer
             yield from _inner_tensors(inner)
 
@@ -280,8 +287,7 @@ def _inlined(proto: Any) -> int:
             if name in bodies and name not in counts:
                 counts[name] = MOST_NODES + 1  # where it calls itself
                 counts[name] = of(bodies[name])
-            graphs = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
-            total += counts.get(name, 1) + sum(of(g.node) for g in graphs)
+            total += counts.get(name, 1) + sum(of(g.node) for g in subgraphs(node))
         return total
 
     return of(proto.graph.node)

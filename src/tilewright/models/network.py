@@ -14,13 +14,12 @@ from tilewright.core import Extent, UsageError
 from tilewright.extent import Sizes
 from tilewright.forking import ForkLock
 from tilewright.kernels.expression.expr import BITS
-from tilewright.models.computed import Computed, InRuntime, Values, on_processor
+from tilewright.models.computed import Computed, InRuntime, Values, on_device, on_processor
 from tilewright.models.coverage import why_left
 from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
-from tilewright.models.on_device import on_device
 from tilewright.models.parts import DeviceName, Part, Parts, parts_of, undivided
-from tilewright.models.sessions import Session, captured, part_of, tensor_value
+from tilewright.models.sessions import Session, part_of, reads_of, tensor_value
 from tilewright.size_ranges import sizes_of
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class Network:
         """Nodes of the model, by number, in onnxruntime. Raises ``UsageError`` where it refuses them."""
         imported = self.extracted.imported
         nodes = [imported.nodes[n] for n in sorted(numbers)]
-        wanted = {x for n in nodes for x in (*n.input, *captured(n))}
+        wanted = {x for n in nodes for x in reads_of(n)}
         constants = {n: a for n, a in imported.folded.items() if n in wanted and n not in inputs}
         typed = [self._typed(n) for n in inputs]
         return Session(*part_of(imported.model, nodes, typed, outputs, constants), self.threads)

@@ -11,7 +11,7 @@ from tilewright.core import Target, Workload
 from tilewright.graph import Group, Places, cheapest, original
 from tilewright.measure.places import find_place
 from tilewright.models.extract import Extracted
-from tilewright.models.sessions import captured
+from tilewright.models.sessions import reads_of
 
 if TYPE_CHECKING:
     from tilewright.runtime import Library
@@ -149,7 +149,7 @@ def _needed(extracted: Extracted, ours: Mapping[str, Group], available: Iterable
         else:
             number = imported.producer[name]
             node = nodes[number]
-            reads = dict.fromkeys(n for n in (*node.input, *captured(node)) if n and n not in constant)
+            reads = [n for n in reads_of(node) if n not in constant]
             unit = Unit(None, number, tuple(reads), tuple(o for o in node.output if o))
             units[number] = unit
         waiting += unit.reads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.kernels.expression.expr import BITS
-from tilewright.models.model_file import Array, Model, onnx_module
+from tilewright.models.model_file import Array, Model, onnx_module, subgraphs
 
 LARGE = 1 << 16
 """Bytes of a constant that is handed over beside a model instead of within it, whose messages end at 2 GiB."""
@@ -46,10 +46,17 @@ def tensor_value(name: str, dtype: str, shape: Sequence[int | None] | None) -> A
     return onnx_module().helper.make_tensor_value_info(name, dtype_kind(dtype), shape)
 
 
-def subgraphs(node: Any) -> Iterator[Any]:
-    """The graphs that a node holds."""
-    for a in node.attribute:
-        yield from [a.g] if a.HasField("g") else a.graphs
+def reads_of(node: Any) -> list[str]:
+    """Values that a node reads, its subgraphs among them."""
+    return [n for n in dict.fromkeys((*node.input, *captured(node))) if n]
+
+
+def fixed_shape(kind: Any) -> tuple[int, ...] | None:
+    """The shape that a tensor's ``TypeProto`` states; ``None`` where it leaves a size open, or is another's."""
+    if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        return None
+    dims = kind.tensor_type.shape.dim
+    return tuple(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
 
 
 def captured(node: Any) -> list[str]:

@@ -19,7 +19,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import Array, onnx_module
-from tilewright.models.sessions import NoKernel, Session, captured, dtype_name, dtype_of, part_of, retyped, tensor_value
+from tilewright.models.sessions import NoKernel, Session, dtype_name, dtype_of, part_of, reads_of, retyped, tensor_value
 
 WIDE = dict.fromkeys(("float32", *SIXTEEN), "float64")
 """Reals that are computed in float64 in their place."""
@@ -68,7 +68,7 @@ class Truth:
         """In its own types an operator says what it means; float64 is taken where it gives about the same."""
         imported = self.imported
         stated = imported.nodes[imported.producer[node.outputs[0]]]
-        reads = [n for n in dict.fromkeys((*stated.input, *captured(stated))) if n]
+        reads = reads_of(stated)
         constants = {n: imported.folded[n] for n in reads if n in imported.folded}
         given = {n: values[n] for n in reads if n not in constants}
         inputs = [self._typed(n) for n in given]

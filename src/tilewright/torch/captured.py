@@ -173,6 +173,3 @@ class Form:
         """Free what its kernels keep: PyTorch keeps graphs of changing sizes, and nobody calls them."""
         for k in self._kernels:
             k.release()
-
-
-__all__ = ["Captured", "Compile", "DynamoGraph", "Form", "Uncompiled", "handing_on"]

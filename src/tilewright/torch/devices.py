@@ -16,6 +16,3 @@ def place_of(device: torch.device) -> DeviceKey | None:
 def has_kernels(device: torch.device) -> bool:
     """Whether kernels run in the memory of a device."""
     return device.type == "cpu" or device.type in TORCH_DEVICES
-
-
-__all__ = ["has_kernels", "place_of"]

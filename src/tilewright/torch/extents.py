@@ -59,6 +59,3 @@ def extents_of(module: GraphModule) -> dict[Any, Extent]:
         if span.lower.is_Integer and span.upper.is_Integer and 1 <= span.lower < span.upper <= MOST:
             found[symbol] = Extent(int(span.upper), int(span.lower), str(symbol))
     return found
-
-
-__all__ = ["extents_of", "length", "symbols"]

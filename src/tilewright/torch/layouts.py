@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from tilewright.graph.operations.attention import ATTENTIONS
+from tilewright.graph.operations.products import ATTENTIONS
 from tilewright.torch.importer import name_of
 
 aten = torch.ops.aten

@@ -305,6 +305,3 @@ def changing(workload: Workload) -> Workload:
     program = Program.loads(workload.program)
     inputs = tuple(replace(t, constant=False) for t in program.inputs)
     return program_workload(workload.op, replace(program, inputs=inputs))
-
-
-__all__ = ["Find", "Placing", "changing"]

@@ -29,6 +29,3 @@ class Side:
     inference: bool
     static: Sequence[int]
     replays: bool
-
-
-__all__ = ["Pair", "Side"]

@@ -173,6 +173,3 @@ def _opened(part: GraphModule) -> _Open | None:
     symbols = [n.meta["val"].node.expr for n in part.graph.nodes if n.op == "placeholder" and is_size(n)]
     found = _program(part, extents) if symbols and all(s in extents for s in symbols) else None
     return None if found is None else _Open(found[0], tuple(extents[s] for s in symbols), found[1])
-
-
-__all__ = ["Sized", "changes", "cut_out", "shape_of"]

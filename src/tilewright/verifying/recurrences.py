@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from tilewright.kernels.expression.expr import Expr
-from tilewright.kernels.expression.program import Monoid, Stage
-from tilewright.kernels.expression.step import Mix, Step, mixed
+from tilewright.kernels.expression.program import Mix, Monoid, Stage, Step, mixed
 from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, term
 
 Value = Callable[[Expr, Mapping[str, Expr]], Expr]

@@ -9,8 +9,8 @@ from tilewright.graph.operations.moves import VIEWS
 from tilewright.graph.operations.table import OPERATIONS, Kind, Operation, infer, operand, register, state
 
 FILES = (
-    "activations", "attention", "creation", "division", "einsum", "elementwise", "fused", "gathers", "moves",
-    "norms", "products", "quantising", "recurrent", "resizing", "rows", "sampling", "tiling", "windows",
+    "activations", "elementwise", "fused", "gathers", "moves", "products", "quantising", "recurrent", "resizing",
+    "rows", "tiling", "windows",
 )  # fmt: skip
 for _name in FILES:
     import_module(f"{__name__}.{_name}")

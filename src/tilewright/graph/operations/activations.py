@@ -106,7 +106,8 @@ onnx_named(SOFTSIGN, "Softsign")
 
 register_named("gelu", _gelu, onnx="Gelu", approximate=("approximate", "none"))
 register_named("leaky_relu", _leaky, onnx="LeakyRelu", negative_slope=("alpha", 0.01))
-register_named("elu", _elu, onnx="Elu", alpha=("alpha", 1.0))
+ELU = register_named("elu", _elu, onnx="Elu", alpha=("alpha", 1.0))
+onnx_named(ELU, "Selu", alpha=("alpha", 1.6732631921768188), scale=("gamma", 1.0507010221481323))
 register_named("celu", _celu, onnx="Celu", alpha=("alpha", 1.0))
 register_named("threshold", _threshold)
 register_named("softshrink", _softshrink)
@@ -120,12 +121,6 @@ def _log_sigmoid_forward(build: Build, call: Call) -> None:
     if call.result:
         raise Left("it gives what the backward pass reads")
     build.add("logsigmoid", [call.operand("input")], call.output)
-
-
-@onnx("Selu")
-def _onnx_selu(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    alpha, gamma = a.get("alpha", 1.6732631921768188), a.get("gamma", 1.0507010221481323)
-    build.add("elu", node.input, node.output[0], alpha=alpha, scale=gamma)
 
 
 @onnx("Shrink")

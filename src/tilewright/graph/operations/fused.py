@@ -11,7 +11,7 @@ from tilewright.core import UsageError
 from tilewright.graph.operations.handlers import ONNX, Attributes, Left, OnnxBuild, onnx
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.dims import value
 
 
 def _rotary_embedding(

@@ -14,8 +14,7 @@ from tilewright.graph.operations.pointwise import broadcast_shape, element
 from tilewright.graph.operations.table import register_all
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, const
-from tilewright.kernels.nn.dims import one_dim
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.dims import one_dim, value
 
 Index = tuple[te.Expr, ...]
 

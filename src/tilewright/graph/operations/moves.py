@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.core import Extent, UsageError
 from tilewright.extent import divides, larger, smaller, varies
 from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, axes_of, onnx
-from tilewright.graph.operations.table import register, register_all
+from tilewright.graph.operations.table import OPERATIONS, register, register_all
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import INDEX, const
 from tilewright.kernels.nn.dims import broadcast, one_dim, several_dims, stretched
@@ -86,14 +86,6 @@ def _slice(input: te.TensorRef, dim: int, start: int, end: int, step: int = 1) -
 
 def _cat(*tensors: te.TensorRef, dim: int = 0) -> te.TensorRef:
     return nn.cat(tensors, dim)
-
-
-def _permute(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
-    return nn.permute(input, tuple(dims))
-
-
-def _pad(input: te.TensorRef, pad: Sequence[int], value: float = 0.0) -> te.TensorRef:
-    return nn.pad(input, tuple(pad), value)
 
 
 def _flip(input: te.TensorRef, dims: Sequence[int]) -> te.TensorRef:
@@ -222,9 +214,10 @@ for _name, _state in (
     aten_named(register(_name, "move", _state), _name)
 
 register_all(
-    "move", reshape=_reshape, permute=_permute, expand=_expand, slice=_slice, cat=_cat, pad=_pad, pad_edge=_pad_edge,
-    roll=_roll, slice_scatter=_slice_scatter,
+    "move", reshape=_reshape, permute=nn.permute, expand=_expand, slice=_slice, cat=_cat, pad=nn.pad,
+    pad_edge=_pad_edge, roll=_roll, slice_scatter=_slice_scatter,
 )  # fmt: skip
+aten_named(OPERATIONS["pad"], "constant_pad_nd")
 
 
 # --------------------------------------------------------------------------- ATen
@@ -338,11 +331,6 @@ def _parted(build: Build, call: Call) -> None:
         build.reshaped(_part(build, x, dim, start, start + 1), call.spec.shape, call.output)
     else:
         _part(build, x, dim, start, start + sizes[call.result], 1, call.output)
-
-
-@aten("constant_pad_nd")
-def _padded_by(build: Build, call: Call) -> None:
-    build.add("pad", [call.operand("input")], call.output, pad=tuple(call["pad"]), value=call["value"])
 
 
 @aten(*(f"{kind}_pad{rank}d" for kind in ("reflection", "replication") for rank in (1, 2, 3)))

@@ -10,12 +10,12 @@ import numpy as np
 from tilewright.core import UsageError
 from tilewright.dtypes import DTYPES
 from tilewright.graph.operations.handlers import Array, Attributes, Build, Left, OnnxBuild, onnx
-from tilewright.graph.operations.padding import convolved, kernel_of, padded, pads_of
 from tilewright.graph.operations.pointwise import element
 from tilewright.graph.operations.table import register
+from tilewright.graph.operations.windows import convolved, kernel_of, padded, pads_of
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import BYTES, FLOAT8, FLOATS, INDEX, INTEGERS, const
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.dims import value
 from tilewright.kernels.nn.quantize import round_half_even
 
 LIMITS = {name: tuple(map(float, DTYPES[name].limits)) for name in BYTES}

@@ -19,7 +19,7 @@ from tilewright.core import OperatorError, TensorSpec, UsageError, cached_proper
 from tilewright.extent import for_every_size
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import NARROW, const
-from tilewright.kernels.nn.element import computed
+from tilewright.kernels.nn.dims import computed
 
 Kind = Literal["elementwise", "move", "gather", "contraction", "window", "rows", "attention", "recurrent"]
 """``move``: elements in other places, none computed. ``rows``: reductions along axes, and what follows them."""

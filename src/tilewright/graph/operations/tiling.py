@@ -1,4 +1,4 @@
-"""Elements repeated, regrouped and turned round, and values that follow from shapes alone."""
+"""Elements repeated, regrouped and turned round, and values that follow from shapes or numbers alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.extent import bounds, varies
-from tilewright.graph.operations.creation import MOST
-from tilewright.graph.operations.handlers import Attributes, Build, Call, Left, OnnxBuild, aten, onnx, refuse
+from tilewright.graph.operations.handlers import (
+    Array,
+    Attributes,
+    Build,
+    Call,
+    Left,
+    OnnxBuild,
+    aten,
+    onnx,
+    onnx_named,
+    refuse,
+)
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import INDEX, INTEGERS
+from tilewright.kernels.expression.expr import BITS, INDEX, INTEGERS
 
 AS_IT_RUNS = "it is known only when the model runs"
 
@@ -48,7 +58,8 @@ def _reverse_sequence(
 
 
 register("tile", "move", _tile)
-register("reverse_sequence", "gather", _reverse_sequence)
+REVERSE = register("reverse_sequence", "gather", _reverse_sequence)
+onnx_named(REVERSE, "ReverseSequence", batch_dim=("batch_axis", 1), time_dim=("time_axis", 0))
 
 
 def _regrouped(
@@ -105,13 +116,6 @@ def _onnx_depth(build: OnnxBuild, node: Any, a: Attributes) -> None:
     else:
         split, dims, joined = (n, r, r, c // r**2, h, w), (0, 3, 4, 1, 5, 2), (n, c // r**2, h * r, w * r)
     _regrouped(build, node.input[0], split, dims, joined, node.output[0])
-
-
-@onnx("ReverseSequence")
-def _onnx_reverse_sequence(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    build.add(
-        "reverse_sequence", node.input, node.output[0], batch_dim=a.get("batch_axis", 1), time_dim=a.get("time_axis", 0)
-    )  # fmt: skip
 
 
 @onnx("CenterCropPad")
@@ -203,3 +207,63 @@ refuse(
 )
 refuse("its condition is known only when the model runs", "If")
 refuse("how many rounds it takes is known only when the model runs, or is very many", "Loop", "Scan")
+
+
+# --------------------------------------------------------------------------- tensors that follow from numbers
+
+
+MOST = 1 << 20
+"""Elements of a tensor of several numbers that is kept as a constant."""
+
+refuse(
+    "random numbers are PyTorch's", "rand", "randn", "rand_like", "randn_like", "randint", "bernoulli.p", "bernoulli",
+    "normal_functional", "native_dropout", "multinomial", "randperm",
+)  # fmt: skip
+refuse("sorting is PyTorch's", "sort", "sort.stable", "topk", "kthvalue", "median.dim", "mode", "argsort")
+refuse("its shape depends on values", "nonzero", "masked_select", "unique_dim", "_unique2", "bincount")
+
+
+def _keep(build: Build, call: Call, array: Array) -> None:
+    spec = call.spec
+    if spec.dtype in BITS:
+        raise Left(f"NumPy has no {spec.dtype}")
+    build.known_as(call.output, np.broadcast_to(array.astype(spec.dtype), spec.shape))
+
+
+@aten(
+    "full",
+    "full_like",
+    "zeros",
+    "zeros_like",
+    "ones",
+    "ones_like",
+    "scalar_tensor",
+    "new_full",
+    "new_zeros",
+    "new_ones",
+)
+def _filled(build: Build, call: Call) -> None:
+    name = call.operator.removesuffix("_like").removeprefix("new_")
+    number = {"zeros": 0, "ones": 1}.get(name)
+    if number is None:
+        number = call["s" if name == "scalar_tensor" else "fill_value"]
+    if not isinstance(number, int | float):
+        raise Left("it is filled with a tensor")
+    _keep(build, call, np.asarray(number))
+
+
+@aten("arange", "arange.start", "arange.start_step")
+def _counted(build: Build, call: Call) -> None:
+    if math.prod(call.spec.shape) > MOST:
+        raise Left("it is large")
+    start, step = call.arguments.get("start", 0), call.arguments.get("step", 1)
+    (count,) = call.spec.shape
+    _keep(build, call, start + step * np.arange(count))
+
+
+@aten("eye", "eye.m")
+def _diagonal(build: Build, call: Call) -> None:
+    if math.prod(call.spec.shape) > MOST:
+        raise Left("it is large")
+    rows, columns = call.spec.shape
+    _keep(build, call, np.eye(rows, columns))

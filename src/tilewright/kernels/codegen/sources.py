@@ -22,7 +22,7 @@ LONGEST = 4 << 20
 
 DEEPEST = 1000
 """Brackets and conditions within each other: compilers recurse over them, and bear some thousands. The deepest
-expression that an operator may have (``expression/size.py``) prints about 400, other kernels 30."""
+expression that an operator may have (``expression/functions.py``) prints about 400, other kernels 30."""
 
 _SYMBOL = re.compile(r"tw_[0-9a-z_]{1,120}")
 

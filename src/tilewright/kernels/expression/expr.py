@@ -9,7 +9,7 @@ not taken is not evaluated, so a padding predicate guards the read behind it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -521,3 +521,32 @@ def axis(name: str | Symbol) -> Expr:
 def load(tensor: str | Symbol, dtype: str, indices: tuple[Expr, ...]) -> Expr:
     """A read of one element."""
     return Expr("load", dtype, indices, tensor)
+
+
+def in_place(read: Expr, axes: Sequence[str]) -> bool:
+    """Whether a tensor is read at the point that ``axes`` are at."""
+    return [(i.op, i.value) for i in read.args] == [("axis", a) for a in axes]
+
+
+def outcome(op: str, low: float, high: float) -> bool | None:
+    """What a comparison of a number with 0 gives wherever it lies between both; ``None`` where that differs."""
+    always, never = {
+        "lt": (high < 0, low >= 0), "le": (high <= 0, low > 0), "gt": (low > 0, high <= 0),
+        "ge": (low >= 0, high < 0), "eq": (low == high == 0, low > 0 or high < 0),
+        "ne": (low > 0 or high < 0, low == high == 0),
+    }[op]  # fmt: skip
+    return True if always else False if never else None
+
+
+def decided(e: Expr) -> Expr | None:
+    """What is left of a condition, or of a choice, of which a part is constant; ``None`` of others."""
+    if e.op in ("and", "or"):
+        # ``and`` with a true part is the other part, ``or`` with a true part is true.
+        for one, other in (e.args, e.args[::-1]):
+            if one.op == "const":
+                return other if bool(one.value) == (e.op == "and") else one
+    if e.op == "not" and e.args[0].op == "const":
+        return const(not e.args[0].value, "bool")
+    if e.op == "select" and e.args[0].op == "const":
+        return e.args[1] if e.args[0].value else e.args[2]
+    return None

@@ -1,8 +1,13 @@
-"""Functions of one or two values, as :mod:`tilewright.kernels.te` offers them."""
+"""Functions of one or two values, as :mod:`tilewright.kernels.te` offers them; what an index may be, and how large an
+expression."""
 
 from __future__ import annotations
 
-from tilewright.kernels.expression.expr import Expr, ExprLike, binary, unary
+from numbers import Real
+
+from tilewright.core import OperatorError
+from tilewright.kernels.expression import expr as ex
+from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, ExprLike, binary, cast, unary
 
 
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
@@ -94,3 +99,78 @@ def truncate_tf32(a: ExprLike) -> Expr:
     Infinities pass through, and NaN where a bit of its mantissa remains.
     """
     return unary("truncate_tf32", a)
+
+
+# --------------------------------------------------------------------------- indices
+
+
+_INDEX_OPS = {"const", "axis", "add", "sub", "mul", "floordiv", "mod", "min", "max", "load", "cast", "neg", "size"}
+_INDEX_RULE = "Indices use axes, whole constants and whole-number tensors, with + -, and * // % by a constant"
+
+
+def kept_index(value: ExprLike, extent: int) -> Expr:
+    """An index into an axis; one that is read from a tensor is kept within it."""
+    index = whole_index(value)
+    # What a tensor holds is known at run time only: a wrong value must not read beyond the axis.
+    return minimum(maximum(index, 0), extent - 1) if index.loads() else index
+
+
+def whole_index(value: ExprLike) -> Expr:
+    """A whole number of what indices may compute with. Raises ``OperatorError`` for anything else."""
+    given: object = value
+    if not isinstance(given, (Expr, Real)):
+        rule = "Read one element; take several with te.sum or te.compute"
+        raise OperatorError(f"the index {given!r:.60} is not one whole number", rule)
+    index = ex.wrap(value)
+    if index.dtype in FLOATS or index.dtype == "bool":
+        raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number", _INDEX_RULE)
+    index = cast(index, INDEX)
+    if index.op in ("axis", "const"):  # most are
+        return index
+    check_size((index,), "an index")
+    for node in index.walk():
+        if node.op == "load":
+            if node.dtype not in INTEGERS:
+                raise OperatorError(f"{node!r} is {node.dtype}; an index is a whole number", _INDEX_RULE)
+        elif node.dtype in FLOATS:
+            raise OperatorError(f"index {index!r} does real arithmetic", _INDEX_RULE)
+        elif node.op not in _INDEX_OPS:
+            raise OperatorError(f"{node.op} is not allowed in the index {index!r}", _INDEX_RULE)
+        elif node.op == "mul" and not any(a.op in ("const", "size") for a in node.args):
+            raise OperatorError(f"index {index!r} multiplies two axes", _INDEX_RULE)
+    return index
+
+
+# --------------------------------------------------------------------------- sizes
+
+
+MAX_DEPTH, MAX_NODES = 200, 20_000
+
+
+def check_size(body: tuple[Expr, ...], name: str) -> None:
+    """Raise ``OperatorError`` for a body that is nested too deep, or would print too long."""
+    # Measured on the graph: a value squared twenty times has twenty nodes here, a million printed.
+    sizes: dict[int, tuple[int, int]] = {}
+
+    def measure(root: Expr) -> tuple[int, int]:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [a for a in node.args if id(a) not in sizes]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            parts = [sizes[id(a)] for a in node.args]
+            nodes = 1 + sum(n for n, _ in parts)
+            sizes[id(node)] = nodes, 1 + max((d for _, d in parts), default=0)
+            stack.pop()
+        return sizes[id(root)]
+
+    for root in body:
+        nodes, depth = measure(root)
+        if nodes > MAX_NODES or depth > MAX_DEPTH:
+            size = f"is nested {depth} deep" if depth > MAX_DEPTH else f"has {nodes} operations"
+            raise OperatorError(
+                f"the body of {name} {size}, beyond {MAX_DEPTH} deep or {MAX_NODES} operations",
+                "Compute the repeated part in a te.compute of its own, and loop with te.sum or te.reduce",
+            )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import gcd
 
 from tilewright.core import cached_property
-from tilewright.kernels.expression.expr import INDEX, Expr, axis, const
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, const, whole
 
 
 @dataclass(frozen=True)
@@ -138,3 +139,20 @@ def total(parts: Iterable[tuple[Expr, int]], term: Callable[[Expr], Linear] = at
 def flat_step(indices: tuple[Expr, ...], strides: tuple[int, ...], name: str) -> int | None:
     """Elements between the accesses of neighbouring points along an axis; ``None`` if it varies."""
     return total(zip(indices, strides, strict=True)).step(name)
+
+
+# --------------------------------------------------------------------------- factors
+
+# What a product is a product of, and how often a factor changes along an axis.
+
+
+def factors(e: Expr) -> list[Expr]:
+    """What a product is a product of; any other value alone."""
+    return [f for x in e.args for f in factors(x)] if e.op == "mul" else [e]
+
+
+def steps(e: Expr, axis: str) -> int:
+    """Steps of an axis from one change of a value to the next, ``s[r // 128]``: 128; 0 where it has no such axis."""
+    if e.op == "floordiv" and e.args[0].op == "axis" and e.args[0].value == axis:
+        return whole(e.args[1])
+    return int(e.value == axis) if e.op == "axis" else gcd(*(steps(x, axis) for x in e.args))

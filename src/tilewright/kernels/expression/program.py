@@ -24,12 +24,12 @@ from tilewright.kernels.expression.expr import (
     Expr,
     ValueNumbers,
     const,
+    in_place,
     remainder,
     resized,
     whole,
 )
-from tilewright.kernels.expression.factors import factors, steps
-from tilewright.kernels.expression.step import Step
+from tilewright.kernels.expression.linear import factors, steps
 from tilewright.serialization import JsonList
 
 
@@ -167,10 +167,25 @@ class Stage(Domain, JsonList, sparse=("scan", "step")):
         step = None if self.step is None else self.step.renamed(fn)
         return replace(self, name=name, body=tuple(map(fn, self.body)), step=step)
 
+    def at(self, read: Expr) -> Expr:
+        """The body of a map at the point where it is read."""
+        return self.body[0].substitute(dict(zip(self.axes, read.args, strict=True)))
+
     @property
     def terms(self) -> int:
         """How many elements at most are combined into one value (1 for a map)."""
         return math.prod(self.reduce) if self.scan is None else self.extents[self.scan]
+
+
+def in_step(stages: Sequence[Stage]) -> bool:
+    """Whether later stages are over the axes of the first one, and read earlier ones in place."""
+    first, *after = stages
+    names = {first.name}
+    for s in after:
+        if s.extents != first.extents or any(x.value in names and not in_place(x, s.axes) for x in s.loads()):
+            return False
+        names.add(s.name)
+    return True
 
 
 def leading_to(stages: Sequence[Stage], result: str) -> tuple[Stage, ...]:
@@ -439,3 +454,56 @@ def simple_monoid(name: str, dtype: str, identity: float | int, combine: Expr) -
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides, in elements."""
     return Tensor("", tuple(shape), "").strides
+
+
+# --------------------------------------------------------------------------- steps of recurrences
+
+# Products of the state with weights, beside what a scan has.
+
+
+@dataclass(frozen=True)
+class Mix(JsonList):
+    """A product in every step: ``sum over r0 of weight[i3, r0] * value[i2, r0]`` for row ``i2`` and feature ``i3``.
+
+    ``weight`` is an expression in ``i3`` and ``r0``. ``value`` is one in vars: of the state (``l0, ...``), of the
+    step's elements (``r0, ...``) and of earlier mixes (``m0, ...``).
+    """
+
+    weight: Expr
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Step(JsonList):
+    """What makes a scan a *recurrence*: ``mixes``, which the next state reads as ``m0, m1, ...``.
+
+    ``start``: each component of the state before the first step, an expression in the axes ``i2`` (row) and ``i3``
+    (feature). ``reverse``: the steps run from the last position to the first.
+    """
+
+    start: tuple[Expr, ...]
+    mixes: tuple[Mix, ...]
+    reverse: bool = False
+
+    @property
+    def reading(self) -> tuple[Expr, ...]:
+        """Every expression that may read tensors."""
+        return (*self.start, *(m.weight for m in self.mixes))
+
+    def renamed(self, fn: Callable[[Expr], Expr]) -> Step:
+        """The step with every expression that may read tensors replaced by ``fn`` of it."""
+        mixes = tuple(replace(m, weight=fn(m.weight)) for m in self.mixes)
+        return replace(self, start=tuple(map(fn, self.start)), mixes=mixes)
+
+    def weights(self, terms: int) -> dict[str, float]:
+        """Tensors read as weights, each with the largest weight of a layer as it is initialised: ``1 / sqrt(terms)``.
+
+        Kernels are checked and timed with weights up to that size: with larger ones a recurrence is chaotic, and what
+        it rounds decides its result.
+        """
+        return {str(x.value): 1.0 / math.sqrt(terms) for m in self.mixes for x in m.weight.loads()}
+
+
+def mixed(component: int, dtype: str) -> Expr:
+    """The mix number ``component`` of a recurrence's step."""
+    return Expr("var", dtype, (), f"m{component}")

@@ -19,11 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, same
+from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, in_place, same
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
-from tilewright.kernels.families.limits import limited
-from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.families.sides import NoMatch, limited
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""
@@ -145,9 +144,7 @@ def merged(program: Program) -> list[Stage]:
 
     def inline(e: Expr) -> Expr | None:
         found = maps.get(str(e.value)) if e.op == "load" else None
-        if found is None:
-            return None
-        return found.body[0].substitute(dict(zip(found.axes, e.args, strict=True)))
+        return None if found is None else found.at(e)
 
     out = []
     for s in program.stages:
@@ -218,13 +215,12 @@ def _walk_floats(e: Expr) -> list[Expr]:
 
 def _replaced(e: Expr, scores: str, rows: tuple[str, ...], key: str) -> Expr:
     """A body over the reduce axis ``r0`` with reads of the scores as a var, and its axis called ``key``."""
-    wanted = [*rows, "r0"]
     e = e.substitute({key: axis("e")})  # the last output axis of ``mixed``, where there is one
 
     def score(x: Expr) -> Expr | None:
         if x.op != "load" or x.value != scores:
             return None
-        _need([(a.op, a.value) for a in x.args] == [("axis", n) for n in wanted])
+        _need(in_place(x, (*rows, "r0")))
         return Expr("var", "float32", (), SCORE)
 
     return e.map(score).substitute({"r0": axis(key)})
@@ -248,7 +244,7 @@ class _Weight:
 
     def is_read(self, e: Expr, tensor: str) -> bool:
         """Whether it reads ``tensor`` at the row at hand."""
-        return e.op == "load" and e.value == tensor and _identity(e, self.rows)
+        return e.op == "load" and e.value == tensor and in_place(e, self.rows)
 
     def is_exp(self, e: Expr) -> bool:
         """Whether it is exp(score - top)."""
@@ -260,10 +256,6 @@ class _Weight:
     def normalised(self, e: Expr) -> bool:
         """Whether it is exp(score - top) / total."""
         return e.op == "div" and self.is_exp(e.args[0]) and self.is_read(e.args[1], self.total)
-
-
-def _identity(e: Expr, axes: tuple[str, ...]) -> bool:
-    return [(a.op, a.value) for a in e.args] == [("axis", n) for n in axes]
 
 
 def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool, str]:
@@ -313,13 +305,13 @@ def _finish(last: Stage, mixed: Stage, total: Stage, rows: tuple[str, ...], norm
     _need(last.monoid is None and last.extents == mixed.extents)
 
     def is_mixed(e: Expr) -> bool:
-        return e.op == "load" and e.value == mixed.name and _identity(e, mixed.axes)
+        return e.op == "load" and e.value == mixed.name and in_place(e, mixed.axes)
 
     def is_value(e: Expr) -> bool:
         if normalised:
             return is_mixed(e)
         divisor = e.args[1] if e.op == "div" else e
-        return e.op == "div" and is_mixed(e.args[0]) and divisor.value == total.name and _identity(divisor, rows)
+        return e.op == "div" and is_mixed(e.args[0]) and divisor.value == total.name and in_place(divisor, rows)
 
     replace: Callable[[Expr], Expr | None] = lambda e: value if is_value(e) else None  # noqa: E731
     finish = last.body[0].map(replace)

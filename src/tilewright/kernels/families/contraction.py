@@ -16,10 +16,9 @@ from functools import lru_cache
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import linearise
-from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, in_step
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.limits import limited
-from tilewright.kernels.families.sides import NoMatch, split
+from tilewright.kernels.families.sides import NoMatch, limited, split
 from tilewright.kernels.rewrite import normal_forms
 
 
@@ -178,13 +177,8 @@ def _read_once(c: Contraction) -> bool:
 
 def check_maps(stage: Stage, after: Sequence[Stage]) -> None:
     """Later stages must be maps over the same axes that read earlier stages in place; ``stage`` reads inputs only."""
-    own = {stage.name}
-    for s in after:
-        if s.monoid is not None or s.extents != stage.extents:
-            raise NoMatch
-        for read in s.loads():
-            if str(read.value) in own and [(i.op, i.value) for i in read.args] != [("axis", x) for x in s.axes]:
-                raise NoMatch
-        own.add(s.name)
+    own = {stage.name, *(s.name for s in after)}
+    if any(s.monoid is not None for s in after) or not in_step((stage, *after)):
+        raise NoMatch
     if {str(x.value) for x in stage.loads()} & own:
         raise NoMatch

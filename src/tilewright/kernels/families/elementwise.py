@@ -16,7 +16,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear, unconditional
 from tilewright.kernels.families.parts import recompute, split
-from tilewright.kernels.rewrite.unroll import unrolled
+from tilewright.kernels.rewrite.inline import unrolled
 
 MAX_NODES = 3000
 """Operations of the inlined expression, a repeated value counted again; longer programs fall into parts elsewhere."""
@@ -109,6 +109,3 @@ def tree_size(e: Expr, sizes: Mapping[str, int]) -> int:
     """Operations of an expression with those of the stages that it reads, as ``sizes`` says."""
     own = sizes.get(str(e.value), 1) if e.op == "load" else 1
     return own + sum(tree_size(a, sizes) for a in e.args)
-
-
-__all__ = ["MAX_NODES", "Elementwise", "elementwise", "maps", "tree_size"]

@@ -8,10 +8,11 @@ trace.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from tilewright.extent import Extent
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, load, same, whole
+from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, decided, load, outcome, same, whole
 from tilewright.kernels.expression.linear import Linear, atom, linearise, total
 from tilewright.kernels.expression.program import Tensor
 
@@ -147,32 +148,10 @@ def ordered(e: Expr) -> Expr:
 def _decided(n: Expr, lin: Linearizer) -> Expr | None:
     """What is left of a condition, or of a choice, that the ranges decide; ``None`` where they do not."""
     if n.op in COMPARISONS and n.args[0].dtype == INDEX:
-        known = _known(n, lin)
+        low, high = lin.bounds(lin.total(((n.args[0], 1), (n.args[1], -1))).expr())
+        known = outcome(n.op, -inf if low is None else low, inf if high is None else high)
         return None if known is None else const(known, "bool")
-    if n.op in ("and", "or"):
-        a, b = n.args
-        for x, y in ((a, b), (b, a)):
-            if x.op == "const":
-                return y if bool(x.value) == (n.op == "and") else x
-    if n.op == "not" and n.args[0].op == "const":
-        return const(not n.args[0].value, "bool")
-    if n.op == "select" and n.args[0].op == "const":
-        return n.args[1] if n.args[0].value else n.args[2]
-    return None
-
-
-def _known(n: Expr, lin: Linearizer) -> bool | None:
-    """What a comparison of indices gives at every point, if it is the same."""
-    low, high = lin.bounds(lin.total(((n.args[0], 1), (n.args[1], -1))).expr())
-    never, always = {
-        "lt": (low is not None and low >= 0, high is not None and high < 0),
-        "le": (low is not None and low > 0, high is not None and high <= 0),
-        "gt": (high is not None and high <= 0, low is not None and low > 0),
-        "ge": (high is not None and high < 0, low is not None and low >= 0),
-        "eq": ((low or 0) > 0 or (high is not None and high < 0), low == high == 0),
-        "ne": (low == high == 0, (low or 0) > 0 or (high is not None and high < 0)),
-    }[n.op]
-    return True if always else False if never else None
+    return decided(n)
 
 
 # --------------------------------------------------------------------------- axes walked as one

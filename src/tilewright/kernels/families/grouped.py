@@ -187,6 +187,3 @@ def _outside(e: Expr, rows: set[str]) -> bool:
     if e.op == "axis":
         return str(e.value) in rows
     return e.op != "load" and any(_outside(x, rows) for x in e.args)
-
-
-__all__ = ["CHOSEN", "ROWS", "WHOLE", "Grouped", "Source", "grouped"]

@@ -220,6 +220,3 @@ def _ends(e: Expr, reader: str, axes: Mapping[str, int]) -> tuple[Expr, Expr] | 
             return None
         return (a * factor, b * factor) if whole(factor) >= 0 else (b * factor, a * factor)
     return binary(e.op, low, more[0][0]), binary(e.op, high, more[0][1])
-
-
-__all__ = ["Link", "Neighbours", "edge", "neighbours"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import Expr, axis, cast
+from tilewright.kernels.expression.expr import Expr, cast, in_place
 from tilewright.kernels.expression.program import Domain, Monoid, Program, Stage
 
 MAX_INLINE, MAX_EPILOGUE = 4, 3
@@ -115,10 +115,7 @@ def scanned_axis(s: Stage) -> str | None:
 def _inline(e: Expr, stages: Mapping[str, Stage]) -> Expr:
     def replace(n: Expr) -> Expr | None:
         s = stages.get(str(n.value)) if n.op == "load" else None
-        if s is None:
-            return None
-        body = s.body[0].substitute(dict(zip(s.axes, n.args, strict=True)))
-        return cast(body, s.dtype)
+        return None if s is None else cast(s.at(n), s.dtype)
 
     return e.map(replace) if stages else e
 
@@ -127,19 +124,13 @@ def _merge(producer: Part, reader: Part) -> Part | None:
     """The reduction with its reader computed in the store; ``None`` if they do not fit."""
     if reader.monoid is not None or reader.extents != producer.extents:
         return None
-    here = tuple(axis(a) for a in producer.axes)
-    for x in reader.value.loads():
-        if x.value == producer.target and not _identity(x.args, here):
-            return None
+    if any(x.value == producer.target and not in_place(x, producer.axes) for x in reader.value.loads()):
+        return None
     value = reader.value.map(lambda n: producer.value if n.op == "load" and n.value == producer.target else None)
     return Part(
         producer.stage, reader.target, reader.dtype, producer.extents, producer.reduce, producer.body,
         producer.monoid, value, producer.scanned,
     )  # fmt: skip
-
-
-def _identity(indices: tuple[Expr, ...], axes: tuple[Expr, ...]) -> bool:
-    return all(i.op == "axis" and i.value == a.value for i, a in zip(indices, axes, strict=True))
 
 
 def shared_axes(program: Program) -> int:
@@ -169,6 +160,3 @@ def simple_operator(monoid: Monoid | None) -> str | None:
     c = monoid.combine[0]
     names = [str(a.value) for a in c.args if a.op == "var"]
     return c.op if c.op in ("add", "mul", "max", "min") and names == ["l0", "r0"] else None
-
-
-__all__ = ["Part", "inlinable", "reductions", "scanned_axis", "shared_axes", "simple_operator", "split"]

@@ -125,6 +125,3 @@ def at_offset(e: Expr, w: Window, offset: int) -> Expr:
 def _moves(e: Expr, w: Window) -> bool:
     """Whether some value of a body is shared along a window."""
     return bool(shared(e, w)) or w.axis not in e.axes()
-
-
-__all__ = ["ReduceWindow", "Window", "at_offset", "reduce_window", "shared", "together"]

@@ -258,6 +258,3 @@ def _partly(read: Expr, rows: Axes, columns: Axes) -> bool:
     mine = read.axes()
     moved = {a in mine for a, _ in rows}
     return len(moved) == 2 and any(a in mine for a, _ in columns)
-
-
-__all__ = ["ELEMENT", "REDUCTION", "SCALAR", "RowReduction", "RowStage", "row_reduction"]

@@ -117,6 +117,3 @@ def _matched(program: Program, part: Part) -> Scatter | None:
         part.monoid, flat[-2], linear(flat[-1].args[0]), after or (("i0", 1),), value,
         linear(where.args[0]),
     )  # fmt: skip
-
-
-__all__ = ["Chosen", "Scatter", "scatter"]

@@ -129,6 +129,3 @@ def _padded(image: Window, spatial: list[Along]) -> bool:
         edges += [image.dims[s.dim], Linear(s.length - 1, {}).plus(image.dims[s.dim], -1)]
     zero = image.fill is not None and image.fill.op == "const" and image.fill.value == 0
     return not image.bounds or (zero and all(any(b == e for e in edges) for b in image.bounds))
-
-
-__all__ = ["TAPS", "Along", "Convolution", "convolution", "recognise"]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.nn.element import pointwise
+from tilewright.kernels.nn.dims import pointwise
 
 Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
 """What may follow a product or a convolution. ``gelu`` is the exact one, ``gelu_tanh`` its tanh approximation."""

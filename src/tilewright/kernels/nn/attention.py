@@ -9,8 +9,8 @@ from tilewright.extent import Extent
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INTEGERS, SIXTEEN, ExprLike, const
 from tilewright.kernels.nn.dims import broadcast, stretched
-from tilewright.kernels.nn.element import computed as computed_dtype
-from tilewright.kernels.nn.element import value as computed
+from tilewright.kernels.nn.dims import computed as computed_dtype
+from tilewright.kernels.nn.dims import value as computed
 from tilewright.kernels.nn.formula import expression
 from tilewright.kernels.nn.sizes import check_rank
 

@@ -17,7 +17,7 @@ from tilewright.core import UsageError
 from tilewright.extent import least
 from tilewright.kernels import te
 from tilewright.kernels.nn.conv import biased, channel_of, check_operands, reduce_extents, reduced_parts
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.dims import value
 from tilewright.kernels.nn.sizes import Layout, both, check_groups, check_vector, over_axes, per_axis
 
 

@@ -1,12 +1,19 @@
-"""Axes by number, as in PyTorch: negative ones count from the last; an index with some of them replaced."""
+"""Axes by number, as in PyTorch: negative ones count from the last; an index with some of them replaced; and the types
+in which elements are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.core import UsageError
+from tilewright.dtypes import VALUES
+from tilewright.extent import Extent
 from tilewright.kernels import te
+from tilewright.kernels.expression.expr import ExprLike, const
 from tilewright.kernels.parameters import numbers
+
+Index = tuple[te.Expr, ...]
 
 
 def one_dim(op: str, dim: int, rank: int, name: str = "dim") -> int:
@@ -37,33 +44,36 @@ def without(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[i
     return tuple(n for d, n in enumerate(shape) if d not in dims)
 
 
-def reducer(rank: int, dims: Sequence[int], keepdim: bool = False) -> Filler:
-    """What puts reduce axes in the place of ``dims``, given the axes of the reduced tensor."""
-    return Filler(rank, tuple(dims), keepdim)
-
-
-class Filler:
+@dataclass(frozen=True)
+class Reduced:
     """Indices into a tensor of ``rank`` axes, and into the same reduced over ``dims``."""
 
-    def __init__(self, rank: int, dims: tuple[int, ...], keepdim: bool) -> None:
-        self.rank, self.dims, self.keepdim = rank, dims, keepdim
+    rank: int
+    dims: Sequence[int]
+    keepdim: bool = False
 
     def full(self, kept: Sequence[te.Expr], reduced: Sequence[te.Expr]) -> tuple[te.Expr, ...]:
         """The index into the whole tensor."""
-        outer, inner = iter(kept), iter(reduced)
-        out = []
-        for d in range(self.rank):
-            if d in self.dims:
-                if self.keepdim:
-                    next(outer)
-                out.append(next(inner))
-            else:
-                out.append(next(outer))
-        return tuple(out)
+        outer, inner = iter(self.kept(kept) if self.keepdim else kept), iter(reduced)
+        return tuple(next(inner) if d in self.dims else next(outer) for d in range(self.rank))
 
     def kept(self, index: Sequence[te.Expr]) -> tuple[te.Expr, ...]:
         """The part of an index into the whole tensor that the reduced one has (without ``keepdim``)."""
         return tuple(i for d, i in enumerate(index) if d not in self.dims)
+
+
+def over(
+    shape: Sequence[int],
+    dims: Sequence[int],
+    keepdim: bool,
+    reduce: Callable[..., te.Reduction],
+    term: Callable[[Index, Index], te.Expr],
+) -> te.TensorRef:
+    """``reduce`` over ``dims`` of ``term(at, i)``, ``at`` an index into ``shape`` and ``i`` the result's."""
+    fill, extents = Reduced(len(shape), dims, keepdim), tuple(shape[d] for d in dims)
+    return te.compute(
+        without(shape, dims, keepdim), lambda *i: reduce(extents, lambda *r: term(fill.full(i, r), i))
+    )  # fmt: skip
 
 
 def broadcast(op: str, what: str, shape: Sequence[int], to: Sequence[int]) -> None:
@@ -83,3 +93,40 @@ def stretched(x: te.TensorRef, index: Sequence[te.Expr]) -> te.Expr:
     own = list(index)[len(index) - len(x.shape) :]
     zero = te.Expr("const", "index", (), 0)
     return x[tuple(zero if n == 1 else i for n, i in zip(x.shape, own, strict=True))]
+
+
+# --------------------------------------------------------------------------- element types
+
+
+def computed(dtype: str) -> str:
+    """In which type values of ``dtype`` are computed: narrow reals in float32, narrow whole numbers in int32."""
+    return VALUES[dtype].computed
+
+
+def value(element: te.Expr) -> te.Expr:
+    """An element as it is computed with."""
+    return te.cast(element, computed(element.dtype))
+
+
+def pointwise(x: te.TensorRef, fn: Callable[[te.Expr], te.Expr]) -> te.TensorRef:
+    """``fn`` of every element of ``x``."""
+    return te.compute(x.shape, lambda *i: fn(value(x[i])))
+
+
+def cast(x: te.TensorRef, dtype: str) -> te.TensorRef:
+    """``x`` as ``dtype``. A computed tensor is rounded by the stage that gives it: no stage is added."""
+    made = x.definition
+    if x.dtype == dtype:
+        return x
+    if made is None:
+        return te.compute(x.shape, lambda *i: x[i], dtype=dtype)
+    if made.monoid is None:
+        made = replace(made, body=(te.cast(made.body[0], dtype),))
+    else:
+        made = replace(made, monoid=replace(made.monoid, finish=te.cast(made.monoid.finish, dtype)))
+    return te.TensorRef(x.label, x.shape, dtype, made)
+
+
+def reciprocal(count: int, dtype: str) -> ExprLike:
+    """``1 / count``, of a count that each call chooses in ``dtype``."""
+    return const(1.0, dtype) / const(count, dtype) if isinstance(count, Extent) else 1.0 / count

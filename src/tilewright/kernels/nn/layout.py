@@ -10,7 +10,7 @@ from tilewright.extent import bounds, varies
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.kernels.nn.dims import one_dim
-from tilewright.kernels.nn.element import value as element_of
+from tilewright.kernels.nn.dims import value as element_of
 from tilewright.kernels.nn.sizes import check_rank
 from tilewright.kernels.parameters import numbers
 
@@ -35,7 +35,7 @@ def transpose(input: te.TensorRef, dim0: int, dim1: int) -> te.TensorRef:
     a, b = one_dim("transpose", dim0, rank, "dim0"), one_dim("transpose", dim1, rank, "dim1")
     order = list(range(rank))
     order[a], order[b] = b, a
-    return te.compute(tuple(input.shape[d] for d in order), lambda *i: input[tuple(i[d] for d in order)])
+    return permute(input, tuple(order))
 
 
 def embedding(input: te.TensorRef, weight: te.TensorRef) -> te.TensorRef:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import INTEGERS
-from tilewright.kernels.nn.dims import broadcast, stretched
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, const
+from tilewright.kernels.nn.dims import broadcast, stretched, value
 from tilewright.kernels.nn.sizes import check_rank
 
 
@@ -91,3 +91,124 @@ def grouped_matmul(input: te.TensorRef, weight: te.TensorRef, group: te.TensorRe
             f"It has one whole number for each of {m} rows",
         )
     return te.compute((m, n), lambda i, j: te.sum(k, lambda r: value(input[i, r]) * value(weight[group[i], r, j])))
+
+
+# --------------------------------------------------------------------------- complex numbers
+
+# Pairs of reals along a last axis of two, as PyTorch's ``view_as_real`` gives them.
+
+
+def conj(input: te.TensorRef) -> te.TensorRef:
+    """Complex conjugates: ``input`` (..., 2), the real part first."""
+    _check_pairs("conj", "input", input, 1)
+
+    def part(*i: te.Expr) -> te.Expr:
+        x = value(input[i])
+        return te.select(i[-1] == 0, x, -x)
+
+    return te.compute(input.shape, part)
+
+
+def complex_matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
+    """The product of complex matrices: (..., m, k, 2) by (..., k, n, 2), real parts first; (..., m, n, 2).
+
+    Axes before these are batches, which stretch as in NumPy. ``conj`` and ``transpose`` of an operand cost nothing:
+    they are part of how it is read.
+    """
+    _check_pairs("complex_matmul", "input", input, 3)
+    _check_pairs("complex_matmul", "other", other, 3)
+    *batch_a, m, k, _ = input.shape
+    *batch_b, kb, n, _ = other.shape
+    check_shared("complex_matmul", input, other, k, kb)
+    batch = common_batch("complex_matmul", batch_a, batch_b)
+
+    def parts(t: te.TensorRef, *at: te.Expr) -> tuple[te.Expr, te.Expr]:
+        real, imaginary = (value(stretched(t, (*at, const(c, INDEX)))) for c in (0, 1))
+        return real, imaginary
+
+    def product(*i: te.Expr) -> te.Reduction:
+        *p, row, column, c = i
+
+        def term(r: te.Expr) -> te.Expr:
+            x, y = parts(input, *p, row, r), parts(other, *p, r, column)
+            return te.select(c == 0, x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0])
+
+        return te.sum(k, term)
+
+    return te.compute((*batch, m, n, 2), product)
+
+
+def _check_pairs(op: str, what: str, t: te.TensorRef, axes: int) -> None:
+    if len(t.shape) < axes or t.shape[-1] != 2:
+        shape = "(..., 2)" if axes == 1 else "(..., rows, columns, 2)"
+        raise UsageError(f"{op}: {what} has shape {t.shape}", f"Give it as {shape}, a real and an imaginary part each")
+
+
+# --------------------------------------------------------------------------- general contractions
+
+# Written as in ``numpy.einsum``: ``"bhqd,bhkd->bhqk"``.
+
+
+def parse(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str, dict[str, int]]:
+    """Letters of each operand and of the output, and the size of each letter. Raises ``UsageError``.
+
+    Without ``->`` the output has the letters that occur once, in alphabetical order.
+    """
+    op = f"einsum: equation={equation!r}"
+    text = "".join(equation.split())
+    left, arrow, out = text.partition("->")
+    terms = left.split(",")
+    for c in text.replace("->", "").replace(",", ""):
+        if not (c.isascii() and c.isalpha()):
+            raise UsageError(f"{op} has {c!r}", "Axes are letters; there is no ellipsis. For example bij,bjk->bik")
+    if len(terms) != len(shapes):
+        raise UsageError(
+            f"{op} names {len(terms)} operands, and {len(shapes)} are given",
+            "Give one group of letters for each operand, with commas between",
+        )
+    sizes: dict[str, int] = {}
+    for n, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        if len(term) != len(shape):
+            raise UsageError(
+                f"{op}: operand {n} has the letters {term!r} and the shape {shape}", "Give one letter for each axis"
+            )
+        for letter, size in zip(term, shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise UsageError(
+                    f"{op}: axis {letter} has size {sizes[letter]} and size {size} (operand {n})",
+                    "An axis has one size in all operands",
+                )
+    if not arrow:
+        letters = "".join(terms)
+        out = "".join(sorted(c for c in sizes if letters.count(c) == 1))
+    for c in out:
+        if out.count(c) > 1 or c not in sizes:
+            what = "twice in the output" if c in sizes else "in the output and in no operand"
+            raise UsageError(
+                f"{op}: axis {c} stands {what}", "Each axis of the output stands there once, and on the left"
+            )
+    return terms, out, sizes
+
+
+def einsum(equation: str, *operands: te.TensorRef) -> te.TensorRef:
+    """The sum over all letters that the output lacks of the product of the operands.
+
+    A letter that an operand has twice walks its diagonal. 16-bit reals are summed in float32, int8 in int32.
+    """
+    if not operands:
+        raise UsageError(f"einsum: equation={equation!r} has no operands", "Give at least one")
+    dtypes = {x.dtype for x in operands}
+    if len(dtypes) > 1:
+        raise UsageError(f"einsum: the operands are {' and '.join(sorted(dtypes))}", "Give all one type, with nn.cast")
+    terms, out, sizes = parse(equation, [x.shape for x in operands])
+    summed = [c for c in sizes if c not in out]  # in order of appearance
+
+    def point(*i: te.Expr) -> te.Expr | te.Reduction:
+        def product(*r: te.Expr) -> te.Expr:
+            at = {**dict(zip(out, i, strict=True)), **dict(zip(summed, r, strict=True))}
+            factors = [value(x[tuple(at[c] for c in term)]) for x, term in zip(operands, terms, strict=True)]
+            return reduce(lambda a, b: a * b, factors)
+
+        return te.sum([sizes[c] for c in summed], product) if summed else product()
+
+    return te.compute([sizes[c] for c in out], point)

@@ -1,14 +1,19 @@
-"""Layer and RMS normalisation over the last axes of a tensor, and over groups of channels."""
+"""Normalisation over the last axes of a tensor, over groups of channels and by given statistics; softmax; gradients."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.nn.dims import reducer
-from tilewright.kernels.nn.element import reciprocal, value
+from tilewright.kernels.nn.dims import Index, Reduced, one_dim, over, reciprocal, value
+from tilewright.kernels.nn.sizes import check_vector
+
+
+def _check_eps(op: str, eps: float) -> None:
+    if not eps >= 0:
+        raise UsageError(f"{op}: eps={eps} is negative", "eps is at least 0")
 
 
 def check_rows(
@@ -24,22 +29,23 @@ def check_rows(
     for name, ref in others.items():
         if ref is not None and ref.shape != own:
             raise UsageError(f"{op}: {name} has shape {ref.shape}", f"It has the shape {own} of what is normalised")
-    if not eps >= 0:
-        raise UsageError(f"{op}: eps={eps} is negative", "eps is at least 0")
+    _check_eps(op, eps)
     return len(input.shape) - len(own)
 
 
-Row = Callable[[tuple[te.Expr, ...]], te.Expr]
+Row = Callable[[Index], te.Expr]
 """A number of a row, by the row's index."""
 
 
-def _mean_of(input: te.TensorRef, lead: int, element: Callable[[tuple[te.Expr, ...], te.Expr], te.Expr]) -> Row:
-    """The mean of ``element(row, x)``: a sum in a stage of its own, divided where it is read."""
-    rank = len(input.shape)
-    fill = reducer(rank, range(lead, rank))
-    own = input.shape[lead:]
-    total = te.compute(input.shape[:lead], lambda *i: te.sum(own, lambda *r: element(i, value(input[fill.full(i, r)]))))
-    share = reciprocal(math.prod(own), total.dtype)
+def _sum(shape: tuple[int, ...], axes: Sequence[int], element: Callable[[Index], te.Expr]) -> te.TensorRef:
+    """The sum of ``element`` over the axes of ``shape``, for each index of the others."""
+    return over(shape, axes, False, te.sum, lambda at, _: element(at))
+
+
+def _mean(shape: tuple[int, ...], lead: int, element: Callable[[Index], te.Expr]) -> Row:
+    """The mean of ``element`` over the axes from ``lead`` on: a sum in a stage of its own, divided where it is read."""
+    total = _sum(shape, range(lead, len(shape)), element)
+    share = reciprocal(math.prod(shape[lead:]), total.dtype)
     return lambda row: total[row] * share
 
 
@@ -52,8 +58,8 @@ def layer_norm(
 ) -> te.TensorRef:
     """``(x - mean) * rsqrt(var + eps) * weight + bias``, mean and variance over the last axes."""
     lead = check_rows("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
-    mean = _mean_of(input, lead, lambda i, x: x)
-    var = _mean_of(input, lead, lambda i, x: (x - mean(i)) ** 2)
+    mean = _mean(input.shape, lead, lambda i: value(input[i]))
+    var = _mean(input.shape, lead, lambda i: (value(input[i]) - mean(i[:lead])) ** 2)
 
     def point(*i: te.Expr) -> te.Expr:
         row, own = i[:lead], i[lead:]
@@ -72,7 +78,7 @@ def rms_norm(
 ) -> te.TensorRef:
     """``x * rsqrt(mean of squares + eps) * weight``, the mean over the last axes."""
     lead = check_rows("rms_norm", input, normalized_shape, {"weight": weight}, eps)
-    squares = _mean_of(input, lead, lambda i, x: x**2)
+    squares = _mean(input.shape, lead, lambda i: value(input[i]) ** 2)
 
     def point(*i: te.Expr) -> te.Expr:
         out = value(input[i]) * te.rsqrt(squares(i[:lead]) + eps)
@@ -102,8 +108,7 @@ def group_norm(
     for name, ref in (("weight", weight), ("bias", bias)):
         if ref is not None and ref.shape != (c,):
             raise UsageError(f"group_norm: {name} has shape {ref.shape}", f"It has the shape {(c,)} of the channels")
-    if not eps >= 0:
-        raise UsageError(f"group_norm: eps={eps} is negative", "eps is at least 0")
+    _check_eps("group_norm", eps)
     size = c // num_groups
     own = (size, *places)
 
@@ -125,3 +130,155 @@ def group_norm(
         return out if bias is None else out + value(bias[k])
 
     return te.compute(input.shape, point)
+
+
+# --------------------------------------------------------------------------- batches, by given statistics
+
+
+def batch_norm(
+    input: te.TensorRef,
+    running_mean: te.TensorRef,
+    running_var: te.TensorRef,
+    weight: te.TensorRef | None = None,
+    bias: te.TensorRef | None = None,
+    *,
+    eps: float = 1e-5,
+    dim: int = 1,
+) -> te.TensorRef:
+    """``(x - mean) * (rsqrt(var + eps) * weight) + bias``, four numbers for each position along axis ``dim``."""
+    op, rank = "batch_norm", len(input.shape)
+    if not -rank <= dim < rank:
+        raise UsageError(f"{op}: dim={dim} is no axis of an input of shape {input.shape}", f"Use 0 to {rank - 1}")
+    _check_eps(op, eps)
+    channels = input.shape[dim]
+    named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for what, ref in named.items():
+        check_vector(op, what, ref, channels)
+
+    def point(*i: te.Expr) -> te.Expr:
+        c = i[dim]
+        scale = te.rsqrt(value(running_var[c]) + eps)
+        scale = scale if weight is None else scale * value(weight[c])
+        out = (value(input[i]) - value(running_mean[c])) * scale
+        return out if bias is None else out + value(bias[c])
+
+    return te.compute(input.shape, point)
+
+
+# --------------------------------------------------------------------------- softmax
+
+# Along one axis; the largest value is subtracted first, so nothing overflows.
+
+
+def _parts(op: str, input: te.TensorRef, dim: int) -> tuple[int, te.TensorRef]:
+    """The axis, and the largest value along it."""
+    d = one_dim(op, dim, len(input.shape))
+    return d, over(input.shape, (d,), False, te.max, lambda at, _: value(input[at]))
+
+
+def softmax(input: te.TensorRef, dim: int = -1) -> te.TensorRef:
+    """``exp(x - max) / sum of exp(x - max)`` along ``dim``."""
+    d, top = _parts("softmax", input, dim)
+    fill = Reduced(len(input.shape), (d,))
+    power = te.compute(input.shape, lambda *i: te.exp(value(input[i]) - top[fill.kept(i)]))
+    total = _sum(input.shape, (d,), lambda i: power[i])
+    return te.compute(input.shape, lambda *i: power[i] / total[fill.kept(i)])
+
+
+def log_softmax(input: te.TensorRef, dim: int = -1) -> te.TensorRef:
+    """``(x - max) - log(sum of exp(x - max))`` along ``dim``."""
+    d, top = _parts("log_softmax", input, dim)
+    fill = Reduced(len(input.shape), (d,))
+    total = _sum(input.shape, (d,), lambda i: te.exp(value(input[i]) - top[fill.kept(i)]))
+    return te.compute(input.shape, lambda *i: (value(input[i]) - top[fill.kept(i)]) - te.log(total[fill.kept(i)]))
+
+
+# --------------------------------------------------------------------------- gradients
+
+# With regard to what is normalised, rows as they are: the derivatives of the formulas above.
+
+
+def _same_shape(op: str, grad_output: te.TensorRef, other: te.TensorRef, name: str) -> None:
+    if grad_output.shape != other.shape:
+        raise UsageError(
+            f"{op}: grad_output has shape {grad_output.shape}, {name} {other.shape}", "Both have one shape"
+        )
+
+
+def softmax_backward(grad_output: te.TensorRef, output: te.TensorRef, dim: int = -1) -> te.TensorRef:
+    """``output * (grad_output - sum of grad_output * output)`` along ``dim``; ``output`` is the softmax."""
+    _same_shape("softmax_backward", grad_output, output, "output")
+    shape = output.shape
+    d = one_dim("softmax_backward", dim, len(shape))
+    total = _sum(shape, range(d, d + 1), lambda i: value(grad_output[i]) * value(output[i]))
+    return te.compute(shape, lambda *i: value(output[i]) * (value(grad_output[i]) - total[(*i[:d], *i[d + 1 :])]))
+
+
+def log_softmax_backward(grad_output: te.TensorRef, output: te.TensorRef, dim: int = -1) -> te.TensorRef:
+    """``grad_output - exp(output) * sum of grad_output`` along ``dim``; ``output`` is the logarithm of the softmax."""
+    _same_shape("log_softmax_backward", grad_output, output, "output")
+    shape = output.shape
+    d = one_dim("log_softmax_backward", dim, len(shape))
+    total = _sum(shape, range(d, d + 1), lambda i: value(grad_output[i]))
+    return te.compute(shape, lambda *i: value(grad_output[i]) - te.exp(value(output[i])) * total[(*i[:d], *i[d + 1 :])])
+
+
+def _norm_backward(
+    op: str,
+    grad_output: te.TensorRef,
+    input: te.TensorRef,
+    normalized_shape: tuple[int, ...],
+    weight: te.TensorRef | None,
+    eps: float,
+    centre: bool,
+) -> te.TensorRef:
+    _same_shape(op, grad_output, input, "input")
+    lead = check_rows(op, input, normalized_shape, {"weight": weight}, eps)
+    shape = input.shape
+
+    def flow(i: Index) -> te.Expr:
+        return value(grad_output[i]) if weight is None else value(grad_output[i]) * value(weight[i[lead:]])
+
+    def centred(i: Index) -> te.Expr:
+        return value(input[i]) if mean is None else value(input[i]) - mean(i[:lead])
+
+    mean = _mean(shape, lead, lambda i: value(input[i])) if centre else None
+    squares = _mean(shape, lead, lambda i: centred(i) ** 2)
+    flows = _mean(shape, lead, flow) if centre else None
+    along = _mean(shape, lead, lambda i: flow(i) * centred(i))
+
+    def point(*i: te.Expr) -> te.Expr:
+        row = i[:lead]
+        rstd = te.rsqrt(squares(row) + eps)
+        left = flow(i) if flows is None else flow(i) - flows(row)
+        return rstd * (left - centred(i) * (along(row) * rstd * rstd))
+
+    return te.compute(shape, point)
+
+
+def layer_norm_backward(
+    grad_output: te.TensorRef,
+    input: te.TensorRef,
+    normalized_shape: tuple[int, ...],
+    weight: te.TensorRef | None = None,
+    eps: float = 1e-5,
+) -> te.TensorRef:
+    """The gradient of a layer norm's ``input``: ``rstd * (g - mean of g - normal * mean of g * normal)``.
+
+    ``g`` is ``grad_output * weight``, ``normal`` is ``(input - mean) * rstd``, ``rstd`` is ``rsqrt(var + eps)``.
+    """
+    return _norm_backward("layer_norm_backward", grad_output, input, normalized_shape, weight, eps, centre=True)
+
+
+def rms_norm_backward(
+    grad_output: te.TensorRef,
+    input: te.TensorRef,
+    normalized_shape: tuple[int, ...],
+    weight: te.TensorRef | None = None,
+    eps: float = 1e-6,
+) -> te.TensorRef:
+    """The gradient of an RMS norm's ``input``: ``rstd * (g - normal * mean of g * normal)``.
+
+    ``g`` is ``grad_output * weight``, ``normal`` is ``input * rstd``, ``rstd`` is ``rsqrt(mean of squares + eps)``.
+    """
+    return _norm_backward("rms_norm_backward", grad_output, input, normalized_shape, weight, eps, centre=False)

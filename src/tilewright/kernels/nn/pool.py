@@ -17,7 +17,7 @@ from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.expr import FLOATS
-from tilewright.kernels.nn.element import computed, value
+from tilewright.kernels.nn.dims import computed, value
 from tilewright.kernels.nn.sizes import Layout, both, check_rank, inside, over_axes, per_axis, windows
 from tilewright.kernels.parameters import numbers
 

@@ -7,7 +7,7 @@ from tilewright.core import UsageError
 from tilewright.dtypes import DTYPES
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import BYTES, FLOAT8, FLOATS
-from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.dims import value
 from tilewright.kernels.nn.sizes import check_rank
 
 
@@ -25,6 +25,16 @@ def saturated(x: te.Expr, dtype: str) -> te.Expr:
     return te.cast(te.minimum(te.maximum(round_half_even(x), low), high), dtype)
 
 
+def _sizes(op: str, input: te.TensorRef, weight: te.TensorRef, trans_b: bool) -> tuple[int, int, int]:
+    """m, k and n of a product. Raises ``UsageError`` for operands that do not fit."""
+    check_rank(op, "input", input.shape, 2)
+    check_rank(op, "weight", weight.shape, 2)
+    (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
+    if k != kw:
+        raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
+    return m, k, n
+
+
 def dequant_matmul(
     input: te.TensorRef, weight: te.TensorRef, scale: te.TensorRef, *, trans_b: bool = False
 ) -> te.TensorRef:
@@ -34,11 +44,7 @@ def dequant_matmul(
     (groups, n): one for each column, or for each column and each of ``groups`` equal parts of k.
     """
     op = "dequant_matmul"
-    check_rank(op, "input", input.shape, 2)
-    check_rank(op, "weight", weight.shape, 2)
-    (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
-    if k != kw:
-        raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
+    m, k, n = _sizes(op, input, weight, trans_b)
     if input.dtype not in FLOATS or weight.dtype not in BYTES:
         raise UsageError(f"{op}: {input.dtype} by {weight.dtype}", "The input is real, the weight int8 or uint8")
     groups = scale.shape[0] if len(scale.shape) == 2 else 1
@@ -70,11 +76,7 @@ def quantized_matmul(
     both operands' scales for each column; ``bias`` (n,).
     """
     op = "quantized_matmul"
-    check_rank(op, "input", input.shape, 2)
-    check_rank(op, "weight", weight.shape, 2)
-    (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
-    if k != kw:
-        raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
+    m, k, n = _sizes(op, input, weight, trans_b)
     for name, ref in (("input", input), ("weight", weight)):
         if ref.dtype not in BYTES:
             raise UsageError(f"{op}: {name} is {ref.dtype}", "Both operands are int8 or uint8")
@@ -109,11 +111,7 @@ def scaled_mm(
     ``trans_b``; blocks at the edges may be smaller.
     """
     op = "scaled_mm"
-    check_rank(op, "input", input.shape, 2)
-    check_rank(op, "weight", weight.shape, 2)
-    (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
-    if k != kw:
-        raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
+    m, k, n = _sizes(op, input, weight, trans_b)
     if input.dtype != weight.dtype or input.dtype not in FLOAT8:
         raise UsageError(f"{op}: {input.dtype} by {weight.dtype}", f"Both operands are one of {', '.join(FLOAT8)}")
     if block < 1:

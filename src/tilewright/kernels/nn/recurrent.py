@@ -15,8 +15,7 @@ from tilewright.core import OperatorError
 from tilewright.kernels import te
 from tilewright.kernels.expression.bounds import check_reads
 from tilewright.kernels.expression.expr import Expr, axis, const
-from tilewright.kernels.expression.program import Monoid, left, right
-from tilewright.kernels.expression.step import Mix, Step, mixed
+from tilewright.kernels.expression.program import Mix, Monoid, Step, left, mixed, right
 
 REALS = ("float32", "float64")
 

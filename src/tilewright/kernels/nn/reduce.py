@@ -13,8 +13,7 @@ from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.expr import FLOATS
-from tilewright.kernels.nn.dims import one_dim, reducer, several_dims, without
-from tilewright.kernels.nn.element import computed, reciprocal, value
+from tilewright.kernels.nn.dims import Reduced, computed, one_dim, over, reciprocal, several_dims, value, without
 
 NormOrder = Literal["2", "1", "inf"]
 
@@ -27,14 +26,8 @@ def _reduced(
     reduce: Callable[..., te.Reduction],
     element: Callable[[te.Expr], te.Expr] = value,
 ) -> te.TensorRef:
-    rank = len(input.shape)
-    dims = several_dims(op, dim, rank)
-    fill = reducer(rank, dims, keepdim)
-    extents = tuple(input.shape[d] for d in dims)
-    return te.compute(
-        without(input.shape, dims, keepdim),
-        lambda *i: reduce(extents, lambda *r: element(input[fill.full(i, r)])),
-    )
+    dims = several_dims(op, dim, len(input.shape))
+    return over(input.shape, dims, keepdim, reduce, lambda at, _: element(input[at]))
 
 
 def _count(op: str, input: te.TensorRef, dim: te.Ints) -> int:
@@ -100,19 +93,14 @@ def amin(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.Te
 
 def logsumexp(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
     """``log(sum of exp(x))`` over ``dim``; the largest value is subtracted first, so nothing overflows."""
-    rank = len(input.shape)
-    dims = several_dims("logsumexp", dim, rank)
+    dims = several_dims("logsumexp", dim, len(input.shape))
     top = _reduced("logsumexp", input, dim, keepdim, te.max)
-    fill = reducer(rank, dims, keepdim)
-    extents = tuple(input.shape[d] for d in dims)
 
     def shift(i: tuple[te.Expr, ...]) -> te.Expr:
         """What is subtracted: nothing where the largest value is infinite, whose difference with itself is none."""
         return te.select(te.abs(top[i]) < math.inf, top[i], 0.0)
 
-    total = te.compute(
-        top.shape, lambda *i: te.sum(extents, lambda *r: te.exp(value(input[fill.full(i, r)]) - shift(i)))
-    )
+    total = over(input.shape, dims, keepdim, te.sum, lambda at, i: te.exp(value(input[at]) - shift(i)))
     return te.compute(top.shape, lambda *i: te.log(total[i]) + shift(i))
 
 
@@ -123,7 +111,7 @@ def _position(
     dims = several_dims(op, dim, rank)
     if len(dims) not in (1, rank):
         raise UsageError(f"{op}: dim={dim} names {len(dims)} axes", "Give one axis, or none for all of them")
-    fill = reducer(rank, dims, keepdim)
+    fill = Reduced(rank, dims, keepdim)
 
     def at(r: te.Expr) -> tuple[te.Expr, ...]:
         if len(dims) == 1:
@@ -159,10 +147,8 @@ def norm(input: te.TensorRef, ord: NormOrder = "2", dim: te.Ints = (), keepdim: 
         raise UsageError(f"norm: ord cannot be {ord!r}", "Use 2, 1 or inf")
     if input.dtype not in FLOATS:
         raise UsageError(f"norm: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
-    if ord == "inf":
-        return _reduced("norm", input, dim, keepdim, te.max, lambda x: te.abs(value(x)))
-    if ord == "1":
-        return _reduced("norm", input, dim, keepdim, te.sum, lambda x: te.abs(value(x)))
+    if ord != "2":
+        return _reduced("norm", input, dim, keepdim, te.max if ord == "inf" else te.sum, lambda x: te.abs(value(x)))
     squares = _reduced("norm", input, dim, keepdim, te.sum, lambda x: value(x) ** 2)
     return te.compute(squares.shape, lambda *i: te.sqrt(squares[i]))
 

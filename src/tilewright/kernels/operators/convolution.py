@@ -15,8 +15,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.nn.activation import Activation
 from tilewright.kernels.nn.sizes import AXES, check_groups
 from tilewright.kernels.operator import Operator, operator
-from tilewright.kernels.operators.numeric import REALS, Array, Found, Shapes, expected, rounded_like
-from tilewright.kernels.operators.precision import wide
+from tilewright.kernels.operators.numeric import REALS, Array, Found, Shapes, expected, rounded_like, wide
 from tilewright.kernels.operators.windowed import (
     CHANNELS_LAST,
     Layer,

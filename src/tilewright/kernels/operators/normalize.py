@@ -1,9 +1,10 @@
-"""Normalisation of batches, layers, groups and by root mean squares, and gradients of norms' inputs."""
+"""Normalisation of batches, layers, groups and by root mean squares, softmax, and gradients of both."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -16,12 +17,14 @@ from tilewright.kernels.operators.numeric import (
     Found,
     Shape,
     Shapes,
+    below_top,
     expected,
     rounded,
     rounded_like,
+    shape_of_input,
     text,
+    wide,
 )
-from tilewright.kernels.operators.precision import wide
 
 ROWS: dict[str, Value] = {"shape": "1024,1024"}
 
@@ -44,27 +47,42 @@ def _by_root(x: Array, axes: tuple[int, ...], eps: float) -> Array:
 
 
 @rounded
-def _numpy_layer(
-    x: Array, *rest: Array, normalized_shape: Shape, weight: bool, bias: bool, residual: bool, eps: float
+def _numpy_rows(
+    x: Array, *rest: Array, normalized_shape: Shape, weight: bool, bias: bool, residual: bool, eps: float, centre: bool
 ) -> Array:
     extra = list(rest)
     w = extra.pop(0) if weight else None
     b = extra.pop(0) if bias else None
     x = x + extra.pop(0) if residual else x
     axes = _last_axes(x, normalized_shape)
-    out = _by_root(_centred(x, axes), axes, eps)
+    out = _by_root(_centred(x, axes) if centre else x, axes, eps)
     out = out if w is None else out * w
     return out if b is None else out + b
 
 
-def _infer_layer(shapes: Shapes, normalized_shape: Shape, weight: bool, bias: bool, residual: bool) -> Found:
+def _infer_rows(
+    op: str, shapes: Shapes, normalized_shape: Shape, weight: bool, bias: bool, residual: bool
+) -> Found:  # fmt: skip
     shape, *rest = shapes
-    own = normalized_shape or shape[-1:]
-    expected("layer_norm", rest, [own] * (weight + bias) + [shape] * residual)
+    expected(op, rest, [normalized_shape or shape[-1:]] * (weight + bias) + [shape] * residual)
     return {"shape": text(shape)}
 
 
-@operator(numpy=_numpy_layer, infer=_infer_layer, dtypes=REALS, example=ROWS)
+def _rows(
+    op: str, shape: Shape, normalized_shape: Shape, vectors: tuple[bool, ...], residual: bool, dtype: str
+) -> tuple[te.TensorRef, Shape, list[te.TensorRef | None]]:
+    """What is normalised, the sizes of the last axes, and weight and bias, each where it is asked for."""
+    own = normalized_shape or shape[-1:]
+    if not shape:
+        raise UsageError(f"{op}: shape has no axes", "Give at least one")
+    x = te.input("input", shape, dtype)
+    given = [te.input(n, own, dtype) if v else None for n, v in zip(("weight", "bias"), vectors, strict=False)]
+    if residual:
+        x = nn.elementwise("x + y", x=x, y=te.input("residual", shape, dtype))
+    return x, own, given
+
+
+@operator(numpy=partial(_numpy_rows, centre=True), infer=partial(_infer_rows, "layer_norm"), dtypes=REALS, example=ROWS)
 def layer_norm(
     shape: te.Shape,
     *,
@@ -82,36 +100,17 @@ def layer_norm(
     whose sizes are ``normalized_shape`` (the last one alone unless given). 16-bit reals are computed in float32
     and rounded once.
     """
-    own = normalized_shape or shape[-1:]
-    if not shape:
-        raise UsageError("layer_norm: shape has no axes", "Give at least one")
-    x = te.input("input", shape, dtype)
-    w = te.input("weight", own, dtype) if weight else None
-    b = te.input("bias", own, dtype) if bias else None
-    if residual:
-        x = nn.elementwise("x + y", x=x, y=te.input("residual", shape, dtype))
+    x, own, (w, b) = _rows("layer_norm", shape, normalized_shape, (weight, bias), residual, dtype)
     return nn.cast(nn.layer_norm(x, own, w, b, eps), dtype)
 
 
 # --------------------------------------------------------------------------- root mean square
 
 
-@rounded
-def _numpy_rms(x: Array, *rest: Array, normalized_shape: Shape, weight: bool, residual: bool, eps: float) -> Array:
-    extra = list(rest)
-    w = extra.pop(0) if weight else None
-    x = x + extra.pop(0) if residual else x
-    out = _by_root(x, _last_axes(x, normalized_shape), eps)
-    return out if w is None else out * w
-
-
-def _infer_rms(shapes: Shapes, normalized_shape: Shape, weight: bool, residual: bool) -> Found:
-    shape, *rest = shapes
-    expected("rms_norm", rest, [normalized_shape or shape[-1:]] * weight + [shape] * residual)
-    return {"shape": text(shape)}
-
-
-@operator(numpy=_numpy_rms, infer=_infer_rms, dtypes=REALS, example=ROWS)
+@operator(
+    numpy=partial(_numpy_rows, bias=False, centre=False), infer=partial(_infer_rows, "rms_norm", bias=False),
+    dtypes=REALS, example=ROWS,
+)  # fmt: skip
 def rms_norm(
     shape: te.Shape,
     *,
@@ -128,13 +127,7 @@ def rms_norm(
     whose sizes are ``normalized_shape`` (the last one alone unless given). 16-bit reals are computed in float32
     and rounded once. PyTorch's own default of ``eps`` is the spacing of the type at 1.
     """
-    own = normalized_shape or shape[-1:]
-    if not shape:
-        raise UsageError("rms_norm: shape has no axes", "Give at least one")
-    x = te.input("input", shape, dtype)
-    w = te.input("weight", own, dtype) if weight else None
-    if residual:
-        x = nn.elementwise("x + y", x=x, y=te.input("residual", shape, dtype))
+    x, own, (w,) = _rows("rms_norm", shape, normalized_shape, (weight,), residual, dtype)
     return nn.cast(nn.rms_norm(x, own, w, eps), dtype)
 
 
@@ -189,7 +182,7 @@ def _infer_batch(shapes: Shapes, affine: bool, dim: int) -> Found:
     shape, *rest = shapes
     if not -len(shape) <= dim < len(shape):
         raise UsageError(f"batch_norm: dim={dim} is no axis of an input of shape {shape}", "Give an axis of the input")
-    expected("batch_norm", rest, [(shape[dim],)] * (4 if affine else 2))
+    expected("batch_norm", rest, [(shape[dim],)] * (4 if affine else 2), "input")
     return {"shape": text(shape)}
 
 
@@ -267,3 +260,78 @@ layer_norm_backward = _norm_backward(
 rms_norm_backward = _norm_backward(
     "rms_norm", nn.rms_norm_backward, 1e-6, "rstd * (g - normal * mean of g * normal)", "input * rstd"
 )
+
+
+# --------------------------------------------------------------------------- softmax
+
+
+def _infer_pair(op: str, shapes: Shapes) -> Found:
+    """``shape`` is that of two inputs."""
+    shape, *rest = shapes
+    expected(op, rest, [shape])
+    return {"shape": text(shape)}
+
+
+@rounded
+def _numpy_softmax(x: Array, dim: int) -> Array:
+    e = np.exp(below_top(x, dim))
+    return np.asarray(e / e.sum(axis=dim, keepdims=True))
+
+
+@rounded
+def _numpy_log_softmax(x: Array, dim: int) -> Array:
+    less = below_top(x, dim)
+    return np.asarray(less - np.log(np.exp(less).sum(axis=dim, keepdims=True)))
+
+
+@rounded
+def _numpy_softmax_backward(g: Array, y: Array, dim: int) -> Array:
+    return np.asarray(y * (g - (g * y).sum(axis=dim, keepdims=True)))
+
+
+@rounded
+def _numpy_log_softmax_backward(g: Array, y: Array, dim: int) -> Array:
+    return np.asarray(g - np.exp(y) * g.sum(axis=dim, keepdims=True))
+
+
+@operator(numpy=_numpy_softmax, infer=shape_of_input, dtypes=REALS, example=ROWS)
+def softmax(shape: te.Shape, *, dim: int = -1, dtype: str = "float32") -> te.TensorRef:
+    """Softmax of ``input`` along the axis ``dim``: ``exp(x - max) / sum of exp(x - max)``.
+
+    Input: ``input`` (``shape``). Output: the same shape. ``max`` is the largest value along the axis, so nothing
+    overflows. 16-bit reals are computed in float32 and rounded once.
+    """
+    return nn.cast(nn.softmax(te.input("input", shape, dtype), dim), dtype)
+
+
+@operator(numpy=_numpy_log_softmax, infer=shape_of_input, dtypes=REALS, example=ROWS)
+def log_softmax(shape: te.Shape, *, dim: int = -1, dtype: str = "float32") -> te.TensorRef:
+    """``log(softmax(input))`` along the axis ``dim``, as ``(x - max) - log(sum of exp(x - max))``.
+
+    Input: ``input`` (``shape``). Output: the same shape. 16-bit reals are computed in float32 and rounded once.
+    """
+    return nn.cast(nn.log_softmax(te.input("input", shape, dtype), dim), dtype)
+
+
+@operator(numpy=_numpy_softmax_backward, infer=partial(_infer_pair, "softmax_backward"), dtypes=REALS, example=ROWS)
+def softmax_backward(shape: te.Shape, *, dim: int = -1, dtype: str = "float32") -> te.TensorRef:
+    """The gradient of ``softmax``'s input: ``output * (grad_output - sum of grad_output * output)``.
+
+    The sum is along the axis ``dim``. Inputs: ``grad_output`` and ``output`` (the softmax), both ``shape``. Output:
+    ``shape``. 16-bit reals are computed in float32 and rounded once.
+    """
+    g, y = te.input("grad_output", shape, dtype), te.input("output", shape, dtype)
+    return nn.cast(nn.softmax_backward(g, y, dim), dtype)
+
+
+@operator(
+    numpy=_numpy_log_softmax_backward, infer=partial(_infer_pair, "log_softmax_backward"), dtypes=REALS, example=ROWS
+)
+def log_softmax_backward(shape: te.Shape, *, dim: int = -1, dtype: str = "float32") -> te.TensorRef:
+    """The gradient of ``log_softmax``'s input: ``grad_output - exp(output) * sum of grad_output``.
+
+    The sum is along the axis ``dim``. Inputs: ``grad_output`` and ``output`` (its logarithm), both ``shape``. Output:
+    ``shape``. 16-bit reals are computed in float32 and rounded once.
+    """
+    g, y = te.input("grad_output", shape, dtype), te.input("output", shape, dtype)
+    return nn.cast(nn.log_softmax_backward(g, y, dim), dtype)

@@ -1,17 +1,19 @@
-"""What independent implementations in NumPy share: 16-bit reals, axes, inputs that are asked for, epilogues."""
+"""What independent implementations in NumPy share: 16-bit reals, axes, inputs that are asked for, epilogues; and the
+element types of matrix products."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tilewright.core import UsageError, Value
-from tilewright.kernels.expression.numerics import erf
+from tilewright.dtypes import DTYPES as RECORDS
+from tilewright.kernels import te
+from tilewright.kernels.expression.numerics import erf, from_bfloat16, to_bfloat16
 from tilewright.kernels.nn.activation import SQRT_2_OVER_PI, SQRT_HALF, Activation
-from tilewright.kernels.operators.precision import numpy_result, wide
 from tilewright.kernels.parameters import numbers
 
 Array = np.ndarray[Any, Any]
@@ -66,10 +68,10 @@ def shape_of_input(shapes: Shapes) -> Found:
     return {"shape": text(shape)}
 
 
-def expected(op: str, rest: Shapes, wanted: Shapes) -> None:
-    """Raise ``UsageError`` where the shapes after the first operands are not the wanted ones."""
+def expected(op: str, rest: Shapes, wanted: Shapes, first: str = "operands") -> None:
+    """Raise ``UsageError`` where the shapes after the ``first`` inputs are not the wanted ones."""
     if list(rest) != list(wanted):
-        raise UsageError(f"{op} got {list(rest)} after its operands", f"These attributes take {list(wanted)}")
+        raise UsageError(f"{op} got {list(rest)} after its {first}", f"These attributes take {list(wanted)}")
 
 
 def numpy_epilogue(
@@ -98,3 +100,115 @@ def numpy_epilogue(
         elif activation == "silu":
             out = out / (1 + np.exp(-out))
     return out + extra.pop(0) if residual else out
+
+
+# --------------------------------------------------------------------------- types of products
+
+# What is multiplied, summed and stored for each ``dtype``. Sums are float32, or float64 for float64 and int32 for int8.
+# Bias, activation and residual follow in the sum's type (in float32 where int8 gives a real result); the result is
+# rounded once, at the end.
+
+
+OutDtype = Literal["auto", "float32", "float64", "float16", "bfloat16", "int32"]
+Precision = Literal["ieee", "tf32", "tf32_truncated", "tf32x3"]
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8")
+
+_RESULTS = {
+    "float32": ("float32", "float16", "bfloat16"),
+    "float64": ("float64",),
+    "float16": ("float16", "float32"),
+    "bfloat16": ("bfloat16", "float32"),
+    "int8": ("int32", "float32", "float16", "bfloat16"),
+}
+"""Output types of each input type; ``auto`` is the first."""
+
+
+def sum_dtype(dtype: str) -> str:
+    """In which type products are multiplied and summed."""
+    return RECORDS[dtype].accumulated
+
+
+def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation: str) -> str:
+    """The output's type. Raises ``UsageError`` for a combination that there is none of."""
+    if precision != "ieee" and dtype != "float32":
+        raise UsageError(
+            f"{op}: precision={precision} is of float32 operands, and dtype is {dtype}",
+            "Use dtype=float32, or leave precision out",
+        )
+    allowed = _RESULTS[dtype]
+    out = allowed[0] if out_dtype == "auto" else out_dtype
+    if out not in allowed:
+        raise UsageError(f"{op}: dtype={dtype} cannot give out_dtype={out}", f"Use auto or one of {', '.join(allowed)}")
+    if out == "int32" and activation not in ("none", "relu"):
+        raise UsageError(
+            f"{op}: activation={activation} is for real values, and the result is int32",
+            "Use out_dtype=float32, or activation=none or relu",
+        )
+    return out
+
+
+def sum_of_products(
+    k: int, a: Callable[[te.Expr], te.Expr], b: Callable[[te.Expr], te.Expr], precision: str
+) -> te.Reduction:
+    """The sum over k of the products of two operands' elements, or of their parts: small with big ones first."""
+    if precision == "tf32x3":
+
+        def part(x: te.Expr, small: te.Expr) -> te.Expr:
+            big = te.round_tf32(x)
+            return te.select(small, te.round_tf32(x - big), big)
+
+        return te.sum((3, k), lambda p, r: part(a(r), p == 0) * part(b(r), p == 1))
+    return te.sum(k, lambda r: _factor(a(r), precision) * _factor(b(r), precision))
+
+
+def _factor(x: te.Expr, precision: str) -> te.Expr:
+    """An operand's element as it is multiplied."""
+    if precision == "ieee":
+        return te.cast(x, sum_dtype(x.dtype))
+    return te.round_tf32(x) if precision == "tf32" else te.truncate_tf32(x)
+
+
+def epilogue_dtype(dtype: str, out: str) -> str:
+    """In which type bias, activation and residual are computed."""
+    return "float32" if dtype == "int8" and out != "int32" else sum_dtype(dtype)
+
+
+def numpy_product(a: Array, b: Array, precision: str, out_dtype: str) -> tuple[Array, str]:
+    """``a @ b`` in the type that an epilogue is computed in, and the output's type.
+
+    bfloat16 is passed as its bits (uint16).
+    """
+    dtype = "bfloat16" if a.dtype == np.uint16 else a.dtype.name
+    allowed = _RESULTS.get(dtype, (dtype,))
+    out = allowed[0] if out_dtype == "auto" else out_dtype
+    if precision == "tf32x3":
+        big_a, big_b = _tf32(a), _tf32(b)
+        small_a, small_b = _tf32(a - big_a), _tf32(b - big_b)
+        return np.matmul(small_a, big_b) + np.matmul(big_a, small_b) + np.matmul(big_a, big_b), out
+    if precision != "ieee":
+        a, b = (_tf32(x, 0x1000 if precision == "tf32" else 0) for x in (a, b))
+    elif dtype == "int8":  # every sum is exact in float64, which numpy multiplies far faster
+        product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        return product.astype(epilogue_dtype(dtype, out)), out
+    elif dtype != "float64":
+        a, b = wide(a), wide(b)
+    return np.matmul(a, b), out
+
+
+def wide(x: Array) -> Array:
+    """16-bit reals as float32; others as they are."""
+    return from_bfloat16(x) if x.dtype == np.uint16 else x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def numpy_result(x: Array, out: str) -> Array:
+    """``x`` rounded to the output's type; bfloat16 as its bits."""
+    with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite
+        return to_bfloat16(x) if out == "bfloat16" else x.astype(out, copy=False)
+
+
+def _tf32(x: Array, more: int = 0x1000) -> Array:
+    """``x`` cut to TF32, after ``more`` is added to its bits: by default rounded to nearest."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    rounded = ((bits + np.uint32(more)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isnan(x), x, rounded)

@@ -9,29 +9,27 @@ import numpy as np
 from tilewright.core import UsageError
 from tilewright.kernels import nn, te
 from tilewright.kernels.nn.activation import Activation, activate
-from tilewright.kernels.nn.einsum import parse
+from tilewright.kernels.nn.linear import parse
 from tilewright.kernels.operator import operator
 from tilewright.kernels.operators.numeric import (
+    DTYPES,
     NAMES,
     REALS,
     Array,
     Found,
-    Shape,
-    Shapes,
-    expected,
-    numpy_epilogue,
-    rounded,
-    text,
-)
-from tilewright.kernels.operators.precision import (
-    DTYPES,
     OutDtype,
     Precision,
+    Shape,
+    Shapes,
     epilogue_dtype,
+    expected,
+    numpy_epilogue,
     numpy_product,
     numpy_result,
     result_dtype,
+    rounded,
     sum_of_products,
+    text,
     wide,
 )
 

@@ -20,9 +20,10 @@ from tilewright.kernels.operators.numeric import (
     Shapes,
     expected,
     numpy_epilogue,
+    numpy_result,
     rounded,
+    wide,
 )
-from tilewright.kernels.operators.precision import numpy_result, wide
 
 QuantizedResult = Literal["float32", "float16", "bfloat16", "int8"]
 ScaledResult = Literal["bfloat16", "float16", "float32"]

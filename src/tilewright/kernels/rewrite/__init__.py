@@ -13,11 +13,9 @@ from functools import lru_cache
 
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.rewrite.components import one_product
-from tilewright.kernels.rewrite.inline import inlined
+from tilewright.kernels.rewrite.inline import inlined, squeezed, unrolled
 from tilewright.kernels.rewrite.simplify import simplified
 from tilewright.kernels.rewrite.split import split
-from tilewright.kernels.rewrite.squeeze import squeezed
-from tilewright.kernels.rewrite.unroll import unrolled
 
 __all__ = ["inlined", "normal_forms", "one_product", "simplified", "split", "squeezed", "unrolled"]
 

@@ -15,8 +15,7 @@ from itertools import pairwise
 
 from tilewright.extent import Extent
 from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, axis, const, same, select
-from tilewright.kernels.expression.factors import factors
-from tilewright.kernels.expression.linear import flat_step, linearise
+from tilewright.kernels.expression.linear import factors, flat_step, linearise
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.rewrite.simplify import simplified
 

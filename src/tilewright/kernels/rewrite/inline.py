@@ -1,11 +1,15 @@
-"""Putting elementwise stages in front of a reduction into its reads: they are computed on the way in."""
+"""What programs are freed of before they are matched: elementwise stages in front of a reduction, computed as it
+reads; reductions over a short innermost axis; axes of one point."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.kernels.expression.expr import NARROW, Expr
-from tilewright.kernels.expression.program import Program
+from tilewright.extent import Extent
+from tilewright.kernels.expression.expr import INDEX, NARROW, Expr, axis, cast, const
+from tilewright.kernels.expression.program import Program, Stage, Tensor
+from tilewright.kernels.rewrite.simplify import simplified
 
 
 def inlined(program: Program) -> Program:
@@ -20,10 +24,94 @@ def inlined(program: Program) -> Program:
 
     def replaced(e: Expr) -> Expr | None:
         stage = maps.get(str(e.value)) if e.op == "load" else None
-        if stage is None:
-            return None
-        at = dict(zip(stage.axes, e.args, strict=True))
-        return stage.body[0].map(replaced).substitute(at)
+        return None if stage is None else replace(stage, body=(stage.body[0].map(replaced),)).at(e)
 
     kept = [replace(s, body=tuple(e.map(replaced) for e in s.body)) for s in program.stages[first:]]
     return Program(program.inputs, tuple(kept))
+
+
+# --------------------------------------------------------------------------- short reductions
+
+# Reductions over all of a short innermost axis, written out: of colours, of the parts of complex numbers.
+
+
+SHORT = 4
+"""Extent of a short axis at most: longer ones fill a fair part of a vector themselves."""
+
+
+def unrolled(program: Program) -> Program:
+    """The same program with a map in place of every reduction of one component over a short innermost axis.
+
+    That is the last axis of what it reads, and the axis before it there is the innermost of the longer ones of the
+    result, so that neighbours of the result are computed from neighbouring groups of elements.
+    """
+    stages = tuple(_map(s) if _along_short_axis(s, program.tensors) else s for s in program.stages)
+    return replace(program, stages=stages) if stages != program.stages else program
+
+
+def short(extent: int) -> bool:
+    """Whether an axis is short."""
+    return extent <= SHORT and not isinstance(extent, Extent)
+
+
+def _along_short_axis(s: Stage, tensors: Mapping[str, Tensor]) -> bool:
+    if s.monoid is None or s.scan is not None or len(s.body) != 1 or len(s.reduce) != 1 or not short(s.reduce[0]):
+        return False
+    inner = next((a for a, n in zip(reversed(s.axes), reversed(s.extents), strict=True) if not short(n)), None)
+    return any(_groups(x, s, inner) for x in s.loads() if tensors[str(x.value)].shape[-1:] == s.reduce)
+
+
+def _groups(x: Expr, s: Stage, inner: str | None) -> bool:
+    """Whether a read follows the reduced axis within groups that neighbours of the result read."""
+    last = [(a.op, a.value) for a in x.args[-2:]]
+    return last == [("axis", inner), ("axis", s.reduce_axes[0])]
+
+
+def _map(s: Stage) -> Stage:
+    assert s.monoid is not None
+    (body,), (combine,), (axis,) = s.body, s.monoid.combine, s.reduce_axes
+    value = body.substitute({axis: const(0, INDEX)})
+    for k in range(1, s.reduce[0]):
+        value = combine.substitute({"l0": value, "r0": body.substitute({axis: const(k, INDEX)})})
+    return Stage(s.name, s.extents, (), (cast(s.monoid.finish.substitute({"l0": value}), s.dtype),), s.dtype)
+
+
+# --------------------------------------------------------------------------- axes of one point
+
+# Dropping axes of extent 1 from stages, and index arithmetic that only they needed.
+
+
+def squeezed(program: Program) -> Program:
+    """The same program without axes of extent 1; a stage keeps one output axis and, reducing, one reduce axis.
+
+    Programs with scans stay as they are.
+    """
+    if any(s.scan is not None for s in program.stages):
+        return program
+    kept = {s.name: _kept(s.extents) for s in program.stages}
+    made = []
+    for s in program.stages:
+        reduced = _kept(s.reduce)
+        names: dict[str, Expr] = {f"{p}{d}": const(0, INDEX) for p, n in (("i", s.extents), ("r", s.reduce))
+                                  for d in range(len(n))}  # fmt: skip
+        names |= {f"i{d}": axis(f"i{n}") for n, d in enumerate(kept[s.name])}
+        names |= {f"r{d}": axis(f"r{n}") for n, d in enumerate(reduced)}
+
+        def replaced(e: Expr, names: dict[str, Expr] = names) -> Expr | None:
+            if e.op == "axis":
+                return names[str(e.value)]
+            if e.op == "load" and e.value in kept:
+                return Expr("load", e.dtype, tuple(e.args[d] for d in kept[str(e.value)]), e.value)
+            return None
+
+        extents = tuple(s.extents[d] for d in kept[s.name])
+        plain = replace(s, extents=extents, reduce=tuple(s.reduce[d] for d in reduced), body=())
+        body = tuple(simplified(e.map(replaced), plain.ranges) for e in s.body)
+        made.append(replace(plain, body=body))
+    return Program(program.inputs, tuple(made))
+
+
+def _kept(extents: tuple[int, ...]) -> list[int]:
+    """Positions of the extents above 1; the last position where there are none."""
+    wide = [d for d, n in enumerate(extents) if n > 1]
+    return wide or list(range(len(extents)))[-1:]

@@ -9,10 +9,8 @@ from collections.abc import Mapping
 
 from tilewright.extent import Extent
 from tilewright.kernels.expression.bounds import Bounds, Interval
-from tilewright.kernels.expression.expr import INDEX, Expr, const, whole
+from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, decided, outcome, whole
 from tilewright.kernels.expression.linear import Linear, linearise
-
-COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 class _Simplifier:
@@ -34,18 +32,10 @@ class _Simplifier:
             return _built(linearise(e))
         if e.dtype == INDEX and e.op in ("floordiv", "mod"):
             return self._divided(e)
-        if e.op in COMPARED and all(x.dtype == INDEX for x in e.args):
-            return self._compared(e)
-        if e.op in ("and", "or"):
-            # ``and`` with a true part is the other part, ``or`` with a true part is true.
-            for one, other in (e.args, e.args[::-1]):
-                if one.op == "const":
-                    return other if bool(one.value) == (e.op == "and") else one
-        if e.op == "not" and e.args[0].op == "const":
-            return const(not e.args[0].value, "bool")
-        if e.op == "select" and e.args[0].op == "const":
-            return e.args[1] if e.args[0].value else e.args[2]
-        return None
+        if e.op in COMPARISONS and all(x.dtype == INDEX for x in e.args):
+            known = outcome(e.op, *self.bounds.of(e.args[0] - e.args[1]))
+            return None if known is None else const(known, "bool")
+        return decided(e)
 
     def _divided(self, e: Expr) -> Expr | None:
         d = whole(e.args[1])
@@ -62,18 +52,6 @@ class _Simplifier:
         if not quotient.coef:
             return inside // d + quotient.const if quotient.const >= 0 else inside // d - -quotient.const
         return _built(quotient) + inside // d
-
-    def _compared(self, e: Expr) -> Expr | None:
-        """A comparison whose outcome the ranges tell."""
-        low, high = self.bounds.of(e.args[0] - e.args[1])
-        known = {
-            "lt": (high < 0, low >= 0), "le": (high <= 0, low > 0), "gt": (low > 0, high <= 0),
-            "ge": (low >= 0, high < 0), "eq": (low == high == 0, low > 0 or high < 0),
-            "ne": (low > 0 or high < 0, low == high == 0),
-        }[e.op]  # fmt: skip
-        if known[0] or known[1]:
-            return const(known[0], "bool")
-        return None
 
 
 def _built(form: Linear) -> Expr:

@@ -8,12 +8,17 @@ on ``f`` alone.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from itertools import count
 from math import gcd
 
+from tilewright.core import OperatorError
 from tilewright.extent import Extent
-from tilewright.kernels.expression.expr import INDEX, Expr, axis, whole
+from tilewright.kernels.expression.bounds import check_reads
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, load, whole
 from tilewright.kernels.expression.linear import linearise
-from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.expression.program import Program, Stage, in_step
+from tilewright.kernels.rewrite.inline import inlined
 from tilewright.kernels.rewrite.simplify import simplified
 
 
@@ -22,28 +27,13 @@ def split(program: Program) -> Program:
 
     Only chains of one shape are, without scans: a first stage, and maps that read earlier stages in place.
     """
-    if not _one_shape(program):
+    if any(s.scan is not None for s in program.stages) or not in_step(program.stages):
         return program
     while True:
         found = _divided(program.stages[0])
         if found is None:
             return program
         program = _split(program, *found)
-
-
-def _one_shape(program: Program) -> bool:
-    first = program.stages[0]
-    if any(s.scan is not None for s in program.stages):
-        return False
-    names = {first.name}
-    for s in program.stages[1:]:
-        if s.extents != first.extents:
-            return False
-        for read in s.loads():
-            if str(read.value) in names and [(i.op, i.value) for i in read.args] != [("axis", a) for a in s.axes]:
-                return False
-        names.add(s.name)
-    return True
 
 
 def _divided(stage: Stage) -> tuple[int, int] | None:
@@ -91,3 +81,54 @@ def _split(program: Program, number: int, d: int) -> Program:
         body = tuple(simplified(e.map(replaced), plain.ranges) for e in s.body)
         made.append(replace(plain, body=body))
     return Program(program.inputs, tuple(made))
+
+
+# --------------------------------------------------------------------------- axes that no divisor fits
+
+# Axes that a program takes apart by what does not divide them, as a transposed convolution with an odd number of rows.
+# An axis ``x`` of extent 31 that occurs as ``(x + 1) // 2`` is 16 pairs, of which the last has one element too many.
+# Without this every ``x`` would be a batch of its own.
+
+
+def rounded_up(stage: Stage) -> tuple[int, ...]:
+    """The extents of a stage; of an output axis that is divided, the next multiple of the divisor."""
+    extents = dict(zip(stage.axes, stage.extents, strict=True))
+    found: dict[str, set[int]] = {}
+    for body in stage.body:
+        for e in body.walk():
+            if e.op in ("floordiv", "mod") and e.dtype == INDEX:
+                for a in e.args[0].axes() & set(extents):
+                    found.setdefault(a, set()).add(whole(e.args[1]))
+    for a, divisors in found.items():
+        d = max(divisors)
+        if all(d % other == 0 for other in divisors) and extents[a] > d:
+            extents[a] = -(-extents[a] // d) * d
+    return tuple(extents.values())
+
+
+@lru_cache(maxsize=256)
+def cropped(program: Program) -> Program | None:
+    """The program with its reduction over whole multiples, and maps that read of it what exists.
+
+    ``None`` where no axis is one of those, or where the elements too many would read outside of a tensor.
+    """
+    if program.sizes or len(program.outputs) > 1:
+        return None
+    program = inlined(program)
+    first, *rest = program.stages
+    extents = rounded_up(first)
+    if first.monoid is None or first.scan is not None or extents == first.extents:
+        return None
+    if any(s.monoid is not None for s in rest):
+        return None
+    whole_multiples = replace(first, extents=extents)
+    try:
+        check_reads(whole_multiples, {t.name: t.shape for t in program.inputs})
+    except OperatorError:
+        return None
+    if not rest:
+        index = tuple(axis(a) for a in first.axes)
+        taken = {first.name, *(t.name for t in program.inputs)}
+        name = next(f"s{n}" for n in count() if f"s{n}" not in taken)
+        rest = [Stage(name, first.extents, (), (load(first.name, first.dtype, index),), first.dtype)]
+    return Program(program.inputs, (whole_multiples, *rest))

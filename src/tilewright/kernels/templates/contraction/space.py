@@ -22,7 +22,7 @@ from typing import Any
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.rewrite.ragged import rounded_up
+from tilewright.kernels.rewrite.split import rounded_up
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction, constant

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import Expr
-from tilewright.kernels.expression.factors import factors
+from tilewright.kernels.expression.linear import factors
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group

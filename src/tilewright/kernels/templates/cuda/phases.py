@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilewright.kernels.expression.expr import INDEX, Expr, axis, const
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.rewrite import inlined, split
-from tilewright.kernels.rewrite.ragged import rounded_up
+from tilewright.kernels.rewrite.split import rounded_up
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import reduce
 from math import gcd
 
 from tilewright.kernels.expression.expr import BYTES, Expr
-from tilewright.kernels.expression.factors import factors, steps
+from tilewright.kernels.expression.linear import factors, steps
 from tilewright.kernels.families.group import Group
 
 

@@ -18,7 +18,7 @@ from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, const,
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import Axes, Linearizer, flattened, linear, ordered
-from tilewright.kernels.rewrite.unroll import short
+from tilewright.kernels.rewrite.inline import short
 
 STEPS = (2, 3, 4, 6, 8)
 """How many neighbours are taken apart or put together."""

@@ -14,9 +14,8 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import at
-from tilewright.kernels.rewrite.ragged import cropped
-from tilewright.kernels.rewrite.relaid import relaid
-from tilewright.kernels.rewrite.side_by_side import side_by_side
+from tilewright.kernels.rewrite.relaid import relaid, side_by_side
+from tilewright.kernels.rewrite.split import cropped
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.static import RESOURCES
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member, reads_constants

@@ -15,7 +15,7 @@ from tilewright.kernels.codegen.access import MemoryPrinter, stored
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.expr import Expr
-from tilewright.kernels.families.recurrent import Pass
+from tilewright.kernels.families.recurrence import Pass
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.recurrent.space import ALIGN, RecurrentPlan
 from tilewright.kernels.templates.tiles import ceildiv

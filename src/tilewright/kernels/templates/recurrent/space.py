@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.core import Target, Value, cached_property
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.families.recurrent import Pass, Recurrent
+from tilewright.kernels.families.recurrence import Pass, Recurrent
 from tilewright.kernels.templates.contraction.space import core, step_cycles
 from tilewright.kernels.templates.tiles import Blocks, balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.families.recurrent import Recurrent, recurrent
+from tilewright.kernels.families.recurrence import Recurrent, recurrent
 from tilewright.kernels.templates.planned import PlannedTemplate, described
 from tilewright.kernels.templates.recurrent.lower import kernel
 from tilewright.kernels.templates.recurrent.nests import nests, static
