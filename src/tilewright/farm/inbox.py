@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from tilewright.farm.budgets import WAITING, WAITING_EACH, WRAPPING, OverBudget, of_subject
+from tilewright.farm.link import spawn
 
 _LOG = logging.getLogger(__name__)
 Rest = Coroutine[Any, Any, Any]
@@ -110,10 +111,7 @@ class Inbox:
             if rest is None:
                 self._count(who, -size)
         if rest is not None:
-            task = asyncio.get_running_loop().create_task(rest)
-            self._going_on.add(task)
-            task.add_done_callback(self._going_on.discard)
-            task.add_done_callback(lambda _task: self._count(who, -size))
+            spawn(self._going_on, rest).add_done_callback(lambda _task: self._count(who, -size))
 
     def _count(self, who: str, size: int) -> None:
         self._total += size

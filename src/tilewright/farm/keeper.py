@@ -24,7 +24,7 @@ from tilewright.farm.decoding import NoMessage
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import NONSENSE, FarmError, Refused, Taken
 from tilewright.farm.inbox import Inbox, Rest, sender
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, names, waited, waits
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, names, spawn, waited, waits
 from tilewright.farm.log import Log
 from tilewright.farm.messages import PROTOCOL
 from tilewright.farm.pki.identity import ROLES, Peer
@@ -83,7 +83,7 @@ class Keeper:
         self._handed_out = 0  # number of the list
         self._link: Link
         self._began = self._since = time.monotonic()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()  # beside the messages, while a connection lasts
         self._tidying: asyncio.Task[None] | None = None
 
     @property
@@ -116,7 +116,7 @@ class Keeper:
             ):  # fmt: skip
                 inbox = Inbox(handler, self._over)
                 await link.subscribe(what, inbox.put, group)
-                self._spawn(inbox.run())
+                spawn(self._tasks, inbox.run())
             await link.subscribe(subjects.REVOKED, link.hear_revocations)  # from another keeper of the cluster
             await link.settle()
             self._since = time.monotonic()
@@ -132,13 +132,6 @@ class Keeper:
                 await end(*self._tasks)
             finally:
                 await link.close()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something beside the messages, while this connection lasts."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def _tell_trouble(self, said: str) -> None:
         if said != self.trouble:
@@ -185,17 +178,15 @@ class Keeper:
     # ------------------------------------------------------------------ questions
 
     async def _asked(self, message: Any) -> Rest | None:
-        return await self._answer(message, {
+        return await self._replied(message, self._considered(message, {
             "beat": (self._beat, subjects.WORKERS), "bye": (self._bye, subjects.WORKERS),
             "shares": (self._share, ("client",)), "status": (self._status, subjects.LOOKERS),
             subjects.REVOKED: (self._revoked, ROLES),
-        })  # fmt: skip
+        }))  # fmt: skip
 
     async def _told(self, message: Any) -> Rest | None:
         commands = ("drain", "quarantine", "release")
-        return await self._answer(message, dict.fromkeys(commands, (self._command, ("administrator",))))
-
-    async def _answer(self, message: Any, answers: Answers) -> Rest | None:
+        answers: Answers = dict.fromkeys(commands, (self._command, ("administrator",)))
         return await self._replied(message, self._considered(message, answers))
 
     async def _considered(self, message: Any, answers: Answers) -> Any:
@@ -400,10 +391,10 @@ class Keeper:
                 self._leave(member, "the connection was lost")
         for n, session in list(self.sessions.items()):
             if now - session.heard > self.grace:
-                self._spawn(self._drop(n, subjects.token(session.certificate)))
+                spawn(self._tasks, self._drop(n, subjects.token(session.certificate)))
         self._empty = {p: t for p, t in self._empty.items() if p in self.queues.known or p in self._shares}
         if self._tidying is None or self._tidying.done():
-            self._tidying = self._spawn(self._tidy())
+            self._tidying = spawn(self._tasks, self._tidy())
 
     async def _tidy(self) -> None:
         with contextlib.suppress(FarmError):
@@ -471,7 +462,7 @@ def _obeyed(what: str, member: Member | None) -> bool:
 def _places(role: str, body: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     """The places in a worker's sign of life; what it says as ``before`` is not looked at again.
 
-    Raises ``Refused`` and what :meth:`Keeper._answer` takes for malformed.
+    Raises ``Refused`` and what :meth:`Keeper._replied` takes for malformed.
     """
     name, places = body["name"], body["places"]
     if not isinstance(name, str) or not subjects.WORKER_NAME.fullmatch(name):

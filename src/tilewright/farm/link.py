@@ -15,7 +15,7 @@ import secrets
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +390,14 @@ async def waited(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event, so long at most."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
+
+
+def spawn(tasks: set[asyncio.Task[Any]], work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Begin work beside the caller's; its task is among ``tasks`` until it ends."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:

@@ -19,7 +19,7 @@ from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.budgets import AHEAD, NEEDS, UNSTORED, OverBudget, cut
 from tilewright.farm.errors import NONSENSE, FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, waited, waits
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, spawn, waited, waits
 from tilewright.farm.log import Log
 from tilewright.farm.messages import Seen
 from tilewright.farm.workers.work import Held, Missing, Record, Reply
@@ -198,11 +198,6 @@ class Service(ABC):
         self._pool.shutdown(wait=False, cancel_futures=True)
         self.record.close()
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # ------------------------------------------------------------------ commands
 
     async def _commanded(self, message: Any) -> None:
@@ -218,14 +213,14 @@ class Service(ABC):
         if what == "drain":
             self._say("told to drain")
             self._draining = True
-            self._spawn(self.drain())
+            spawn(self._tasks, self.drain())
         elif what == "quarantine":
             self.record.save(quarantine=cut(str(command["why"])))
             await self._give_back(lambda job: not job.begun)
         elif what == "release":
             self.record.save(quarantine="", strikes=0)
-            self._spawn(self._pull())
-        self._spawn(self._show())
+            spawn(self._tasks, self._pull())
+        spawn(self._tasks, self._show())
 
     async def _cancelled(self, message: Any) -> None:
         """A client waits for some of its jobs no more."""
@@ -326,7 +321,7 @@ class Service(ABC):
             await self._say_of(job, b"-NAK")
         else:
             self._held[job.id] = job
-            self._spawn(self._work(job, place))
+            spawn(self._tasks, self._work(job, place))
 
     # ------------------------------------------------------------------ one job
 
@@ -345,7 +340,7 @@ class Service(ABC):
                 if self.record.quarantine:
                     self._say(f"in quarantine: {self.record.quarantine}")
                     await self._give_back(lambda other: not other.begun)
-                self._spawn(self._show())
+                spawn(self._tasks, self._show())
             elif self.record.strikes and not {"missing", "error"} & set(reply.result):  # else the device did nothing
                 self.record.save(strikes=0)
             if reply.again and sum((await self._cost(job)).values()) < ATTEMPTS:
