@@ -45,10 +45,10 @@ def test_alignment_is_honoured(place: str, align: int) -> None:
 def test_poison_is_nan_for_reals_and_no_small_number_for_others() -> None:
     for dtype in ("float16", "float32", "float64"):
         g = GuardedArray((5,), dtype)
-        g.poison(0xFF)
+        g.data.fill(0xFF)
         assert np.isnan(g.array).all()
     whole = GuardedArray((5,), "int64")
-    whole.poison(0xA5)
+    whole.data.fill(0xA5)
     assert (np.abs(whole.array) > 1e6).all()
 
 

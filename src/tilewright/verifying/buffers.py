@@ -86,10 +86,6 @@ class GuardedArray:
         self.zone = ctypes.addressof(memory) - self.guard, ctypes.addressof(memory) + body + self.guard
         _alive.add(self)
 
-    def poison(self, byte: int) -> None:
-        """Fill with a byte, such as :data:`POISON`."""
-        self.data.fill(byte)
-
     def trespassed(self) -> bool:
         """Whether bytes just outside the array have changed."""
         return bool((self._before != CANARY).any() or (self._after != CANARY).any())

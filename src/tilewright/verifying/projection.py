@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.dtypes import DTYPES
-from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, TF32, Expr, const, unwidened
+from tilewright.kernels.expression.expr import FLOATS, INDEX, TF32, Expr, const, unwidened
 from tilewright.kernels.expression.program import Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.kernels.reference import evaluate
 from tilewright.verifying.inputs import Array, decoded
+from tilewright.verifying.terms import F64, wide
 
 WEIGHT = 1000
 SLAB = 1 << 17  # elements of a result that are projected at once
-F64 = "float64"
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def _parts(program: Program) -> tuple[Stage, Program | None] | None:
     plain = core.op == "load" and [str(a.value) for a in core.args] == list(later[0].axes)
     if not plain or _reads(other, first.name):
         return None
-    wide = Stage("s0", first.extents, (), (_widen(other),), F64)
-    return first, Program(_wide_inputs(program), (wide,))
+    rest = Stage("s0", first.extents, (), (other.map(wide),), F64)
+    return first, Program(_wide_inputs(program), (rest,))
 
 
 def _projected(program: Program, stage: Stage, axis: int, held: Expr, others: Sequence[Expr]) -> Program:
@@ -140,14 +140,14 @@ def _projected(program: Program, stage: Stage, axis: int, held: Expr, others: Se
     total = simple_monoid("sum", F64, 0.0, Expr("add", F64, (left(0, F64), right(0, F64))))
     term = Expr(
         "mul", F64,
-        (_widen(held).substitute({**renamed, f"i{axis}": along}), Expr("load", F64, (along,), weights.name)),
+        (held.map(wide).substitute({**renamed, f"i{axis}": along}), Expr("load", F64, (along,), weights.name)),
     )  # fmt: skip
     extents = tuple(ranges[a] for a in kept) or (1,)
     inner = Stage("s0", extents, (stage.extents[axis],), (term,), F64, total)
     own = tuple(Expr("axis", INDEX, (), a) for a in kept) or (const(0, INDEX),)
     body = Expr("load", F64, own, "s0")
     for f in others:
-        body = Expr("mul", F64, (_widen(f), body))
+        body = Expr("mul", F64, (f.map(wide), body))
     left_axes = [d for d in range(len(stage.extents)) if d != axis]
     shift = {f"i{d}": Expr("axis", INDEX, (), f"i{n}") for n, d in enumerate(left_axes)}
     outer_extents = tuple(stage.extents[d] for d in left_axes) or (1,)
@@ -166,17 +166,6 @@ def _factors(e: Expr) -> list[Expr]:
 def _bare(e: Expr) -> Expr:
     """A result without the conversions that it ends with: :attr:`Projection.bits` allows for their rounding."""
     return _bare(e.args[0]) if e.op == "cast" and e.dtype in FLOATS else e
-
-
-def _widen(e: Expr) -> Expr:
-    def convert(n: Expr) -> Expr | None:
-        if n.dtype not in FLOATS or n.dtype == F64:
-            return None
-        if n.op == "cast" and n.dtype in NARROW:
-            return Expr("cast", F64, (n,))  # which rounds
-        return const(n.value, F64) if n.op == "const" else Expr(n.op, F64, n.args, n.value)  # type: ignore[arg-type]
-
-    return e.map(convert)
 
 
 def _wide_inputs(program: Program) -> tuple[Tensor, ...]:

@@ -35,6 +35,7 @@ Block = tuple[slice, ...]
 
 WORTH_KEEPING = 0.05  # seconds of computation from which an interval is written to disk
 LARGEST = 256 << 20  # bytes of one kept array
+MEMORY = 256 << 20  # bytes that the interpreter may take for intermediate values
 FOLDER_LIMIT = 1 << 30  # bytes of all of them
 
 
@@ -56,10 +57,9 @@ class Interval:
 class References:
     """Intervals of one program of one result, by recipe and block, from memory, disk or the interpreter."""
 
-    def __init__(self, source: Program, folder: Path | None = None, memory: int = 256 << 20) -> None:
+    def __init__(self, source: Program, folder: Path | None = None) -> None:
         self.program = source
         self.folder = folder
-        self.memory = memory
 
     def intervals(
         self, recipe: Recipe, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str],
@@ -77,7 +77,7 @@ class References:
         absent = [n for n, f in enumerate(found) if f is None]
         if absent:
             began = time.perf_counter()
-            computed = compute(self.program, values, [blocks[n] for n in absent], stages, self.memory, rounding)
+            computed = compute(self.program, values, [blocks[n] for n in absent], stages, rounding)
             keep = time.perf_counter() - began > WORTH_KEEPING
             for n, interval in zip(absent, computed, strict=True):
                 found[n] = interval
@@ -117,32 +117,30 @@ class References:
 
 
 def compute(
-    source: Program, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str], memory: int,
-    rounding: float = 1.0,
-) -> list[Interval]:  # fmt: skip
+    source: Program, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str], rounding: float = 1.0
+) -> list[Interval]:
     """Value and tolerance of every block by the interpreter, as intervals in the output's dtype."""
     kind = numpy_dtype(source.output.dtype)
     wide = widened(source, values)
     with np.errstate(all="ignore"):
-        found = [np.asarray(evaluate_block(source, wide, b, memory)) for b in blocks]
+        found = [np.asarray(evaluate_block(source, wide, b, MEMORY)) for b in blocks]
         if source.output.dtype in BITS:
             kind = np.dtype(np.float32)
         if source.output.dtype not in FLOATS:
-            return _whole_intervals(source, stages, wide, blocks, found, memory)
+            return _whole_intervals(source, stages, wide, blocks, found)
         if source.output.name in stages:  # known to the bit, once rounded to the output's dtype
             right = [inputs.rounded(v, source.output.dtype) for v in found]
             if all(np.isfinite(v).all() for v in right):
                 return [Interval(b, v, v) for b, v in zip(blocks, right, strict=True)]
         derived = tolerance.error_program(source, stages, rounding)
         given = tolerance_inputs(derived, source, wide)
-        errors = [np.asarray(evaluate_block(derived.program, given, b, memory)) for b in blocks]
+        errors = [np.asarray(evaluate_block(derived.program, given, b, MEMORY)) for b in blocks]
         return [as_interval(b, v, e, kind, source.output.dtype) for b, v, e in zip(blocks, found, errors, strict=True)]
 
 
 def _whole_intervals(
-    source: Program, stages: frozenset[str], wide: tuple[Array, ...], blocks: Sequence[Block], found: list[Array],
-    memory: int,
-) -> list[Interval]:  # fmt: skip
+    source: Program, stages: frozenset[str], wide: tuple[Array, ...], blocks: Sequence[Block], found: list[Array]
+) -> list[Interval]:
     """Intervals of whole numbers or conditions: wider than a point where rounding before a step may decide."""
     record = DTYPES[source.output.dtype]
     kind, limits = np.dtype(np.uint8) if record.kind == "bool" else record.numpy, record.limits
@@ -152,7 +150,7 @@ def _whole_intervals(
     for block, value in zip(blocks, found, strict=True):
         low = high = value
         if derived.program.inputs or len(derived.program.stages) > 1:
-            error = np.asarray(evaluate_block(derived.program, given, block, memory))
+            error = np.asarray(evaluate_block(derived.program, given, block, MEMORY))
             reach = np.floor(np.where(np.isfinite(error), error, 0.0)).astype(np.int64)
             low, high = (np.clip(v, *limits) for v in (value - reach, value + reach))
             low, high = np.where(error == np.inf, limits[0], low), np.where(error == np.inf, limits[1], high)
@@ -163,17 +161,16 @@ def _whole_intervals(
 class Positions:
     """Positions that rounded values decide: whether one that a kernel chose is as good as the best, up to rounding."""
 
-    def __init__(self, source: Program, derived: tolerance.ErrorProgram, memory: int = 256 << 20) -> None:
+    def __init__(self, source: Program, derived: tolerance.ErrorProgram) -> None:
         self.source = source
         self.derived = derived
-        self.memory = memory
 
     def right(self, values: Sequence[Array], got: Array, block: Block) -> Array:
         """For each element of a block of positions, whether rounding alone may have chosen it."""
         given = tolerance_inputs(self.derived, self.source, widened(self.source, values))
         found = np.full(self.source.output.shape, -1, np.int64)
         found[block] = got
-        both = [evaluate_block(p, (*given, found), block, self.memory) == got for p in self.derived.chosen]
+        both = [evaluate_block(p, (*given, found), block, MEMORY) == got for p in self.derived.chosen]
         return np.asarray(np.logical_or(*both))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 
-from tilewright.kernels.expression.expr import Expr, const
+from tilewright.kernels.expression.expr import FLOATS, NARROW, Expr, const
 
 F64 = "float64"
 
@@ -25,6 +25,17 @@ def f64(op: str, *args: Expr) -> Expr:
 
 def constant(value: float) -> Expr:
     return const(float(value), F64)
+
+
+def wide(n: Expr) -> Expr | None:
+    """A node of a real dtype in float64; ``None`` for any other. A cast to a narrow dtype still rounds."""
+    if n.dtype not in FLOATS or n.dtype == F64:
+        return None
+    if n.op == "cast" and n.dtype in NARROW:
+        return Expr("cast", F64, (n,))
+    if n.op == "cast" and n.args[0].dtype == F64:
+        return n.args[0]
+    return const(n.value, F64) if n.op == "const" else Expr(n.op, F64, n.args, n.value)  # type: ignore[arg-type]
 
 
 def product(factors: Iterable[Expr]) -> Expr:

@@ -24,7 +24,6 @@ from tilewright.dtypes import DTYPES, VALUES
 from tilewright.kernels.expression.expr import (
     FLOATS,
     INDEX,
-    NARROW,
     TF32,
     TRANSCENDENTAL,
     Expr,
@@ -36,7 +35,7 @@ from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
 from tilewright.verifying.monoids import at_term, chosen_part, here, nudged, with_errors
 from tilewright.verifying.propagation import SLACK, power, propagated, stepped
 from tilewright.verifying.recurrences import with_errors as with_states
-from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term
+from tilewright.verifying.terms import F64, Terms, added, constant, expression, f64, number, product, scaled, term, wide
 
 FUNCTION_UNITS = 5.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
 WIDE = 32.0  # in u: more than a term of a sum is off by unless it was rounded to a narrower type
@@ -127,7 +126,7 @@ class _Deriver:
             return
         if s.monoid is None:
             body = self._value(s.body[0])
-            self._emit(Stage(s.name, s.extents, (), (body,), F64))
+            self.stages.append(Stage(s.name, s.extents, (), (body,), F64))
             if self._nonnegative(s.body[0]):
                 self.positive.add(s.name)
             if self._infinite(s.body[0]):
@@ -148,9 +147,9 @@ class _Deriver:
     def _recurrence(self, s: Stage) -> None:
         """Values and errors are one recurrence, of which each is a part."""
         both = with_states(s, f"{s.name}m", DTYPES[s.dtype].unit, self._value, self._error)
-        self._emit(both)
+        self.stages.append(both)
         at = here(s)
-        self._emit(Stage(s.name, s.extents, (), (Expr("load", F64, at, both.name),), F64))
+        self.stages.append(Stage(s.name, s.extents, (), (Expr("load", F64, at, both.name),), F64))
         error = at[0] + s.extents[0]
         self._finish(s, term(1.0, (Expr("load", F64, (error, *at[1:]), both.name),)))
 
@@ -244,7 +243,7 @@ class _Deriver:
         )
         dtype = F64 if s.dtype in FLOATS else s.dtype
         plain = Stage(s.name, s.extents, s.reduce, tuple(self._value(e) for e in s.body), dtype, widened, s.scan)
-        self._emit(plain)
+        self.stages.append(plain)
         if s.name in self.exact:
             return
         errors = [self._whether(e) if e.dtype == "bool" else self._error(e, {}) for e in s.body]
@@ -261,7 +260,7 @@ class _Deriver:
             expression(e if d in FLOATS else _everything(_positive(e))) for e, d in zip(errors, dtypes, strict=True)
         ]
         name = f"{s.name}m"
-        self._emit(Stage(name, s.extents, s.reduce, (*plain.body, *given), F64, carrying, s.scan))
+        self.stages.append(Stage(name, s.extents, s.reduce, (*plain.body, *given), F64, carrying, s.scan))
         self._finish(s, term(1.0, (_load(name, s),)))
         part = chosen_part(widened)
         if s.dtype not in FLOATS and s.scan is None and part is not None and not errors[part]:
@@ -291,7 +290,7 @@ class _Deriver:
         combine = f64(op, left(0, F64), right(0, F64))
         kind = {"add": "sum", "mul": "prod"}.get(op, op)
         m = simple_monoid(kind, F64, identity, combine)
-        self._emit(Stage(name, s.extents, s.reduce, (body,), F64, m, s.scan))
+        self.stages.append(Stage(name, s.extents, s.reduce, (body,), F64, m, s.scan))
         return name
 
     def _apply_finish(self, s: Stage, acc: str, terms: Terms, nonnegative: bool) -> None:
@@ -300,7 +299,7 @@ class _Deriver:
         finish = s.monoid.finish
         total = _load(acc, s)
         value = self._value(finish, {"l0": total})
-        self._emit(Stage(s.name, s.extents, (), (value,), F64))
+        self.stages.append(Stage(s.name, s.extents, (), (value,), F64))
         plain = finish.op == "var"
         if nonnegative and plain:
             self.positive.add(s.name)
@@ -314,12 +313,9 @@ class _Deriver:
         if not terms:
             return
         name = f"{s.name}e"
-        self._emit(Stage(name, s.extents, (), (expression(terms),), F64))
+        self.stages.append(Stage(name, s.extents, (), (expression(terms),), F64))
         self.positive.add(name)
         self.errors[s.name] = name
-
-    def _emit(self, s: Stage) -> None:
-        self.stages.append(s)
 
     def _rounding(self, stage: str, indices: tuple[Expr, ...]) -> Terms:
         error = self.errors.get(stage)
@@ -356,15 +352,7 @@ class _Deriver:
                 return Expr("load", n.dtype if whole else F64, n.args, source)
             if n.op == "var" and variables and str(n.value) in variables:
                 return variables[str(n.value)]
-            if n.op == "const" and n.dtype in FLOATS:
-                return const(n.value, F64)  # type: ignore[arg-type]
-            if n.dtype in FLOATS and n.dtype != F64:
-                if n.op == "cast" and n.dtype in NARROW:
-                    return Expr("cast", F64, (n,))  # which rounds
-                if n.op == "cast" and n.args[0].dtype == F64:
-                    return n.args[0]
-                return Expr(n.op, F64, n.args, n.value)
-            return None
+            return wide(n)
 
         return e.map(convert)
 

@@ -30,7 +30,7 @@ from tilewright.verifying.exact import exact_at, whole_reach
 from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs
 from tilewright.verifying.long import long_reductions
 from tilewright.verifying.projection import Projection, project
-from tilewright.verifying.references import Block, Interval, Positions, References, widened
+from tilewright.verifying.references import MEMORY, Block, Interval, Positions, References, widened
 
 Run = Callable[[Sequence[int]], None]
 """Calls a kernel on the addresses of its inputs and outputs."""
@@ -138,7 +138,7 @@ class _Output:
             times = []
             for _ in range(2):  # the first may load code, or be held up
                 began = time.perf_counter()
-                evaluate_block(self.program, wide, tuple(block), self.references.memory)
+                evaluate_block(self.program, wide, tuple(block), MEMORY)
                 times.append(time.perf_counter() - began)
             seconds = min(times)
         rate = (1 + ERRORS) * seconds / evaluated_points(self.program, tuple(block))
@@ -179,7 +179,7 @@ class Verifier:
     def check_set(self, run: Run, data: InputSet) -> str | None:
         """Run the kernel on one input set and compare."""
         for guarded, byte in zip(data.outputs, self.unwritten(data.recipe), strict=True):
-            guarded.poison(byte)
+            guarded.data.fill(byte)
         run(data.pointers)
         return self.problem(data)
 
