@@ -68,7 +68,6 @@ LEFT = {
     "kernels/templates/winograd/match.py": (1, PRINTER),
     "kernels/templates/winograd/template.py": (1, PRINTER),
     "measure/counters.py": (1, COUNTERS),
-    "measure/environment.py": (1, OTHER),
     "measure/session.py": (2, HOST),
     "models/extract.py": (1, HOST),
     "models/io_binding.py": (3, "onnxruntime's name of a device"),

@@ -118,11 +118,11 @@ def test_a_vast_file_of_a_kernel_fails(
 def test_the_child_says_what_holds(runners: Callable[[bool], LocalRunner]) -> None:
     on, off = runners(True), runners(False)
     limits = on.limits()
-    assert set(limits) == set(off.limits()) == {*sandbox.NAMES, "core_files", "memory", "cores"}
+    assert set(limits) == set(off.limits()) == {*sandbox.STEPS, "core_files", "memory", "cores"}
     assert all(limits[name] is True for name in ("no_new_privs", "file_size", "core_files", "memory", "cores"))
     assert limits["network"] is True or str(limits["network"]).startswith("refused here: ")
     assert limits["capabilities"] is True or os.geteuid() == 0
-    assert {off.limits()[name] for name in sandbox.NAMES} == {"not asked for"}
+    assert {off.limits()[name] for name in sandbox.STEPS} == {"not asked for"}
     status = dict(line.split(":\t") for line in Path(f"/proc/{on.child_pid}/status").read_text().splitlines())
     assert status["NoNewPrivs"] == "1"
     assert int(status["CapEff"], 16) & ~0b110 == 0

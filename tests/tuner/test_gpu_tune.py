@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.backends import EMULATOR
 from tilewright.backends.cuda.targets import gpus_or_none
 from tilewright.cli.app import run
 from tilewright.core import Device, Task, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.measure.places import EMULATOR, find_place
+from tilewright.measure.places import find_place
 from tilewright.tuner import Observer, TuneResult, tune
 from tilewright.tuner.verify import verify
 

@@ -120,6 +120,3 @@ def _until_idle() -> None:
         time.sleep(LOOK)
         if time.process_time() - before < LOOK / 4:
             return
-
-
-__all__ = ["Comparison", "compared", "in_turns"]

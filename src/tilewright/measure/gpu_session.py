@@ -8,6 +8,7 @@ device's context the child says so and ends; the runner starts another one.
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 import time
 from collections.abc import Hashable, Mapping, Sequence
@@ -35,7 +36,6 @@ from tilewright.measure.gpu_timing import (
     Plan,
     Stopwatch,
     captured,
-    middle,
     plan,
     replays,
     rotation,
@@ -253,7 +253,7 @@ class GpuSession(TaskSession[GpuKernel]):
             times = self._samples(kernel, kernel.plan(min(pairs, SURE)))
             if timing.spread(times) > STEADY and len(times) < pairs:
                 times += self._samples(kernel, kernel.plan(pairs - len(times)))
-        own = middle(times)
+        own = statistics.median(times)
         ratio = own / incumbent.own if incumbent is not None else None
         seconds = own if incumbent is None or ratio is None else incumbent.seconds * ratio
         self.since_anchor += 1
@@ -475,7 +475,7 @@ class GpuSession(TaskSession[GpuKernel]):
             k = self._load(item)
             self._ready(k)
             self._estimate(k)
-            k.own = middle(self._samples(k, k.plan()))
+            k.own = statistics.median(self._samples(k, k.plan()))
         except DeviceError as e:
             self._end(e)
         except (TilewrightError, OSError):
@@ -489,7 +489,7 @@ class GpuSession(TaskSession[GpuKernel]):
         if k is None or self.since_anchor < ANCHOR_EVERY:
             return
         self._warm(k)
-        k.own = middle(self._samples(k, k.plan()))
+        k.own = statistics.median(self._samples(k, k.plan()))
         self.since_anchor = 0
 
     def _end(self, error: TilewrightError) -> NoReturn:

@@ -9,7 +9,6 @@ launching them one by one takes the host far longer than they take the device.
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -141,8 +140,3 @@ class Stopwatch:
                 order.append(kernel)
                 self._events[len(order)].record()
         return order
-
-
-def middle(values: Sequence[float]) -> float:
-    """The median; 0 where there are none."""
-    return statistics.median(values) if values else 0.0

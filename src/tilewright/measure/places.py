@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.backends import EMULATOR, Backend, Peaks, choose_backend
+from tilewright.backends import Backend, Peaks, choose_backend
 from tilewright.building.lock import BuildLock
 from tilewright.core import Device, Target, Task
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from tilewright.building.builder import Builder
     from tilewright.measure.measuring import OnWait
     from tilewright.measure.runner import LocalRunner
-
-__all__ = ["EMULATOR", "Place", "find_place"]
-
 
 COMPILERS = 4
 """At most so many compile for a device of cores: batches are small, and more would disturb what is timed."""

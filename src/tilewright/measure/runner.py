@@ -29,8 +29,8 @@ from tilewright.core import (
     TilewrightError,
     UsageError,
 )
+from tilewright.installed import installed_version
 from tilewright.measure.child import Child, ChildDied
-from tilewright.measure.environment import environment
 from tilewright.measure.measuring import Item, Runner, at_sizes, checked_points
 from tilewright.measure.messages import (
     At,
@@ -47,7 +47,7 @@ from tilewright.measure.messages import (
 )
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import PAIRS, SESSIONS, PairedComparison
-from tilewright.paths import cache_root
+from tilewright.paths import cache_root, text_of
 
 DEADLINE = 10.0  # seconds for checking and timing one kernel
 PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which no kernel is to blame for
@@ -349,7 +349,7 @@ class LocalRunner(Runner):
     def _environment(self, compiler: str) -> Pairs:
         if compiler not in self._environments:
             core = self.cores[0] if self.cores else None
-            self._environments[compiler] = environment(self.device, core, compiler)
+            self._environments[compiler] = circumstances(self.device, core, compiler)
         return self._environments[compiler]
 
 
@@ -373,6 +373,23 @@ def _death(died: ChildDied) -> Failure:
 
 def _first_good(items: Sequence[Item], done: Mapping[int, Outcome]) -> Item | None:
     return next((items[n] for n in sorted(done) if isinstance(done[n], Measurement)), None)
+
+
+def circumstances(device: Device, core: int | None, compiler: str) -> Pairs:
+    """What is stored with a measurement, few and short: device model, compiler, versions, and of a core its clock's
+    governor and frequency where they are known. Of a GPU the child adds the driver's facts and the clocks."""
+    facts: list[tuple[str, str | float]] = [
+        ("device", device.model),
+        ("compiler", compiler),
+        ("tilewright", installed_version("tilewright") or "source"),
+        ("numpy", installed_version("numpy") or ""),
+    ]
+    clock = Path(f"/sys/devices/system/cpu/cpu{core}/cpufreq")
+    if core is not None and (governor := text_of(clock / "scaling_governor").strip()):
+        facts.append(("governor", governor))
+    if core is not None and (khz := text_of(clock / "scaling_cur_freq").strip()).isdigit():
+        facts.append(("mhz", round(int(khz) / 1000)))
+    return tuple(facts)
 
 
 def memory_limit() -> int:

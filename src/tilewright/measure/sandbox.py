@@ -26,9 +26,6 @@ from typing import Union
 Limits = dict[str, Union[bool, str]]
 """By limit: true where it holds, else one line that says why it does not."""
 
-NAMES = ("no_new_privs", "network", "capabilities", "file_size")
-"""What :func:`apply` answers about."""
-
 FILE_BYTES = (512 << 20) + (1 << 20)
 """Bytes of the largest file that a child may write: two of the largest arrays of a reference (``references.py``)."""
 
@@ -45,11 +42,10 @@ def apply(asked: bool, confinable: bool = True) -> Limits:
     ``confinable``: whether kernels are code of this machine's processors.
     """
     if not asked:
-        return dict.fromkeys(NAMES, _NOT_ASKED)
+        return dict.fromkeys(STEPS, _NOT_ASKED)
     if not confinable:
-        return dict.fromkeys(NAMES, "not with a GPU, whose kernels make no system calls")
-    steps = (_no_new_privileges, _no_network, _no_capabilities, _small_files)
-    return {name: _tried(step) for name, step in zip(NAMES, steps, strict=True)}
+        return dict.fromkeys(STEPS, "not with a GPU, whose kernels make no system calls")
+    return {name: _tried(step) for name, step in STEPS.items()}
 
 
 def _tried(step: Callable[[], str | None]) -> bool | str:
@@ -110,6 +106,13 @@ def _small_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit = FILE_BYTES if hard == resource.RLIM_INFINITY else min(FILE_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+
+STEPS = {
+    "no_new_privs": _no_new_privileges, "network": _no_network, "capabilities": _no_capabilities,
+    "file_size": _small_files,
+}  # fmt: skip
+"""By limit, what puts it in force: what :func:`apply` answers about."""
 
 
 def _libc() -> ctypes.CDLL:
