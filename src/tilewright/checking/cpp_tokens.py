@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import overload
 
 from tilewright.caching import cached_property
 
@@ -46,59 +45,46 @@ class Token:
     column: int
 
 
-class Tokens:
+class Tokens(list[Token]):
     """The tokens of a text, without spaces, comments and preprocessor lines."""
 
-    def __init__(self, source: str, items: list[Token]) -> None:
+    def __init__(self, source: str, items: Iterable[Token]) -> None:
+        super().__init__(items)
         self.source = source
-        self.items = items
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    @overload
-    def __getitem__(self, at: int) -> Token: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Token]: ...
-    def __getitem__(self, at: int | slice) -> Token | list[Token]:
-        return self.items[at]
-
-    def __iter__(self) -> Iterator[Token]:
-        return iter(self.items)
 
     def text(self, first: int, last: int) -> str:
         """The text from one token to another, both included."""
-        return self.source[self.items[first].start : self.items[last].end]
+        return self.source[self[first].start : self[last].end]
 
     @cached_property
     def match(self) -> dict[int, int]:
         """Every bracket's partner. Raises ``ValueError`` where one has none."""
         out: dict[int, int] = {}
         stack: list[int] = []
-        for n, t in enumerate(self.items):
+        for n, t in enumerate(self):
             if t.kind == "open":
                 stack.append(n)
             elif t.kind == "close":
-                if not stack or _PAIRS[self.items[stack[-1]].text] != t.text:
+                if not stack or _PAIRS[self[stack[-1]].text] != t.text:
                     raise ValueError(f"line {t.line}: {t.text!r} closes nothing")
                 out[n] = stack.pop()
                 out[out[n]] = n
         if stack:
-            raise ValueError(f"line {self.items[stack[-1]].line}: {self.items[stack[-1]].text!r} is never closed")
+            raise ValueError(f"line {self[stack[-1]].line}: {self[stack[-1]].text!r} is never closed")
         return out
 
     @cached_property
     def angle(self) -> dict[int, int]:
         """``<`` of template arguments to their ``>``."""
         out: dict[int, int] = {}
-        own = {self.items[n].text for n in self._after_template()}
-        for n, t in enumerate(self.items[:-1]):
+        own = {self[n].text for n in self._after_template()}
+        for n, t in enumerate(self[:-1]):
             plain = t.text.rpartition("::")[2]
-            if t.kind != "name" or self.items[n + 1].text != "<" or not (plain in _TEMPLATES or t.text in own):
+            if t.kind != "name" or self[n + 1].text != "<" or not (plain in _TEMPLATES or t.text in own):
                 continue
             depth, at = 0, n + 1
-            while at < len(self.items):
-                text = self.items[at].text
+            while at < len(self):
+                text = self[at].text
                 depth += {"<": 1, ">": -1, ">>": -2}.get(text, 0)
                 if depth <= 0:
                     out[n + 1] = at
@@ -110,11 +96,11 @@ class Tokens:
 
     def _after_template(self) -> Iterator[int]:
         """Names of functions and types that the text itself declares as templates."""
-        for n, t in enumerate(self.items):
+        for n, t in enumerate(self):
             if t.text != "template":
                 continue
             at = n
-            while at + 1 < len(self.items) and self.items[at].text not in ("(", "{", ";"):
+            while at + 1 < len(self) and self[at].text not in ("(", "{", ";"):
                 at += 1
             yield at - 1
 

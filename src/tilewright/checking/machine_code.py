@@ -50,15 +50,7 @@ class KernelCost:
                 "shared_bytes_per_mma": PASS * sum(x.shared_passes for x in loop) / matrix if matrix else None,
                 "classes": classes(loop),
             },
-            "bound": None
-            if self.bound is None
-            else {
-                "by": self.bound.by,
-                "cycles": self.bound.cycles,
-                "share": self.bound.share,
-                "loop": dict(self.bound.loop),
-                "busy": dict(self.bound.busy),
-            },
+            "bound": None if self.bound is None else self.bound.to_json(),
         }
 
 

@@ -14,6 +14,7 @@ from math import ceil
 from tilewright.backends.cuda.archs import ARCHITECTURES
 from tilewright.backends.cuda.sass import PASS, WARP, Code, Instruction, bank_reads
 from tilewright.core import Target
+from tilewright.serialization import Json
 
 SCHEDULERS = 4
 """Instructions that a multiprocessor issues a clock: CUDA C++ Programming Guide, "SIMT Architecture"."""
@@ -55,7 +56,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Json):
     """``cycles`` that a kernel takes at least, by which resource (``tensor``, ``fma``, ``registers``, ``mufu``,
     ``issue``, ``shared``, ``l2``, ``dram``, ``waves``: some multiprocessors have more blocks), and the ``share`` of the
     arithmetic peak that this leaves. ``loop``: clocks of each resource for one iteration of the main loop of one
