@@ -15,6 +15,7 @@ from tilewright.forking import ForkLock
 from tilewright.paths import default_path
 from tilewright.runtime import Library
 from tilewright.runtime.foreign import borrow
+from tilewright.tuner.api import operator_of, tune
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
@@ -87,8 +88,6 @@ class Autotuned:
         return library.plan(workload) if library.explain(workload).tier == "exact" else None
 
     def _tune(self, workload: Workload, backend: str | None = None) -> Callable[..., Any]:
-        from tilewright.tuner.api import tune
-
         where = {} if backend is None else {"target": backend}
         result = tune(
             self.operator, params=dict(workload.params), db=self._db, threads=self._threads, **{**where, **self._how}
@@ -123,8 +122,6 @@ def autotune(
     ``time_budget``. Raises ``UsageError`` for settings, shapes and attributes that do not fit, and what ``tune``
     raises.
     """
-    from tilewright.tuner.api import operator_of, tune
-
     fixed = {"operator", "params", "sizes", "resume", "take_over", "farm", "certs"}
     known = [n for n in inspect.signature(tune).parameters if n not in fixed]
     strange = next((n for n in settings if n not in known), None)

@@ -26,7 +26,7 @@ def tune_all(
     device: str = "all",
     target: str = "auto",
     threads: int = 1,
-    observer: Callable[[str], Observer] = LogProgress.of_class,
+    observer: Callable[[str], Observer] = lambda device_class: LogProgress(f"{device_class}: "),
     **settings: Any,
 ) -> dict[str, TuneResult | TilewrightError]:
     """Tune on every device class that ``device`` names (``all``, or names with commas between), all at once.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from tilewright.backends import Peaks, is_emulated
+from tilewright.backends import Peaks, backend_for, is_emulated, parse_target
 from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.caching import cached_property
@@ -103,8 +103,6 @@ def _place(farm: Farm, name: str, devices: Sequence[RunnerDevice], target: str, 
 
 def _target(device: RunnerDevice, target: str, threads: int) -> Target:
     """The device's own target, or another of its kind, for so many threads."""
-    from tilewright.backends import backend_for, parse_target
-
     own = device.target
     threaded = backend_for(own).in_process
     if threaded and threads > device.cores:

@@ -281,10 +281,7 @@ def _spread(ranked: Sequence[Schedule]) -> list[Schedule]:
     by: dict[str, list[Schedule]] = {}
     for s in ranked:
         by.setdefault(s.template, []).append(s)
-    out = []
-    for n in range(max(map(len, by.values()), default=0)):
-        out += [group[n] for group in by.values() if n < len(group)]
-    return out
+    return [s for turn in itertools.zip_longest(*by.values()) for s in turn if s is not None]
 
 
 def same_on(task: Task, schedule: Schedule) -> Schedule | None:

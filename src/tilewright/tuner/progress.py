@@ -65,11 +65,6 @@ class LogProgress(Observer):
         self.said = time.monotonic()
         self.ahead = ""
 
-    @classmethod
-    def of_class(cls, device_class: str) -> LogProgress:
-        """The progress of one of several runs that go on at once."""
-        return cls(prefix=f"{device_class}: ")
-
     def say(self, text: str) -> None:
         _log.info("%s%s", self.prefix, text)
 

@@ -267,7 +267,7 @@ def _on_farm(
     with _farm(farm, certs, priority) as connection:
         how["farm"] = connection
         if several:
-            found = tune_all(operator, observer=PlainProgress.of_class, **how)
+            found = tune_all(operator, observer=lambda name: PlainProgress(f"{name}: "), **how)
         else:
             watcher = progress(PlainProgress)
             try:
