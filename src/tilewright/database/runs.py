@@ -7,14 +7,14 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, Select, case, false, func, or_, select, update
 
 from tilewright.columns import workload_of
-from tilewright.core import DatabaseError, Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
+from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
 from tilewright.database.errors import already_holds
@@ -212,38 +212,14 @@ class Runs(Store):
                 .group_by(t.run_id, t.status)
             ):
                 counts.setdefault(r.run_id, []).append(r)
-            read = []
-            for tasks, r in self._each_with_tasks(c, found, unreadable):
-                try:
-                    with rows.decoding(self.location, "run", r.id):
-                        read.append(rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])))
-                except DatabaseError:
-                    if unreadable is None:
-                        raise
-                    unreadable.append(str(r.id))
-            return read
+            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found}, partly=unreadable is not None)
+
+            def run(r: Row[Any]) -> StoredRun:
+                return rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, []))
+
+            return rows.each(self.location, "run", found, run, "id", unreadable)
 
         return self._read(work, unreadable)
-
-    def _each_with_tasks(
-        self, c: Connection, found: Sequence[Row[Any]], bad: list[str] | None
-    ) -> Iterator[tuple[dict[tuple[str, str], Task], Row[Any]]]:
-        """Runs' rows with tasks, their own among them; ``bad`` takes the names of those whose task makes no sense."""
-        try:
-            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
-        except DatabaseError:
-            if bad is None:
-                raise
-        else:
-            yield from ((tasks, r) for r in found)
-            return
-        for r in found:  # one of them is at fault: one by one
-            try:
-                tasks = self._tasks(c, {(r.workload_key, r.target_key)})
-            except DatabaseError:
-                bad.append(str(r.id))
-            else:
-                yield tasks, r
 
     def add_trials(self, run_id: str, records: Iterable[TrialRecord]) -> None:
         """Store trials of a run, all of them or none.

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Executable, Row, Select, or_, select
+from sqlalchemy import ColumnElement, Connection, Executable, Row, Select, Table, or_, select
 
 from tilewright.columns import workload_of
-from tilewright.core import DatabaseError, Target, Task, UsageError, Workload
+from tilewright.core import DatabaseError, Task, UsageError
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
 from tilewright.database.errors import damaged, explained
@@ -65,22 +65,23 @@ class Store:
         with explained(self.location):
             return self._transactions.write(work)
 
-    def _tasks(self, c: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Task]:
-        """Tasks by workload key and target key."""
-        w, t = schema.workload, schema.target
-        workloads: dict[str, Workload] = {}
-        targets: dict[str, Target] = {}
+    def _tasks(
+        self, c: Connection, keys: Iterable[tuple[str, str]], partly: bool = False
+    ) -> dict[tuple[str, str], Task]:
+        """Tasks by workload key and target key. ``partly``: without those that are missing or make no sense."""
         wanted = sorted(keys)
-        with rows.decoding(self.location, "workload"):
-            for r in c.execute(select(w).where(w.c.key.in_({k for k, _ in wanted}))):
-                workloads[r.key] = workload_of(r._mapping)
-        with rows.decoding(self.location, "target"):
-            for r in c.execute(select(t).where(t.c.key.in_({k for _, k in wanted}))):
-                targets[r.key] = rows.target_of(r.data)
-        try:
-            return {(k, tk): Task(workloads[k], targets[tk]) for k, tk in wanted}
-        except KeyError:
-            raise damaged(self.location, "a run or kernel refers to a missing task") from None
+
+        def decoded(table: Table, these: set[str], make: Callable[[Row[Any]], T]) -> dict[str, T]:
+            found = c.execute(select(table).where(table.c.key.in_(these)))
+            bad: list[str] | None = [] if partly else None
+            return dict(rows.each(self.location, table.name, found, lambda r: (str(r.key), make(r)), "key", bad))
+
+        workloads = decoded(schema.workload, {k for k, _ in wanted}, lambda r: workload_of(r._mapping))
+        targets = decoded(schema.target, {k for _, k in wanted}, lambda r: rows.target_of(r.data))
+        tasks = {(k, tk): Task(workloads[k], targets[tk]) for k, tk in wanted if k in workloads and tk in targets}
+        if len(tasks) < len(wanted) and not partly:
+            raise damaged(self.location, "a run or kernel refers to a missing task")
+        return tasks
 
 
 def keys_named(op: str) -> Select[tuple[str]]:

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, Row, Table, func, or_, select, update
@@ -67,13 +68,8 @@ class _Run:
     def pages(self) -> Iterator[list[Values]]:
         """The trials again, from the first one."""
         self.trials.seek(0)
-        page: list[Values] = []
-        for line in self.trials:
-            page.append(json.loads(line))
-            if len(page) == _PAGE:
-                yield page
-                page = []
-        if page:
+        left = map(json.loads, self.trials)
+        while page := list(islice(left, _PAGE)):
             yield page
 
 
