@@ -1,4 +1,4 @@
-// cpu_grouped version 14, cpu:avx512
+// cpu_grouped version 15, cpu:avx512
 namespace tw_golden_group_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
 struct Ctx {

@@ -1,4 +1,4 @@
-// cpu_grouped version 14, cpu:portable
+// cpu_grouped version 15, cpu:portable
 namespace tw_golden_group_ {
 typedef float T; typedef tw::f32v V; enum { L=4 };
 struct Ctx {

@@ -1,4 +1,4 @@
-// cpu_partition version 56, cpu:avx512
+// cpu_partition version 58, cpu:avx512
 namespace tw_golden_p0_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
 struct Ctx {

@@ -1,4 +1,4 @@
-// cpu_partition version 56, cpu:portable
+// cpu_partition version 58, cpu:portable
 namespace tw_golden_p0_ {
 typedef float T; typedef tw::f32v V; enum { L=4 };
 struct Ctx {

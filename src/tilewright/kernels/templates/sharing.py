@@ -46,6 +46,9 @@ class Axis:
     whole: bool = False
 
 
+SPLITS = ("TM", "TN", "TK")
+"""Knobs that say into how many parts M, N and K of a product are divided."""
+
 K = TypeVar("K", bound=tuple[Value, ...])
 Division = tuple[int, ...]
 """Numbers of parts, one an axis."""
@@ -154,7 +157,7 @@ def split_knobs(members: Iterable[Division]) -> list[Choice]:
         Choice("split_k", tuple(sorted({t[2] > 1 for t in members}))),
         *(
             Choice(name, tuple(sorted({t[d] for t in members})), half="launch")
-            for d, name in enumerate(("TM", "TN", "TK"))
+            for d, name in enumerate(SPLITS)
         ),
     ]
 

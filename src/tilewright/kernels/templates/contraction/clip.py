@@ -156,7 +156,7 @@ def _row(p: ContractionTiling) -> str:
 
 def panel_elements(p: ContractionTiling) -> int:
     """Elements of the packed panels of B of one outer position."""
-    return p.column_blocks.count * p.c.k.size * p.width
+    return p.column_blocks.count * (p.heads + p.depth) * p.width
 
 
 def a_panel_elements(p: ContractionTiling) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 from tilewright.core import Target, Value
@@ -19,6 +18,7 @@ from tilewright.kernels.templates.contraction.space import (
     batches,
     core,
     forms,
+    legal_divisions,
     longest,
     proto,
     shared_axes,
@@ -216,13 +216,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
 
 
 def _threads(c: Contraction, threads: int, within: SearchSpace, divide_k: bool) -> dict[str, Value]:
-    options = within.options
-    rule = next(r for r in within.constraints if r.reads == ("TM", "TN", "TK"))
-    legal = [
-        t
-        for t in itertools.product(options["TM"], options["TN"], options["TK"])
-        if rule.holds({"TM": t[0], "TN": t[1], "TK": t[2]}) and (divide_k or t[2] == 1)
-    ]
+    legal = [t for t in legal_divisions(within) if divide_k or t[2] == 1]
     # As few tasks as fill the threads, the pieces as square as they get, k whole if it can be.
     tm, tn, tk = min(
         legal,

@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 
 from tilewright.core import IllegalSchedule, Target, Value, cached_property
 from tilewright.extent import Extent, ctext, least
+from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.contraction import window
+from tilewright.kernels.templates.contraction.kinds import BF16, PLAIN, UNIT, Kind, shifted
 from tilewright.kernels.templates.contraction.match import Contraction, Operand, constant
 from tilewright.kernels.templates.contraction.window import Clip, Cuts, Image, Table
 from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 
+LINE = 64
+"""Bytes of a cache line."""
 ENOUGH_SUMS = 8
 """Vectors of sums that keep the multiply-add units of a core busy while each waits for its last step."""
 
@@ -74,6 +78,8 @@ class ContractionTiling:
 
     ``a`` and ``b`` say how an operand is read: ``direct`` where it is, ``pack``ed block by block, ``prepack``ed
     once; and A from a padded ``copy`` of its tensor, or in place with the guard's steps skipped (``clip``).
+    Of a ``kind`` of narrow elements, A is ``direct`` or packed as ``rows``, and B may be packed as a ``whole`` in each
+    call; ``half_b``: in 16 bits, to be widened as it is read.
     """
 
     c: Contraction
@@ -91,6 +97,8 @@ class ContractionTiling:
     prefetch_c: bool
     split_k: bool
     threads: int = 1
+    kind: Kind = PLAIN
+    half_b: bool = False
 
     @property
     def rows(self) -> int:
@@ -103,7 +111,7 @@ class ContractionTiling:
 
     @property
     def pack_b(self) -> bool:
-        return self.b in ("pack", "prepack")
+        return self.b != "direct"
 
     @property
     def item(self) -> int:
@@ -115,11 +123,87 @@ class ContractionTiling:
 
     @property
     def ctype(self) -> str:
-        return "float" if self.c.acc == "float32" else "double"
+        return storage(self.c.acc)
 
     @property
     def vtype(self) -> str:
-        return "tw::f32v" if self.c.acc == "float32" else "tw::f64v"
+        return {"float32": "tw::f32v", "float64": "tw::f64v"}.get(self.c.acc, "tw::i32v")
+
+    def source_type(self, dtype: str) -> str:
+        """C type of elements in memory: ``T`` where they are in the type of the sums."""
+        return "T" if dtype == self.c.acc else storage(dtype)
+
+    # ------------------------------------------------------------------ steps of several elements, narrower than sums
+
+    @property
+    def mixed(self) -> bool:
+        """Whether steps take units of narrow elements. Blocks of rows are then the outermost loop, in which A is packed
+        as ``rows`` with all of K, and epilogues compute in vectors of any type."""
+        return self.kind != PLAIN
+
+    @property
+    def group(self) -> int:
+        """Elements of K that one step takes; panels, loops over K and their sizes count steps."""
+        return self.kind.group
+
+    @property
+    def depth(self) -> int:
+        """Steps of all of K."""
+        return ceildiv(self.c.k.size, self.group) if self.mixed else self.c.k.size
+
+    @property
+    def b_at_once(self) -> bool:
+        """Whether tasks of their own pack all of B: before the first call, or in each call (``whole``)."""
+        return self.mixed and self.b in ("prepack", "whole")
+
+    @property
+    def shifted(self) -> bool:
+        """Whether A, or a B read in place, is shifted by 128 to be unsigned."""
+        return shifted(self.c, self.kind)
+
+    @property
+    def heads(self) -> int:
+        """Rows in front of each panel of B: 1 where they hold the sums' first values, else 0."""
+        return int(self.shifted and self.pack_b)
+
+    @property
+    def rest(self) -> int:
+        """Elements of K in the last step, where a side is read in place and the step is not whole; else 0."""
+        return 0 if self.group == 1 or (self.a == "rows" and self.pack_b) else self.c.k.size % self.group
+
+    @property
+    def marks(self) -> str:
+        """C text of further bits of a tile's ``mode``: 4, the last step is not whole; 8, sums begin at the head."""
+        whole = f"|(pc+kc>={self.depth}L?4:0)" if self.rest else ""
+        return whole + ("" if not self.heads else "|(pc?0:8)" if self.b_at_once else "|8")
+
+    @property
+    def a_type(self) -> str:
+        """C type of what a register tile's pointer to A steps over."""
+        return self.source_type(self.c.a.dtype or "") if self.mixed and self.a == "direct" else "T"
+
+    @property
+    def b_type(self) -> str:
+        """C type of what a register tile's pointer to B steps over."""
+        if self.half_b:
+            return "unsigned short"
+        return self.source_type(self.c.b.dtype or "") if self.mixed and self.b == "direct" else "T"
+
+    @property
+    def b_item(self) -> int:
+        """Bytes of an element of a packed panel of B."""
+        return 2 if self.half_b else self.item
+
+    @property
+    def a_row(self) -> int:
+        """Units between packed rows of A: an odd number of cache lines, so that rows spread over the cache."""
+        return (ceildiv(self.depth * UNIT, LINE) | 1) * (LINE // UNIT)
+
+    @property
+    def rounds(self) -> str:
+        """The function that rounds a vector as it is stored; empty where storing converts."""
+        # The instruction rounds as tw::narrow does, but for results below the smallest normal float.
+        return "rounded" if self.kind == BF16 and self.c.output.dtype == "bfloat16" else ""
 
     # ------------------------------------------------------------------ loops
 
@@ -151,7 +235,7 @@ class ContractionTiling:
     @cached_property
     def a_position(self) -> Linear | None:
         """Where A is read, when it is not packed."""
-        if self.pack_a:
+        if self.pack_a or self.a == "rows":
             return None
         w = self.c.a.window
         assert w is not None
@@ -161,11 +245,16 @@ class ContractionTiling:
     def m_walks(self) -> list[Walk]:
         """Loops over M, outermost first."""
         alone = frozenset(n for w in (self.c.a.window,) if w and self.clip for b in w.bounds for n in b.coef)
-        return walks(self.m, self.a_position, Linear(0, self.c.out_strides), alone)
+        found = walks(self.m, self.a_position, Linear(0, self.c.out_strides), alone)
+        return [replace(w, a=self.a_row) for w in found] if self.a == "rows" else found
 
     @cached_property
     def k_walks(self) -> list[Walk]:
         """Loops over K, outermost first."""
+        if self.mixed:
+            beside = self.b_side
+            columns = self.width if self.pack_b or beside is None else self.group * beside.k
+            return [Walk(Group(("k",), (self.depth,)), self.group if self.a == "direct" else 1, columns)]
         if self.pack_a and self.pack_b:
             return [Walk(self.c.k, 1, self.width)]
         b = None if self.pack_b else self.c.b.affine
@@ -185,8 +274,8 @@ class ContractionTiling:
 
     @property
     def unit(self) -> int:
-        """Elements of K in one such trip."""
-        return self.c.k.size // self.units
+        """Steps of K in one such trip."""
+        return self.depth // self.units
 
     @cached_property
     def row_blocks(self) -> Blocks:
@@ -303,9 +392,28 @@ class ContractionTiling:
         line, along = self.place(row)
         return line * (self.m_walks[-2].other if line else 0) + along * self.m_walks[-1].other
 
+    @property
+    def part(self) -> int:
+        """Elements of one part of K's sums, rows of whole vectors, where all parts are beside the output; else 0."""
+        if self.c.in_place or not self.split_k:
+            return 0
+        return self.c.m.size * ceildiv(self.c.n.size, self.lanes) * self.lanes
+
+    @property
+    def row_step(self) -> int:
+        """Elements between a tile's rows along its innermost loop where sums are kept: in the output or in a tile."""
+        if self.part:
+            return self.part // self.c.m.size
+        return self.m_walks[-1].other if self.c.in_place else self.width
+
     def row_c(self, row: int) -> int:
-        """The same where sums are kept: in the output, or in a tile of their own."""
-        return self.row_out(row) if self.c.in_place else row * self.width
+        """Elements from a tile's first row to row ``row`` where sums are kept."""
+        return self.row_out(row) if self.c.in_place else row * self.row_step
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a tile may begin from sums that are kept."""
+        return bool(self.c.in_place or self.mixed or self.clip or self.c.b.limit is not None)
 
     def row_a(self, row: int) -> int:
         """Elements from a tile's first row in A to row ``row``, for A that is not packed."""

@@ -40,10 +40,9 @@ def left_out(p: ContractionTiling) -> str:
         at = f"i*{row}L+v*{step}L"
         some = f"a+k,rows,kc-k,{row}L" if step == 1 else f"a+k*{step}L,kc-k,rows,{step}L"
     looked = f" if(finite({some})) return mode;\n" if p.pack_a or 1 in (row, step) or r == 1 else ""
-    down = p.m_walks[-1].other if p.c.in_place else p.width
     return (
         "TW_NOINLINE long left_out(const T *a, long k, long kc, long rows, long cols, long mode, T *c) {\n"
         f"{looked} for(long i=0;i<rows;i++) {{ T s=0; for(long v=k;v<kc;v++) s+=0*a[{at}];\n"
-        f"  for(long j=0;j<cols;j++) {{ T *d=c+i*{down}L+j; *d=mode&1?*d+s:s; }} }}\n"
+        f"  for(long j=0;j<cols;j++) {{ T *d=c+i*{p.row_step}L+j; *d=mode&1?*d+s:s; }} }}\n"
         " return mode|1; }"
     )

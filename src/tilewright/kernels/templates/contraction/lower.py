@@ -9,7 +9,7 @@ from tilewright.kernels.templates.contraction import clip, finite, limit, micro,
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
 from tilewright.kernels.templates.contraction.match import Contraction
-from tilewright.kernels.templates.contraction.packing import helpers, pack_a, pack_b
+from tilewright.kernels.templates.contraction.steps import Steps
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import (
     C_TYPES,
@@ -22,10 +22,10 @@ from tilewright.kernels.templates.contraction.text import (
     tile_row,
     walk_names,
 )  # fmt: skip
+from tilewright.kernels.templates.sharing import SPLITS
 from tilewright.kernels.templates.tiles import ChosenBlocks
 
 BLOCKS = ("KC", "MC", "NC")
-SPLITS = ("TM", "TN", "TK")
 
 
 def arguments(p: ContractionTiling) -> tuple[str, ...]:
@@ -38,19 +38,11 @@ def outputs(c: Contraction) -> str:
     return ctext(c.output.size)
 
 
-def source(p: ContractionTiling, symbol: str) -> str:
+def source(steps: Steps, symbol: str) -> str:
     """The whole kernel."""
+    p = steps.p
     e = Epilogue(p)
-    parts = [
-        f"namespace {symbol}_ {{",
-        f"typedef {p.ctype} T; typedef {p.vtype} V; enum {{ L={p.lanes} }};",
-        fill(CONTEXT, {"more": _more(p)}),
-    ]
-    parts.append(helpers(p))
-    if p.pack_a:
-        parts.append(pack_a(p))
-    if p.pack_b:
-        parts.append(pack_b(p))
+    parts = [f"namespace {symbol}_ {{", steps.types(), fill(CONTEXT, {"more": _more(p)}), *steps.copies()]
     if p.image:
         parts.append(image_task(p))
     parts += [
@@ -63,7 +55,7 @@ def source(p: ContractionTiling, symbol: str) -> str:
     ]
     if e.pass_over:
         parts.append(e.tile_pass())
-    parts += [micro.micro_kernel(p, r, v, t, e) for r, v, t in micro.variants(p)]
+    parts += [micro.micro_kernel(steps, r, v, t, e) for r, v, t in micro.variants(p)]
     parts.append(_task(p, e))
     if p.split_k:
         parts.append(_combine_task(p, e))
@@ -75,14 +67,15 @@ def _more(p: ContractionTiling) -> str:
     """What the context holds for some kernels only."""
     told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
     blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
-    return told + blocks if p.varying else " bool finite;" if finite.extreme(p) else ""
+    packed = f" {p.b_type} *packed;" if p.b_at_once else ""
+    return packed + (told + blocks if p.varying else " bool finite;" if finite.extreme(p) else "")
 
 
 CONTEXT = """struct Ctx {
  void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips;$more };"""
 
 
-def _row_call(p: ContractionTiling, e: Epilogue) -> str:
+def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
     """The call of the right register tile at row block ``rb`` and column block ``cb``."""
     rows, columns = p.row_blocks, p.column_blocks
     masked = micro.masked_variants(p)
@@ -94,7 +87,7 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
         walk += ",spans+pc" if clip.first_loop(p) else ",spans"
     if p.told:
         walk += ",x"
-    arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p))});"
+    arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p), f'out+{here}')});"
 
     def by_columns(r: int) -> str:
         if p.c.n.varying:
@@ -151,7 +144,7 @@ TASK = """\
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
 $sizes
 $if pack_a: T *pa=(T*)(x->ws+w*x->bytes);
-$if pack_b: T *pb=(T*)(x->ws+w*x->bytes+x->a_bytes);
+$if pack_b: $b_type *pb=($b_type*)(x->ws+w*x->bytes+x->a_bytes);
  const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
  const long tk=t%x->TK, o=t/x->TK; (void)o;
 $batch
@@ -159,26 +152,30 @@ $batch
  const long k0=tk*$units/x->TK, k1=(tk+1)*$units/x->TK;
  $out_type *out=($out_type*)x->t[$inputs]+$outer;
 $if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*$outputs+$outer;
+$if parts: T *const part=(T*)(x->ws+$threads*x->bytes)+tk*$parts+o*$part;
+$if resumes: T *const sums=(T*)(x->ws+(w+1)*x->bytes)-x->MT*x->NT*$tile;
 $operands
 $if clip: const T *skip=$skipped;
 $cuts
 $after
-$unless in_place: alignas(64) T tile[$tile];
+$if a_tile: alignas(64) T tile[$tile];
+$if rows_first: for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
+$if pack_rows:  pack_a(x,o,rb0,rb1,0,$depth,pa);
  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
   for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);
 $if clip:   long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
-$unless clip:   const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
+$unless clip:   const long mode=(pc>k0)|(pc+kc>=k1?2:0)$marks; (void)mode;
 $if clip:   if(x->skips) mode|=1;
 $taken
 $if pack_b:   pack_b(x,o,cb0,cb1,pc*${unit}L,$steps_of_b*${unit}L,pb);
 $looked_through
-   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
-$if pack_a:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
-$if pack_a:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
+$unless rows_first:   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
+$if pack_blocks:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
+$if pack_blocks:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
     $loops {
      $walks
-     const T *a=$a;
-     const T *b=$b;
+     const $a_type *a=$a;
+     const $b_type *b=$b;
      T *c=$c;
 $steps
 $before
@@ -198,11 +195,21 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
     return fill(
         TASK,
         {
-            "pack_a": p.a == "pack",
+            "pack_a": p.a in ("pack", "rows"),
+            "pack_blocks": p.a == "pack",
+            "pack_rows": p.a == "rows",
+            "rows_first": p.mixed,
+            "depth": ctext(p.depth),
             "pack_b": p.b == "pack",
-            "split_k": p.split_k,
+            "a_type": p.a_type,
+            "b_type": p.b_type,
+            "split_k": p.split_k and c.in_place,
+            "parts": ctext(p.part * c.batch.size) if p.part else "",
+            "part": ctext(p.part),
+            "resumes": _sums_wait(p),
+            "marks": p.marks,
             "clip": p.clip,
-            "in_place": c.in_place,
+            "a_tile": not c.in_place and not p.part,
             "batch": _batch(p),
             "rows": p.row_count_text,
             "columns": p.column_count_text,
@@ -226,13 +233,13 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "walks": walk_names(p),
             "a": _tile_a(p),
             "b": _tile_b(p),
-            "c": f"out+{here}" if c.in_place else "tile",
+            "c": _tile_c(p, here),
             "taken": limit.steps(p),
             "steps_of_b": _steps_of_b(p),
             "looked_through": triangle.looked_through(p, "cb0", "cb1"),
             "steps": triangle.steps(p) + limit.start(p, _valid(p)),
             "before": _bounds(p),
-            "call": _row_call(p, e),
+            "call": _row_call(p, e, here),
             "finish": _finish(p, e, here) if e.pass_over and not p.split_k else [],
         },
     )
@@ -245,18 +252,18 @@ def _batch(p: ContractionTiling) -> list[str]:
 
 def _read_after(e: Epilogue) -> list[str]:
     """Pointers to what is read once sums are finished."""
-    return [f" const T *{r.name}={e.base(r)};" for r in e.reads]
+    return [f" const {e.p.source_type(r.load.dtype)} *{r.name}={e.base(r)};" for r in e.reads]
 
 
 def _operands(p: ContractionTiling) -> list[str]:
     """Pointers to the operands that are not packed here."""
     lines = []
-    for which, how in (("A", p.a), ("B", p.b)):
-        if how == "prepack":
-            lines.append(f" const T *{which}={prepack.panels(p, which.lower())};")
-        elif how != "pack":
+    for which, how, kind in (("A", p.a, p.a_type), ("B", p.b, p.b_type)):
+        if how in ("prepack", "whole"):
+            lines.append(f" const {kind} *{which}={prepack.panels(p, which.lower())};")
+        elif how not in ("pack", "rows"):
             chunk = f"+x->chunk*{_chunk_a(p)}L" if which == "A" and p.chunks > 1 and not p.image else ""
-            lines.append(f" const T *{which}={operand_pointer(p, which.lower())}{chunk};")
+            lines.append(f" const {kind} *{which}={operand_pointer(p, which.lower())}{chunk};")
     return lines
 
 
@@ -264,6 +271,8 @@ def _tile_a(p: ContractionTiling) -> str:
     """Where the rows of a register tile begin."""
     if p.a == "pack":
         return "pa+(rb-rb0)*pstep"
+    if p.a == "rows":
+        return f"pa+(l0-{p.row_blocks.start('rb0')})*{ctext(p.m_walks[-1].a)}+pc"
     if p.a == "prepack":
         return f"A+rb*{clip.a_panel_elements(p) // p.row_count}L+pc*{p.rows}L"
     return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{ctext(p.k_walks[0].a)}"
@@ -276,16 +285,27 @@ def _steps_of_b(p: ContractionTiling) -> str:
 
 def _tile_b(p: ContractionTiling) -> str:
     """Where the columns of a register tile begin."""
+    head = f"+{p.heads * p.width}L" if p.heads else ""
     if p.b == "pack":
-        return f"pb+(cb-cb0)*{_steps_of_b(p)}*{p.unit * p.width}L"
-    if p.b == "prepack":
-        return f"B+cb*{p.c.k.size * p.width}L+pc*{p.unit * p.width}L"
+        step = f"({_steps_of_b(p)}+{p.heads}L)" if p.heads else _steps_of_b(p)
+        return f"pb+(cb-cb0)*{step}*{p.unit * p.width}L{head}"
+    if p.pack_b:
+        return f"B+cb*{(p.heads + p.depth) * p.width}L+pc*{p.unit * p.width}L{head}"
     return f"B+{cols_start(p)}+pc*{ctext(p.k_walks[0].other)}"
 
 
-def _height(p: ContractionTiling) -> str:
-    """Rows of the register tile, in each of its lines."""
-    return height(p)
+def _sums_wait(p: ContractionTiling) -> bool:
+    """Whether unfinished sums of a block of rows wait in the workspace, tile by tile, where blocks divide K."""
+    return p.resumes and p.mixed and not p.c.in_place and not p.part
+
+
+def _tile_c(p: ContractionTiling, here: str) -> str:
+    """Where a register tile keeps its sums."""
+    if p.part:
+        return f"part+l0*{ctext(p.row_step)}+{cols_start(p)}"
+    if _sums_wait(p):
+        return f"x->KC<{ctext(p.depth)}?sums+((rb-rb0)*x->NT+cb-cb0)*{p.rows * p.width}L:tile"
+    return f"out+{here}" if p.c.in_place else "tile"
 
 
 def _valid(p: ContractionTiling) -> str:
@@ -306,7 +326,7 @@ def _bounds(p: ContractionTiling) -> list[str]:
         lines.append(f"     {clip.spans(p)}")
     if p.clip:
         sums = f"skip+cb*{clip.trips(p) * p.width}L"
-        start = f"start({sums},kr,{'spans' if p.table else '0'},{_height(p)}*{p.lines}L,{_valid(p)},c);"
+        start = f"start({sums},kr,{'spans' if p.table else '0'},{height(p)}*{p.lines}L,{_valid(p)},c);"
         lines.append(f"     if(x->skips&&pc==0) {{ {clip.bounds(p, False)} {start} }}")
     return [*lines, "     " + clip.bounds(p, True)]
 
@@ -316,9 +336,9 @@ def _finish(p: ContractionTiling, e: Epilogue, here: str) -> list[str]:
     lines = []
     for line in range(p.lines):
         down = line * p.m_walks[-2].other if line else 0
-        sums = f"c+{ctext(p.row_c(line * p.inner))},{ctext(_row_step(p))}"
+        sums = f"c+{ctext(p.row_c(line * p.inner))},{ctext(p.row_step)}"
         lines.append(
-            f"     if(mode&2) finish(x,o,{_first_row(p, line)},{cols_start(p)},{_height(p)},{_valid(p)},"
+            f"     if(mode&2) finish(x,o,{_first_row(p, line)},{cols_start(p)},{height(p)},{_valid(p)},"
             f"{sums},out+{here}+{ctext(down)}{e.pass_arguments(line, cols_start(p))});"
         )
     return lines
@@ -326,11 +346,6 @@ def _finish(p: ContractionTiling, e: Epilogue, here: str) -> list[str]:
 
 def _columns_out(p: ContractionTiling) -> str:
     return cols_start(p) if p.c.n_step == 1 else f"{cols_start(p)}*{ctext(p.c.n_step)}"
-
-
-def _row_step(p: ContractionTiling) -> int:
-    """Elements between a tile's rows along its innermost loop, where sums are kept."""
-    return p.m_walks[-1].other if p.c.in_place else p.width
 
 
 def _first_row(p: ContractionTiling, line: int) -> str:
@@ -349,8 +364,10 @@ $sizes
  const long o=t/$rows, m=t%$rows; (void)o;
 $batch
 $places
- T *d=(T*)x->t[$inputs]+$at;
- const T *s=(const T*)(x->ws+$threads*x->bytes)+$at;
+$if in_place: T *d=(T*)x->t[$inputs]+$at;
+$if in_place: const T *s=(const T*)(x->ws+$threads*x->bytes)+$at;
+$unless in_place: T *d=(T*)(x->ws+$threads*x->bytes)+t*$row;
+$unless in_place: const T *s=d+$outputs;
  for(long j=0;j<$columns;j+=L) { const long n=$columns-j;
   V v=n>=L?tw::load<V>(d+j):tw::load_n<V>(d+j,n);
   for(long k=0;k<x->TK-1;k++) { const T *y=s+k*$outputs+j;
@@ -375,7 +392,8 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
     if e.pass_over:
         first = f"m+x->chunk*{p.m.size}L" if p.chunks > 1 else "m"
         finish = _read_after(e) if e.vector else []
-        finish.append(f" finish(x,o,{first},0,1,{c.n.size_text},d,0L,d{e.pass_arguments(0, '0')});")
+        to = "d" if c.in_place else f"({e.out_type}*)x->t[{len(c.program.inputs)}]+{at}"
+        finish.append(f" finish(x,o,{first},0,1,{c.n.size_text},d,0L,{to}{e.pass_arguments(0, '0')});")
     return fill(
         MERGE,
         {
@@ -387,7 +405,9 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
             "inputs": len(c.program.inputs),
             "at": at,
             "threads": p.threads,
-            "outputs": outputs(c),
+            "in_place": c.in_place,
+            "row": ctext(p.row_step),
+            "outputs": ctext(p.part * c.batch.size) if p.part else outputs(c),
             "combined": combine_text(p, "v", "r"),
             "finish": finish,
         },
@@ -401,11 +421,42 @@ def _chosen(p: ContractionTiling) -> str:
     return " ".join(b.set(text) for b, text in extents if isinstance(b, ChosenBlocks))
 
 
-def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int]:
-    """Bytes at the start of the workspace: the padded image, and the tables of columns."""
+Bytes = tuple[str, IntExpr]
+"""A number of bytes: C text in the entry point, and an expression of launch arguments."""
+
+
+def _blocks(p: ContractionTiling, mt: IntExpr, nt: IntExpr) -> tuple[Bytes, Bytes, Bytes]:
+    """Bytes that each thread packs of A and of B, for ``mt`` by ``nt`` register tiles, and of sums that wait there."""
+    u, g = 1 if p.mixed else p.unroll, p.group
+    most = -(-int(p.depth) // u) * u
+    kc: Bytes = (
+        f"tw::imin((args[0]+{u * g - 1})/{u * g}*{u},{most}L)",
+        ["min", ["*", ["ceildiv", "KC", u * g], u], most],
+    )
+    if p.at_once:
+        kc = f"{most}L", most
+    a_steps: Bytes = (f"{p.m_walks[-1].a}L", p.m_walks[-1].a) if p.a == "rows" else kc
+    b_steps: Bytes = (f"({kc[0]}+{p.heads}L)", ["+", kc[1], p.heads]) if p.heads else kc
+    a = (
+        f"(mt*{p.rows}L*{a_steps[0]}*{p.item}L+4095)/4096*4096",
+        ["roundup", ["*", mt, p.rows * p.item, a_steps[1]], 4096],
+    )
+    b = (
+        f"(nt*{p.width}L*{b_steps[0]}*{p.b_item}L+4095)/4096*4096",
+        ["roundup", ["*", nt, p.width * p.b_item, b_steps[1]], 4096],
+    )
+    tile, several = p.rows * p.width * p.item, ["min", 1, ["//", int(p.c.k.size) - 1, "KC"]]
+    sums = f"(x->KC<{ctext(p.depth)}?mt*nt*{tile}L:0)", ["*", several, mt, nt, tile]
+    none: Bytes = "0", 0
+    return a if p.a in ("pack", "rows") else none, b if p.b == "pack" else none, sums if _sums_wait(p) else none
+
+
+def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int, int]:
+    """Bytes at the start of the workspace: the padded image, the tables of columns, and panels of all of B."""
     image = p.image.size * p.item if p.image else 0
     tables = len(e.tables) * int(e.columns) * p.item
-    return (image + 4095) // 4096 * 4096, (tables + 4095) // 4096 * 4096
+    panels = prepack.elements(p, "b") * p.b_item if p.b == "whole" else 0
+    return (image + 4095) // 4096 * 4096, (tables + 4095) // 4096 * 4096, (panels + 4095) // 4096 * 4096
 
 
 ENTRY = """\
@@ -417,7 +468,8 @@ $if chosen: $chosen
  const long nt=tw::imin(tw::imax(1,args[2]/$width),$column_count);
  ${context}x->t=tensors; x->ws=(char*)workspace+${fixed}L; x->image=(T*)workspace;
  x->tables=(T*)((char*)workspace+${image}L); x->KC=$units; x->MT=mt; x->NT=nt; $splits
- x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes;
+ x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes$waiting;
+$if whole: x->packed=($b_type*)((char*)workspace+${tables_end}L); tw::parallel_for(env,$pack_count,pack_task,x);
 $if clip: x->skips=$flag;
 $if extreme: x->finite=$finite;
 $if tables: fill_tables(x);
@@ -431,11 +483,10 @@ $if split_k:  tw::parallel_for(env,$merged,merge,x);
 
 def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
     c = p.c
-    r, u, width = p.rows, p.unroll, p.width
-    most = -(-int(c.k.size) // u) * u
-    kc = f"{most}L" if p.at_once else f"tw::imin((args[0]+{u - 1})/{u}*{u},{most}L)"
+    r, width = p.rows, p.width
     told = enumerate(c.program.sizes.values(), len(arguments(p)) - len(c.program.sizes))
-    image, tables = _fixed(p, e)
+    image, tables, panels = _fixed(p, e)
+    a_bytes, b_bytes, waiting = (text for text, _ in _blocks(p, "mt", "nt"))
     return fill(
         ENTRY,
         {
@@ -450,14 +501,19 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
             "row_count": p.row_count_text,
             "column_count": p.column_count_text,
             "image": image,
-            "fixed": image + tables,
-            "units": ctext(c.k.size) if p.at_once else "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})",
+            "fixed": image + tables + panels,
+            "tables_end": image + tables,
+            "units": _steps_of_call(p),
             "splits": "".join(
                 f"x->{a}={1 if p.threads == 1 or (a == 'TK' and p.deep) else f'args[{3 + i}]'};"
                 for i, a in enumerate(SPLITS)
             ),
-            "a_bytes": f"(mt*{r}L*{kc}*{p.item}L+4095)/4096*4096" if p.a == "pack" else "0",
-            "b_bytes": f"(nt*{width}L*{kc}*{p.item}L+4095)/4096*4096" if p.b == "pack" else "0",
+            "a_bytes": a_bytes,
+            "b_bytes": b_bytes,
+            "waiting": "" if waiting == "0" else f"+{waiting}",
+            "whole": p.b == "whole",
+            "b_type": p.b_type,
+            "pack_count": prepack.pack_count(p) if p.b_at_once else "",
             "clip": p.clip,
             "flag": prepack.flag(p) if p.clip else "",
             "extreme": finite.extreme(p),
@@ -472,21 +528,28 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
     )
 
 
+def _steps_of_call(p: ContractionTiling) -> str:
+    """C text of the trips in a block of K, of the launch argument ``KC``."""
+    if p.at_once:
+        return ctext(p.depth)
+    if p.group > 1:
+        return f"(args[0]+{p.group - 1})/{p.group}"
+    return "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})"
+
+
 def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
-    c = p.c
-    r, u, width = p.rows, p.unroll, p.width
-    most = -(-int(c.k.size) // u) * u
-    kc: IntExpr = most if p.at_once else ["min", ["roundup", "KC", u], most]
+    c, r, width = p.c, p.rows, p.width
     tiles: IntExpr = ["ceildiv", intexpr(p.m_walks[-1].size), r] if p.open_rows else int(p.row_blocks.count)
     rows: IntExpr = ["*", intexpr(p.row_lines), tiles] if p.m.varying else int(p.row_count)
     mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], rows]
     vectors: IntExpr = ["ceildiv", intexpr(c.n.size), p.lanes]
     columns: IntExpr = ["ceildiv", vectors, p.vectors] if c.n.varying else p.column_blocks.count
     nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], columns]
-    a_bytes: IntExpr = ["roundup", ["*", mt, r * p.item, kc], 4096] if p.a == "pack" else 0
-    b_bytes: IntExpr = ["roundup", ["*", nt, width * p.item, kc], 4096] if p.b == "pack" else 0
-    size: IntExpr = ["*", p.threads, ["+", a_bytes, b_bytes]] if "pack" in (p.a, p.b) else 0
-    if p.split_k:
+    each = [number for _, number in _blocks(p, mt, nt)]
+    size: IntExpr = ["*", p.threads, ["+", *each]] if any(x != 0 for x in each) else 0
+    if p.part:
+        size = ["+", size, ["*", "TK", p.part * c.batch.size * p.item]]
+    elif p.split_k:
         size = ["+", size, ["*", ["-", "TK", 1], ["*", intexpr(c.output.size), p.item]]]
     fixed = sum(_fixed(p, Epilogue(p)))
     if fixed:

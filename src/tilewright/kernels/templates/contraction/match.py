@@ -47,6 +47,11 @@ class Operand:
     limit: Expr | None = None
     choices: Choices | None = None
 
+    @property
+    def dtype(self) -> str | None:
+        """Element type in memory of an operand that is one window of a tensor."""
+        return self.window.tensor.dtype if self.window else None
+
 
 @dataclass(frozen=True, eq=False)
 class Contraction(family.Contraction):
@@ -105,7 +110,7 @@ class Contraction(family.Contraction):
 
 
 def constant(c: Contraction, which: str) -> int | None:
-    """The program input that an operand can be packed in place of: constant, and read by that operand alone."""
+    """Number of the program input that panels of an operand of constants replace; nothing else reads that input."""
     operand, other = (c.a, c.b) if which == "a" else (c.b, c.a)
     if operand.limit is not None:
         return None  # calls say how much of it there is
@@ -113,9 +118,9 @@ def constant(c: Contraction, which: str) -> int | None:
     elsewhere = {str(x.value) for x in other.value.loads()}
     elsewhere |= {str(x.value) for s in c.epilogue for x in s.loads()}
     inputs = {t.name: n for n, t in enumerate(c.program.inputs)}
-    if names & elsewhere or not all(c.program.inputs[inputs[n]].constant for n in names):
+    if not all(c.program.inputs[inputs[n]].constant for n in names):
         return None
-    return min(inputs[n] for n in names)
+    return min((inputs[n] for n in names - elsewhere), default=None)
 
 
 def _operand(value: Expr, form: family.Contraction, group: Group, linear: IndexForms) -> Operand:

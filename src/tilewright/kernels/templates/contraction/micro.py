@@ -11,12 +11,11 @@ import math
 from collections.abc import Callable
 
 from tilewright.extent import Extent, ctext
-from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.templates.contraction.finite import extreme
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.contraction.steps import Steps
 from tilewright.kernels.templates.contraction.store import Epilogue
-from tilewright.kernels.templates.contraction.text import combine_text, no_load, sizes
+from tilewright.kernels.templates.contraction.text import combine_text, sizes
 from tilewright.kernels.templates.contraction.window import Cuts
 
 Place = Callable[[int], str]
@@ -35,12 +34,6 @@ def masked_variants(p: ContractionTiling) -> bool:
 def nested(p: ContractionTiling) -> bool:
     """Whether the loops over K stand in the register tile."""
     return len(p.k_walks) > 1
-
-
-def step_expr(p: ContractionTiling) -> Expr:
-    """The combine of one k step: over ``l0`` (accumulator), ``a`` and ``b``."""
-    assert p.c.stage.monoid is not None
-    return p.c.stage.monoid.combine[0].substitute({"r0": p.c.body})
 
 
 def variants(p: ContractionTiling) -> list[tuple[int, int, bool]]:
@@ -80,12 +73,11 @@ def row_spans(p: ContractionTiling, rows: int) -> list[tuple[int, tuple[int, int
     return [(n, span) for n, span in spans if n in used and span != (0, 0)]
 
 
-def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, epilogue: Epilogue) -> str:
+def micro_kernel(steps: Steps, rows: int, vectors: int, masked: bool, epilogue: Epilogue) -> str:
     """One register tile's function."""
-    t = "T"
+    p = steps.p
     out: list[str] = []
     w = out.append
-    extra = epilogue.parameters if epilogue.inline else ""
     walk = "const long *kr" if nested(p) else "long kc"
     if p.table:
         walk += ", const unsigned char *spans"
@@ -94,24 +86,23 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
     if extreme(p):
         w("template <bool finite_>")
     w(
-        f"TW_NOINLINE void {name(rows, vectors, masked)}({walk}, const {t} *TW_RESTRICT a, "
-        f"const {t} *TW_RESTRICT b, {t} *TW_RESTRICT c, long mode, long tail{extra}) {{ (void)mode; (void)tail;"
+        f"TW_NOINLINE void {name(rows, vectors, masked)}({walk}, const {p.a_type} *TW_RESTRICT a, "
+        f"const {p.b_type} *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail{epilogue.registers_take}) "
+        "{ (void)mode; (void)tail;"
     )
     if p.told:
         w(sizes(p))
     if p.prefetch_c and p.c.in_place:
         lines = range(0, vectors * p.lanes, max(1, 64 // p.item))
         _rows(p, rows, lambda i, at: ["".join(f" __builtin_prefetch({at(x)},1,3);" for x in lines)], w)
-    monoid = p.c.stage.monoid
-    assert monoid is not None
-    identity = print_expr(monoid.identity[0], axis={}, load=no_load, var={}, lanes=None)
-    start = "{}" if identity.strip("()") in ("0.0f", "0.0", "0.f", "0f", "0") else f"tw::splat<V>({identity})"
+    for line in steps.before(rows):
+        w(line)
     for i in range(rows):
-        w(" V " + ", ".join(f"c{i}_{j}={start}" for j in range(vectors)) + ";")
+        w(" V " + ", ".join(f"c{i}_{j}={steps.first(i, j)}" for j in range(vectors)) + ";")
     if nested(p):
-        _nest(p, rows, vectors, masked, w)
+        _nest(steps, rows, vectors, masked, w)
     else:
-        _innermost(p, rows, vectors, masked, (0, rows // p.lines), w)
+        _innermost(steps, rows, vectors, masked, (0, rows // p.lines), w)
     last = vectors - 1
     masks = p.ragged and p.c.in_place
 
@@ -142,7 +133,7 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
             _rows(p, rows, lambda i, at: statements(i, at, True), w)
             w(f"{indent}}}")
 
-    if p.c.in_place or p.clip or p.c.b.limit is not None:
+    if p.resumes:
         w(" if(mode&1){")
         both(added, "  ")
         w(" }")
@@ -174,8 +165,9 @@ def _rows(p: ContractionTiling, rows: int, texts: Callable[[int, Place], list[st
     w("  }")
 
 
-def _nest(p: ContractionTiling, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
+def _nest(steps: Steps, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
     """The loops over K that do not fuse; ``kr``: the first trip, and one past the last, of all but the innermost."""
+    p = steps.p
     loops = p.k_walks
     w(" const T *a0=a,*b0=b;")
     for d, walk in enumerate(loops[:-1]):
@@ -189,7 +181,7 @@ def _nest(p: ContractionTiling, rows: int, vectors: int, masked: bool, w: Callab
     spans = row_spans(p, rows)
     if p.table is None:
         w(" " + size)
-        _innermost(p, rows, vectors, masked, spans[0][1], w)
+        _innermost(steps, rows, vectors, masked, spans[0][1], w)
     else:
         clip = p.clip
         assert clip is not None
@@ -197,7 +189,7 @@ def _nest(p: ContractionTiling, rows: int, vectors: int, masked: bool, w: Callab
         w(f" switch(spans[k{trip}]) {{")
         for number, span in spans:
             w(f" case {number}: {{ {size}")
-            _innermost(p, rows, vectors, masked, span, w)
+            _innermost(steps, rows, vectors, masked, span, w)
             w(" break; }")
         w(" }")
     w(" " + "}" * (len(loops) - 1))
@@ -217,10 +209,10 @@ def _rows_meet(p: ContractionTiling) -> bool:
 
 
 def _innermost(
-    p: ContractionTiling, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]
+    steps: Steps, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]
 ) -> None:
     """``kc`` steps of k for the rows of each line that are in ``span``."""
-    step, quick = step_expr(p), extreme(p)
+    p = steps.p
     walk = p.k_walks[-1]
     u = p.unroll
     a_k, b_k = walk.a, walk.other
@@ -229,39 +221,31 @@ def _innermost(
 
     hidden = _rows_meet(p)
 
-    def body(v: int) -> None:
+    def body(v: int, last: bool = False) -> None:
         if hidden:
             w('  __asm__("":"+r"(a));')
         for j in range(vectors):
-            at = f"b+{ctext(v * b_k + j * p.lanes)}"
             tail = masked and j == vectors - 1
-            w(f"  V b{j}={f'tw::load_n<V>({at},tail)' if tail else f'tw::load<V>({at})'}; TW_HOLD(b{j});")
+            w(f"  {steps.vector} b{j}={steps.columns(v, j, tail, last)}; TW_HOLD(b{j});")
         for i in chosen:
-            # A plain scalar lets the compiler choose between a broadcast and a folded operand.
-            place = i * u + v if p.pack_a else p.row_a(i) + v * a_k
-            w(f"  {{ const V x=tw::splat<V>(a[{ctext(place)}]);")
+            place = ctext(i * u + v if p.pack_a else p.row_a(i) + v * a_k)
+            w(f"  {{ const {steps.vector} x={steps.element(place, last)};")
             for j in range(vectors):
-                names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
-                value = print_expr(step, axis={}, load=no_load, var=names, lanes=p.lanes)
-                if quick:
-                    term = print_expr(p.c.body, axis={}, load=no_load, var=names, lanes=p.lanes)
-                    value = f"finite_?tw::{quick}({names['l0']},{term}):{value}"
-                w(f"   c{i}_{j}={value};{f' TW_HOLD(c{i}_{j});' if vectors > 1 else ''}")
+                w(f"   c{i}_{j}={steps.added(i, j)};{f' TW_HOLD(c{i}_{j});' if vectors > 1 else ''}")
             # Of a single vector a broadcast has one use: compilers know best what to do with it.
             w("   TW_KEEP(x); }" if vectors > 1 else "  }")
         w("  " + " ".join(f"TW_KEEP(b{j});" for j in range(vectors)))
 
     # A remainder of known length is printed out: a second loop over the accumulators makes GCC spill them.
     left = walk.size % u if nested(p) else 0
+    if p.rest:
+        w(" if(mode&4) kc--;")
     if not nested(p) or walk.size >= u:
         w(f" for(;kc>={u};kc-={u}){{")
         for v in range(u):
             w(" {")
-            if p.prefetch_b:
-                # Some k steps ahead, or the same k of the panel to the right.
-                at = (v + p.prefetch_b) * b_k if p.prefetch_b > 0 else v * b_k - p.prefetch_b * p.width
-                for x in range(0, vectors * p.lanes, 64 // p.item):
-                    w(f"  __builtin_prefetch(b+{ctext(at + x)},0,3);")
+            for at in steps.ahead(v, vectors):
+                w(f"  __builtin_prefetch(b+{ctext(at)},0,3);")
             body(v)
             w(" }")
         w(f"  a+={ctext(a_advance)}; b+={ctext(u * b_k)}; }}")
@@ -273,3 +257,7 @@ def _innermost(
         w(" for(;kc>0;kc--){")
         body(0)
         w(f"  a+={ctext(a_single)}; b+={ctext(b_k)}; }}")
+    if p.rest:
+        w(" if(mode&4) {")
+        body(0, last=True)
+        w(" }")

@@ -6,6 +6,7 @@ K is one axis here, whatever the loops that walk it; steps that a clipped window
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.core import Value
@@ -13,10 +14,12 @@ from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.families.contraction import Contraction
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.templates.contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.contraction.geometry import LINE, ContractionTiling
 from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.tiles import ceildiv
 
+WOVEN = 4.0
+"""Instructions per vector of B that is read in place in steps of several elements: its rows are woven."""
 COMPUTED, RUNS = 6.0, 0.25
 """Instructions per packed element whose place is worked out by itself, or for a run of neighbours."""
 
@@ -40,33 +43,51 @@ def nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, 
     for name, extent, split in (("k", k, get("TK")), ("n", n, get("TN")), ("m", m, get("TM"))):
         if p.threads > 1 and split > 1:
             loops.append(Loop(name, extent, ceildiv(extent, split), "parallel"))
-    loops += [Loop("n", n, nc, level="l3", argument="NC"), Loop("k", k, kc, level="l3", argument="KC")]
-    b_depth = len(loops)
-    loops.append(Loop("m", m, mc, level="l2", argument="MC"))
-    a_depth = len(loops)
+    rows_block = Loop("m", m, mc, level="l2", argument="MC")
+    columns_block = Loop("n", n, nc, level="l3", argument="NC")
+    steps_block = Loop("k", k, kc, level="l2" if p.mixed else "l3", argument="KC")
+    blocks = [columns_block, steps_block]
+    blocks.insert(0 if p.mixed else 2, rows_block)
+    a_depth, b_depth = (len(loops) + blocks.index(x) + 1 for x in (rows_block, steps_block))
+    loops += blocks
     tile_m, tile_n = Loop("m", m, rows, level="l1"), Loop("n", n, width, level="l1")
     loops += [tile_n, tile_m] if p.order == "ji" else [tile_m, tile_n]
     loops += [
-        Loop("k", k, p.unroll, level="register"),
+        Loop("k", k, p.unroll * p.group, level="register"),
         Loop("k", k, 1, "unroll", "register"),
         Loop("m", m, 1, "unroll", "register"),
         Loop("n", n, p.lanes, "unroll", "register"),
         Loop("n", n, 1, "vector", "register"),
     ]
     copies: dict[str, tuple[int | None, Layout, str, float]] = {}
+    panels = (p.group,) if p.group > 1 else ()
     if p.image:
         copies["a"] = (image_depth, Layout.row_major(*p.image.shape), "l3", 1 / p.lanes)
+    elif p.a == "rows":
+        copies["a"] = (a_depth, Layout.row_major(mc, p.depth * p.group), "l2", 0.0)
     elif p.pack_a:
         packed = (mc, kc) if p.a == "pack" else (m, k)
         layout = Layout.row_major(ceildiv(packed[0], rows), ceildiv(packed[1], p.unroll), rows, p.unroll)
         copies["a"] = (a_depth if p.a == "pack" else None, layout, "l2", _moves(p, "a"))
     if p.pack_b:
         packed = (nc, kc) if p.b == "pack" else (n, k)
-        layout = Layout.row_major(ceildiv(packed[0], width), packed[1], width)
-        copies["b"] = (b_depth if p.b == "pack" else None, layout, "l3", _moves(p, "b"))
+        layout = Layout.row_major(ceildiv(packed[0], width), ceildiv(packed[1], p.group), width, *panels)
+        depth = {"pack": b_depth, "whole": 0}.get(p.b)
+        copies["b"] = (depth, layout, "l2" if p.mixed else "l3", 0.0 if p.mixed else _moves(p, "b"))
     reads = accesses(c, c.a.value, c.b.value)
+    if p.mixed:
+        reads = reads | {
+            side: tuple(_in_panels(p, side, x, side in copies) for x in reads[side]) for side in ("a", "b")
+        }
     staged = [Staged(x.tensor, *copies[side]) for side in ("a", "b") if side in copies for x in reads[side]]
-    return (nest(c, loops, (*reads["a"], *reads["b"], *reads["rest"]), staged, p.item),)
+    return (nest(c, loops, (*reads["a"], *reads["b"], *reads["rest"]), staged, p.item // p.group),)
+
+
+def _in_panels(p: ContractionTiling, side: str, x: Access, packed: bool) -> Access:
+    """A read of narrow elements as register tiles see it: widened in panels, or woven where it lies in memory."""
+    if packed and p.group == 1 and p.c.acc == "float32" and not (side == "b" and p.b_item < p.item):
+        return replace(x, dtype=p.c.acc)
+    return replace(x, moves=WOVEN) if side == "b" and not packed and p.group > 1 else x
 
 
 def _moves(p: ContractionTiling, side: str) -> float:
@@ -85,9 +106,10 @@ def _moves(p: ContractionTiling, side: str) -> float:
 def static(p: ContractionTiling) -> dict[str, float]:
     """The numbers of :data:`~..cpu_static.STATIC`."""
     # Some k steps ahead, or the same k of a panel to the right.
-    step = max(1, p.k_walks[-1].other) if p.prefetch_b > 0 else -p.width
-    ahead = p.prefetch_b * step
-    return numbers(prefetch=ahead * p.item, prefetch_output=p.prefetch_c and p.c.in_place)
+    step = (max(1, p.k_walks[-1].other) if p.prefetch_b > 0 else -p.width) * p.b_item
+    if p.mixed and not p.pack_b:
+        step = LINE
+    return numbers(prefetch=p.prefetch_b * step, prefetch_output=p.prefetch_c and p.c.in_place)
 
 
 @lru_cache(maxsize=256)

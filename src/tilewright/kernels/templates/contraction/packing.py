@@ -339,14 +339,8 @@ def _run(p: ContractionTiling, parts: Sequence[Part], inner: str, at: str = "") 
     texts = _run_texts(p)
     where, lines = w.position, list[str]()
     for f in w.bounds:
-        c = f.of(inner)
         # n_<inner> is the run's first column: the form there, then its slope along the run.
-        if c == 0:
-            lines.append(f"    if({form(f, texts)}<0) hi=0;")
-        elif c > 0:
-            lines.append(f"    {{ const long v={form(f, texts)}; if(v<0) lo=tw::imax(lo,(-v+{c - 1})/{c}); }}")
-        else:
-            lines.append(f"    {{ const long v={form(f, texts)}; hi=v<0?0:tw::imin(hi,v/{-c}+1); }}")
+        lines.append(f"    {clipped(f.of(inner), form(f, texts))}")
     first, grouped = _first(parts), _in_groups(w, count)
     lines += ["    if(lo>hi) lo=hi;", f"    const T *s={at or _source(p, parts)};"]
     if w.bounds:
@@ -380,6 +374,15 @@ def _run(p: ContractionTiling, parts: Sequence[Part], inner: str, at: str = "") 
     each = " ".join(f"d[y{times}{n}]={by}s[y*{ctext(step)}{x}];" for by, (n, x) in zip(scales, places, strict=True))
     lines.append(f"    for(long y=lo;y<hi;y++) {each if count == 1 else f'{{ {each} }}'}")
     return lines
+
+
+def clipped(slope: int, text: str) -> str:
+    """Statement that narrows positions ``lo`` to ``hi`` of a run to where a form, ``text`` at first, is at least 0."""
+    if slope == 0:
+        return f"if({text}<0) hi=0;"
+    if slope > 0:
+        return f"{{ const long v={text}; if(v<0) lo=tw::imax(lo,(-v+{slope - 1})/{slope}); }}"
+    return f"{{ const long v={text}; hi=v<0?0:tw::imin(hi,v/{-slope}+1); }}"
 
 
 def _in_groups(w: Window, count: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import Launch, Prepack
+from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.contraction.clip import (
     a_panel_elements,
@@ -35,8 +36,11 @@ def panels(p: ContractionTiling, which: str) -> str:
     """C text of the pointer to the first panel of an operand for the outer position in ``o_<axis>``."""
     operand = p.c.a if which == "a" else p.c.b
     size = a_panel_elements(p) if which == "a" else panel_elements(p)
-    number = constant(p.c, which)
-    return f"(const T*)x->t[{number}]+({_number(p, operand)})*{size}L"
+    kind = p.a_type if which == "a" else p.b_type
+    start = (
+        f"(const {kind}*)x->t[{constant(p.c, which)}]" if (p.a if which == "a" else p.b) == "prepack" else "x->packed"
+    )
+    return f"{start}+({_number(p, operand)})*{size}L"
 
 
 def skipped_sums(p: ContractionTiling) -> str:
@@ -73,7 +77,7 @@ def prepacks(p: ContractionTiling, symbol: str) -> tuple[Prepack, ...]:
     for which in operands(p):
         number = constant(p.c, which)
         assert number is not None
-        size = elements(p, which) * p.item + FLAG
+        size = elements(p, which) * (p.item if which == "a" else p.b_item) + FLAG
         out.append(Prepack(number, size, Launch(symbol_of(symbol, which))))
     return tuple(out)
 
@@ -85,10 +89,14 @@ def entries(p: ContractionTiling, symbol: str) -> str:
         operand = p.c.a if which == "a" else p.c.b
         group = outer_axes(p.c, operand)
         size = a_panel_elements(p) if which == "a" else panel_elements(p)
-        outer = "0L"
-        for a, e in zip(p.c.batch.axes, p.c.batch.extents, strict=True):
-            outer = f"({outer})*{e}L+" + (f"o_{a}" if a in group.axes else "0L")
-        names = " ".join(f"const long o_{a}={t}; (void)o_{a};" for a, t in group.split("u").items())
+        if p.b_at_once:
+            out.append(
+                f"TW_ENTRY({symbol_of(symbol, which)}) {{ using namespace {symbol}_; (void)args;\n"
+                f" Ctx c{{}}; c.t=tensors; c.packed=({p.b_type}*)workspace;\n"
+                f" tw::parallel_for(env,{pack_count(p)},pack_task,&c); return 0; }}"
+            )
+            continue
+        names, outer = _outer_index(p, group)
         blocks = p.row_count if which == "a" else p.column_blocks.count
         # No constant depends on them, but outer positions are counted by them.
         sizes = "".join(f" c.{s.argument}={s.high}L;" for s in p.c.program.sizes.values())
@@ -96,7 +104,7 @@ def entries(p: ContractionTiling, symbol: str) -> str:
             f"TW_ENTRY({symbol_of(symbol, which)}) {{ using namespace {symbol}_; (void)args; (void)env;",
             f" Ctx c{{}}; const Ctx *x=&c; c.t=tensors;{sizes} T *d=(T*)workspace; bool any=false; (void)any;",
             f" for(long u=0;u<{group.size}L;u++) {{ {names}",
-            f"  pack_{which}(x,{outer},0,{blocks}L,0,{p.c.k.size}L,d+u*{size}L); }}",
+            f"  pack_{which}(x,{outer},0,{blocks}L,0,{p.depth}L,d+u*{size}L); }}",
         ]
         if which == "b" and p.clip:
             lines += [
@@ -108,6 +116,43 @@ def entries(p: ContractionTiling, symbol: str) -> str:
     return "\n".join(out)
 
 
+def _outer_index(p: ContractionTiling, group: Group) -> tuple[str, str]:
+    """Declarations of outer axes from the index ``u`` of those in ``group``, and the index of all of them."""
+    outer = "0L"
+    for a, e in zip(p.c.batch.axes, p.c.batch.extents, strict=True):
+        outer = f"({outer})*{e}L+" + (f"o_{a}" if a in group.axes else "0L")
+    return " ".join(f"const long o_{a}={t}; (void)o_{a};" for a, t in group.split("u").items()), outer
+
+
 def helpers(p: ContractionTiling) -> str:
     """Functions that the entries above call, beside the packing ones."""
-    return skipped(p)
+    return _pack_task(p) if p.b_at_once else skipped(p)
+
+
+PIECES = 4
+"""Tasks a thread that pack B as a whole."""
+
+PACK = """\
+TW_NOINLINE void pack_task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ const long i=t%$pieces, u=t/$pieces, c0=i*$count/$pieces, c1=(i+1)*$count/$pieces; $names
+ pack_b(x,$outer,c0,c1,0,$depth,x->packed+u*$size+c0*$panel); }"""
+
+
+def _pieces(p: ContractionTiling) -> int:
+    return min(PIECES * p.threads, p.column_blocks.count)
+
+
+def pack_count(p: ContractionTiling) -> int:
+    """Number of tasks that pack all of B."""
+    return outer_axes(p.c, p.c.b).size * _pieces(p)
+
+
+def _pack_task(p: ContractionTiling) -> str:
+    """Function: packs some columns of B, all of K."""
+    names, outer = _outer_index(p, outer_axes(p.c, p.c.b))
+    size, count = panel_elements(p), p.column_blocks.count
+    holes = {
+        "pieces": _pieces(p), "count": count, "names": names, "outer": outer, "depth": p.depth, "size": size,
+        "panel": size // count,
+    }  # fmt: skip
+    return fill(PACK, holes)

@@ -31,7 +31,9 @@ from tilewright.kernels.templates.sharing import (
     LINE,
     SMALL_OUTPUT,
     SPLIT_K,
+    SPLITS,
     Axis,
+    Division,
     agreeing,
     divisions,
     on_lines,
@@ -111,7 +113,7 @@ def longest(rows: int, vectors: int, registers: int) -> int:
 @dataclass(frozen=True)
 class Form:
     """What a way of reading the operands makes of the loops: ``inner`` rows fuse, ``around`` times ``rest``; blocks
-    of K are multiples of ``unit``."""
+    of K are multiples of ``unit``, and among tasks K is divided into those or not at all (``divides``)."""
 
     images: int
     a: str
@@ -123,6 +125,7 @@ class Form:
     columns: int  # N
     unit: int
     nested: bool
+    divides: bool
 
     @property
     def key(self) -> Way:
@@ -162,7 +165,8 @@ def forms(c: Contraction, target: Target) -> list[Form]:
                 around = sizes[-2] if len(sizes) > 1 else 1
                 rest = p.m.size // (sizes[-1] * around) * p.chunks
                 nested = len(p.k_walks) > 1
-                found.append(Form(images, a, b, narrow, sizes[-1], around, rest, d.n.size, p.unit, nested))
+                divides = _short(d) and a not in ("clip", "prepack")
+                found.append(Form(images, a, b, narrow, sizes[-1], around, rest, d.n.size, p.unit, nested, divides))
     return found
 
 
@@ -231,18 +235,21 @@ def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) 
 def depths(k: int, short: bool) -> list[int]:
     """Values of KC: even divisions of K, rounded up to 16; short ones for one or two rows."""
     wanted = (8, 12, 16, 24, 32, 64, 128, 256, 1024) if short else (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-    even = {ceildiv(ceildiv(k, ceildiv(k, q)), 16) * 16 if q >= 16 else q for q in wanted if q < k}
-    return sorted({min(k, q) for q in even} | ({k} if k <= LONGEST else set()))
+    return sorted(even_depths(k, wanted) | ({k} if k <= LONGEST else set()))
 
 
-def heights(m: int) -> list[int]:
-    """Values of MC."""
-    return sorted({q for q in (16, 32, 48, 96, 144, 192, 240, 384, 768) if q < m} | {m})
+def even_depths(k: int, wanted: Iterable[int]) -> set[int]:
+    """Depths of even divisions of K into blocks of at most those wanted, in steps of 16."""
+    return {min(k, ceildiv(ceildiv(k, ceildiv(k, q)), 16) * 16 if q >= 16 else q) for q in wanted if q < k}
 
 
-def widths(n: int) -> list[int]:
-    """Values of NC."""
-    return sorted({q for q in (48, 96, 192, 384, 768, 1024, 2048, 4096) if q < n} | {n})
+def sizes_to(extent: int, wanted: Iterable[int]) -> tuple[int, ...]:
+    """Values of MC or NC: those below the extent, and the extent."""
+    return tuple(sorted({q for q in wanted if q < extent} | {extent}))
+
+
+HEIGHTS = (16, 32, 48, 96, 144, 192, 240, 384, 768)
+WIDTHS = (48, 96, 192, 384, 768, 1024, 2048, 4096)
 
 
 def space(c: Contraction, target: Target, template: str, version: int) -> SearchSpace:
@@ -265,8 +272,9 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
     deep = {way: _depths(f, k, even) if c.in_place else {k} for way, f in ways.items()}
     kc = sorted(set().union(*deep.values()))
     # The smallest blocks are always legal, whatever the caches.
-    a_limit = max(2 * target.l2_bytes, min(kc) * min(heights(m)) * item)
-    b_limit = max(target.l3_bytes // 2, min(kc) * min(widths(n)) * item)
+    mc, nc = sizes_to(m, HEIGHTS), sizes_to(n, WIDTHS)
+    a_limit = max(2 * target.l2_bytes, kc[0] * mc[0] * item)
+    b_limit = max(target.l3_bytes // 2, kc[0] * nc[0] * item)
     names_a = [a for a in ("direct", "clip", "copy", "prepack", "pack") if any(w[1] == a for w in ways)]
     names_b = [b for b in ("direct", "prepack", "pack") if any(w[2] == b for w in ways)]
     knobs = [
@@ -279,8 +287,8 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         Choice("NV", tuple(sorted({s[6] for s in sizes}))),
         Choice("unroll", (1, 2, 4, 8)),
         Choice("KC", tuple(kc), half="launch"),
-        Choice("MC", tuple(heights(m)), half="launch"),
-        Choice("NC", tuple(widths(n)), half="launch"),
+        Choice("MC", mc, half="launch"),
+        Choice("NC", nc, half="launch"),
         Choice("order", ("ij", "ji"), ordered=False),
         Choice("prefetch_b", (-2, -1, 0, 4, 8, 16) if "direct" in names_b else (0, 4, 8, 16)),
         Choice("prefetch_c", (False, True)),
@@ -318,11 +326,12 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         more, further = _shared_knobs(c, target, ways, sizes)
         # Beside the register tile, which decides about them.
         knobs[7:7] = more
-        rules += further
+        rules += [*further, *_SPLIT_K]
     elif target.threads > 1:
-        more, further = _thread_knobs(c, target.threads, max((f.unit for f in ways.values()), default=1))
+        unit = max(LEAST_DEPTH, *(f.unit for f in ways.values()), 1)
+        more, further = thread_knobs(c, target.threads, unit, _short(c))
         knobs += more
-        rules += further
+        rules += [*further, *_SPLIT_K]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
@@ -358,13 +367,20 @@ def _clips(c: Contraction, target: Target, images: int, rows: int, lines: int, v
     return p.clips
 
 
-def _thread_knobs(c: Contraction, threads: int, unit: int) -> tuple[list[Choice], list[Constraint]]:
-    """Knobs and rules of two threads, which one axis suffices for, whatever the register tile."""
-    tm, tn = splits(threads, c.m.size, 4), splits(threads, c.n.size, 16)
-    short = _short(c)
-    tk = splits(threads, c.k.size, max(64, unit))[:3] if short else [1]
+def thread_knobs(c: Contraction, threads: int, unit: int, divides: bool) -> tuple[list[Choice], list[Constraint]]:
+    """Knobs and rules of two threads, which one axis suffices for, whatever the register tile; ``unit`` of K, at least,
+    for each where it ``divides`` that."""
+    tm, tn = splits(threads, c.m.size, LEAST_ROWS), splits(threads, c.n.size, LEAST_COLUMNS)
+    tk = splits(threads, c.k.size, unit)[:3] if divides else [1]
     members = shared_out(threads, c.batch.size, (tm, tn, tk))
-    return split_knobs(members), [rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members), *_SPLIT_K]
+    return split_knobs(members), [rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members)]
+
+
+def legal_divisions(within: SearchSpace) -> list[Division]:
+    """Numbers of parts of M, N and K that a space of two threads has."""
+    fair = next(r for r in within.constraints if r.reads == SPLITS)
+    every = itertools.product(*(within.options[n] for n in SPLITS))
+    return [t for t in every if fair.holds(dict(zip(SPLITS, t, strict=True)))]
 
 
 _SPLIT_K = (
@@ -394,8 +410,8 @@ def shared_axes(
     times = form.around // h * form.rest // chunks
     in_m = useful(threads, outer, rows.count * times, max(1, m // LEAST_ROWS))
     in_n = useful(threads, outer, columns.count, max(1, n // LEAST_COLUMNS))
-    divides = _short(c) and form.a not in ("clip", "prepack")
-    in_k = useful(threads, outer, k // form.unit, max(1, k // max(LEAST_DEPTH, form.unit))) if divides else (1,)
+    deep = max(1, k // form.unit)
+    in_k = useful(threads, outer, deep, max(1, k // max(LEAST_DEPTH, form.unit))) if form.divides else (1,)
     item, strides = ITEMSIZE[d.output.dtype], d.out_strides
     if d.n_step == 1:
         in_n = on_lines(columns, 1, in_n, lanes * item)
@@ -406,7 +422,7 @@ def shared_axes(
     return outer, (
         Axis(rows.count * times, in_m, n * k),
         Axis(columns.count, in_n, m * k, whole=astray and d.n_step == 1),
-        Axis(k // form.unit, in_k, 2 * m * n, whole=True),
+        Axis(deep, in_k, 2 * m * n, whole=True),
     )
 
 
@@ -415,5 +431,5 @@ def _shared_knobs(
 ) -> tuple[list[Choice], list[Constraint]]:
     """Knobs and rules of many threads: what each register tile divides evenly into."""
     members = {s: divisions(target.threads, *shared_axes(c, target, ways[s[:4]], s[4:])) for s in sizes}
-    reads = (*WAY, "MR", "MH", "NV", "TM", "TN", "TK")
-    return split_knobs({t for found in members.values() for t in found}), [*agreeing(reads, members), *_SPLIT_K]
+    reads = (*WAY, "MR", "MH", "NV", *SPLITS)
+    return split_knobs({t for found in members.values() for t in found}), agreeing(reads, members)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.printer import print_expr
+from tilewright.kernels.codegen.access import unrounded
+from tilewright.kernels.codegen.printer import Printer, computed, print_expr
 from tilewright.kernels.expression.expr import LEAVES, Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.index_forms import IndexForms, position
@@ -29,7 +30,9 @@ from tilewright.kernels.templates.contraction.text import (
 )  # fmt: skip
 
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs", "select", "lt", "le", "gt", "ge")
-CHEAP_LIMIT = 8
+INLINE = (*CHEAP, "cast")
+INLINE_LIMIT = 8
+"""Operations in registers, of these kinds, beside a tile's sums: at most."""
 TABLE = "column_table"
 """Name under which expressions read a table of columns, followed by its number."""
 
@@ -63,21 +66,25 @@ class Epilogue:
             self.chain.append((c.stage.name, finish))
         self.chain += [(s.name, s.body[0]) for s in c.epilogue]
         self.narrowed = c.output.dtype in (*DTYPES, *NARROWED) and c.output.dtype != c.acc and bool(c.epilogue)
-        if self.narrowed:
-            # The conversion to the output's type is part of storing; casts print nothing else.
+        if self.chain and (p.mixed or self.narrowed):
+            # The conversion to the output's type is part of storing; casts of narrowed values print nothing else.
             stage, e = self.chain[-1]
-            self.chain[-1] = (stage, e.args[0] if e.op == "cast" else e)
+            last = unrounded(e, c.output.dtype) if p.mixed else e.args[0] if e.op == "cast" else e
+            self.chain[-1] = (stage, last)
         self.tables: list[Expr] = []
-        self.chain = [(s, self._hoisted(e)) for s, e in self.chain]
+        if not p.mixed:
+            self.chain = [(s, self._hoisted(e)) for s, e in self.chain]
         self.trivial = not self.chain and c.in_place
         self.reads: list[Read] = []
-        self.vector = all(x.dtype in (c.acc, "bool", "index") for _, e in self.chain for x in e.walk()) and (
-            c.output.dtype == c.acc or self.narrowed
+        self.lanes_read: list[tuple[str, Expr]] = []
+        self.vector = p.mixed or (
+            all(x.dtype in (c.acc, "bool", "index") for _, e in self.chain for x in e.walk())
+            and (c.output.dtype == c.acc or self.narrowed)
         )
         stages = {s.name for s in c.program.stages}
         for _, e in self.chain:
             for x in e.loads():
-                if str(x.value) in stages or any(repr(x) == repr(r.load) for r in self.reads):
+                if str(x.value) in stages or repr(x) in {repr(y) for y in self._known()}:
                     continue
                 self._read(x)
         if any(_names_axes(e) for _, e in self.chain):
@@ -86,14 +93,19 @@ class Epilogue:
         self.inline = (
             bool(self.chain)
             and self.vector
-            and c.in_place
+            and (c.in_place or p.mixed)
+            and not self.lanes_read
             and not p.split_k
-            and len(ops) <= CHEAP_LIMIT
-            and all(o in CHEAP for o in ops)
+            and len(ops) <= INLINE_LIMIT
+            and all(o in INLINE for o in ops)
             # Beside the accumulators stand a value of each read and what is being computed.
             and p.rows * p.vectors + len(self.reads) + 2 <= p.registers
         )
         self.pass_over = not self.trivial and not self.inline
+
+    def _known(self) -> list[Expr]:
+        """What is read already."""
+        return [*(r.load for r in self.reads), *(x for _, x in self.lanes_read)]
 
     # ------------------------------------------------------------------ tables of columns
 
@@ -169,14 +181,34 @@ class Epilogue:
         steps = [w.group.stride(where) for w in p.m_walks] if where else [None]
         n = c.n.stride(where) if where else None
         known = all(a in c.atoms for a in linear.atoms)
-        if where is None or not known or None in steps or n not in (0, 1) or x.dtype != c.acc:
+        name = f"e{len(self.reads) + len(self.lanes_read)}"
+        if where is not None and known and None not in steps and n in (0, 1) and (p.mixed or x.dtype == c.acc):
+            self.reads.append(Read(name, x, where, tuple(s or 0 for s in steps), n))
+        elif p.mixed:
+            self.lanes_read.append((name, x))
+        else:
             self.vector = False
-            return
-        self.reads.append(Read(f"e{len(self.reads)}", x, where, tuple(s or 0 for s in steps), n))
 
     @property
     def parameters(self) -> str:
-        return "".join(f", const T *{r.name}" for r in self.reads)
+        return "".join(f", const {self.p.source_type(r.load.dtype)} *{r.name}" for r in self.reads)
+
+    @property
+    def out_type(self) -> str:
+        """C type of an element of the output."""
+        return C_TYPES[self.p.c.output.dtype]
+
+    @property
+    def apart(self) -> bool:
+        """Whether register tiles store finished sums elsewhere than unfinished ones."""
+        return self.inline and not self.p.c.in_place
+
+    @property
+    def registers_take(self) -> str:
+        """Parameters of a register tile that finishes sums: where it reads and stores."""
+        if not self.inline:
+            return ""
+        return self.parameters + (f", {self.out_type} *d" if self.apart else "")
 
     def base(self, r: Read) -> str:
         """Pointer to the read's first element for the outer position held in ``o_<axis>`` and the chunk."""
@@ -185,13 +217,16 @@ class Epilogue:
         if name.startswith(TABLE):
             start = f"x->tables+{int(name.removeprefix(TABLE)) * int(self.columns)}L"
         else:
-            start = f"(const T*){tensor_pointer(c, name)}"
+            start = f"(const {p.source_type(r.load.dtype)}*){tensor_pointer(c, name)}"
         chunk = f"+x->chunk*{p.images * r.where.of(c.m.axes[0])}L" if p.chunks > 1 else ""
         return f"{start}+{form(r.where, outer_texts(c))}{chunk}"
 
-    def arguments(self, n: str) -> str:
-        """The pointers of register tile ``rb`` from column ``n`` on, given ``l<d>``."""
-        return "".join(f",{r.name}+{along_m(r.m)}+{r.n}L*({n})" for r in self.reads) if self.inline else ""
+    def arguments(self, n: str, here: str) -> str:
+        """The pointers of register tile ``rb`` from column ``n`` on, which is stored at ``here``, given ``l<d>``."""
+        if not self.inline:
+            return ""
+        reads = "".join(f",{r.name}+{along_m(r.m)}+{r.n}L*({n})" for r in self.reads)
+        return reads + (f",{here}" if self.apart else "")
 
     def _row(self, r: Read, row: int) -> int:
         line, along = self.p.place(row)
@@ -199,10 +234,31 @@ class Epilogue:
 
     # ------------------------------------------------------------------ values
 
+    def result(self, acc: str) -> str:
+        """Name of the final vector that :meth:`values` computes from ``acc``."""
+        return f"f{len(self.chain) - 1}" if self.p.mixed and self.chain else acc
+
+    def _stored(self, at: str, acc: str) -> str:
+        """Arguments that store the final vector at an address."""
+        value = self.result(acc)
+        return f"(unsigned short*)({at}),{self.p.rounds}({value})" if self.p.rounds else f"{at},{value}"
+
+    def _vector_type(self, dtype: str) -> str:
+        return "V" if dtype == self.p.c.acc else f"tw::vec<{computed(dtype)},L>"
+
+    def _same(self, r: Read, at: str) -> str:
+        """C text of one element in every lane."""
+        one = f"tw::widen(*({at}))" if r.load.dtype in NARROWED else f"*({at})"
+        return f"tw::splat<{self._vector_type(r.load.dtype)}>({one})"
+
     def values(self, acc: str, read: dict[str, str]) -> list[str]:
-        """Statements that turn the vector in ``acc`` into the final one, in ``acc``."""
-        out = []
+        """Statements that compute the final vector from that in ``acc``."""
+        out: list[str] = []
         names = {self.p.c.stage.name: acc}
+
+        def fresh(kind: str) -> str:
+            return f"{kind}{len(out)}"
+
         for number, (stage, e) in enumerate(self.chain):
             texts = {"l0": acc}
 
@@ -214,15 +270,20 @@ class Epilogue:
                 return Expr("var", x.dtype, (), repr(x))
 
             renamed = e.map(name_reads)
-            text = print_expr(renamed, axis={}, load=no_load, var=texts, lanes=self.p.lanes)
             final = number == len(self.chain) - 1
-            out.append(f"{acc}={text};" if final else f"const V f{number}={text};")
             names[stage] = f"f{number}"
+            if self.p.mixed:
+                printer = Printer({}, var=texts, lanes=self.p.lanes, varying=frozenset(texts))
+                printer.bind((renamed,), out.append, fresh)
+                out.append(f"const auto f{number}={printer.text(renamed)};")
+                continue
+            text = print_expr(renamed, axis={}, load=no_load, var=texts, lanes=self.p.lanes)
+            out.append(f"{acc}={text};" if final else f"const V f{number}={text};")
         return out
 
     def registers(self, rows: int, vectors: int, tail: bool) -> str:
         """The epilogue on accumulators ``c<i>_<j>`` of a register tile, one column of vectors after the other."""
-        lanes = self.p.lanes
+        p, lanes = self.p, self.p.lanes
         out = []
         for j in range(vectors):
             out.append("  {")
@@ -234,18 +295,26 @@ class Epilogue:
                     texts[i, repr(r.load)] = name
                     if not by_row and i:
                         continue
-                    at = f"{r.name}+{ctext(self._row(r, i) + r.n * j * lanes)}"
+                    at, kind = f"{r.name}+{ctext(self._row(r, i) + r.n * j * lanes)}", self._vector_type(r.load.dtype)
                     if r.n == 0:
-                        read = f"tw::splat<V>(*({at}))"
+                        read = self._same(r, at)
                     elif tail and j == vectors - 1:
-                        read = f"(tail=={lanes}?tw::load<V>({at}):tw::load_n<V>({at},tail))"
+                        read = f"(tail=={lanes}?tw::load<{kind}>({at}):tw::load_n<{kind}>({at},tail))"
                     else:
-                        read = f"tw::load<V>({at})"
-                    out.append(f"  const V {name}={read};")
+                        read = f"tw::load<{kind}>({at})"
+                    out.append(f"  const {kind} {name}={read};")
             for i in range(rows):
                 read_text = {repr(r.load): texts[i, repr(r.load)] for r in self.reads}
-                out.append("  { " + " ".join(self.values(f"c{i}_{j}", read_text)) + " }")
+                lines = self.values(f"c{i}_{j}", read_text)
+                if self.apart:
+                    at = f"d+{ctext(p.row_out(i))}+{ctext(j * lanes * p.c.n_step)}"
+                    lines.append(self._store(at, f"c{i}_{j}", "tail" if tail and j == vectors - 1 else "", "tail==L"))
+                elif p.mixed:
+                    lines.append(f"c{i}_{j}={self.result(f'c{i}_{j}')};")
+                out.append("  { " + " ".join(lines) + " }")
             out.append("  }")
+        if self.apart:
+            out.append("  return;")
         return "\n".join(out)
 
     def tile_pass(self) -> str:
@@ -254,8 +323,7 @@ class Epilogue:
         The rows lie along the innermost loop over M, the first at the fused position ``m0``; ``e`` holds the
         reads' pointers there.
         """
-        p, c = self.p, self.p.c
-        out_type = C_TYPES[c.output.dtype]
+        p, c, out_type = self.p, self.p.c, self.out_type
         row, step = ctext(p.m_walks[-1].other), ctext(c.n_step)
         head = (
             "TW_NOINLINE void finish(const Ctx *x, long o, long m0, long n0, long rows, long cols, "
@@ -271,22 +339,42 @@ class Epilogue:
                 for r in self.reads:
                     if every_row == any(r.m):
                         continue
-                    at = f"{r.name}+{ctext(r.m[-1])}*{'0' if every_row else 'i'}+{r.n}L*j"
-                    text = f"tw::splat<V>(*({at}))" if r.n == 0 else f"(n>=L?tw::load<V>({at}):tw::load_n<V>({at},n))"
-                    lines.append(f"  const V {r.name}_={text};")
+                    at, kind = (
+                        f"{r.name}+{ctext(r.m[-1])}*{'0' if every_row else 'i'}+{r.n}L*j",
+                        self._vector_type(r.load.dtype),
+                    )
+                    text = f"(n>=L?tw::load<{kind}>({at}):tw::load_n<{kind}>({at},n))"
+                    lines.append(f"  const {kind} {r.name}_={self._same(r, at) if r.n == 0 else text};")
                     read[repr(r.load)] = f"{r.name}_"
                 if every_row:
                     lines.append("  for(long i=0;i<rows;i++) {")
                     lines.append("  V v=n>=L?tw::load<V>(s+i*lds+j):tw::load_n<V>(s+i*lds+j,n);")
+            axes = axis_texts(p, m="(m0+i)", n="(n0+j+l)")
+            for name, x in self.lanes_read:
+                each = f"{name}_[l]={scalar_read(p, x, axes)};"
+                lines.append(f"  {self._vector_type(x.dtype)} {name}_={{}}; for(long l=0;l<tw::imin(n,L);l++) {each}")
+                read[repr(x)] = f"{name}_"
             lines += ["  " + t for t in self.values("v", read)]
             if c.n_step == 1:
-                lines.append(f"  {out_type} *q=d+i*{row}+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); }} }}")
+                lines.append(f"  {out_type} *q=d+i*{row}+j; {self._store('q', 'v', 'n', 'n>=L')} }} }}")
             else:
-                lines.append(f"  tw::store_step(d+i*{row}+j*{step},{step},v,tw::imin(n,L)); }} }}")
+                lines.append(f"  {self._store(f'd+i*{row}+j*{step}', 'v', 'n', '')} }} }}")
         else:
             lines += self._scalar_pass(out_type, f"{row}+j*{step}")
         lines.append("}")
         return "\n".join(lines)
+
+    def _store(self, at: str, acc: str, count: str, whole: str) -> str:
+        """Statement that stores the final vector: its first ``count`` lanes, all where ``whole`` holds."""
+        if (step := self.p.c.n_step) != 1:
+            some = f",tw::imin({count},L)" if count else ""
+            return f"tw::store_step({at},{ctext(step)},{self.result(acc)}{some});"
+        stored = self._stored(at, acc)
+        return (
+            f"if({whole}) tw::store({stored}); else tw::store_n({stored},{count});"
+            if count
+            else f"tw::store({stored});"
+        )
 
     def pass_arguments(self, line: int, n: str) -> str:
         """The pointers that ``finish`` takes, for one line of register tile ``rb``."""

@@ -9,6 +9,7 @@ from tilewright.kernels.templates.contraction.lower import launch_program, sourc
 from tilewright.kernels.templates.contraction.match import match
 from tilewright.kernels.templates.contraction.nests import nests, static
 from tilewright.kernels.templates.contraction.space import gathers, phases_apart, space
+from tilewright.kernels.templates.contraction.steps import Steps
 from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 CPU_CONTRACTION = PlannedTemplate(
@@ -24,7 +25,7 @@ CPU_CONTRACTION = PlannedTemplate(
     build=described(
         nests,
         lambda p, *_: static(p),
-        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+        lambda p, symbol: LoweredKernel(symbol, source(Steps(p), symbol), launch_program(p, symbol)),
     ),
     ranges=takes_ranges,
     any_sizes=True,

@@ -65,7 +65,8 @@ def operand_pointer(p: ContractionTiling, which: str) -> str:
     assert w is not None
     if which == "a" and p.image:
         return f"x->image+{form(p.image.position(w), outer_texts(p.c))}"
-    return f"(const T*){tensor_pointer(p.c, w.tensor.name)}+{form(w.position, outer_texts(p.c))}"
+    kind = p.source_type(w.tensor.dtype)
+    return f"(const {kind}*){tensor_pointer(p.c, w.tensor.name)}+{form(w.position, outer_texts(p.c))}"
 
 
 # ------------------------------------------------------------------ rows of tiles
@@ -149,4 +150,6 @@ def scalar_read(p: ContractionTiling, load: Expr, axes: Mapping[str, str]) -> st
         f"({print_expr(i, axis=axes, load=nested, var={}, lanes=None)})*{ctext(s)}"
         for i, s in zip(load.args, tensor.strides, strict=True)
     ]
-    return f"((const {C_TYPES[tensor.dtype]}*){tensor_pointer(p.c, tensor.name)})[{'+'.join(terms) or '0'}]"
+    kind = C_TYPES[tensor.dtype]
+    text = f"((const {kind}*){tensor_pointer(p.c, tensor.name)})[{'+'.join(terms) or '0'}]"
+    return f"tw::widen({text})" if kind.startswith("tw::") else text

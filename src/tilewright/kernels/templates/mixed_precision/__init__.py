@@ -1,8 +1,7 @@
 """Products of 16-bit reals and of 8-bit whole numbers on a CPU, summed in float32 or int32.
 
-``match`` recognises one; ``kinds`` names the instructions that compute it (dot products of bfloat16
-pairs and of byte quads where the target has them, multiply-adds of widened values elsewhere); ``space``
-spans the schedules; ``packing`` brings operands into the units that the instructions take, ``micro``
-prints the register tile, ``store`` what is done to finished sums, ``lower`` the loops around them;
-``nests`` describes the result.
+``match`` recognises a product and its operands; ``space`` spans the schedules and picks the default one; ``geometry``
+turns a schedule into the plan of a contraction, which :mod:`tilewright.kernels.templates.contraction` prints and
+describes. Its ``kinds`` name the instructions: dot products of bfloat16 pairs and of byte quads where the target has
+them, and multiply-adds of widened values elsewhere.
 """

@@ -8,101 +8,25 @@ instructions take, or any other value, which is converted while it is copied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
-from tilewright.dtypes import DTYPES
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import BYTES, SIXTEEN, Expr, unwidened
-from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Program, Stage, Tensor
-from tilewright.kernels.families.contraction import Contraction, contractions
-from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.index_forms import IndexForms, position
+from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.families import contraction as family
+from tilewright.kernels.families.index_forms import IndexForms
 from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.templates.contraction.match import Contraction, Operand
 
 VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
-"""Types of values after the sum, and of what inputs and the output may hold."""
-
-STORED = {name: DTYPES[name].cpu for name in VALUES}
-"""C types of what inputs and the output may hold."""
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A padded read: the element at ``where``, converted without loss, or 0 where a bound is below 0."""
-
-    tensor: Tensor
-    where: Linear
-    bounds: tuple[Linear, ...]
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One side: its value in the sum's type, and how it is read where it is a padded read.
-
-    ``limit``: values from this element of K on are zero instead; what is read there may lie outside of a tensor.
-    """
-
-    value: Expr
-    raw: Raw | None
-    limit: Expr | None = None
-
-    @property
-    def dtype(self) -> str | None:
-        """Of the elements in memory, where the side is a padded read."""
-        return self.raw.tensor.dtype if self.raw else None
-
-
-@dataclass(frozen=True, eq=False)
-class Dot(Contraction):
-    """A contraction that is ``sum over k of a * b``, with its two operands."""
-
-    a: Operand
-    b: Operand
-
-    @property
-    def ldc(self) -> int:
-        """Elements between neighbouring M rows of the output."""
-        return self.m.stride(Linear(0, self.out_strides)) or 0
-
-    @property
-    def n_step(self) -> int:
-        """Elements between neighbouring N columns of the output: more than 1 where a batch axis is inside of N."""
-        return self.n.stride(Linear(0, self.out_strides)) or 1
-
-    @property
-    def in_place(self) -> bool:
-        """Whether unfinished sums can live in the output."""
-        return self.output.dtype == self.acc and self.n_step == 1
-
-    @property
-    def b_outer(self) -> Group:
-        """The outer axes that side B reads."""
-        used = self.b.value.axes()
-        pairs = [(x, e) for x, e in zip(self.batch.axes, self.batch.extents, strict=True) if x in used]
-        return Group(tuple(x for x, _ in pairs), tuple(e for _, e in pairs))
-
-    @property
-    def constant_b(self) -> int | None:
-        """Number of the constant input that side B alone is made of, if it is made of constants only.
-
-        Nothing else may read it: it is not there any more in its own order.
-        """
-        if self.b.limit is not None:
-            return None  # calls say how much of it there is
-        inputs = {t.name: number for number, t in enumerate(self.program.inputs)}
-        reads = [str(x.value) for x in self.b.value.loads()]
-        others = [x for s in (self.stage, *self.epilogue) for x in s.loads() if str(x.value) == reads[0]]
-        if len(others) != reads.count(reads[0]) or not all(self.program.tensors[r].constant for r in reads):
-            return None
-        return inputs[reads[0]]
+"""Types of inputs, of the output and of values after the sum."""
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Dot | None:
+def match(text: str) -> Contraction | None:
     """The product that a program (canonical text) is, or ``None`` where it is none that is computed here."""
-    for form in contractions(text):
+    for form in family.contractions(text):
         try:
             return _computed(form)
         except NoMatch:
@@ -110,13 +34,13 @@ def match(text: str) -> Dot | None:
     return None
 
 
-def _computed(form: Contraction) -> Dot:
+def _computed(form: family.Contraction) -> Contraction:
     program = form.program
     if form.acc not in ("float32", "int32") or not form.is_product:
         raise NoMatch
     if form.lhs.dtype != form.acc or form.rhs.dtype != form.acc or [x.op for x in form.body.args] != ["var", "var"]:
         raise NoMatch
-    if any(t.dtype not in STORED for t in (*program.inputs, program.output)):
+    if any(t.dtype not in VALUES for t in (*program.inputs, program.output)):
         raise NoMatch
     _check_epilogue(program, form.stage, form.epilogue)
     m, n = form.together(form.m), form.together(form.n)
@@ -128,33 +52,26 @@ def _computed(form: Contraction) -> Dot:
         b = cut  # steps are single elements
     if form.acc == "float32" and not any(x.dtype in SIXTEEN for side in (a, b) for x in side.value.loads()):
         raise NoMatch  # nothing here is better at float32 than the contraction template
-    if not form.m.axes and (b.raw is None or b.raw.bounds):
+    if not form.m.axes and b.affine is None:
         raise NoMatch  # nothing is reused across rows
-    return Dot(
-        program, form.stage, form.epilogue, batch, m, n, form.k, form.lhs, form.rhs, form.body, a, b
+    return Contraction(
+        program, form.stage, form.epilogue, batch, m, n, form.k, form.lhs, form.rhs, form.body, a, b, {}
     )  # fmt: skip
 
 
 def _operand(value: Expr, program: Program) -> Operand:
-    return Operand(value, _raw(value, program))
-
-
-def _raw(value: Expr, program: Program) -> Raw | None:
-    """A value as a padded read: ``cast(x[...])`` or ``select(bounds, x[...], 0)`` with a cast in or around it."""
-    value = unwidened(value)
-    bounds: tuple[Linear, ...] = ()
-    if value.op == "select":
-        condition, read, other = value.args
-        found = IndexForms().bounds(condition)
-        if found is None or other.op != "const" or other.value != 0:
-            return None
-        bounds = tuple(found)
-        value = unwidened(read)
-    if value.op != "load":
-        return None
-    tensor = program.tensors[str(value.value)]
-    where = position(value, tensor)
-    return None if where is None else Raw(tensor, where, bounds)
+    """A side as ``cast(x[...])``, or as ``select(bounds, x[...], 0)`` with a cast in or around it, where it is one."""
+    read = unwidened(value)
+    if read.op == "select":
+        condition, inside, other = read.args
+        inside = unwidened(inside)
+        read = Expr("select", inside.dtype, (condition, inside, other))
+    window = IndexForms().window(read, program)
+    if window is None or (window.fill is not None and window.fill.value != 0):
+        return Operand(value, None, None)
+    if window.bounds:
+        return Operand(value, None, None, window)
+    return Operand(value, window.tensor.name, window.position, window)
 
 
 def _check_epilogue(program: Program, stage: Stage, after: Sequence[Stage]) -> None:

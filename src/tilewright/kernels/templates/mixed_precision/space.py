@@ -13,40 +13,47 @@ how many tasks each extent is divided for the threads, k in whole blocks; ``spli
 
 from __future__ import annotations
 
-import itertools
 from functools import lru_cache
 from math import prod
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.templates.contraction import space as space_of_contractions
+from tilewright.kernels.templates.contraction.geometry import batch_items
+from tilewright.kernels.templates.contraction.kinds import UNIT, Kind, kind_of, shifted
+from tilewright.kernels.templates.contraction.match import Contraction, constant
+from tilewright.kernels.templates.contraction.prepack import outer_axes
+from tilewright.kernels.templates.contraction.space import (
+    CODE_LIMIT,
+    MAX_ROWS,
+    MAX_VECTORS,
+    Core,
+    Form,
+    even_depths,
+    legal_divisions,
+    sizes_to,
+    step_cycles,
+    thread_knobs,
+)  # fmt: skip
 from tilewright.kernels.templates.mixed_precision.geometry import can_halve_b, direct_a, direct_b
-from tilewright.kernels.templates.mixed_precision.kinds import UNIT, Kind, kind_of, shifted
-from tilewright.kernels.templates.mixed_precision.match import Dot
 from tilewright.kernels.templates.sharing import (
     FEW_THREADS,
-    LINE,
     SMALL_OUTPUT,
     SPLIT_K,
+    SPLITS,
     Axis,
     agreeing,
     chosen,
     divisions,
     evenness,
-    on_lines,
     split_knobs,
-    useful,
-)
-from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
+)  # fmt: skip
+from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
-SPLITS = ("TM", "TN", "TK")
-LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 4, 16, 256
-"""Elements of a part, at least."""
-MAX_ROWS = 30
-MAX_VECTORS = 16
-CODE_LIMIT = 128
-"""Products in one unrolled loop body, beyond which compiling costs more than it brings."""
+LEAST_DEPTH = 256
+"""Elements of K of a task, at least."""
+SLACK = 1.25
+"""By how much a register tile's products may take longer than those of the best one."""
 WHOLE_LIMIT = 256 << 20
 """Bytes of B up to which it may be packed as a whole."""
 ROW = 4096
@@ -59,11 +66,6 @@ SMALL = 16
 """Rows up to which reading B decides."""
 
 
-def step_cycles(rows: int, vectors: int, latency: float) -> float:
-    """Cycles of one step of a register tile: two products and two loads a cycle."""
-    return max(rows * vectors / 2, (rows + vectors) / 2, latency)
-
-
 @lru_cache(maxsize=256)
 def tiles(m: int, vectors: int, registers: int, spare: int, latency: float) -> dict[tuple[int, int], float]:
     """Register tiles worth trying, each with the cycles it needs per unit of k over the whole output.
@@ -72,15 +74,16 @@ def tiles(m: int, vectors: int, registers: int, spare: int, latency: float) -> d
     ``spare``: registers that are neither sums nor units of B.
     """
     found: dict[tuple[int, int], float] = {}
+    on = Core(latency, 2, SLACK, False)
     for r in range(1, min(m, MAX_ROWS) + 1):
         for v in range(1, min(vectors, MAX_VECTORS) + 1):
             if balanced(m, r) and balanced(vectors, v) and r * v + v + spare <= max(registers, spare + 2):
-                found[r, v] = ceildiv(m, r) * ceildiv(vectors, v) * step_cycles(r, v, latency)
+                found[r, v] = ceildiv(m, r) * ceildiv(vectors, v) * step_cycles(r, v, on)
     best = min(found.values())
-    return {t: cost for t, cost in found.items() if cost <= best * 1.25}
+    return {t: cost for t, cost in found.items() if cost <= best * on.slack}
 
 
-def _tiles(c: Dot, kind: Kind, target: Target) -> dict[tuple[int, int], float]:
+def _tiles(c: Contraction, kind: Kind, target: Target) -> dict[tuple[int, int], float]:
     vectors = ceildiv(c.n.size, target.vector_bytes // UNIT)
     return tiles(c.m.size, vectors, target.registers, 2 + shifted(c, kind), kind.latency)
 
@@ -88,42 +91,36 @@ def _tiles(c: Dot, kind: Kind, target: Target) -> dict[tuple[int, int], float]:
 def depths(k: int, short: bool) -> list[int]:
     """Values of KC: even divisions of K, rounded up to whole units; short ones for a few rows."""
     wanted = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if short else (128, 256, 512, 1024, 2048, 4096)
-    even = {ceildiv(ceildiv(k, ceildiv(k, q)), 16) * 16 for q in wanted if q < k}
-    return sorted({q for q in even if q < k} | {k})
+    return sorted(even_depths(k, wanted) | {k})
 
 
-def heights(m: int) -> list[int]:
-    """Values of MC."""
-    return sorted({q for q in (16, 32, 64, 128, 256, 512, 1024) if q < m} | {m})
+HEIGHTS = (16, 32, 64, 128, 256, 512, 1024)
+WIDTHS = (64, *HEIGHTS[3:], 2048, 4096)
 
 
-def widths(n: int) -> list[int]:
-    """Values of NC."""
-    return sorted({q for q in (64, 128, 256, 512, 1024, 2048, 4096) if q < n} | {n})
-
-
-def space(c: Dot, target: Target, template: str, version: int) -> SearchSpace:
+def space(c: Contraction, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a product on a target."""
     kind = kind_of(c, target)
     m, n, k = c.m.size, c.n.size, c.k.size
     good = _tiles(c, kind, target)
-    whole = c.b.limit is None and c.b_outer.size * n * k * kind.bytes <= WHOLE_LIMIT
+    whole = c.b.limit is None and outer_axes(c, c.b).size * n * k * kind.bytes <= WHOLE_LIMIT
     pack_b: tuple[str, ...] = ("blocks", "whole") if whole else ("blocks",)
-    if c.constant_b is not None:
+    if constant(c, "b") is not None:
         pack_b = ("once",)
     elif direct_b(c) and m <= FEW:
         pack_b = ("none", *pack_b)
     kc = depths(k, m <= SMALL)
-    b_limit = max(target.l2_bytes, min(kc) * min(widths(n)) * kind.bytes)
-    a_limit = max(2 * target.l2_bytes, min(heights(m)) * k * kind.bytes)
-    s_limit = max(target.l2_bytes, min(heights(m)) * min(widths(n)) * UNIT)
+    mc, nc = sizes_to(m, HEIGHTS), sizes_to(n, WIDTHS)
+    b_limit = max(target.l2_bytes, kc[0] * nc[0] * kind.bytes)
+    a_limit = max(2 * target.l2_bytes, mc[0] * k * kind.bytes)
+    s_limit = max(target.l2_bytes, mc[0] * nc[0] * UNIT)
     knobs = [
         Choice("MR", tuple(sorted({r for r, _ in good}))),
         Choice("NV", tuple(sorted({v for _, v in good}))),
         Choice("unroll", (1, 2, 4)),
         Choice("pack_a", (False, True) if direct_a(c, kind) else (True,)),
-        Choice("MC", tuple(heights(m)), half="launch"),
-        Choice("NC", tuple(widths(n)), half="launch"),
+        Choice("MC", mc, half="launch"),
+        Choice("NC", nc, half="launch"),
         Choice("KC", tuple(kc), half="launch"),
         Choice("pack_b", pack_b, ordered=False),
         Choice("half_b", (False, True) if can_halve_b(c, kind) else (False,)),
@@ -160,46 +157,26 @@ def space(c: Dot, target: Target, template: str, version: int) -> SearchSpace:
         knobs[2:2] = split_knobs({d for found in even.values() for d in found})
         rules += agreeing(("MR", "NV", *SPLITS), even)
     elif target.threads > 1:
-        tm, tn = splits(target.threads, m, LEAST_ROWS), splits(target.threads, n, LEAST_COLUMNS)
-        tk = splits(target.threads, k, LEAST_DEPTH)[:3] if _short(c) else [1]
-        members = shared_out(target.threads, c.batch.size, (tm, tn, tk))
-        knobs += split_knobs(members)
-        rules.append(rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members))
+        more, further = thread_knobs(c, target.threads, LEAST_DEPTH, _short(c))
+        knobs += more
+        rules += further
     if target.threads > 1:
         rules += [SPLIT_K, rule("k has fewer blocks than parts", lambda KC, TK: ceildiv(k, KC) >= TK)]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
-def _short(c: Dot) -> bool:
+def _short(c: Contraction) -> bool:
     """Whether partial results of a divided K are small."""
-    return c.m.varying is None and c.batch.size * c.output.size <= SMALL_OUTPUT
+    return c.batch.size * c.output.size <= SMALL_OUTPUT
 
 
-def shared_axes(c: Dot, target: Target, tile: tuple[int, int]) -> tuple[int, tuple[Axis, Axis, Axis]]:
+def shared_axes(c: Contraction, target: Target, tile: tuple[int, int]) -> tuple[int, tuple[Axis, Axis, Axis]]:
     """What threads share for a register tile: how many outer positions, and M, N and K of each."""
-    m, n, k = c.m.size, c.n.size, c.k.size
-    threads, outer = target.threads, c.batch.size
-    lanes = target.vector_bytes // UNIT
-    rows, columns = Blocks(m, tile[0]), Blocks(ceildiv(n, lanes), tile[1])
-    in_m = useful(threads, outer, rows.count, max(1, m // LEAST_ROWS))
-    in_n = useful(threads, outer, columns.count, max(1, n // LEAST_COLUMNS))
-    deep = max(1, k // LEAST_DEPTH)
-    in_k = useful(threads, outer, deep, deep) if _short(c) else (1,)
-    item, strides = ITEMSIZE[c.output.dtype], c.out_strides
-    beside = c.n.stride(Linear(0, strides)) == 1
-    if beside:
-        in_n = on_lines(columns, 1, in_n, lanes * item)
-    elif c.ldc == 1:
-        in_m = on_lines(rows, 1, in_m, item)
-    apart = [strides[x] * item % LINE for x in (*c.batch.axes, *c.m.axes) if c.stage.ranges[x] > 1]
-    return outer, (
-        Axis(rows.count, in_m, n * k),
-        Axis(columns.count, in_n, m * k, whole=beside and any(apart)),
-        Axis(deep, in_k, 2 * m * n, whole=True),
-    )
+    form = Form(batch_items(c), "rows", "pack", False, c.m.size, 1, 1, c.n.size, LEAST_DEPTH, False, _short(c))
+    return space_of_contractions.shared_axes(c, target, form, (tile[0], 1, tile[1]))
 
 
-def default(c: Dot, target: Target, within: SearchSpace) -> dict[str, Value]:
+def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A schedule by arithmetic on the sizes and the caches."""
     kind = kind_of(c, target)
     m, n, k = c.m.size, c.n.size, c.k.size
@@ -264,11 +241,7 @@ def _default_pack(options: tuple[str, ...], m: int, kind: Kind) -> str:
     return "blocks" if "none" not in options or (kind.group == 4 and m > 2) else "none"
 
 
-def _default_threads(c: Dot, threads: int, within: SearchSpace) -> dict[str, Value]:
+def _default_threads(c: Contraction, threads: int, within: SearchSpace) -> dict[str, Value]:
     """As few tasks as fill the threads, columns divided first: tasks then share no part of B."""
-    options = within.options
-    rule = next(r for r in within.constraints if r.reads == SPLITS)
-    every = itertools.product(*(options[n] for n in SPLITS))
-    legal = [t for t in every if rule.holds(dict(zip(SPLITS, t, strict=True)))]
-    best = min(legal, key=lambda t: (c.batch.size * prod(t) < threads, t[2], prod(t), t[0]))
+    best = min(legal_divisions(within), key=lambda t: (c.batch.size * prod(t) < threads, t[2], prod(t), t[0]))
     return dict(zip(SPLITS, best, strict=True))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.contraction.lower import launch_program, source
+from tilewright.kernels.templates.contraction.nests import nests, static
+from tilewright.kernels.templates.contraction.unit_steps import UnitSteps
 from tilewright.kernels.templates.mixed_precision.geometry import gathers, plan
-from tilewright.kernels.templates.mixed_precision.lower import launch_program, source
 from tilewright.kernels.templates.mixed_precision.match import match
-from tilewright.kernels.templates.mixed_precision.nests import nests, static
 from tilewright.kernels.templates.mixed_precision.space import default, space
 from tilewright.kernels.templates.planned import PlannedTemplate, described
 
 CPU_DOT = PlannedTemplate(
     name="cpu_dot",
     family="contraction",
-    version=4,
+    version=5,
     kinds=("cpu",),
     refusal="is no product that this template computes",
     find=match,
@@ -25,6 +26,6 @@ CPU_DOT = PlannedTemplate(
     build=described(
         nests,
         lambda p, *_: static(p),
-        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+        lambda p, symbol: LoweredKernel(symbol, source(UnitSteps(p), symbol), launch_program(p, symbol)),
     ),
 )

@@ -12,6 +12,7 @@ from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.families.winograd import Along
 from tilewright.kernels.templates.contraction import micro
+from tilewright.kernels.templates.contraction.steps import Steps
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.kernels.templates.winograd import text
@@ -44,7 +45,7 @@ def source(p: WinogradPlan, symbol: str) -> str:
         _weights(p),
         _inputs(p),
         e.table_text(),
-        *(micro.micro_kernel(p.product, h, p.vectors, False, Epilogue(p.product)) for h in heights),
+        *(micro.micro_kernel(Steps(p.product), h, p.vectors, False, Epilogue(p.product)) for h in heights),
         _products(p, list(heights)),
         _outputs(p, e),
         _task(p),

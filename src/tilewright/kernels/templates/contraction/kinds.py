@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import BYTES
-from tilewright.kernels.templates.mixed_precision.match import Dot
+from tilewright.kernels.templates.contraction.match import Contraction
 
 UNIT = 4
 """Bytes of a unit."""
@@ -31,6 +31,8 @@ class Kind:
         return UNIT // self.group
 
 
+PLAIN = Kind("plain", "T", 1, 4.0)
+"""Elements in the type of the sums, by any operation: what every other contraction has."""
 BF16 = Kind("bf16", "unsigned short", 2, 6.0)
 U8S8 = Kind("u8s8", "unsigned char", 4, 4.0)
 S16 = Kind("s16", "short", 2, 4.0)
@@ -38,7 +40,7 @@ I32 = Kind("i32", "int", 1, 10.0)
 F32 = Kind("f32", "float", 1, 4.0)
 
 
-def kind_of(c: Dot, target: Target) -> Kind:
+def kind_of(c: Contraction, target: Target) -> Kind:
     """The fastest kind that computes a product exactly as it is defined."""
     isa = set(target.isa)
     if c.acc == "float32":
@@ -52,7 +54,7 @@ def kind_of(c: Dot, target: Target) -> Kind:
     return I32
 
 
-def shifted(c: Dot, kind: Kind) -> bool:
+def shifted(c: Contraction, kind: Kind) -> bool:
     """Whether A is shifted by 128 to be unsigned, which starting values of the sums take back."""
     return kind == U8S8 and c.a.dtype == c.b.dtype == "int8"
 
@@ -115,13 +117,13 @@ TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd128((Pair)a,(P
 }
 
 
-def functions(c: Dot, kind: Kind, vector_bytes: int) -> str:
-    """Types and functions of a kind: ``V`` sums, ``W`` units, ``E`` packed elements, ``step(sum, a, b)``."""
+def functions(c: Contraction, kind: Kind, vector_bytes: int) -> str:
+    """Types of a sum (``T``), of sums (``V``), units (``W``), a packed element (``E``), and ``step(sum, a, b)``."""
     head = (
         f"typedef tw::{'f32v' if c.acc == 'float32' else 'i32v'} V; typedef tw::i32v W; "
-        f"typedef {'float' if c.acc == 'float32' else 'int'} S; typedef {kind.element} E;\n"
+        f"typedef {'float' if c.acc == 'float32' else 'int'} T; typedef {kind.element} E;\n"
         f"enum {{ L={vector_bytes // UNIT}, G={kind.group} }};\n"
-        "TW_INLINE int unit(const char *p) { int v; __builtin_memcpy(&v,p,4); return v; }\n"
+        "TW_INLINE int unit(const void *p) { int v; __builtin_memcpy(&v,p,4); return v; }\n"
     )
     if kind == BF16:
         return head + _BF16_STEP
