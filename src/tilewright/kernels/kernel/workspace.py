@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tilewright.core import IntExpr, cached_property
+from tilewright.dtypes import C_BYTES
 from tilewright.extent import Extent, ctext, intexpr
-from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.integers import long_text
-from tilewright.kernels.expression.expr import ITEMSIZE
 
-BYTES = {storage(dtype): size for dtype, size in ITEMSIZE.items()} | {"char": 1}
+BYTES = C_BYTES | {"char": 1}
 """Bytes of an element, by C type."""
 
 
