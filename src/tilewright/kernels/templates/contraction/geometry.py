@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.core import IllegalSchedule, Target, Value, cached_property
+from tilewright.dtypes import DTYPES
 from tilewright.extent import Extent, ctext, least
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -127,7 +128,8 @@ class ContractionTiling:
 
     @property
     def vtype(self) -> str:
-        return {"float32": "tw::f32v", "float64": "tw::f64v"}.get(self.c.acc, "tw::i32v")
+        record = DTYPES[self.c.acc]
+        return f"tw::{record.kind[0]}{record.bits}v"
 
     def source_type(self, dtype: str) -> str:
         """C type of elements in memory: ``T`` where they are in the type of the sums."""
