@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -38,6 +38,7 @@ from tilewright.core import (
     TilewrightError,
     digest,
 )
+from tilewright.kernels import templates
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.serialization import Json
@@ -58,8 +59,8 @@ class GateCounts(Json):
 
     seen: int = 0
     compiled: int = 0
-    before: dict[str, int] = field(default_factory=dict)
-    after: dict[str, int] = field(default_factory=dict)
+    before: Counter[str] = field(default_factory=Counter)
+    after: Counter[str] = field(default_factory=Counter)
     gate_seconds: float = 0.0
     compile_seconds: float = 0.0
 
@@ -122,7 +123,7 @@ class Builder(Closing):
         self._fetch = fetch
         self._prelude = prelude(target, self.toolchain.emulated)
         self._counts = GateCounts()
-        self._lower = lower or _template_lower()
+        self._lower = lower or templates.lower
         self._known: dict[str, Future[Built]] = {}
         self._lock = threading.Lock()
         self._building = lock or BuildLock()
@@ -184,7 +185,7 @@ class Builder(Closing):
         with self._lock:
             c = self._counts
             return replace(
-                c, before=dict(c.before), after=dict(c.after), gate_seconds=round(c.gate_seconds, 6),
+                c, before=c.before.copy(), after=c.after.copy(), gate_seconds=round(c.gate_seconds, 6),
                 compile_seconds=round(c.compile_seconds, 6),
             )  # fmt: skip
 
@@ -272,7 +273,7 @@ class Builder(Closing):
             self._counts.seen += 1
             self._counts.gate_seconds += spent
             if problem is not None:
-                _count(self._counts.before, str(getattr(problem, "reason", "other")))
+                self._counts.before[str(getattr(problem, "reason", "other"))] += 1
         return None if problem is None else Failure(FailureKind.RESOURCES, problem)
 
     def _compile(self, group: list[tuple[_Unit, LoweredKernel]], shared: bool) -> None:
@@ -312,7 +313,7 @@ class Builder(Closing):
         with self._lock:
             self._counts.compiled += 1
             self._counts.compile_seconds += seconds
-            _count(self._counts.after, str(reason))
+            self._counts.after[str(reason)] += 1
         return FailureKind.RESOURCES
 
     def _artifact(
@@ -338,10 +339,6 @@ class Builder(Closing):
     def _find(self, kernel: LoweredKernel) -> Artifact | None:
         path = self.cache.get(self._index(kernel)) if self._indexed else None
         return None if path is None else self._artifact(kernel, path, Path(path).stem, 0.0, True)
-
-
-def _count(by: dict[str, int], reason: str) -> None:
-    by[reason] = by.get(reason, 0) + 1
 
 
 def _gathered(promises: Sequence[Future[Built]], pays: Sequence[bool]) -> Future[list[Built]]:
@@ -394,9 +391,3 @@ def _template_bug(candidate: Candidate, error: Exception) -> str:
     at = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error}".replace("\n", " ")
     return f"bug in template {candidate.schedule.template!r}: {what} ({Path(at.filename).name}, line {at.lineno})"
-
-
-def _template_lower() -> Lower:
-    from tilewright.kernels.templates import lower
-
-    return lower

@@ -129,18 +129,12 @@ class SearchSpace:
     @property
     def size(self) -> int:
         """Number of legal schedules, exact."""
-        total = 1
-        for part in self._parts:
-            total *= part.count
-        return total if self._possible else 0
+        return math.prod(part.count for part in self._parts) if self._possible else 0
 
     @cached_property
     def some(self) -> int:
         """The same, but at most 2: cheap even where counting is not."""
-        total = 1
-        for part in self._parts:
-            total *= part.some
-        return min(2, total) if self._possible else 0
+        return min(2, math.prod(part.some for part in self._parts)) if self._possible else 0
 
     def __iter__(self) -> Iterator[Schedule]:
         """Every legal schedule, lexicographic in knob order, lazily."""
