@@ -126,7 +126,7 @@ def functions(call: Callable[[], Any]) -> int:
 def measure(folder: str, rounds: int, count: int) -> dict[str, Any]:
     device = Device()
     library = tilewright.Library(tuned(folder), watch=False)
-    library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda index: device)
+    library.resolver.gpu = GpuRuntime(library._store, library._counters, lambda index: device)
     rng = np.random.default_rng(0)
     host = [rng.standard_normal((4, 4)).astype(np.float32) for _ in range(2)]
     product = np.empty((4, 4), np.float32)

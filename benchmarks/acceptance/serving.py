@@ -207,7 +207,7 @@ def _sequence(world: World, tell: Teller, folder: Path) -> None:
     tell.at(base)
     params = {"m": n, "n": n, "k": n, "dtype": DTYPE, "constant": "b"}
     with _tuned(world, folder, SEQUENCE, params) as library:
-        tuned = library.tuned(get_operator("matmul").workload(**params), (world.place.backend.name, 0))
+        tuned = library.resolver.tuned(get_operator("matmul").workload(**params), (world.place.backend.name, 0))
         if tuned is None:
             tell.row(base, "failed", message="nothing serves it")
             return

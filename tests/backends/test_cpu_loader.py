@@ -14,9 +14,7 @@ from handwritten import ENV, MATMUL, SAXPY, Load
 from tilewright.backends.cpu import loader
 from tilewright.backends.cpu.compiler import find_compiler, support_hash
 from tilewright.backends.cpu.loader import (
-    LaunchError,
     LoadedLibrary,
-    LoadError,
     Memory,
     TurningCall,
     load_bytes,
@@ -25,6 +23,7 @@ from tilewright.backends.cpu.loader import (
     time_rounds,
 )
 from tilewright.backends.cpu.targets import available
+from tilewright.backends.driver import LaunchError, LoadError
 from tilewright.core import Launch, LaunchProgram, Prepack, Target, TilewrightError
 
 SAXPY_PROGRAM = LaunchProgram((Launch("tw_contract_saxpy", ("n", "a")),))
@@ -93,9 +92,8 @@ def test_failing_launch_stops_the_program(load: Load) -> None:
         lambda: kernel.time(_pointers(out), 5),
         lambda: time_rounds([kernel.prepare(_pointers(out))], 5),
     ):
-        with pytest.raises(LaunchError, match="tw_first failed with code 3") as e:
+        with pytest.raises(LaunchError, match="tw_first failed with code 3"):
             call()
-        assert e.value.code == 3
     assert (out == -1).all()
 
 

@@ -14,8 +14,9 @@ import pytest
 from handwritten import MATMUL, Load
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import SUPPORT, Compiler
+from tilewright.backends.cpu.compiler import Compiler
 from tilewright.backends.cpu.loader import Call, LoadedKernel, process_host, run_calls
+from tilewright.backends.cpu.structures import SUPPORT
 from tilewright.backends.cpu.targets import detect
 from tilewright.core import Launch, LaunchProgram
 

@@ -15,7 +15,6 @@ from functorch.compile import aot_function, make_boxed_func
 
 from harness.default_kernels import built_defaults
 from tilewright.runtime import Library
-from tilewright.runtime.serving import Served
 from tilewright.torch import placing
 from tilewright.torch.backend import place, prepared
 from tilewright.torch.decompositions import decompositions
@@ -269,8 +268,8 @@ class Compiled:
         with Library(path, missing_ok=True, watch=False, threads=1) as library:
 
             def find(workload: Any, device: Any) -> Any:
-                found = library.find(workload, device)
-                return found if isinstance(found, Served) and (found.kernel or found.on_device) else None
+                found = library.resolver.find(workload, device).served
+                return found if found is not None and (found.kernel or found.on_device) else None
 
             for traced, *right in graphs:
                 try:

@@ -169,7 +169,8 @@ def test_transposed_and_sliced_arrays_are_read_as_they_are(library: tilewright.L
 
 @compiled
 def test_memory_at_addresses_that_a_kernel_does_not_take_is_copied(library: tilewright.Library) -> None:
-    found = library.find(get_operator("matmul").workload(m=M, n=N, k=K))
+    found = library.resolver.find(get_operator("matmul").workload(m=M, n=N, k=K)).served
+    assert found is not None
     strict = copy.copy(found.kernel)
     strict.program = replace(strict.program, align=1 << 16)
     a, b = random(M, K), random(K, N)
@@ -225,7 +226,9 @@ def test_a_kernel_that_this_process_lacks_is_named(library: tilewright.Library) 
         call(a, b).block_until_ready()
     here = native.native()
     assert here is not None
-    number = here.number(library.find(get_operator("matmul").workload(m=M, n=N, k=K)), 0)
+    found = library.resolver.find(get_operator("matmul").workload(m=M, n=N, k=K)).served
+    assert found is not None
+    number = here.number(found, 0)
     with pytest.raises(jax.errors.JaxRuntimeError, match="matmul: the kernel takes other arrays"):
         call(a[1:], b, kernel=np.int64(number)).block_until_ready()
     assert served(library) == 0

@@ -99,7 +99,7 @@ def test_results_lie_as_eager_ones_where_inductor_takes_another_layout(tmp_path:
     library = tilewright.Library(tmp_path / "t.db", missing_ok=True, watch=False)
 
     def find(workload: Any, device: Any = None) -> Any:
-        return library._resolver.untuned(workload, "a test") if workload.op.startswith("conv2d_relu") else None
+        return library.resolver.untuned(workload, "a test") if workload.op.startswith("conv2d_relu") else None
 
     def compile(graph: Any, inputs: Any) -> Any:
         return backend.compiled(graph, inputs, find, backend.Rest("inductor"))
@@ -161,7 +161,7 @@ def test_kernels_of_constant_weights_serve_training_too(rest: str, tuned: Path) 
 
     def find(workload: Any, device: Any = None) -> Any:
         constant = any(s.constant for s in workload.inputs)
-        return library._resolver.untuned(workload, "a test") if constant else None
+        return library.resolver.untuned(workload, "a test") if constant else None
 
     def compile(graph: Any, inputs: Any) -> Any:
         return backend.compiled(graph, inputs, find, backend.Rest(rest), optimizing=True)
@@ -177,7 +177,7 @@ def test_a_kernel_of_the_gradient_alone_is_placed(tuned: Path) -> None:
 
     def find(workload: Any, device: Any = None) -> Any:
         asked.append(workload.output.shape)
-        found = library._resolver.untuned(workload, "a test")
+        found = library.resolver.untuned(workload, "a test")
         return found if workload.output.shape == (12, 8) else None  # of the weight, not of the result
 
     def compile(graph: Any, inputs: Any) -> Any:

@@ -45,7 +45,7 @@ def placed_of(function: Any, fuses: bool, seconds: float | None, path: Path) -> 
     ran: list[str] = []
 
     def find(workload: Any, device: Any = None) -> Any:
-        served = library._resolver.untuned(workload, "a test")
+        served = library.resolver.untuned(workload, "a test")
         checked = served.checked
 
         def counted(*args: Any, **how: Any) -> Any:
@@ -110,7 +110,7 @@ def test_the_backend_takes_every_kernel_of_the_database_and_optimize_those_that_
     kernels: list[Any] = []
 
     def tiny(workload: Any, device: Any = None) -> Any:
-        served = library._resolver.untuned(workload, "a test")
+        served = library.resolver.untuned(workload, "a test")
         return replace(served, explanation=replace(served.explanation, seconds=0.5e-6))
 
     def make(graph: Any, inputs: Any) -> Any:

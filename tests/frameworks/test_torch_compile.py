@@ -32,7 +32,7 @@ class Reference:
 
     def __call__(self, workload: Any, device: Any = None) -> Any:
         self.asked.append(workload.op)
-        return self.library._resolver.untuned(workload, "a test")
+        return self.library.resolver.untuned(workload, "a test")
 
     def compile(self, module: Any, **how: Any) -> Any:
         def make(graph: Any, inputs: Any) -> Any:

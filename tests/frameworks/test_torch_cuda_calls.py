@@ -30,7 +30,6 @@ from tilewright.backends.launches import Memory  # noqa: E402
 from tilewright.core import Workload  # noqa: E402
 from tilewright.kernels.operators import get_operator  # noqa: E402
 from tilewright.runtime.requests import HEADS, Tensor, request  # noqa: E402
-from tilewright.runtime.serving import Served  # noqa: E402
 from tilewright.torch import operators  # noqa: E402
 from tilewright.torch.serving import serving  # noqa: E402
 
@@ -308,8 +307,9 @@ def test_constant_weights_are_rearranged_in_pytorchs_memory(
 ) -> None:
     """Not in the driver's, of which PyTorch may keep all; and the weight itself is not held."""
     library = tilewright.Library(others, watch=False)
-    found = library.find(get_operator("conv2d").workload(**CONVOLUTION, constant="weight"), ("emulator", 0))
-    assert isinstance(found, Served)
+    workload = get_operator("conv2d").workload(**CONVOLUTION, constant="weight")
+    found = library.resolver.find(workload, ("emulator", 0)).served
+    assert found is not None
     x, weight = torch.randn(1, 16, 5, 6).half(), torch.randn(24, 16, 3, 3).half()
     on, given = x.to("emulator"), weight.to("emulator")
     monkeypatch.setattr(Memory, "allocate", refuse)

@@ -22,7 +22,6 @@ from tilewright.backends.emulator.backend import EmulatorBackend  # noqa: E402
 from tilewright.core import Task, UsageError  # noqa: E402
 from tilewright.kernels.templates import templates_for  # noqa: E402
 from tilewright.runtime.gpu_plan import GpuKernel  # noqa: E402
-from tilewright.runtime.serving import Served  # noqa: E402
 from tilewright.torch import backend, placed  # noqa: E402
 from tilewright.torch.serving import serving  # noqa: E402
 
@@ -56,12 +55,12 @@ class Emulated:
         self.asked.append((workload.op.rpartition("_")[0], device))
         if device is None or (self.template and "nhwc" in workload.op):
             return None
-        found = self.library.find(workload, device)
-        if not isinstance(found, Served):
+        found = self.library.resolver.find(workload, device).served
+        if found is None:
             name = self.template or templates_for(Task(workload, TARGET))[0].name
             store(self.path, self.cache, workload, name)
-            found = tilewright.Library(self.path, watch=False).find(workload, device)
-        assert isinstance(found, Served)
+            found = tilewright.Library(self.path, watch=False).resolver.find(workload, device).served
+        assert found is not None
         return found
 
     def compile(self, module: Any, optimizing: bool = False, **how: Any) -> Any:
@@ -160,7 +159,7 @@ def test_parts_are_placed_where_their_tensors_are(devices: Any, tmp_path: Path) 
 
     def find(workload: Any, device: Any) -> Any:
         emulated.asked.append((workload.op, device))
-        return emulated(workload, device) if device else processor._resolver.untuned(workload, "a test")
+        return emulated(workload, device) if device else processor.resolver.untuned(workload, "a test")
 
     def make(graph: Any, inputs: Any) -> Any:
         return backend.compiled(graph, inputs, find, backend.Rest("eager"))

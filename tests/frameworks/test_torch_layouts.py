@@ -37,7 +37,7 @@ class Timed:
 
     def __call__(self, workload: Any, device: Any = None) -> Any:
         self.constants.add(any(s.constant for s in workload.inputs))
-        served = self.library._resolver.untuned(workload, "a test")
+        served = self.library.resolver.untuned(workload, "a test")
         kind = "moves" if workload.op.startswith("permute") else "last" if "_nhwc" in workload.op else "first"
         return replace(served, explanation=replace(served.explanation, seconds=getattr(self, kind)))
 

@@ -124,7 +124,7 @@ def test_graphs_of_several_types_agree(gradients: bool, tmp_path: Path) -> None:
 
     def find(workload: Any, device: Any = None) -> Any:
         asked.append({s.dtype for s in (*workload.inputs, workload.output)})
-        return library._resolver.untuned(workload, "a test")
+        return library.resolver.untuned(workload, "a test")
 
     def make(graph: Any, inputs: Any) -> Any:
         return backend.compiled(graph, inputs, find, backend.Rest("eager"))

@@ -72,7 +72,7 @@ class Traced:
         from torch.fx.experimental.proxy_tensor import make_fx
 
         module = make_fx(function, tracing_mode="fake")(*args)
-        kernels = place(module, lambda w, _: self.library._resolver.untuned(w, "a test"))
+        kernels = place(module, lambda w, _: self.library.resolver.untuned(w, "a test"))
         if kernels is None:
             return module(*args)
         self.placed += len(kernels.parts)

@@ -77,7 +77,7 @@ PAIRS: dict[str, Pair] = {
 def compile_and_compare(place: int, library: tilewright.Library) -> None:
     def find(workload: Any, device: Any = None) -> Any:
         product = workload.op.startswith(("mm", "matmul"))
-        return None if product else library._resolver.untuned(workload, "a test")
+        return None if product else library.resolver.untuned(workload, "a test")
 
     def make(graph: Any, inputs: Any) -> Any:
         return backend.compiled(graph, inputs, find, backend.Rest("inductor"))

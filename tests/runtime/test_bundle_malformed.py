@@ -146,7 +146,7 @@ def uses(path: Path) -> Iterator[Callable[[], object]]:
             named = dict(zip("mnk", sizes, strict=True))
             yield lambda op=op, named=named, library=library: library.plan(op, **named)  # type: ignore[misc]
             yield lambda op=op, named=named, library=library: library.explain(op, **named)  # type: ignore[misc]
-        yield lambda library=library: library.near("matmul", [(4, 4), (4, 4)], {})  # type: ignore[misc]
+        yield lambda library=library: library.resolver.near("matmul", [(4, 4), (4, 4)], {})  # type: ignore[misc]
 
 
 def use(path: Path) -> int:

@@ -41,7 +41,7 @@ def complaints(driver: CheckingDriver) -> Complaints:
 @pytest.fixture
 def library(gpu_kernels: Path, driver: CheckingDriver) -> Iterator[tilewright.Library]:
     with tilewright.Library(gpu_kernels, watch=False) as made:
-        made._resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
+        made.resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
         yield made
 
 

@@ -21,8 +21,6 @@ from tilewright.kernels.anonymous import program_workload
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.runtime.gpu import GpuRuntime
-from tilewright.runtime.resolve import Miss
-from tilewright.runtime.serving import Served
 from tilewright.tuner.from_misses import missed
 
 PLACE = ("cuda", 0)
@@ -45,14 +43,14 @@ def device() -> Watched:
 @pytest.fixture
 def library(tmp_path: Path, gpu_kernels: Path, device: Watched) -> Iterator[tilewright.Library]:
     with tilewright.Library(shutil.copy(gpu_kernels, tmp_path / "t.db"), watch=False) as made:
-        made._resolver.gpu = GpuRuntime(made._store, made._counters, lambda _: device)
+        made.resolver.gpu = GpuRuntime(made._store, made._counters, lambda _: device)
         yield made
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["by its name", "as a part of a graph"])
 def test_a_workload_finds_its_kernel(library: tilewright.Library, device: Watched, named: bool) -> None:
-    found = library.find(product() if named else unnamed(product()), PLACE)
-    assert isinstance(found, Served)
+    found = library.resolver.find(product() if named else unnamed(product()), PLACE).served
+    assert found is not None
     assert (found.explanation.tier, found.explanation.target) == ("exact", "cuda:sm_90a")
     assert [s.shape for s in (*found.checked.inputs, *found.checked.outputs)] == [(33, 24), (24, 40), (33, 40)]
     assert found.kernel is None
@@ -62,34 +60,35 @@ def test_a_workload_finds_its_kernel(library: tilewright.Library, device: Watche
         assert found.call(a, b, out=out) is out
         np.testing.assert_allclose(out.get(), a.get() @ b.get(), rtol=1e-4, atol=1e-4)
     assert library.stats().tiers["exact"] == 2
-    assert library.find(product(), PLACE).call is library.find(product(), PLACE).call  # type: ignore[union-attr]
+    first, second = (library.resolver.find(product(), PLACE).served for _ in range(2))
+    assert first is second
 
 
 def test_the_processor_has_no_part_of_a_devices_kernels(library: tilewright.Library) -> None:
-    found = library.find(product())
-    assert isinstance(found, Miss)
+    found = library.resolver.find(product())
+    assert found.served is None
     assert "tuned only for cuda:sm_90a" in found.why
 
 
 def test_what_was_not_tuned_is_counted_by_its_reason(library: tilewright.Library, device: Watched) -> None:
     device.limits = tuple({**dict(device.limits), "cc": 80}.items())
     for workload, why in ((product(), "tuned only for cuda:sm_90a, which emulator lacks"), (product(m=7), "")):
-        found = library.find(workload, PLACE)
-        assert isinstance(found, Miss)
+        found = library.resolver.find(workload, PLACE)
+        assert found.served is None
         assert found.why == why
-        found.add()
+        found.tally.add()
     assert library.stats().reasons == {"device": 1, "untuned": 1}
 
 
 def test_what_was_missed_is_stored_for_the_devices_target(tmp_path: Path, gpu_kernels: Path, device: Watched) -> None:
     path = Path(shutil.copy(gpu_kernels, tmp_path / "t.db"))
     with tilewright.Library(path, watch=False) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda _: device)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, lambda _: device)
         for place in (("emulator", 0), None):
-            found = library.find(product(m=7), place)
-            assert isinstance(found, Miss)
+            found = library.resolver.find(product(m=7), place)
+            assert found.served is None
             for _ in range(3):
-                found.add()
+                found.tally.add()
     with Database.open(path) as database:
         target = EmulatorBackend().targets()[0]
         (miss,) = missed(database, target)
@@ -99,16 +98,16 @@ def test_what_was_missed_is_stored_for_the_devices_target(tmp_path: Path, gpu_ke
 
 def test_what_the_emulator_tuned_is_no_devices(library: tilewright.Library, device: Watched) -> None:
     device.model = "NVIDIA H200"  # type: ignore[misc]
-    found = library.find(product(), PLACE)
-    assert isinstance(found, Miss)
+    found = library.resolver.find(product(), PLACE)
+    assert found.served is None
     assert "NVIDIA H200 lacks" in found.why
 
 
 def test_a_device_that_is_not_there_is_named(gpu_kernels: Path) -> None:
     with tilewright.Library(gpu_kernels) as library:
         with pytest.raises(NoDriver, match="no emulated device 3"):
-            library.find(product(), ("emulator", 3))
-        assert isinstance(library.find(product(), ("emulator", 0)), Served)
+            library.resolver.find(product(), ("emulator", 3))
+        assert library.resolver.find(product(), ("emulator", 0)).served is not None
 
 
 def test_a_size_of_a_range_finds_the_kernel_of_the_range(
@@ -116,15 +115,15 @@ def test_a_size_of_a_range_finds_the_kernel_of_the_range(
 ) -> None:
     store(tmp_path / "t.db", emulators_cache, product(m="1..40"), "cuda_simt")
     with tilewright.Library(tmp_path / "t.db", watch=False) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda _: device)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, lambda _: device)
         for m in (5, 33):
-            found = library.find(unnamed(product(m=m)), PLACE)
-            assert isinstance(found, Served)
+            found = library.resolver.find(unnamed(product(m=m)), PLACE).served
+            assert found is not None
             assert found.explanation.tier == "range"
             a, b, out = (DeviceArray(device, random(*s)) for s in ((m, 24), (24, 40), (m, 40)))
             found.call(a, b, out=out)
             np.testing.assert_allclose(out.get(), a.get() @ b.get(), rtol=1e-4, atol=1e-4)
-        assert isinstance(library.find(unnamed(product(m=41)), PLACE), Miss)
+        assert library.resolver.find(unnamed(product(m=41)), PLACE).served is None
 
 
 def test_constant_inputs_are_kept_as_the_kernel_reads_them(
@@ -135,10 +134,10 @@ def test_constant_inputs_are_kept_as_the_kernel_reads_them(
     store(tmp_path / "t.db", emulators_cache, workload, "cuda_relaid")
     store(tmp_path / "t.db", emulators_cache, unnamed(product(constant="b")), "cuda_simt")
     with tilewright.Library(tmp_path / "t.db", watch=False) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda _: device)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, lambda _: device)
         for asked, rearranged in ((workload, (1,)), (unnamed(product(constant="b")), ())):
-            found = library.find(asked, PLACE)
-            assert isinstance(found, Served)
+            found = library.resolver.find(asked, PLACE).served
+            assert found is not None
             assert found.on_device is not None
             assert found.on_device.rearranges == rearranged
             x, w, out = (

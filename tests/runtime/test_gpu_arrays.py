@@ -30,7 +30,7 @@ def library(
             build(database, tmp_path / "t.twb", None)
         path = tmp_path / "t.twb"
     with tilewright.Library(path, trust="unsigned") as made:
-        made._resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
+        made.resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
         yield made
 
 
@@ -118,7 +118,7 @@ def test_numpy_arrays_never_get_a_gpu_kernel(library: tilewright.Library) -> Non
 def test_what_the_emulator_tuned_is_served_on_no_device(gpu_kernels: Path, tmp_path: Path, driver: OneContext) -> None:
     driver.context.model = "NVIDIA H200"  # type: ignore[misc]
     with tilewright.Library(shutil.copy(gpu_kernels, tmp_path / "t.db")) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         arrays = [DeviceArray(driver.context, x) for x in (random(33, 24), random(24, 40))]
         with pytest.raises(UsageError, match="not tuned for this GPU"):
             library.matmul(*arrays, out=DeviceArray(driver.context, random(33, 40)))
@@ -132,7 +132,7 @@ def test_a_damaged_kernel_is_an_error(gpu_kernels: Path, tmp_path: Path, driver:
         connection.execute("UPDATE artifact SET data = zeroblob(64)")
     connection.close()
     with tilewright.Library(path) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         arrays = [DeviceArray(driver.context, x) for x in (random(33, 24), random(24, 40))]
         with pytest.raises(tilewright.DatabaseError, match="damaged"):
             library.matmul(*arrays, out=DeviceArray(driver.context, random(33, 40)))

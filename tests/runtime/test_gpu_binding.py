@@ -48,7 +48,7 @@ def device() -> Watched:
 @pytest.fixture
 def library(kernels: Path, device: Watched) -> Iterator[tilewright.Library]:
     with tilewright.Library(kernels, watch=False) as made:
-        made._resolver.gpu = GpuRuntime(made._store, made._counters, lambda _: device)
+        made.resolver.gpu = GpuRuntime(made._store, made._counters, lambda _: device)
         yield made
 
 

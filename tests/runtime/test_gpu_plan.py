@@ -45,7 +45,7 @@ def device(driver: OneContext) -> Watched:
 @pytest.fixture
 def library(tmp_path: Path, gpu_kernels: Path, driver: OneContext) -> Iterator[tilewright.Library]:
     with tilewright.Library(shutil.copy(gpu_kernels, tmp_path / "t.db"), watch=False) as made:
-        made._resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
+        made.resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
         yield made
 
 
@@ -111,7 +111,7 @@ def test_rows_that_choose_their_matrix(
     workload = get_operator("grouped_matmul").workload(m=33, n=40, k=24, groups=3)
     store(tmp_path / "t.db", emulators_cache, workload, "cuda_grouped")
     with tilewright.Library(tmp_path / "t.db", watch=False) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         x, w = random(33, 24), random(3, 24, 40, seed=1)
         for group in (np.arange(33) % 3, np.full(33, 7), -np.arange(33)):
             given = [DeviceArray(device, a) for a in (x, w, group.astype(np.int32))]
@@ -128,7 +128,7 @@ def test_several_outputs(tmp_path: Path, emulators_cache: ArtifactCache, driver:
     workload = get_operator("var_mean").workload(shape="9,40", dim=1)
     store(tmp_path / "t.db", emulators_cache, workload, "cuda_partition")
     with tilewright.Library(tmp_path / "t.db", watch=False) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         x = DeviceArray(device, random(9, 40))
         outs = tuple(DeviceArray(device, np.full(9, np.nan, np.float32)) for _ in range(2))
         plan = library.plan_gpu("var_mean", x, dim=1)

@@ -317,7 +317,7 @@ def test_making_and_dropping_plans_frees_them(maker: Maker) -> None:
         plan = library.plan("sqdist", m=4, n=3, k=5)
         assert plan(x, y).shape == (4, 3)
         assert library.sqdist(x, y).shape == (4, 3)
-        return weakref.ref(library._resolver)
+        return weakref.ref(library.resolver)
 
     dead = [once() for _ in range(20)]
     gc.collect()

@@ -26,7 +26,7 @@ def add(maker: Maker, m: str, symbol: str = "tw_t_mm") -> None:
 
 def tuned(maker: Maker, m: str) -> Tuned:
     with Library(maker.path, threads=1, watch=False) as library:
-        found = library.tuned(workload(m))
+        found = library.resolver.tuned(workload(m))
     assert found is not None
     return found
 
@@ -64,6 +64,6 @@ def test_kernels_of_parts_serve_all_where_they_meet(maker: Maker) -> None:
 def test_kernels_of_other_programs_serve_nothing(maker: Maker) -> None:
     add(maker, "1..8")
     with Library(maker.path, threads=1, watch=False) as library:
-        assert library.tuned(MATMUL.workload(m="1..8", n=3, k=4, trans_b=True)) is None
-        assert library.tuned(MATMUL.workload(m="1..8", n="1..3", k=4)) is None
-        assert library.tuned(MATMUL.workload(m="9..12", n=3, k=4)) is None
+        assert library.resolver.tuned(MATMUL.workload(m="1..8", n=3, k=4, trans_b=True)) is None
+        assert library.resolver.tuned(MATMUL.workload(m="1..8", n="1..3", k=4)) is None
+        assert library.resolver.tuned(MATMUL.workload(m="9..12", n=3, k=4)) is None

@@ -68,7 +68,7 @@ def test_every_size_is_served_on_the_device(tuned: tuple[Path, RangeResult]) -> 
     rng = np.random.default_rng(0)
     sizes = [1, 2, 4, 5, 11, 15, 16]
     with tilewright.Library(db) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda index: context)
+        library.resolver.gpu = GpuRuntime(library._store, library._counters, lambda index: context)
         for m in sizes:
             a, b = rng.standard_normal((m, 24), np.float32), rng.standard_normal((24, 40), np.float32)
             given = OnDevice(context, a), OnDevice(context, b)

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "tw.h"
+#include "scratch.h"
 
 extern "C" {
 
@@ -23,19 +23,13 @@ struct tw_jax_tensor {
     long long elements, bytes;
 };
 
-/* What a number stands for; native.py has the same. */
+/* What a number stands for. */
 struct tw_jax_plan {
     long long number;
     const char *name;                    /* of the operator */
     long inputs, outputs;
     const struct tw_jax_tensor *tensors; /* inputs, then outputs */
-    long launches;
-    const struct tw_launch *launch;
-    long long workspace, zero_fill;
-    long align;
-    const struct tw_env *env;
-    int (*run)(const struct tw_call *);
-    unsigned long long *served;          /* where calls are counted */
+    struct tw_loaded kernel;
 };
 
 } // extern "C"
@@ -44,7 +38,6 @@ namespace {
 
 constexpr size_t kBuckets = 1024;
 constexpr long kTensors = 64; // of a call
-constexpr size_t kPage = 4096;
 
 struct Entry {
     tw_jax_plan plan;
@@ -63,30 +56,6 @@ const tw_jax_plan *find(int64_t number)
             return &e->plan;
     return nullptr;
 }
-
-size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-/* A thread's memory: as large as the largest that it needed. */
-struct Scratch {
-    char *memory = nullptr;
-    size_t size = 0;
-
-    char *take(size_t bytes, size_t align)
-    {
-        if (bytes > size || reinterpret_cast<uintptr_t>(memory) % align) {
-            std::free(memory);
-            size = whole_pages(bytes);
-            size = (size + align - 1) / align * align;
-            memory = static_cast<char *>(std::aligned_alloc(align, size));
-            if (!memory)
-                size = 0;
-        }
-        return memory;
-    }
-    ~Scratch() { std::free(memory); }
-};
-
-thread_local Scratch scratch;
 
 __attribute__((format(printf, 3, 4))) XLA_FFI_Error *error(const XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code,
                                                            const char *format, ...)
@@ -125,29 +94,28 @@ int run(const tw_jax_plan &plan, void *const *given, bool &memory)
 {
     void *tensors[kTensors];
     const long count = plan.inputs + plan.outputs;
-    const uintptr_t misaligned = static_cast<uintptr_t>(plan.align) - 1;
-    const size_t align = std::max(kPage, static_cast<size_t>(plan.align));
-    const auto rounded = [&](size_t bytes) { return (bytes + align - 1) / align * align; };
-    size_t needed = rounded(static_cast<size_t>(plan.workspace));
+    const uintptr_t misaligned = static_cast<uintptr_t>(plan.kernel.align) - 1;
+    const size_t align = std::max(kPage, static_cast<size_t>(plan.kernel.align));
+    const auto rounded = [&](long long bytes) { return whole(static_cast<size_t>(bytes), align); };
+    size_t needed = rounded(plan.kernel.workspace);
     for (long i = 0; i < count; i++)
         if (reinterpret_cast<uintptr_t>(given[i]) & misaligned)
-            needed += rounded(static_cast<size_t>(plan.tensors[i].bytes));
+            needed += rounded(plan.tensors[i].bytes);
     char *room = needed ? scratch.take(needed, align) : nullptr;
     memory = room || !needed;
     if (!memory)
         return 0;
-    char *free = room + rounded(static_cast<size_t>(plan.workspace));
+    char *free = room + rounded(plan.kernel.workspace);
     for (long i = 0; i < count; i++) {
         tensors[i] = given[i];
         if (!(reinterpret_cast<uintptr_t>(given[i]) & misaligned))
             continue;
         tensors[i] = free;
-        free += rounded(static_cast<size_t>(plan.tensors[i].bytes));
+        free += rounded(plan.tensors[i].bytes);
         if (i < plan.inputs)
             memcpy(tensors[i], given[i], static_cast<size_t>(plan.tensors[i].bytes));
     }
-    const tw_call call = {plan.launch, plan.launches, tensors, room, static_cast<size_t>(plan.zero_fill), plan.env};
-    const int failed = plan.run(&call);
+    const int failed = run(plan.kernel, tensors, room);
     for (long i = plan.inputs; i < count; i++)
         if (tensors[i] != given[i])
             memcpy(given[i], tensors[i], static_cast<size_t>(plan.tensors[i].bytes));
@@ -157,8 +125,6 @@ int run(const tw_jax_plan &plan, void *const *given, bool &memory)
 } // namespace
 
 extern "C" {
-
-TW_API long tw_jax_plan_size(void) { return static_cast<long>(sizeof(tw_jax_plan)); }
 
 /* Have a number stand for a plan, whose pointers stay good for ever. One that stands for a plan already keeps it. */
 TW_API void tw_jax_insert(const tw_jax_plan *plan)
@@ -207,8 +173,7 @@ TW_API XLA_FFI_Error *tw_jax_run(XLA_FFI_CallFrame *frame)
                      failed);
     if (!memory)
         return error(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
-                     "tilewright: %s: no memory for a workspace of %lld bytes", plan->name, plan->workspace);
-    __atomic_fetch_add(plan->served, 1, __ATOMIC_RELAXED);
+                     "tilewright: %s: no memory for a workspace of %lld bytes", plan->name, plan->kernel.workspace);
     return nullptr;
 }
 

@@ -15,6 +15,8 @@ import jax
 import numpy as np
 
 from tilewright.backends.cpu.extension import Extension
+from tilewright.backends.cpu.loader import STRUCTURES
+from tilewright.backends.cpu.structures import structures
 from tilewright.core import TensorSpec, TilewrightError, digest
 from tilewright.forking import ForkLock
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -29,36 +31,19 @@ _NUMBERS = {
 }  # fmt: skip
 """Numbers of ``XLA_FFI_DataType``."""
 _MOST = 64  # tensors of a kernel
-_LONG, _LONG_LONG, _P = ctypes.c_long, ctypes.c_longlong, ctypes.c_void_p
+_SOURCE = Path(__file__).with_name("native.cpp")
+_DECLARED = structures(_SOURCE, STRUCTURES)
+_Tensor, _Plan = _DECLARED["tw_jax_tensor"], _DECLARED["tw_jax_plan"]
 
 _log = logging.getLogger("tilewright.jax")
-
-
-class _Tensor(ctypes.Structure):
-    """``struct tw_jax_tensor``."""
-
-    _fields_ = (("dtype", _LONG), ("elements", _LONG_LONG), ("bytes", _LONG_LONG))
-
-
-class _Plan(ctypes.Structure):
-    """``struct tw_jax_plan``."""
-
-    _fields_ = (
-        ("number", _LONG_LONG), ("name", ctypes.c_char_p), ("inputs", _LONG), ("outputs", _LONG), ("tensors", _P),
-        ("launches", _LONG), ("launch", _P), ("workspace", _LONG_LONG), ("zero_fill", _LONG_LONG), ("align", _LONG),
-        ("env", _P), ("run", _P), ("served", _P),
-    )  # fmt: skip
 
 
 class Native:
     """The loaded library. Safe from any number of threads."""
 
     def __init__(self, path: str) -> None:
-        self._library = library = ctypes.CDLL(path)
-        library.tw_jax_plan_size.restype = _LONG
-        if library.tw_jax_plan_size() != ctypes.sizeof(_Plan):
-            raise TilewrightError("native.cpp and native.py differ", "Install one version of tilewright")
-        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(library.tw_jax_run), platform="cpu")
+        self._library = ctypes.CDLL(path)
+        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(self._library.tw_jax_run), platform="cpu")
         self._kept: dict[int, tuple[Served, object]] = {}
         self._lock = ForkLock()
 
@@ -86,18 +71,16 @@ class Native:
         tensors = (_Tensor * (len(checked.inputs) + len(checked.outputs)))(
             *map(_tensor, (*checked.inputs, *checked.outputs))
         )
-        launches: ctypes.Array[Any] = kernel._launches
         name = served.explanation.op.encode()
         plan = _Plan(
-            number, name, len(checked.inputs), len(checked.outputs), ctypes.addressof(tensors), len(launches),
-            ctypes.addressof(launches), kernel.workspace_bytes, kernel.zero_fill, kernel.program.align, kernel._env,
-            ctypes.cast(kernel._tw_run, _P), served.tally.shared_address,
+            number, name, len(checked.inputs), len(checked.outputs), ctypes.addressof(tensors),
+            kernel.described(served.tally.shared_address),
         )  # fmt: skip
         self._library.tw_jax_insert(ctypes.byref(plan))
         return name, tensors
 
 
-def _tensor(spec: TensorSpec) -> _Tensor:
+def _tensor(spec: TensorSpec) -> ctypes.Structure:
     elements = int(np.prod(spec.shape, dtype=np.int64))
     return _Tensor(_NUMBERS[spec.dtype], elements, elements * ITEMSIZE[spec.dtype])
 
@@ -105,7 +88,7 @@ def _tensor(spec: TensorSpec) -> _Tensor:
 def extension() -> Extension:
     """``native.cpp`` for this JAX."""
     flags = ["-isystem", jax.ffi.include_dir(), "-fno-exceptions"]
-    return Extension(Path(__file__).with_name("native.cpp"), ["jax", jax.__version__], flags, (), _log)
+    return Extension(_SOURCE, ["jax", jax.__version__], flags, (), _log)
 
 
 _lock = ForkLock()

@@ -133,7 +133,7 @@ def call(op: str | Operator, /, *arrays: Array, **attributes: Any) -> Array | tu
     """
     name = op.name if isinstance(op, Operator) else op
     given = _arrays(name, {f"argument {n}": a for n, a in enumerate(arrays, 1)})
-    served = serving.library.serving(name, [(a.shape, str(a.dtype)) for a in given], attributes)
+    served = serving.library.resolver.serving(name, [(a.shape, str(a.dtype)) for a in given], attributes)
     for s in served.checked.outputs:
         if jax.dtypes.canonicalize_dtype(s.dtype) != s.dtype:
             raise UsageError(

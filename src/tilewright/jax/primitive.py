@@ -66,12 +66,12 @@ def _answered(*arrays: Array, name: str, form: Form, generation: int) -> Array:
     found = serving.look_up(name, form, arrays)
     if isinstance(found, Hit):
         return found(filled(form, arrays)).reshape(result(name, form, kinds_of(arrays)).shape)
-    found.add()
+    found.tally.add()
     return own(name, form, *arrays)
 
 
 def _elsewhere(*arrays: Array, name: str, form: Form, generation: int) -> Array:
-    serving.library.passed("type").add()
+    serving.library.resolver.passed("type").tally.add()
     return own(name, form, *arrays)
 
 

@@ -14,8 +14,7 @@ from tilewright.jax.native import answer
 from tilewright.runtime import Library
 from tilewright.runtime.in_use import InUse
 from tilewright.runtime.requests import NoRequest, Tensor, request
-from tilewright.runtime.resolve import Miss
-from tilewright.runtime.serving import Served
+from tilewright.runtime.serving import Answer, Served
 
 _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (jax, tilewright))
 
@@ -71,9 +70,9 @@ class Serving(InUse):
             self._number += 1
         return opened
 
-    def look_up(self, name: str, form: Form, arrays: Sequence[Any]) -> Hit | Miss:
-        """What answers an operator of arrays of these shapes and dtypes."""
-        library = self.library
+    def look_up(self, name: str, form: Form, arrays: Sequence[Any]) -> Hit | Answer:
+        """What answers an operator of arrays of these shapes and dtypes: a kernel, or JAX."""
+        resolver = self.library.resolver
         described = [
             _described(s, a) if isinstance(s, Slot) else a
             for s, a in zip(form, filled(form, arrays), strict=True)
@@ -83,15 +82,15 @@ class Serving(InUse):
         except NoRequest as e:
             if str(e) == "dtype":
                 self.say_near(f"tilewright.jax.{name}", name, described)
-            return library.passed(str(e))
-        found = library.find(asked.workload)
-        return found if isinstance(found, Miss) else Hit(found, asked.places, self.number)
+            return resolver.passed(str(e))
+        found = resolver.find(asked.workload)
+        return found if found.served is None else Hit(found.served, asked.places, self.number)
 
     def tuned(self, name: str, form: Form, arrays: Sequence[Any]) -> bool:
         """Whether a kernel answers; where none does, that is counted as a call that was not served."""
         found = self.look_up(name, form, arrays)
-        if isinstance(found, Miss):
-            found.add()
+        if isinstance(found, Answer):
+            found.tally.add()
         return isinstance(found, Hit)
 
 

@@ -43,7 +43,7 @@ def batched(name: str, form: Form, arrays: Sequence[Array], axes: Sequence[int |
         return primitive.bind(name, form, *_aligned(arrays, axes))
     rule = _RULES.get(name)
     if rule is None or any(x is not None for x in axes[rule.shared :]):
-        serving.library.passed("shape").add()
+        serving.library.resolver.passed("shape").tally.add()
         return jax.vmap(partial(primitive.own, name, form), tuple(axes))(*arrays)
     size = next(a.shape[x] for a, x in zip(arrays, axes, strict=True) if x is not None)
     given = [

@@ -128,7 +128,7 @@ def _gaining(network: Network, library: Library, inputs: Mapping[str, Array]) ->
 
 def _elsewhere(extracted: Extracted, library: Library, device: DeviceName | None) -> str:
     """For which other targets the model's tasks were tuned, if they were."""
-    return next(filter(None, (library.elsewhere(t.workload, device) for t in extracted.tasks)), "")
+    return next(filter(None, (library.resolver.elsewhere(t.workload, device) for t in extracted.tasks)), "")
 
 
 def _gains(network: Network, part: Part, kernels: Callable[[], object], values: Mapping[str, Array]) -> bool:

@@ -82,7 +82,7 @@ def parts_of(
 
     def kernel_of(workload: Workload) -> Tuned[Any] | None:
         if workload.key not in found:
-            tuned = library.tuned(workload, device)
+            tuned = library.resolver.tuned(workload, device)
             found[workload.key] = tuned if tuned is not None and tuned.serves_all else None
         return found[workload.key]
 

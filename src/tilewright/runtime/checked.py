@@ -11,6 +11,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -121,7 +122,31 @@ def given_outs(name: str, out: Any, count: int) -> tuple[Any, ...]:
     return given
 
 
-class Checked:
+class Signed:
+    """``(inputs..., out=None)``: what a call of a kernel takes, as Python's tools see it."""
+
+    def __init__(self, name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.inputs = tuple(inputs)
+        names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
+        self.outputs = tuple(replace(s, name=n) for n, s in zip(names, outputs, strict=True))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        p = inspect.Parameter
+        given = [p(s.name, p.POSITIONAL_ONLY) for s in self.inputs]
+        return inspect.Signature([*given, p("out", p.POSITIONAL_OR_KEYWORD, default=None)])
+
+    def __repr__(self) -> str:
+        return f"<plan {signature(self.__name__, self.inputs)}>"
+
+    def wrong_number(self, given: int) -> TypeError:
+        """For a call with another number of arrays than there are inputs."""
+        call = signature(self.__name__, self.inputs)
+        return TypeError(f"{self.__name__} takes {len(self.inputs)} arrays, got {given}. Call {call}")
+
+
+class Checked(Signed):
     """``(inputs..., out=None)`` with every argument checked here, then handed to ``run``.
 
     An operator with several outputs gives a tuple, and takes one as ``out``. Called with arrays of another framework,
@@ -139,21 +164,12 @@ class Checked:
         align: int = 1,
         tally: Tally,
     ) -> None:
-        self.__name__ = self.__qualname__ = name
+        super().__init__(name, inputs, outputs)
         self.__doc__ = f"{signature(name, inputs)}: see tilewright.Library.plan"
-        self.inputs = tuple(inputs)
-        names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
-        self.outputs = tuple(TensorSpec(n, s.shape, s.dtype) for n, s in zip(names, outputs, strict=True))
         self.align = align
         self._run = run
         self._tally = tally
         self.keep: object = None  # what the call needs alive
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        p = inspect.Parameter
-        given = [p(s.name, p.POSITIONAL_ONLY) for s in self.inputs]
-        return inspect.Signature([*given, p("out", p.POSITIONAL_OR_KEYWORD, default=None)])
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} holds code of this process: pickle the Library, and make the plan where it is used")
@@ -163,9 +179,6 @@ class Checked:
 
     def __deepcopy__(self, memo: Any) -> Checked:
         return self
-
-    def __repr__(self) -> str:
-        return f"<plan {signature(self.__name__, self.inputs)}>"
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         try:
@@ -198,10 +211,7 @@ class Checked:
         if len(args) == count + 1 and out is None:
             *args, out = args
         if len(args) != count:
-            raise Misfit(
-                "arguments",
-                TypeError(f"{name} takes {count} arrays, got {len(args)}. Call {signature(name, self.inputs)}"),
-            )
+            raise Misfit("arguments", self.wrong_number(len(args)))
         given = None if out is None else given_outs(name, out, len(self.outputs))
         arrays = [self._input(spec, a) for spec, a in zip(self.inputs, args, strict=True)]
         if given is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tilewright.backends import Backend, cores, is_emulated
 from tilewright.backends.cpu.device import device_model
@@ -29,45 +30,40 @@ class Found:
     elsewhere: bool = False
 
 
-class Place(Protocol):
-    """Where kernels run."""
+class Place(ABC):
+    """Where kernels run.
 
-    @property
-    def model(self) -> str:
-        """The device model, as results are stored under it."""
-        ...
+    ``name``: what messages call it. ``asked``: the most threads of a kernel that were asked for.
+    """
 
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        ...
+    name: str
+    asked: int | None = None
 
     @property
     def target(self) -> str:
         """The key of the target that kernels are tuned for here; empty for the processor's, which is found when it is
         needed."""
-        ...
+        return ""
 
     @property
-    def asked(self) -> int | None:
-        """The most threads of a kernel that were asked for."""
-        ...
+    @abstractmethod
+    def model(self) -> str:
+        """The device model, as results are stored under it."""
 
     @property
     def threads(self) -> int | None:
         """The most threads that a kernel may use now; ``None`` where a kernel has none to choose."""
-        ...
+        return None
 
+    @abstractmethod
     def runs(self, entry: Entry) -> bool:
         """Whether a kernel's code runs here."""
-        ...
 
 
-class Processor:
+class Processor(Place):
     """This machine's processor. ``asked``: the most threads of a kernel."""
 
     name = "this machine"
-    target = ""
 
     def __init__(self, asked: int | None) -> None:
         self.asked = asked
@@ -85,14 +81,12 @@ class Processor:
         return runs_here(entry.target)
 
 
-class OnDevice:
+class OnDevice(Place):
     """A device behind a driver."""
-
-    asked = None
-    threads = None
 
     def __init__(self, backend: Backend, context: Context) -> None:
         self.backend, self.context = backend, context
+        self.name = context.model
 
     @cached_property
     def target(self) -> str:
@@ -100,10 +94,6 @@ class OnDevice:
 
     @property
     def model(self) -> str:
-        return self.context.model
-
-    @property
-    def name(self) -> str:
         return self.context.model
 
     def runs(self, entry: Entry) -> bool:

@@ -21,8 +21,9 @@ from numpy.random import default_rng
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library, library_key
 from tilewright.backends.cpu.compiler import find_compiler
-from tilewright.backends.cpu.loader import LoadedKernel, LoadError, load_path
+from tilewright.backends.cpu.loader import LoadedKernel, load_path
 from tilewright.backends.cpu.targets import detect
+from tilewright.backends.driver import LoadError
 from tilewright.core import (
     Candidate,
     LaunchProgram,

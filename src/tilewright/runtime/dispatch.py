@@ -37,13 +37,14 @@ from tilewright.runtime.checked import (
     returned,
 )  # fmt: skip
 from tilewright.runtime.complex_arrays import as_pairs, complex_workload
+from tilewright.runtime.device_calls import DeviceCalls
 from tilewright.runtime.foreign import Borrowed, borrow
 from tilewright.runtime.missed import warn
 from tilewright.runtime.numpy_fallback import DIRECT
-from tilewright.runtime.pycall import Builtins
+from tilewright.runtime.pycall import Builtins, Table
 from tilewright.runtime.resolve import Resolver
-from tilewright.runtime.serving import Served
-from tilewright.runtime.stats import UNTUNED, Cell
+from tilewright.runtime.serving import Answer, Served
+from tilewright.runtime.stats import UNTUNED
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
@@ -54,29 +55,31 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class Dispatch:
-    """Answers ``name(*arrays, out=None, **attributes)``; a dispatcher's table sends it what is new.
+    """Answers ``name(*arrays, out=None, **attributes)``; a table in C (:meth:`behind`) sends it what is new.
 
-    ``table`` is called with every kind of call that from now on can be answered without asking
-    here: its arguments, and the plan (or, with a reason, the function) that answers it; ``clear``, with the builtin,
-    empties it. Until there is a table, ``upgrade`` is called when a builtin became possible.
+    Until there is a table, ``upgrade`` is called when there can be one.
     """
 
-    def __init__(self, name: str, resolver: Resolver, built_in: bool) -> None:
+    def __init__(self, name: str, resolver: Resolver, built_in: bool, upgrade: Callable[[], None]) -> None:
         self.__name__ = self.__qualname__ = name
         # The first line in this form is what inspect.signature reads of a builtin.
         self.__doc__ = f"{name}(*arrays, out=None, **attributes)\n--\n\nSee tilewright.Library."
         self.built_in = built_in
         self._resolver = resolver
-        self._counters = resolver.counters
-        self._known: dict[Key, Served | str | Cell] = {}
+        self._on_device = DeviceCalls(name, resolver, built_in)
+        self._known: dict[Key, Answer] = {}
         self._lock = ForkLock()
         self._generation = 0  # of the kernels that may be remembered
         self._said: set[str] = set()  # reasons
         self._looked: set[Key] = set()  # kinds of calls without a kernel that takes other arrays
         self._named: dict[Key, list[str] | None] = {}  # dtypes of results that no kernel makes
-        self.table: Callable[..., None] | None = None
-        self.clear: Callable[[Callable[..., Any]], None] | None = None
-        self.upgrade: Callable[[], None] | None = None
+        self._table: Table | None = None
+        self._upgrade = upgrade
+
+    def behind(self, builtins: Builtins) -> Callable[..., Any]:
+        """A builtin with a table in front of this."""
+        made, self._table = builtins.dispatcher(self.__name__, self.__doc__ or "", self)
+        return made
 
     def __repr__(self) -> str:
         return f"<operator {self.__name__} of a tilewright.Library>"
@@ -89,9 +92,9 @@ class Dispatch:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if args and type(args[0]) is not np.ndarray and not self._resolver.closed:
-            answer = self._resolver.gpu.again(self.__name__, args, keywords)
-            if answer is not None:
-                return answer
+            result = self._on_device.again(args, keywords)
+            if result is not None:
+                return result
         out = keywords.get("out")
         attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
@@ -108,15 +111,15 @@ class Dispatch:
                         self._known.clear()
                     self._known[key] = answer
                     self._tell(answer, args, keywords)
-        if not isinstance(answer, Served):
+        if answer.served is None:
             return self._numpy(answer, args, attributes, out, keywords)
-        return self._by_kernel(answer, args, attributes, out, keywords)
+        return self._by_kernel(answer.served, args, attributes, out, keywords)
 
     def _by_kernel(
-        self, answer: Served, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
+        self, served: Served, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
     ) -> Any:
         """A kernel's answer; where the arrays' layout is none that it takes, NumPy's, or that to dense copies."""
-        arrays, checked = list(args), answer.checked
+        arrays, checked = list(args), served.checked
         assert isinstance(checked, Checked)  # NumPy's arrays are this processor's
         if len(arrays) == len(checked.inputs) + 1 and out is None:
             out = arrays.pop()
@@ -125,11 +128,11 @@ class Dispatch:
                 return self._by_pairs(checked, arrays, out)
             return checked.answer(arrays, out)
         except Misfit as e:
-            if e.reason in _COPIED and answer.explanation.tier not in UNTUNED:
+            if e.reason in _COPIED and served.explanation.tier not in UNTUNED:
                 instead = "NumPy answers instead" if self.built_in else "It is copied in every call"
                 self._say(e.reason, f"a kernel is tuned for these shapes, but {e}. {instead}")
             if self.built_in:
-                return self._numpy(e.reason, args, attributes, out, keywords)
+                return self._numpy(self._resolver.passed(e.reason), args, attributes, out, keywords)
             if e.reason not in _COPIED:
                 raise e.error from None
             return self._copied(checked, arrays, out, e.reason)
@@ -144,8 +147,8 @@ class Dispatch:
 
     # ----------------------------------------------------------------------- finding an answer
 
-    def renew(self, method: Callable[..., Any]) -> None:
-        """Forget all answers; ``method`` is this, or the builtin in front of it.
+    def renew(self) -> None:
+        """Forget all answers, while whoever calls this holds the method in front of it.
 
         What will answer the kinds of calls made so far is looked up and loaded first. Raises ``TilewrightError``, and
         forgets nothing, where that fails.
@@ -154,21 +157,20 @@ class Dispatch:
             known = list(self._known)
         for kinds, attributes in known:
             self._tuned(kinds, dict(attributes))
-        self._resolver.gpu.renew(self.__name__)
+        self._on_device.renew()
         with self._lock:
             self._generation += 1
             self._known.clear()
             self._looked.clear()
-            if self.clear is not None:
-                self.clear(method)
+            if self._table is not None:
+                self._table.clear()
 
-    def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Served | str | Cell:
-        """A plan, or the reason why numpy is to answer, and where it is counted."""
+    def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Answer:
+        """What answers a kind of call; without a kernel, numpy does."""
         self._resolver.require_open()
         of_pairs = complex_workload(self.__name__, args[:2], attributes)
         if of_pairs is not None:
-            pairs = self._resolver.kernel(of_pairs)
-            return pairs if isinstance(pairs, Served) else pairs.cell
+            return self._resolver.find(of_pairs)
         kinds = [(a.shape, a.dtype) for a in args]
         served = self._tuned(kinds, attributes)
         if served is None and out is None and len(args) > 1:
@@ -176,16 +178,15 @@ class Dispatch:
             if served is not None and len(served.checked.inputs) != len(args) - 1:
                 served = None
         if served is not None:
-            return served
+            return Answer.of(served)
+        if not self.built_in:
+            raise self._unknown(args, attributes)
         reason = self._why_not(args)
-        if self.built_in:
-            workload = self._workload(args, attributes) if reason == "untuned" else None
-            found = None if workload is None else self._resolver.kernel(workload)
-            if isinstance(found, Served):  # tuned under another operator's name, or a template's default
-                return found
+        workload = self._workload(args, attributes) if reason == "untuned" else None
+        found = self._resolver.passed(reason) if workload is None else self._resolver.find(workload)
+        if found.served is None:  # else tuned under another operator's name, or a template's default
             self._say_near(reason, args, attributes)
-            return reason if found is None else found.cell
-        raise self._unknown(args, attributes)
+        return found
 
     def _tuned(
         self, kinds: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], attributes: Mapping[str, Any]
@@ -213,19 +214,20 @@ class Dispatch:
         except UsageError:  # numpy names what is wrong with the shapes, or takes them (batches)
             return None
 
-    def _tell(self, answer: Served | str | Cell, args: tuple[Array, ...], keywords: Mapping[str, Any]) -> None:
+    def _tell(self, answer: Answer, args: tuple[Array, ...], keywords: Mapping[str, Any]) -> None:
+        """Have the table answer calls of this kind, where it can."""
         if not all(isinstance(v, (*_PLAIN, tuple)) for k, v in keywords.items() if k != "out"):
             return  # the table knows values by their address, and a list may hold others at the next call
-        if self.table is None:
-            if self.upgrade is not None and isinstance(answer, Served) and answer.native:
-                self.upgrade()
-            return
-        if not isinstance(answer, Served):
+        served = answer.served
+        if self._table is None:
+            if served is not None and served.native:
+                self._upgrade()
+        elif served is None:
             direct = None if _own_types(args, keywords) else DIRECT.get(self.__name__)
             if direct is not None and set(keywords) <= {"out"}:
-                self.table(args, keywords, direct, answer)
-        elif answer.native and args[0].dtype.kind != "c":
-            self.table(args, keywords, answer.call, None)
+                self._table.add(args, keywords, direct, answer.tally.addresses)
+        elif served.native and args[0].dtype.kind != "c":
+            self._table.add(args, keywords, served.call)
 
     # ----------------------------------------------------------------------- what could have been
 
@@ -261,13 +263,13 @@ class Dispatch:
         if out is None and self._ends_with_outs(args):
             return self(*args[:-1], **keywords, out=args[-1])
         if any(on_gpu(a) for a in args):
-            return self._resolver.gpu.call(self.__name__, args, keywords, self.built_in)
+            return self._on_device.call(args, keywords)
         lent = borrow(self.__name__, args, each_out(out))
         if lent is not None:
             return self._lent(lent, args, attributes, keywords)
         if self.built_in:
             self._say_near("type", args, attributes)
-            return self._numpy("type", args, attributes, out, keywords)
+            return self._numpy(self._resolver.passed("type"), args, attributes, out, keywords)
         for a in args:
             if type(a) is not np.ndarray and not isinstance(a, (int, float, np.number)):
                 shown = "None" if a is None else type(a).__name__
@@ -302,10 +304,10 @@ class Dispatch:
         result = self(*seen, **attributes, **({"out": returned(lent.outs)} if lent.outs else {}))
         as_they_are = all(a is b for a, b in zip(seen, lent.args, strict=True))
         # Of arrays that numpy has, the table knows by now.
-        if lent.bits is not None and as_they_are and self.table is not None:
+        if lent.bits is not None and as_they_are and self._table is not None:
             answer = self._known.get(_key(seen, attributes))
-            if isinstance(answer, Served) and answer.native:
-                self.table(args, keywords, answer.call, None)
+            if answer is not None and answer.served is not None and answer.served.native:
+                self._table.add(args, keywords, answer.served.call)
         results = [np.asarray(a) for a in each_out(result)]
         return returned([lent.give(a, n) for a, n in zip(results, self._names(results, seen, attributes), strict=True)])
 
@@ -327,8 +329,8 @@ class Dispatch:
             return own
         key = _key(args, attributes)
         answer = self._known.get(key)
-        if isinstance(answer, Served):
-            told: list[str] | None = [s.dtype for s in answer.checked.outputs]
+        if answer is not None and answer.served is not None:
+            told: list[str] | None = [s.dtype for s in answer.served.checked.outputs]
         elif not self.built_in:
             told = None
         elif key in self._named:
@@ -342,9 +344,9 @@ class Dispatch:
         return [t if BITS.get(t) == n else n for t, n in zip(told, own, strict=True)]
 
     def _numpy(
-        self, reason: str | Cell, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
+        self, answer: Answer, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
     ) -> Any:
-        """numpy's answer of a built-in operator."""
+        """numpy's answer of a built-in operator, counted as one without a kernel."""
         direct = None if _own_types(args, attributes) else DIRECT.get(self.__name__)
         if direct is not None and not attributes:
             result = direct(*args, **keywords)
@@ -353,7 +355,7 @@ class Dispatch:
             result = direct(*args, **{k: v for k, v in keywords.items() if k not in self._own()})
         else:
             result = self._by_operator(args, attributes, out)
-        self._counters.add("fallback", reason)
+        answer.tally.add()
         return result
 
     def _own(self) -> Mapping[str, Any]:
@@ -403,7 +405,7 @@ class Dispatch:
         """A user's operator on arrays whose layout no kernel takes."""
         arrays = [_dense(a, s, checked.align) for a, s in zip(args, checked.inputs, strict=True)]
         result = checked.answer(arrays, None)
-        self._counters.add(reason)
+        self._resolver.counters.add(reason)
         if out is None:
             return result
         for a, r in zip(each_out(out), each_out(result), strict=True):
@@ -462,28 +464,3 @@ def _dense(a: Any, spec: TensorSpec, align: int) -> Any:
     copy = empty(spec.shape, numpy_dtype(spec.dtype), max(align, LINE))
     copy[...] = a.view(BITS[spec.dtype]) if added_dtype(a) else a
     return copy
-
-
-def native_dispatcher(dispatch: Dispatch, builtins: Builtins) -> Callable[..., Any]:
-    """A builtin with a table in front of ``dispatch``."""
-    counters = dispatch._counters
-    made = builtins.dispatcher(dispatch.__name__, dispatch.__doc__ or "", dispatch)
-    # Naming the builtin here would tie a knot that no collector sees through: the capsule inside it
-    # does not own what calls it, so a weak way in is enough. It lives while it is being called.
-    address = id(made.__self__)  # type: ignore[attr-defined]
-
-    def table(
-        args: tuple[Array, ...], keywords: dict[str, Any], answer: Callable[..., Any], reason: str | Cell | None
-    ) -> None:
-        builtins.insert(
-            address,
-            args,
-            keywords,
-            answer,
-            is_plan=reason is None,
-            served=counters.address("fallback"),
-            reason=counters.address(reason) if reason else 0,
-        )
-
-    dispatch.table, dispatch.clear = table, builtins.clear
-    return made

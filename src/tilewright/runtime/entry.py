@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from tilewright.columns import Columns, named_pairs, tensors
 from tilewright.core import Extent, LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
 from tilewright.extent import Sizes, greatest, open_sizes
+from tilewright.kernels.parameters import agree, settled
 from tilewright.size_ranges import params_at, sizes_in, sizes_of
 
 Shapes = Sequence[tuple[int, ...]]
@@ -90,6 +91,12 @@ class Entry:
     def shapes(self) -> tuple[tuple[tuple[int, ...], str], ...]:
         """Shape and dtype of each input: what a call is looked up by."""
         return tuple((s.shape, s.dtype) for s in self.inputs)
+
+    def agrees(self, given: Mapping[str, object]) -> bool:
+        """Whether a call with these keywords means this kernel; its arrays already say sizes and dtype."""
+        return all(n in self.params and agree(self.params[n], settled(v)) for n, v in given.items()) and all(
+            self.params[n] == v for n, v in self.defaults.items() if n not in given and n != "dtype"
+        )
 
     @property
     def label(self) -> str:

@@ -7,11 +7,10 @@ overlap.
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arrays import LOOKS, Arrays, Face, GpuArray, arrays_of, backend_name, fits
@@ -19,7 +18,7 @@ from tilewright.backends.launches import Memory
 from tilewright.core import LaunchProgram, TensorSpec, TilewrightError, UsageError
 from tilewright.forking import ForkLock
 from tilewright.runtime.binding import constants_of, merged, require, rest, unbound
-from tilewright.runtime.checked import each_out, returned, signature
+from tilewright.runtime.checked import Signed, each_out, returned
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.missed import warn
 from tilewright.runtime.stats import Tally
@@ -192,7 +191,7 @@ def _release(context: Context, made: list[Any]) -> None:
 # --------------------------------------------------------------------------- plans
 
 
-class GpuPlan:
+class GpuPlan(Signed):
     """``(inputs..., out=None)`` on one device: what :meth:`tilewright.Library.plan_gpu` gives.
 
     Takes dense, row-major arrays on the plan's device, of exactly its shapes and dtypes, queues the kernel on the
@@ -207,16 +206,13 @@ class GpuPlan:
         self, op: str, kernel: GpuKernel, scratch: Lent | Kept, tally: Tally,
         held: tuple[Memory, Mapping[int, Any]] | None = None, quiet: bool = False,
     ) -> None:  # fmt: skip
-        self.__name__ = self.__qualname__ = op
+        entry = kernel.entry
+        super().__init__(op, rest(entry.inputs) if held else entry.inputs, entry.outputs)
         self.kernel = kernel
         self._held = held  # constant inputs as the kernel takes them, and their memory
-        self.inputs = rest(kernel.entry.inputs) if held else kernel.entry.inputs
-        self.constants = () if held else constants_of(kernel.entry.inputs)
+        self.constants = () if held else constants_of(entry.inputs)
         self.count = len(self.inputs)
-        outputs = kernel.entry.outputs
-        names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
-        self.outputs = tuple(replace(s, name=n) for n, s in zip(names, outputs, strict=True))
-        self._several = len(outputs) > 1
+        self._several = len(self.outputs) > 1
         self.align = kernel.entry.program.align
         self.tally = tally
         self._sizes = [_bytes(s) for s in (*self.inputs, *self.outputs)]
@@ -224,20 +220,13 @@ class GpuPlan:
         self._checked: dict[tuple[Any, ...], set[Any]] = {}  # kinds of inputs -> kinds of outputs
         self._said = quiet  # of constant inputs that calls give
 
-    @property
-    def __signature__(self) -> inspect.Signature:
-        p = inspect.Parameter
-        given = [p(s.name, p.POSITIONAL_ONLY) for s in self.inputs]
-        return inspect.Signature([*given, p("out", p.POSITIONAL_OR_KEYWORD, default=None)])
-
     def __repr__(self) -> str:
-        return f"<plan {signature(self.__name__, self.inputs)} on {self.kernel.backend}>"
+        return f"{super().__repr__()[:-1]} on {self.kernel.backend}>"
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         if len(args) != self.count:
             if len(args) != self.count + 1 or out is not None:
-                call = signature(self.__name__, self.inputs)
-                raise TypeError(f"{self.__name__} takes {self.count} arrays, got {len(args)}. Call {call}")
+                raise self.wrong_number(len(args))
             *args, out = args  # type: ignore[assignment]
         return self.run(args, out, [LOOKS[type(a)](a) for a in args])
 

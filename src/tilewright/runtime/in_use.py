@@ -64,7 +64,7 @@ class InUse:
         if name in self._said:
             return
         asked = similar(name, described)
-        change = None if asked is None else self.library.near(*asked)
+        change = None if asked is None else self.library.resolver.near(*asked)
         if change is not None:
             self._said.add(name)
             what = f"{label}: a kernel is tuned for these shapes, but {change}"

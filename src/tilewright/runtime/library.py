@@ -6,7 +6,8 @@ import logging
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,24 +16,22 @@ from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.errors import nearest
 from tilewright.forking import ForkLock
 from tilewright.kernels.operators import OPERATORS
+from tilewright.kernels.parameters import settled
 from tilewright.paths import default_path
-from tilewright.runtime.dispatch import Dispatch, native_dispatcher
+from tilewright.runtime.device_calls import described, untuned
+from tilewright.runtime.dispatch import Dispatch
 from tilewright.runtime.explain import Explanation
-from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.kernels import open_kernels
 from tilewright.runtime.misses import Misses
-from tilewright.runtime.resolve import Miss, Resolver
+from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.serving import Served
 from tilewright.runtime.stats import Counters, Stats
 from tilewright.runtime.watching import watcher
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.loader import LoadedKernel
-    from tilewright.backends.launches import DeviceKernel
     from tilewright.kernels.operator import Operator
     from tilewright.runtime.bundle.trusted import Trust
     from tilewright.runtime.gpu_plan import GpuPlan
-    from tilewright.runtime.tuned import Tuned
 
 Array = np.ndarray[Any, Any]
 
@@ -89,7 +88,7 @@ class Library(Closing):
         self._store = open_kernels(path, trust=trust, missing_ok=missing_ok, pinned=pinned)
         self._counters = Counters()
         self._misses = Misses(self._store, self._counters, count_misses)
-        self._resolver = Resolver(self._store, threads, compile, check, self._counters, self._misses)
+        self.resolver = Resolver(self._store, threads, compile, check, self._counters, self._misses)
         self._lock = ForkLock()  # held while an operator gets its method
         self._dispatches: dict[str, Dispatch] = {}
         self._watch = watch
@@ -110,30 +109,7 @@ class Library(Closing):
         overlaps none of them; anything else is a ``TypeError`` or ``ValueError``. Arrays of PyTorch, JAX and whatever
         speaks DLPack are answered in kind. Raises ``UsageError`` for an unknown operator or parameters.
         """
-        return self._resolver.plan(op, params).call
-
-    def find(self, workload: Workload, device: DeviceKey | None = None) -> Served | Miss:
-        """The kernel for a workload, or where calls count that something else answers: for what serves beside NumPy.
-
-        ``device``: a backend's name and what that opens, such as ``("cuda", 0)``; ``None`` is the processor. Raises
-        ``NoDriver`` for a device that is not there or that no driver reaches, ``DatabaseError``.
-        """
-        return self._resolver.kernel(workload, device)
-
-    def serving(self, op: str, inputs: Sequence[tuple[tuple[int, ...], str]], attributes: Mapping[str, Any]) -> Served:
-        """What answers ``op`` of inputs of these shapes and dtypes: for what serves beside NumPy.
-
-        Raises ``UsageError`` for an operator that is not known for them.
-        """
-        return self._resolver.serving(op, inputs, attributes)
-
-    def passed(self, reason: str) -> Miss:
-        """Where calls count that no kernel could answer whatever is tuned, by reason of ``runtime.stats.REASONS``."""
-        return Miss(self._counters, reason)
-
-    def near(self, op: str, shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, Any]) -> str | None:
-        """What a kernel of ``op`` that was tuned for inputs of these shapes takes instead, and what to do, if any."""
-        return self._resolver.near(op, shapes, attributes)
+        return self.resolver.plan(op, params).call
 
     def on_refresh(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called whenever this library serves other kernels than before; it notices from now on."""
@@ -144,29 +120,22 @@ class Library(Closing):
 
     def explain(self, op: str | Operator | Workload, /, **params: Any) -> Explanation:
         """How :meth:`plan` would answer: which tier, why, and with which kernel."""
-        return self._resolver.explain(op, params)
-
-    @overload
-    def tuned(self, workload: Workload, device: None = None) -> Tuned[LoadedKernel] | None: ...
-    @overload
-    def tuned(self, workload: Workload, device: DeviceKey) -> Tuned[DeviceKernel] | None: ...
-    def tuned(self, workload: Workload, device: DeviceKey | None = None) -> Tuned[Any] | None:
-        """The tuned kernels of a workload by themselves, for what calls them without a plan, at every size of its
-        ranges if it has some; ``None`` where there are none. ``device``: as :meth:`find` takes it."""
-        return self._resolver.tuned(workload) if device is None else self._resolver.tuned_on(workload, device)
-
-    def elsewhere(self, workload: Workload, device: DeviceKey | None = None) -> str:
-        """What says for which other targets a workload was tuned, where none of its kernels runs at this place; else
-        empty."""
-        return self._resolver.elsewhere(workload, device)
+        return self.resolver.explain(op, params)
 
     def explain_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> dict[str, Any] | None:
         """The CUDA kernel that ``op(*arrays, **attributes)`` would launch, as JSON, or ``None``.
 
         ``arrays`` live on a GPU (CuPy, PyTorch, or anything with ``__cuda_array_interface__``).
         """
-        self._resolver.require_open()
-        return self._resolver.gpu.explain(op, arrays, attributes)
+        served = self._on_device(op, arrays, attributes)
+        if served is None or served.on_device is None:
+            return None
+        e = served.on_device.entry
+        return {
+            "tier": e.tier, "template": e.schedule.template, "schedule": dict(e.schedule.values), "seconds": e.seconds,
+            "target": e.target.name, "device_model": e.device_model, "run": e.run, "sha256": e.sha256,
+            "limits": dict(e.target.limits),
+        }  # fmt: skip
 
     def plan_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> GpuPlan:
         """A callable ``(inputs..., out=None)`` for inputs like ``arrays``, on their GPU; it returns the output.
@@ -176,8 +145,15 @@ class Library(Closing):
         but an output that is not passed, and a CUDA graph can hold its calls. Raises ``UsageError`` where nothing was
         tuned for them.
         """
-        self._resolver.require_open()
-        return self._resolver.gpu.plan(op, arrays, attributes)
+        served = self._on_device(op, arrays, attributes)
+        if served is None:
+            raise untuned(self._store, op, arrays)
+        return self.resolver.gpu.plan(served, op, keeps=True)
+
+    def _on_device(self, op: str, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> Served | None:
+        self.resolver.require_open()
+        device, inputs = described(op, arrays)
+        return self.resolver.by_arrays(op, inputs, {k: settled(v) for k, v in attributes.items()}, device)
 
     def refresh(self) -> None:
         """Serve what was tuned since: the next calls by name look their kernels up again, ``f = library.matmul`` too.
@@ -186,13 +162,13 @@ class Library(Closing):
         ``tilewright.runtime`` says so. Each call is answered by one kernel, the old or the new. Plans stay with the
         kernels that they have.
         """
-        self._resolver.require_open()
+        self.resolver.require_open()
         for name, dispatch in tuple(self._dispatches.items()):
-            method = self.__dict__.get(name)  # held: the builtin owns the table
+            method = self.__dict__.get(name)  # held meanwhile: the builtin owns the table
             if method is None:
                 continue
             try:
-                dispatch.renew(method)
+                dispatch.renew()
             except TilewrightError as e:
                 _log.warning("%s keeps its kernels: %s", name, e)
         for listener in tuple(self._listeners):
@@ -202,7 +178,7 @@ class Library(Closing):
         """:meth:`refresh`, if the file has other kernels than when it was last looked at; and store misses."""
         self._misses.flush(at_once=False)
         seen = self._store.stamp()
-        if seen == self._seen or self._resolver.closed:
+        if seen == self._seen or self.resolver.closed:
             return
         self._seen, before, self._choices = seen, self._choices, self._store.choices()
         if before not in (None, self._choices):
@@ -222,8 +198,8 @@ class Library(Closing):
 
     def close(self) -> None:
         """Answer no more by name. Plans made before go on working."""
-        self._resolver.closed = True
-        self._resolver.forget()
+        self.resolver.closed = True
+        self.resolver.forget()
         self._misses.flush()
         for name in tuple(self._dispatches):
             self.__dict__.pop(name, None)
@@ -234,7 +210,7 @@ class Library(Closing):
         return _opened, (self.path, self._options)
 
     def __repr__(self) -> str:
-        return f"<tilewright.Library {self.path}{' (closed)' if self._resolver.closed else ''}>"
+        return f"<tilewright.Library {self.path}{' (closed)' if self.resolver.closed else ''}>"
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.operators()})
@@ -243,7 +219,7 @@ class Library(Closing):
         """An operator of that name; from then on an ordinary attribute."""
         if name.startswith("_"):
             raise AttributeError(f"Library has no attribute {name!r}")
-        self._resolver.require_open()
+        self.resolver.require_open()
         built_in = name in OPERATORS
         if not built_in and name not in self._store.names():
             known = self.operators()
@@ -258,22 +234,18 @@ class Library(Closing):
             return self.__dict__.get(name) or self._method(name, built_in)
 
     def _method(self, name: str, built_in: bool) -> Callable[..., Any]:
-        """What answers an operator, as an attribute of that name."""
-        dispatch = self._dispatches[name] = Dispatch(name, self._resolver, built_in)
-        builtins = self._resolver.builtins(name)
-        if builtins is None:
-            method: Callable[..., Any] = dispatch
-            library = weakref.ref(self)
-
-            def upgrade() -> None:
-                if (owner := library()) is not None:
-                    owner.__dict__.pop(name, None)  # the next look-up comes here again
-
-            dispatch.upgrade = upgrade
-        else:
-            method = native_dispatcher(dispatch, builtins)
-        self.__dict__[name] = method  # later look-ups do not come here
+        """What answers an operator, as an attribute of that name: later look-ups do not come here."""
+        dispatch = Dispatch(name, self.resolver, built_in, partial(_without_method, weakref.ref(self), name))
+        builtins = self.resolver.builtins(name)
+        self._dispatches[name] = dispatch
+        self.__dict__[name] = method = dispatch if builtins is None else dispatch.behind(builtins)
         return method
+
+
+def _without_method(library: weakref.ref[Library], name: str) -> None:
+    """Have the next look-up of an operator make its method again."""
+    if (owner := library()) is not None:
+        owner.__dict__.pop(name, None)
 
 
 def _opened(path: str, options: dict[str, Any]) -> Library:

@@ -13,76 +13,33 @@ import ctypes
 import math
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu.loader import STRUCTURES
+from tilewright.backends.cpu.structures import SUPPORT, structures
+from tilewright.backends.driver import address_of
 from tilewright.core import TilewrightError
 
 VERSION = 3
 MAX_TENSORS = 16
 _P = ctypes.c_void_p
 _POINTER = struct.calcsize("P")
+_DECLARED = structures(SUPPORT / "pycall.h", STRUCTURES)
+_Api, _Tensor, _Plan, _Foreign = (
+    _DECLARED[f"tw_{n}"] for n in ("py_api", "tensor_desc", "plan_desc", "py_foreign")
+)  # fmt: skip
 _FUNCTIONS = (
     "Py_IncRef", "Py_DecRef", "PyObject_Vectorcall", "PyTuple_Size", "PyTuple_GetItem", "PyTuple_New",
     "PyTuple_SetItem", "PyErr_SetString", "PyEval_SaveThread", "PyEval_RestoreThread", "PyCapsule_New",
     "PyCapsule_GetPointer", "PyCFunction_NewEx",
 )  # fmt: skip
+"""The interpreter's functions that ``struct tw_py_api`` begins with, in its order."""
 _OFFSETS = ("type", "data", "nd", "dimensions", "descr", "flags", "type_num", "byteorder")
-
-
-class _Api(ctypes.Structure):
-    """``struct tw_py_api``."""
-
-    _fields_ = [
-        *((name, _P) for name in _FUNCTIONS),
-        *((name, _P) for name in ("none", "ndarray", "tuple", "out_name", "kernel_error", "memory_error")),
-        *((name, ctypes.c_long) for name in _OFFSETS),
-        *((name, ctypes.c_long) for name in ("contiguous", "aligned", "writeable")),
-    ]
-
-
-class _Tensor(ctypes.Structure):
-    """``struct tw_tensor_desc``."""
-
-    _fields_ = [
-        ("nd", ctypes.c_long),
-        ("shape", ctypes.POINTER(ctypes.c_longlong)),
-        ("bytes", ctypes.c_longlong),
-        ("type_num", ctypes.c_long),
-    ]
-
-
-class _Plan(ctypes.Structure):
-    """``struct tw_plan_desc``."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("doc", ctypes.c_char_p),
-        ("inputs", ctypes.c_long),
-        ("outputs", ctypes.c_long),
-        ("tensors", ctypes.POINTER(_Tensor)),
-        ("total", ctypes.c_long),
-        ("bound", _P),
-        ("launches", ctypes.c_long),
-        ("launch", _P),
-        ("workspace", ctypes.c_longlong),
-        ("zero_fill", ctypes.c_longlong),
-        ("align", ctypes.c_long),
-        ("release", ctypes.c_long),
-        ("env", _P),
-        ("served", _P),
-        *((name, _P) for name in ("module", "keep", "empty", "shapes", "dtypes", "fallback")),
-    ]
-
-
-class _Foreign(ctypes.Structure):
-    """``struct tw_py_foreign``."""
-
-    _fields_ = [(name, _P) for name in ("type", "view", "get_attribute", "clear_error", "requires_grad", "no", "empty")]
 
 
 class _Exchange(ctypes.Structure):
@@ -216,12 +173,10 @@ class Builtins:
         self._dispatcher = library.tw_pycall_dispatcher
         self._dispatcher.restype = o
         self._dispatcher.argtypes = [ctypes.c_char_p, ctypes.c_char_p, o, o]
-        self._insert = library.tw_pycall_insert
-        self._insert.restype, self._insert.argtypes = ctypes.c_int, [_P, o, o, o, o, ctypes.c_long, _P, _P]
-        self._clear = library.tw_pycall_clear
-        self._clear.restype, self._clear.argtypes = None, [o]
-        self._entries = library.tw_pycall_entries
-        self._entries.restype, self._entries.argtypes = ctypes.c_long, [o]
+        insert, clear, entries = library.tw_pycall_insert, library.tw_pycall_clear, library.tw_pycall_entries
+        insert.restype, insert.argtypes = ctypes.c_int, [_P, o, o, o, o, ctypes.c_long, _P, _P]
+        clear.restype, clear.argtypes = None, [_P]
+        entries.restype, entries.argtypes = ctypes.c_long, [_P]
 
     def plan(
         self,
@@ -230,14 +185,7 @@ class Builtins:
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
         *,
-        launches: int,
-        launch: int,
-        workspace: int,
-        zero_fill: int,
-        align: int,
-        release: bool,
-        env: int,
-        served: int,
+        kernel: ctypes.Structure,
         keep: object,
         empty: Callable[..., Any],
         fallback: Callable[..., Any],
@@ -245,52 +193,30 @@ class Builtins:
     ) -> Callable[..., Any]:
         """A builtin ``name(inputs..., out=None)``; several outputs are a tuple.
 
-        ``launch``, ``env`` and ``served`` are addresses whose memory ``keep`` owns; sizes are bytes. ``bound``:
-        of each of the kernel's tensors, the outputs included, the address, or 0 for one that a call gives;
-        empty where calls give all.
+        ``kernel``: a ``struct tw_loaded``, of which ``keep`` owns the memory. ``bound``: of each of the kernel's
+        tensors, the outputs included, the address, or 0 for one that a call gives; empty where calls give all.
         """
-        places = bound or (0,) * (len(inputs) + len(outputs))
-        fixed = (ctypes.c_void_p * len(places))(*places)
-        tensors = (_Tensor * (len(inputs) + len(outputs)))()
-        shapes = []
-        for slot, t in zip(tensors, (*inputs, *outputs), strict=True):
-            shapes.append((ctypes.c_longlong * max(1, len(t.shape)))(*t.shape))
-            slot.nd, slot.shape, slot.bytes = len(t.shape), shapes[-1], t.nbytes
-            slot.type_num = t.dtype.num
+        given = (*inputs, *outputs)
+        places = bound or (0,) * len(given)
+        fixed = (_P * len(places))(*places)
+        shapes = [(ctypes.c_longlong * max(1, len(t.shape)))(*t.shape) for t in given]
+        tensors = (_Tensor * len(given))(
+            *(_Tensor(len(t.shape), ctypes.addressof(s), t.nbytes, t.dtype.num)
+              for t, s in zip(given, shapes, strict=True))
+        )  # fmt: skip
         shape, dtype = tuple(t.shape for t in outputs), tuple(t.dtype for t in outputs)
         objects = (self._module, keep, empty, shape, dtype, fallback)
         desc = _Plan(
-            name.encode(), doc.encode(), len(inputs), len(outputs), tensors, len(places), ctypes.addressof(fixed),
-            launches, launch, workspace, zero_fill,
-            align, int(release), env, served, *(id(o) for o in objects),
+            name.encode(), doc.encode(), len(inputs), len(outputs), ctypes.addressof(tensors), len(places),
+            ctypes.addressof(fixed), kernel, *(id(o) for o in objects),
         )  # fmt: skip
         made: Callable[..., Any] = self._plan(ctypes.addressof(desc))
         return made
 
-    def dispatcher(self, name: str, doc: str, miss: Callable[..., Any]) -> Callable[..., Any]:
-        """A builtin that answers from its table, and passes what is not there to ``miss``."""
+    def dispatcher(self, name: str, doc: str, miss: Callable[..., Any]) -> tuple[Callable[..., Any], Table]:
+        """A builtin that answers from its table, and passes what is not there to ``miss``; and the table."""
         made: Callable[..., Any] = self._dispatcher(name.encode(), doc.encode(), self._module, miss)
-        return made
-
-    def insert(
-        self,
-        dispatcher: int,
-        args: tuple[Any, ...],
-        keywords: dict[str, Any],
-        answer: Callable[..., Any],
-        *,
-        is_plan: bool,
-        served: int = 0,
-        reason: int = 0,
-    ) -> bool:
-        """Have a dispatcher answer calls like ``(*args, **keywords)`` by ``answer`` from now on.
-
-        ``dispatcher`` is the address of its self.
-        """
-        names, values = tuple(keywords), tuple(keywords.values())
-        keep = tuple((n, v) for n, v in keywords.items() if n != "out")
-        held = answer.__self__ if is_plan else answer  # type: ignore[attr-defined]
-        return bool(self._insert(dispatcher, args + values, names, keep, held, int(is_plan), served, reason))
+        return made, Table(self._library, id(made.__self__))  # type: ignore[attr-defined]
 
     def take(self, tensors: type, empty: Callable[..., Any]) -> bool:
         """Have plans and dispatchers take the tensors of a framework as they are; whether that is possible.
@@ -309,19 +235,45 @@ class Builtins:
             return False
         for o in (tensors, empty):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(o))
-        get, clear = (ctypes.cast(getattr(ctypes.pythonapi, n), _P).value for n in ("PyObject_GetAttr", "PyErr_Clear"))
+        get, clear = (address_of(getattr(ctypes.pythonapi, n)) for n in ("PyObject_GetAttr", "PyErr_Clear"))
         set_up.restype, set_up.argtypes = None, [_P]
         framework = _Foreign(id(tensors), api.view, get, clear, id(_REQUIRES_GRAD), id(False), id(empty))
         set_up(ctypes.addressof(framework))
         return True
 
-    def clear(self, dispatcher: Callable[..., Any]) -> None:
-        """Have a dispatcher forget all kinds of calls."""
-        self._clear(dispatcher.__self__)  # type: ignore[attr-defined]
 
-    def entries(self, dispatcher: Callable[..., Any]) -> int:
-        """How many kinds of calls a dispatcher knows."""
-        return int(self._entries(dispatcher.__self__))  # type: ignore[attr-defined]
+@dataclass(frozen=True)
+class Table:
+    """What a builtin of :meth:`Builtins.dispatcher` answers without ``miss``, while somebody holds that builtin.
+
+    ``address``: of the builtin's self. Holding the builtin here would tie a knot that no collector sees through, where
+    ``miss`` holds its table: the capsule inside the builtin does not own what calls it.
+    """
+
+    library: ctypes.PyDLL
+    address: int
+
+    def add(
+        self, args: tuple[Any, ...], keywords: Mapping[str, Any], answer: Callable[..., Any], counts: Sequence[int] = ()
+    ) -> bool:
+        """Have calls like ``(*args, **keywords)`` answered by a plan from now on, or, where there are ``counts``, by a
+        function: the addresses of the two counts that such a call adds to."""
+        names = tuple(keywords)
+        keep = tuple((n, v) for n, v in keywords.items() if n != "out")
+        held = answer if counts else answer.__self__  # type: ignore[attr-defined]
+        served, reason = counts or (0, 0)
+        values = args + tuple(keywords.values())
+        insert = self.library.tw_pycall_insert
+        return bool(insert(self.address, values, names, keep, held, not counts, served, reason))
+
+    def clear(self) -> None:
+        """Forget all kinds of calls."""
+        self.library.tw_pycall_clear(self.address)
+
+    @property
+    def entries(self) -> int:
+        """How many kinds of calls there are."""
+        return int(self.library.tw_pycall_entries(self.address))
 
 
 _made: list[Builtins] = []
@@ -350,7 +302,7 @@ def _set_up(handle: int) -> Builtins | None:
     library = ctypes.PyDLL("", handle=handle)
     try:
         version, sizes = library.tw_pycall_version, library.tw_pycall_sizes
-        functions = {n: ctypes.cast(getattr(ctypes.pythonapi, n), _P).value for n in _FUNCTIONS}
+        functions = [address_of(getattr(ctypes.pythonapi, n)) for n in _FUNCTIONS]
     except AttributeError:
         return None
     sizes.restype, sizes.argtypes = ctypes.c_long, [ctypes.c_long]
@@ -362,7 +314,7 @@ def _set_up(handle: int) -> Builtins | None:
     }  # fmt: skip
     for o in objects.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(o))  # the C side keeps their addresses for good
-    api = _Api(**functions, **{k: id(v) for k, v in objects.items()}, **places, **bits)
+    api = _Api(*functions, **{k: id(v) for k, v in objects.items()}, **places, **bits)
     library.tw_pycall_setup.restype, library.tw_pycall_setup.argtypes = None, [_P]
     library.tw_pycall_setup(ctypes.addressof(api))
     return Builtins(library)

@@ -10,11 +10,13 @@ import contextlib
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from tilewright.backends.cpu.loader import LoadedKernel, LoadedLibrary, LoadError, load_bytes
+from tilewright.backends.arrays import stands_for
+from tilewright.backends.cpu.loader import LoadedKernel, LoadedLibrary, load_bytes
+from tilewright.backends.driver import LoadError
 from tilewright.core import DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
 from tilewright.extent import Sizes, greatest
@@ -25,14 +27,14 @@ from tilewright.kernels.ranges import program_at
 from tilewright.runtime.choice import Found, Place, Processor, choose, choose_sized, each, narrowest
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation, explained
-from tilewright.runtime.gpu import DeviceKey, GpuRuntime, agrees
+from tilewright.runtime.gpu import DeviceKey, GpuRuntime
 from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.limits import look_at
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
-from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
-from tilewright.runtime.stats import UNTUNED, Cell, Counters
+from tilewright.runtime.serving import Answer, Served, serve_kernel, serve_numpy
+from tilewright.runtime.stats import REASONS, UNTUNED, Cell, Counters
 from tilewright.runtime.tuned import Serving, Tuned, shared
 
 if TYPE_CHECKING:
@@ -46,21 +48,6 @@ _CHOSEN = {
 }
 _KEPT = 1024  # plans; the least recently asked for go first
 _SLOWEST_FLOPS = 1e10  # a second and thread: what an untuned kernel is expected to reach
-
-
-@dataclass(frozen=True)
-class Miss:
-    """A kind of call that no kernel answers; :meth:`add` counts a call that something else answered.
-
-    ``why``: what there is instead of a kernel, for messages; empty where there is nothing.
-    """
-
-    counters: Counters
-    cell: str | Cell
-    why: str = ""
-
-    def add(self) -> None:
-        self.counters.add("fallback", self.cell)
 
 
 class Resolver:
@@ -80,6 +67,7 @@ class Resolver:
         self._served: OrderedDict[tuple[Any, ...], Served] = OrderedDict()
         self._defaults: bool | None = True if compile else None
         self.gpu = GpuRuntime(store, counters)
+        self._passed = {reason: Answer(counters.tally("fallback", reason)) for reason in REASONS}
 
     # ----------------------------------------------------------------------- requests
 
@@ -102,38 +90,46 @@ class Resolver:
         return self.untuned(workload, found.reason).explanation
 
     def by_arrays(
-        self, op: str, shapes: Sequence[tuple[tuple[int, ...], str]], given: Mapping[str, Any]
+        self,
+        op: str,
+        inputs: Sequence[tuple[tuple[int, ...], str]],
+        given: Mapping[str, Any],
+        device: DeviceKey | None = None,
     ) -> Served | None:
         """The kernel tuned for inputs of these shapes and dtypes and these attributes, or ``None``.
 
         A user's operator that was tuned for them, but not for this machine, is answered too.
-        Raises ``UsageError`` where sizes that the inputs do not show leave a choice.
+        Raises ``UsageError`` where sizes that the inputs do not show leave a choice, and what :meth:`find` raises.
         """
         self.require_open()
-        wanted = tuple(shapes)
-        known = self.store.entries(op, shapes=[s for s, _ in shapes])
-        entries = [e for e in known if e.shapes == wanted and not e.ranges and agrees(e, given)]
-        if choose(entries, self._processor).entry is None:
-            ranged = (e.fitted(wanted) for e in known if e.ranges)
-            entries = narrowest([e for e in ranged if e and agrees(e, given)]) or entries
+        place, shapes = self.place(device), [shape for shape, _ in inputs]
+        exact: list[Entry] = []
+        ranged: list[Entry] = []
+        for stored in self.store.entries(op, shapes=shapes):
+            e = stored.sized(shapes) if stored.ranges else stored
+            if e is not None and _takes(e, inputs, device) and e.agrees(given):
+                (ranged if e.of else exact).append(e)
+        found = choose(exact, place)
+        entries = exact
+        if found.entry is None and ranged:
+            entries = narrowest(ranged)
+            found = choose(entries, place)
         if not entries:
             return None
-        kinds = {tuple(e.params.items()) for e in entries}
-        if len(kinds) > 1:
+        if len({tuple(e.params.items()) for e in entries}) > 1:
             differing = sorted({n for e in entries for n, v in e.params.items() if v != entries[0].params.get(n)})
             raise UsageError(
                 f"several {op} kernels take inputs of these shapes; they differ in {', '.join(differing)}",
                 f"Call {op}(..., {', '.join(f'{n}=...' for n in differing)})",
             )
-        found = choose(entries, self._processor)
         if found.entry is not None:
-            return self._exact(found.entry, found.reason)
-        if op in OPERATORS:
+            return self._exact(found.entry, found.reason, device)
+        if op in OPERATORS or device is not None:
             return None
         return self.untuned(_stored_workload(self.store, entries[0]), found.reason)
 
     def serving(self, op: str, inputs: Sequence[tuple[tuple[int, ...], str]], given: Mapping[str, Any]) -> Served:
-        """What answers an operator of inputs of these shapes and dtypes. Raises ``UsageError``."""
+        """What answers an operator of inputs of these shapes and dtypes, on this processor. Raises ``UsageError``."""
         served = self.by_arrays(op, inputs, given)
         if served is not None:
             return served
@@ -157,7 +153,7 @@ class Resolver:
         attributes = {k: v for k, v in given.items() if k != "dtype"}
         for e in self.store.entries(op, shapes=shapes):
             constants = [s.name for s in e.inputs if s.constant]
-            if e.ranges or [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
+            if e.ranges or [s for s, _ in e.shapes] != list(shapes) or not e.agrees({**attributes, **_constant(e)}):
                 continue
             if choose([e], self._processor).entry is None:
                 continue
@@ -170,27 +166,31 @@ class Resolver:
             return f"for {each(d for _, d in e.shapes)} arrays of NumPy, PyTorch or JAX. Convert them first"
         return None
 
-    def kernel(self, workload: Workload, device: DeviceKey | None = None) -> Served | Miss:
-        """A tuned kernel for a workload, or on the processor a template's default; else where its calls are counted.
+    def find(self, workload: Workload, device: DeviceKey | None = None) -> Answer:
+        """What answers a workload: a tuned kernel, or on the processor a template's default; else whoever asks.
 
-        ``device``: a backend's name, and what that opens; ``None`` is the processor. Raises ``NoDriver`` for a device
-        that is not there, ``DatabaseError``.
+        ``device``: a backend's name, and what that opens, such as ``("cuda", 0)``; ``None`` is the processor. Raises
+        ``NoDriver`` for a device that is not there or that no driver reaches, ``DatabaseError``.
         """
         self.require_open()
-        place: Place = self._processor if device is None else self.gpu.place(device)
+        place = self.place(device)
         found = self._of_workload(workload, place)
         if found.entry is not None:
-            return self._exact(found.entry, found.reason, device)
+            return Answer.of(self._exact(found.entry, found.reason, device))
         if device is None and self.defaults_exist:
             served = self.untuned(workload, found.reason)
             if served.explanation.tier in UNTUNED:
-                return served
+                return Answer.of(served)
         why = found.reason if found.elsewhere else ""
         reason = "device" if why and device is not None else "untuned"
-        return Miss(self.counters, self.missed(workload, reason, place), why)
+        return Answer(self.counters.tally("fallback", self.missed(workload, reason, place)), why=why)
+
+    def passed(self, reason: str) -> Answer:
+        """What answers where no kernel could, whatever is tuned, by reason of ``runtime.stats.REASONS``."""
+        return self._passed[reason]
 
     def untuned(self, workload: Workload, reason: str) -> Served:
-        """The second or third tier for a workload."""
+        """An untuned kernel for a workload, else NumPy or the interpreter."""
         with self._lock:
             key = ("untuned", workload.key, workload.op)
             served = self._remembered(key)
@@ -275,34 +275,37 @@ class Resolver:
 
     # ----------------------------------------------------------------------- tiers
 
-    def tuned(self, workload: Workload) -> Tuned[LoadedKernel] | None:
-        """The tuned kernels of a workload that :meth:`plan` would call, by themselves; ``None`` where there are none.
+    @overload
+    def tuned(self, workload: Workload, device: None = None) -> Tuned[LoadedKernel] | None: ...
+    @overload
+    def tuned(self, workload: Workload, device: DeviceKey) -> Tuned[DeviceKernel] | None: ...
+    def tuned(self, workload: Workload, device: DeviceKey | None = None) -> Tuned[Any] | None:
+        """The tuned kernels of a workload by themselves, for what calls them without a plan, at every size of its
+        ranges if it has some; ``None`` where there are none. ``device``: as :meth:`find` takes it.
 
-        Of ranges, those of parts of them and of single sizes.
+        Of ranges, those of parts of them and of single sizes. A device's kernels take constant inputs as
+        ``DeviceKernel.pack`` rearranges them.
         """
-        serving = self._serving(workload, self._processor)
+        serving = self._serving(workload, self.place(device))
         libraries: dict[str, LoadedLibrary] = {}
 
-        def load(entry: Entry, sizes: Sizes) -> LoadedKernel:
+        def load(entry: Entry, sizes: Sizes) -> LoadedKernel | DeviceKernel:
+            sized = entry.at(sizes) if entry.ranges else entry
+            if device is not None:
+                return self.gpu.load(sized, device).bound.loaded
             library = libraries.get(entry.sha256) or libraries.setdefault(entry.sha256, self._library(entry))
-            return self._kernel(library, entry.at(sizes) if entry.ranges else entry)
+            return self._kernel(library, sized)
 
         return Tuned(workload, serving, load) if serving else None
 
-    def tuned_on(self, workload: Workload, device: DeviceKey) -> Tuned[DeviceKernel] | None:
-        """The same for a device. Its kernels take constant inputs as ``DeviceKernel.pack`` rearranges them."""
-        serving = self._serving(workload, self.gpu.place(device))
-
-        def load(entry: Entry, sizes: Sizes) -> DeviceKernel:
-            return self.gpu.load(entry.at(sizes) if entry.ranges else entry, device).bound.loaded
-
-        return Tuned(workload, serving, load) if serving else None
-
-    def elsewhere(self, workload: Workload, device: DeviceKey | None) -> str:
-        """For which other targets a workload was tuned, in words, where no kernel runs at a place."""
-        place = self._processor if device is None else self.gpu.place(device)
-        found = choose(self.store.entries_of(workload.key, workload.op), place)
+    def elsewhere(self, workload: Workload, device: DeviceKey | None = None) -> str:
+        """For which other targets a workload was tuned, in words, where no kernel runs at a place; else empty."""
+        found = choose(self.store.entries_of(workload.key, workload.op), self.place(device))
         return found.reason if found.elsewhere else ""
+
+    def place(self, device: DeviceKey | None) -> Place:
+        """Where kernels run: on a device, or the processor."""
+        return self._processor if device is None else self.gpu.place(device)
 
     def _serving(self, workload: Workload, place: Place) -> list[Serving]:
         """The kernels that are chosen for a workload, each with the sizes that it serves."""
@@ -318,10 +321,6 @@ class Resolver:
                 by_spans.setdefault(tuple(sorted(found.spans.items())), []).append(found)
         chosen = ((s[0], choose([x.entry for x in s], place).entry) for s in by_spans.values())
         return [replace(one, entry=best) for one, best in chosen if best is not None]
-
-    def _loaded(self, entry: Entry) -> LoadedKernel:
-        """A stored kernel. Raises ``DatabaseError`` for one that cannot be loaded."""
-        return self._kernel(self._library(entry), entry)
 
     def _library(self, entry: Entry) -> LoadedLibrary:
         try:
@@ -349,15 +348,15 @@ class Resolver:
             served = self._remembered(key)
             if served is not None:
                 return served
+            explanation = explained(entry, reason)
             if device is not None:
-                served = self.gpu.serve(explained(entry, reason), entry, device)
-                self._remember(key, served)
-                return served
-            look = look_at(_stored_workload(self.store, entry)) if self._check else None
-            served = serve_kernel(
-                explained(entry, reason), entry.inputs, entry.outputs, self._loaded(entry), entry.seconds,
-                self.counters.tally(entry.tier), look,
-            )  # fmt: skip
+                served = self.gpu.serve(explanation, entry, device)
+            else:
+                look = look_at(_stored_workload(self.store, entry)) if self._check else None
+                served = serve_kernel(
+                    explanation, entry.inputs, entry.outputs, self._kernel(self._library(entry), entry), entry.seconds,
+                    self.counters.tally(entry.tier), look,
+                )  # fmt: skip
             self._remember(key, served)
             return served
 
@@ -430,6 +429,15 @@ def _stored_workload(store: Kernels, entry: Entry) -> Workload:
         if workload.key == entry.workload_key:
             return workload
     raise DatabaseError(f"{store.path} changed while it was read", "Try again")
+
+
+def _takes(entry: Entry, inputs: Sequence[tuple[tuple[int, ...], str]], device: DeviceKey | None) -> bool:
+    """Whether a kernel is for inputs of these shapes and dtypes. On a device bfloat16 may travel as its bits."""
+    if device is None:
+        return entry.shapes == tuple(inputs)
+    return len(entry.inputs) == len(inputs) and all(
+        stands_for(*i, s) for i, s in zip(inputs, entry.inputs, strict=True)
+    )
 
 
 def _constant(entry: Entry) -> dict[str, Value]:

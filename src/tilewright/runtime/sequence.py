@@ -122,10 +122,7 @@ class KernelSequence:
                     raise UsageError(f"{name} lies {offset} bytes into {root}", "Give it memory of its own")
                 if root in bound.open:
                     bound.open[root].append((tensors, number, offset))
-            bound.calls[k] = Call(
-                ctypes.addressof(kernel._launches), len(kernel._launches), ctypes.addressof(tensors),
-                self._workspace.address, kernel.zero_fill, kernel._env,
-            )  # fmt: skip
+            bound.calls[k] = kernel.call(ctypes.addressof(tensors), self._workspace.address)
             bound.keep.append(tensors)
         return bound
 
@@ -178,7 +175,7 @@ class _Bound:
     """The calls for some sizes. ``shapes``: of inputs and outputs; ``open``: where addresses are written in each run,
     by value; ``keep``: what the calls point to."""
 
-    calls: ctypes.Array[Call]
+    calls: ctypes.Array[ctypes.Structure]
     shapes: Mapping[str, tuple[int, ...]]
     sizes: Sizes
     align: int

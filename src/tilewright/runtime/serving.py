@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -53,6 +52,23 @@ class Served:
     on_device: GpuKernel | None = None
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What answers a kind of call: a kernel, as it is ``served``, or whoever asked, by its own means.
+
+    ``tally``: the counts that a call adds to. ``why``: without a kernel, what there is instead of one, for messages;
+    empty where there is nothing.
+    """
+
+    tally: Tally
+    served: Served | None = None
+    why: str = ""
+
+    @classmethod
+    def of(cls, served: Served) -> Answer:
+        return cls(served.tally, served)
+
+
 def serve_kernel(
     explanation: Explanation,
     inputs: Sequence[TensorSpec],
@@ -74,11 +90,9 @@ def serve_kernel(
             return Served(explanation, checked, checked, False, tally, kernel, looks=True)
         return _native(explanation, checked, kernel, expected_seconds, tally)
 
-    written = [0] * len(outputs)
-
     def bind(held: Mapping[int, Array]) -> Callable[..., Any]:
         places = [address(held[n]) if n in held else 0 for n in range(len(inputs))]
-        packed = kernel.pack([*places, *written])
+        packed = kernel.pack([*places, *([0] * len(outputs))])
         for number, memory in packed.items():
             places[number] = memory.address
 
@@ -89,12 +103,10 @@ def serve_kernel(
             kernel.run_packed([p or address(next(given)) for p in places] + [address(a) for a in outs])
 
         bound = Checked(explanation.op, rest(inputs), outputs, run_bound, align=align, tally=tally)
-        keep = (held, packed)
+        bound.keep = held, packed
         if look is not None:
-            bound.keep = keep
             return bound
-        served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, *written), keep)
-        return served.call
+        return _native(explanation, bound, kernel, expected_seconds, tally, [*places, *([0] * len(outputs))]).call
 
     return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel, look is not None)
 
@@ -106,7 +118,6 @@ def _native(
     expected_seconds: float,
     tally: Tally,
     bound: Sequence[int] = (),
-    keep: object = None,
 ) -> Served:
     """The call as a builtin, where this interpreter allows it.
 
@@ -119,24 +130,14 @@ def _native(
     )
     unsaid = any(s.dtype in FLOAT8 for s in checked.outputs)  # in C a result in 8-bit reals is whole numbers
     if native is None or unsaid or max(len(taken) + len(given), len(bound)) > pycall.MAX_TENSORS:
-        checked.keep = keep
         return Served(explanation, checked, checked, False, tally, kernel)
-    # The array of launches lives in the kernel object; the plan copies it and keeps the object.
-    launches: ctypes.Array[Any] = kernel._launches
     call = native.plan(
         explanation.op,
         _doc(explanation, inputs),
         taken,
         given,
-        launches=len(launches),
-        launch=ctypes.addressof(launches),
-        workspace=kernel.workspace_bytes,
-        zero_fill=kernel.zero_fill,
-        align=align,
-        release=expected_seconds > RELEASE_SECONDS,
-        env=kernel._env,
-        served=tally.address,
-        keep=(kernel, tally, keep),
+        kernel=kernel.described(tally.address, expected_seconds > RELEASE_SECONDS),
+        keep=(kernel, tally),
         empty=np.empty if align <= _MALLOC_ALIGNMENT else partial(empty, align=align),
         fallback=checked,
         bound=bound,

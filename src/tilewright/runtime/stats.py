@@ -129,9 +129,14 @@ class Tally:
         self._counters.add(*self._names)
 
     @property
+    def addresses(self) -> list[int]:
+        """Where the C side counts, of each cell."""
+        return [self._counters.address(n) for n in self._names]
+
+    @property
     def address(self) -> int:
-        """Where the C side counts: it adds to the first alone."""
-        return self._counters.address(self._names[0])
+        """That of the first."""
+        return self.addresses[0]
 
     @property
     def shared_address(self) -> int:

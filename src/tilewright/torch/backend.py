@@ -67,8 +67,7 @@ def prepared(
 
 
 def _find(workload: Workload, device: DeviceKey | None = None) -> Served | None:
-    found = serving.find(workload, device)
-    return found if isinstance(found, Served) else None
+    return serving.find(workload, device).served
 
 
 @dataclass(frozen=True)

@@ -4,48 +4,25 @@
 #include <cstddef>
 #include <cstring>
 
+#include "plan.h"
+
 namespace {
 
-/* CUDA's CUlaunchAttribute and CUlaunchConfig. */
+/* CUDA's CUlaunchAttribute. */
 struct Attribute {
     int id, pad, value, rest[15];
-};
-struct Config {
-    unsigned grid[3], block[3], shared;
-    void *stream;
-    const Attribute *attributes;
-    unsigned count;
 };
 const Attribute kEarly{6, 0, 1, {}}; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 } // namespace
 
-extern "C" {
-
-/* Where a launch's parameters take an address; native.py has the same, as of all that follows. `tensor`: of the kernel,
-   or -1: the workspace; `map`: whether it is a tensor map that describes what lies there. */
-struct tw_pointer {
-    long at, tensor, map;
-    long long offset;
+/* CUDA's CUlaunchConfig. */
+struct tw_launch_config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const void *attributes;
+    unsigned count;
 };
-
-/* A launch on a device. Functions are those of CUDA's driver, or others that take the same; contexts may be missing. */
-struct tw_device_launch {
-    int (*launch)(const Config *, void *function, void **parameters, void **extra);
-    int (*fill)(void *address, unsigned char byte, size_t size, void *stream);
-    int (*replace)(void *map, void *address);
-    int (*current)(void **context);
-    int (*make_current)(void *context);
-    void *context, *function;
-    unsigned grid[3], block[3], shared, early;
-    const unsigned char *values; /* a block of the parameters' values */
-    long bytes, parameters;
-    const long *places;          /* where each begins */
-    long pointers;
-    const struct tw_pointer *pointer;
-};
-
-} // extern "C"
 
 namespace {
 
@@ -90,7 +67,7 @@ bool queue(const tw_device_launch &l, void *const *tensors, void *workspace, voi
     for (long i = 0; i < l.parameters; i++)
         parameters[i] = values + l.places[i];
     const unsigned *g = l.grid, *b = l.block;
-    Config config{{g[0], g[1], g[2]}, {b[0], b[1], b[2]}, l.shared, stream, nullptr, 0};
+    tw_launch_config config{{g[0], g[1], g[2]}, {b[0], b[1], b[2]}, l.shared, stream, nullptr, 0};
     if (l.early) {
         config.attributes = &kEarly;
         config.count = 1;

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -28,30 +27,20 @@
 #include <vector>
 
 #include "device_launch.h"
-#include "tw.h"
+#include "key.h"
+#include "scratch.h"
 
 namespace {
 
-constexpr size_t kWords = 160;   // of a kind of call
 constexpr size_t kTensors = 17;  // of a call
 constexpr size_t kKinds = 4096;  // in the table; then all are forgotten
 
 /* What calls are told apart by: the operator, and of each argument its type and value, of tensors dtype, shape and
    strides; of compiled graphs the graph, and of each call its name. */
-struct Key {
-    uint64_t hash = 0;
-    size_t size = 0;
-    int64_t words[kWords];
+struct Key : tw_key {
+    Key() { size = 0, hash = 0; }
 
-    bool add(int64_t word)
-    {
-        if (size == kWords)
-            return false;
-        words[size++] = word;
-        hash = (hash ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-        return true;
-    }
+    bool add(int64_t word) { return tw_key_add(this, word); }
 
     bool add(c10::string_view text)
     {
@@ -140,26 +129,21 @@ struct Watched {
 };
 
 struct Entry {
-    std::vector<int64_t> words, shape;
-    uint64_t hash;
-    at::ScalarType dtype;
-    c10::MemoryFormat format;
-    std::vector<long> slots;     // of each input of the kernel: which tensor of the call, or -1: bound
-    std::vector<void *> tensors; // of the kernel, the output last
+    std::vector<long long> words;
+    unsigned long long hash;
+    std::vector<int64_t> shape; // of the output
+    tw_torch_plan is;
     std::vector<Watched> watched;
-    tw_call call;
-    int (*run)(const tw_call *);
-    c10::Device device{c10::kCPU};
-    long launches; // on a device; 0 on this processor
-    const tw_device_launch *launch;
-    size_t workspace;
-    uintptr_t misaligned; // address bits that must be clear
-    unsigned long long *served;
     std::atomic<long> uses{0};
+
+    c10::Device device() const
+    {
+        return {static_cast<c10::DeviceType>(is.device_type), static_cast<c10::DeviceIndex>(is.device)};
+    }
 };
 
 std::mutex table_lock;
-std::unordered_multimap<uint64_t, Entry *> table;
+std::unordered_multimap<unsigned long long, Entry *> table;
 std::vector<Entry *> retired; // dropped from the table, perhaps still in use
 
 /* The entry of a kind of call and of these weights. */
@@ -168,7 +152,7 @@ Entry *find(const Key &key, const Tensors &given)
     const auto range = table.equal_range(key.hash);
     for (auto i = range.first; i != range.second; ++i) {
         Entry *e = i->second;
-        if (e->words.size() != key.size || memcmp(e->words.data(), key.words, key.size * sizeof *key.words))
+        if (!tw_key_is(&key, e->words.data(), static_cast<long>(e->words.size())))
             continue;
         if (std::all_of(e->watched.begin(), e->watched.end(),
                         [&](const Watched &w) { return w.unchanged(*given.at[w.number]); }))
@@ -208,26 +192,6 @@ class Held {
     Entry *entry_;
 };
 
-/* A thread's workspace: as large as the largest that it needed. */
-struct Scratch {
-    void *memory = nullptr;
-    size_t size = 0;
-
-    void *take(size_t bytes)
-    {
-        if (bytes > size) {
-            std::free(memory);
-            size = (bytes + 4095) / 4096 * 4096;
-            memory = std::aligned_alloc(4096, size);
-            if (!memory)
-                size = 0;
-        }
-        return memory;
-    }
-    ~Scratch() { std::free(memory); }
-};
-
-thread_local Scratch scratch;
 thread_local const Key *pending; // of the call that this thread asks Python to answer
 
 struct Pending {
@@ -258,16 +222,18 @@ bool queue(const Entry &e, void *const *tensors)
 {
     at::Tensor memory;
     void *workspace = nullptr;
-    if (e.workspace) {
-        memory = empty_on(e.device, {static_cast<int64_t>(e.workspace)}, at::kByte,
+    if (e.is.kernel.workspace) {
+        memory = empty_on(e.device(), {static_cast<int64_t>(e.is.kernel.workspace)}, at::kByte,
                           c10::MemoryFormat::Contiguous);
         workspace = memory.data_ptr();
     }
-    void *const stream = handle_of(c10::impl::VirtualGuardImpl(e.device.type()).getStream(e.device), 0);
-    const Current context(*e.launch);
-    if (e.call.zero_fill && e.launch->fill(workspace, 0, e.call.zero_fill, stream))
+    void *const stream = handle_of(c10::impl::VirtualGuardImpl(e.device().type()).getStream(e.device()), 0);
+    const tw_device_launch *const first = e.is.device_launch;
+    const Current context(*first);
+    const auto zeros = static_cast<size_t>(e.is.kernel.zero_fill);
+    if (zeros && first->fill(workspace, 0, zeros, stream))
         return false;
-    return std::all_of(e.launch, e.launch + e.launches,
+    return std::all_of(first, first + e.is.device_launches,
                        [&](const tw_device_launch &l) { return queue(l, tensors, workspace, stream); });
 }
 
@@ -275,26 +241,25 @@ bool queue(const Entry &e, void *const *tensors)
 bool answer(const Entry &e, const Tensors &given, void *out)
 {
     void *tensors[kTensors + 1];
-    const size_t inputs = e.slots.size();
-    for (size_t i = 0; i < inputs; i++) {
-        tensors[i] = e.slots[i] < 0 ? e.tensors[i] : const_cast<void *>(given.at[e.slots[i]]->const_data_ptr());
-        if (!tensors[i] || (reinterpret_cast<uintptr_t>(tensors[i]) & e.misaligned))
+    const tw_torch_plan &is = e.is;
+    const tw_loaded &kernel = is.kernel;
+    const uintptr_t misaligned = static_cast<uintptr_t>(kernel.align) - 1;
+    for (long i = 0; i < is.inputs; i++) {
+        tensors[i] = is.slots[i] < 0 ? is.bound[i] : const_cast<void *>(given.at[is.slots[i]]->const_data_ptr());
+        if (!tensors[i] || (reinterpret_cast<uintptr_t>(tensors[i]) & misaligned))
             return false;
     }
-    tensors[inputs] = out;
-    if (reinterpret_cast<uintptr_t>(out) & e.misaligned)
+    tensors[is.inputs] = out;
+    if (reinterpret_cast<uintptr_t>(out) & misaligned)
         return false;
-    if (e.launches) {
+    if (is.device_launches) {
         if (!queue(e, tensors))
             return false; // Python says what failed
-    } else {
-        tw_call call = e.call;
-        call.tensors = tensors;
-        if ((e.workspace && !(call.workspace = scratch.take(e.workspace))) || e.run(&call))
-            return false;
+        __atomic_fetch_add(kernel.served, 1, __ATOMIC_RELAXED);
+        return true;
     }
-    __atomic_fetch_add(e.served, 1, __ATOMIC_RELAXED);
-    return true;
+    void *const workspace = kernel.workspace ? scratch.take(static_cast<size_t>(kernel.workspace)) : nullptr;
+    return (workspace || !kernel.workspace) && !run(kernel, tensors, workspace);
 }
 
 bool wants_gradient(const Tensors &tensors)
@@ -334,7 +299,8 @@ class Kernel : public c10::OperatorKernel {
         if (!good)
             return slow(keys, stack, nullptr);
         if (const Held held(key, tensors); const Entry *e = held.get()) {
-            at::Tensor out = empty_on(e->device, e->shape, e->dtype, e->format);
+            at::Tensor out = empty_on(e->device(), e->shape, static_cast<at::ScalarType>(e->is.dtype),
+                                      static_cast<c10::MemoryFormat>(e->is.format));
             if (answer(*e, tensors, out.data_ptr())) {
                 torch::jit::drop(*stack, arguments);
                 stack->emplace_back(std::move(out));
@@ -422,34 +388,6 @@ void after_fork() { table_lock.unlock(); }
 
 extern "C" {
 
-/* What an answer is made of; native.py has the same. */
-struct tw_torch_plan {
-    long inputs;              /* of the kernel */
-    const long *slots;        /* of each: which tensor of the call, or -1 */
-    void *const *bound;       /* of each that is bound: where it lies */
-    long dims;
-    const long long *shape;   /* of the output */
-    long dtype;               /* PyTorch's number */
-    long format;              /* PyTorch's number of how the output lies */
-    long device_type, device; /* PyTorch's numbers of where */
-    long watched;
-    const long *watching;     /* tensors of the call, who owns their elements, the addresses and versions of these */
-    void *const *storages;
-    const void *const *addresses;
-    const long *versions;
-    long launches;
-    const struct tw_launch *launch;
-    long device_launches;     /* in the place of the former, on a device */
-    const struct tw_device_launch *device_launch;
-    long long workspace, zero_fill;
-    long align;
-    const struct tw_env *env;
-    int (*run)(const struct tw_call *);
-    unsigned long long *served;
-};
-
-TW_API long tw_torch_plan_size(void) { return static_cast<long>(sizeof(tw_torch_plan)); }
-
 /* Have C++ answer the operators tilewright::<name>, and tilewright_python::<name> what it cannot. 0, or 1 with a
    message on what is missing. */
 TW_API int tw_torch_register(const char *const *names, long count)
@@ -495,25 +433,14 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
     made->words.assign(key->words, key->words + key->size);
     made->hash = key->hash;
     made->shape.assign(plan->shape, plan->shape + plan->dims);
-    made->dtype = static_cast<at::ScalarType>(plan->dtype);
-    made->format = static_cast<c10::MemoryFormat>(plan->format);
-    made->slots.assign(plan->slots, plan->slots + plan->inputs);
-    made->tensors.assign(plan->bound, plan->bound + plan->inputs);
+    made->is = *plan;
     for (long i = 0; i < plan->watched; i++) {
-        const auto owner = static_cast<c10::StorageImpl *>(plan->storages[i]);
+        const tw_watched &w = plan->watching[i];
+        const auto owner = static_cast<c10::StorageImpl *>(w.storage);
         c10::raw::weak_intrusive_ptr::incref(owner);
-        made->watched.push_back({static_cast<size_t>(plan->watching[i]), Owner::reclaim(owner), plan->addresses[i],
-                                 static_cast<uint32_t>(plan->versions[i])});
+        made->watched.push_back({static_cast<size_t>(w.number), Owner::reclaim(owner), w.address,
+                                 static_cast<uint32_t>(w.version)});
     }
-    made->call = {plan->launch, plan->launches, nullptr, nullptr, static_cast<size_t>(plan->zero_fill), plan->env};
-    made->run = plan->run;
-    made->device = c10::Device(static_cast<c10::DeviceType>(plan->device_type),
-                               static_cast<c10::DeviceIndex>(plan->device));
-    made->launches = plan->device_launches;
-    made->launch = plan->device_launch;
-    made->workspace = static_cast<size_t>(plan->workspace);
-    made->misaligned = static_cast<uintptr_t>(plan->align) - 1;
-    made->served = plan->served;
     const std::lock_guard<std::mutex> guard(table_lock);
     if (table.size() >= kKinds) {
         for (const auto &[hash, entry] : table)

@@ -11,14 +11,16 @@ import logging
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tilewright.backends.cpu.extension import Extension
-from tilewright.backends.driver import NativeLaunch, Prepared, address_of
+from tilewright.backends.cpu.loader import STRUCTURES, Loaded
+from tilewright.backends.cpu.structures import structures
+from tilewright.backends.driver import NativeLaunch, Prepared
 from tilewright.core import TilewrightError
 from tilewright.forking import ForkLock
 from tilewright.runtime.gpu_plan import GpuKernel
@@ -36,38 +38,13 @@ _DEVICES = {"cpu": 0, "cuda": 1, "privateuseone": 20}
 """Numbers of ``c10::DeviceType``, of what kernels are registered for."""
 _LONG = ctypes.c_long
 _P = ctypes.c_void_p
+_PLAN = Path(__file__).with_name("plan.h")
+_DECLARED = structures(_PLAN, STRUCTURES)
+_Plan, _Watched, _Pointer, _DeviceLaunch = (
+    _DECLARED[f"tw_{n}"] for n in ("torch_plan", "watched", "pointer", "device_launch")
+)  # fmt: skip
 
 _log = logging.getLogger("tilewright.torch")
-
-
-class _Plan(ctypes.Structure):
-    """``struct tw_torch_plan``."""
-
-    _fields_ = (
-        ("inputs", _LONG), ("slots", _P), ("bound", _P), ("dims", _LONG), ("shape", _P), ("dtype", _LONG),
-        ("format", _LONG), ("device_type", _LONG), ("device", _LONG),
-        ("watched", _LONG), ("watching", _P), ("storages", _P), ("addresses", _P), ("versions", _P),
-        ("launches", _LONG), ("launch", _P), ("device_launches", _LONG), ("device_launch", _P),
-        ("workspace", ctypes.c_longlong), ("zero_fill", ctypes.c_longlong),
-        ("align", _LONG), ("env", _P), ("run", _P), ("served", _P),
-    )  # fmt: skip
-
-
-class _Pointer(ctypes.Structure):
-    """``struct tw_pointer``."""
-
-    _fields_ = (("at", _LONG), ("tensor", _LONG), ("map", _LONG), ("offset", ctypes.c_longlong))
-
-
-class _DeviceLaunch(ctypes.Structure):
-    """``struct tw_device_launch``."""
-
-    _fields_ = (
-        ("launch", _P), ("fill", _P), ("replace", _P), ("current", _P), ("make_current", _P), ("context", _P),
-        ("function", _P), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
-        ("early", ctypes.c_uint), ("values", _P), ("bytes", _LONG), ("parameters", _LONG), ("places", _P),
-        ("pointers", _LONG), ("pointer", _P),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,9 +87,7 @@ class Native:
         library.tw_torch_drop.argtypes = [_P]
         library.tw_torch_insert.restype, library.tw_torch_insert.argtypes = _P, [_P]
         library.tw_torch_retired.restype = _P
-        library.tw_torch_kinds.restype = library.tw_torch_plan_size.restype = _LONG
-        if library.tw_torch_plan_size() != ctypes.sizeof(_Plan):
-            raise TilewrightError("native.cpp and native.py differ", "Install one version of tilewright")
+        library.tw_torch_kinds.restype = _LONG
         self._kept: dict[int, tuple[Answer, Sequence[object], object]] = {}
         self._lock = ForkLock()
 
@@ -139,30 +114,34 @@ class Native:
         ``served``: the address where they are counted; ``owners`` own it and what is bound, and live as long. Nothing
         is done for a kernel on a device whose driver cannot be called from C.
         """
-        found = _Launches.of(answer.kernel)
-        if found is None:
+        kernel = answer.kernel
+        launches = kernel.native() if isinstance(kernel, GpuKernel) else []
+        if launches is None:
             return
-        count = len(answer.inputs)
-        slots = (_LONG * max(1, count))(*answer.inputs)
-        bound = (_P * max(1, count))(*answer.bound)
-        shape = (ctypes.c_longlong * max(1, len(answer.shape)))(*answer.shape)
-        many = len(answer.watched)
-        watching = (_LONG * max(1, many))(*(w.number for w in answer.watched))
-        storages = (_P * max(1, many))(*(w.storage for w in answer.watched))
-        addresses = (_P * max(1, many))(*(w.address for w in answer.watched))
-        versions = (_LONG * max(1, many))(*(w.version for w in answer.watched))
-        at, where = ctypes.addressof, answer.device
+        keep: list[object] = []
+
+        def block(kind: Any, values: Sequence[Any]) -> int:
+            """The address of an array that lives as long as the answer."""
+            keep.append((kind * max(1, len(values)))(*values))
+            return ctypes.addressof(keep[-1])  # type: ignore[arg-type]
+
+        if isinstance(kernel, GpuKernel):
+            loaded = Loaded(0, 0, kernel.workspace, kernel.zero_fill, answer.align, 0, 0, served)
+        else:
+            loaded = kernel.described(served)
+            loaded.align = answer.align
+        where, shape, watched = answer.device, answer.shape, answer.watched
         plan = _Plan(
-            count, at(slots), at(bound), len(answer.shape), at(shape), _SCALARS[answer.dtype],
-            len(answer.shape) - 2 if answer.channels_last else 0, _DEVICES.get(where.type, _DEVICES["privateuseone"]),
-            -1 if where.index is None else where.index, many, at(watching), at(storages), at(addresses), at(versions),
-            found.here, found.here_at, found.there, found.there_at, found.workspace, found.zero_fill, answer.align,
-            found.env, found.run, served,
+            len(answer.inputs), block(_LONG, answer.inputs), block(_P, answer.bound), len(shape),
+            block(ctypes.c_longlong, shape), _SCALARS[answer.dtype], len(shape) - 2 if answer.channels_last else 0,
+            _DEVICES.get(where.type, _DEVICES["privateuseone"]), -1 if where.index is None else where.index,
+            len(watched), block(_Watched, [astuple(w) for w in watched]), loaded,
+            len(launches), block(_DeviceLaunch, [_device_launch(n, p, block) for n, p in launches]),
         )  # fmt: skip
         with self._lock:
-            entry = self._library.tw_torch_insert(at(plan))
+            entry = self._library.tw_torch_insert(ctypes.addressof(plan))
             if entry is not None:
-                self._kept[entry] = (answer, owners, found)
+                self._kept[entry] = (answer, owners, (keep, launches))
             self._let_go()
 
     def drop(self, owner: object) -> None:
@@ -188,57 +167,19 @@ class Native:
         return int(self._library.tw_torch_kinds())
 
 
-@dataclass(frozen=True)
-class _Launches:
-    """The launches of a kernel for code in C. ``here``: how many run on this processor; ``there``: on a device."""
-
-    workspace: int
-    zero_fill: int
-    here: int = 0
-    here_at: int = 0
-    env: int = 0
-    run: int = 0
-    there: int = 0
-    there_at: int = 0
-    keep: object = None
-
-    @classmethod
-    def of(cls, kernel: LoadedKernel | GpuKernel) -> _Launches | None:
-        """Those of a kernel; ``None`` where its driver cannot be called from C."""
-        if not isinstance(kernel, GpuKernel):
-            launches: ctypes.Array[Any] = kernel._launches
-            return cls(
-                kernel.workspace_bytes, kernel.zero_fill, len(launches), ctypes.addressof(launches), kernel._env,
-                address_of(kernel._tw_run),
-            )  # fmt: skip
-        found = kernel.native()
-        if not found:
-            return None
-        keep: list[object] = [found]
-        launches = (_DeviceLaunch * len(found))(*(_device_launch(n, p, keep) for n, p in found))
-        keep.append(launches)
-        at = ctypes.addressof(launches)
-        return cls(kernel.workspace, kernel.zero_fill, there=len(launches), there_at=at, keep=keep)
-
-
-def _device_launch(native: NativeLaunch, made: Prepared, keep: list[object]) -> _DeviceLaunch:
-    """A launch whose addresses are written for each call; ``keep`` gets what it points to."""
+def _device_launch(native: NativeLaunch, made: Prepared, block: Callable[[Any, Sequence[Any]], int]) -> tuple[Any, ...]:
+    """A ``struct tw_device_launch``, whose addresses are written for each call; ``block`` gives arrays that last."""
     arguments = made.arguments
     for place, shape in made.maps.items():  # any address that a map may have: it is replaced
         arguments.values[place] = made.encode(shape, _ANYWHERE)
     values, places = arguments.packed(), arguments.places()
     listed = [(place, number, 0) for place, number in made.tensors] + [(p, -1, offset) for p, offset in made.scratch]
-    pointers = (_Pointer * max(1, len(listed)))(
-        *(_Pointer(places[place], number, place in made.maps, offset) for place, number, offset in listed)
-    )
-    block = ctypes.create_string_buffer(values, max(1, len(values)))
-    begins = (_LONG * max(1, len(places)))(*places)
-    keep.extend((pointers, block, begins))
-    at, u3 = ctypes.addressof, ctypes.c_uint * 3
-    return _DeviceLaunch(
+    pointers = [(places[place], number, place in made.maps, offset) for place, number, offset in listed]
+    return (
         native.launch, native.fill, native.replace, native.current, native.make_current, native.context,
-        native.function, u3(*made.grid), u3(*made.block), made.shared, made.early and native.early, at(block),
-        len(values), len(places), at(begins), len(listed), at(pointers),
+        native.function, made.grid, made.block, made.shared, made.early and native.early,
+        block(ctypes.c_ubyte, values), len(values), len(places), block(_LONG, places), len(listed),
+        block(_Pointer, pointers),
     )  # fmt: skip
 
 
@@ -270,4 +211,4 @@ def extension() -> Extension:
     version = ["torch", torch.__version__, str(torch.version.git_version)]
     libraries = ("-ltorch_cpu", "-ltorch_python", "-lc10")
     source = Path(__file__).with_name("native.cpp")
-    return Extension(source, version, flags, libraries, _log, headers=("device_launch.h",))
+    return Extension(source, version, flags, libraries, _log, headers=("plan.h", "device_launch.h"))

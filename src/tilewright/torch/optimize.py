@@ -116,8 +116,7 @@ def optimize(
     library = Library(db, missing_ok=True, watch=False)
 
     def find(workload: Workload, device: DeviceKey | None) -> Served | None:
-        kernel = library.find(workload, device)
-        return kernel if isinstance(kernel, Served) else None
+        return library.resolver.find(workload, device).served
 
     def form(compile: Compile, kernels: Collection[Kernels] = ()) -> Form:
         made = Form(captured, compile, kernels)
@@ -198,11 +197,11 @@ def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bo
     """Whether kernels serve every size of a workload. Of a range on a device, kernels are looked up for some sizes."""
     ranges = workload.ranges
     if not ranges:
-        return isinstance(library.find(workload, place), Served)
+        return library.resolver.find(workload, place).served is not None
     if place is not None:
         some = ({n: e.low + (e.high - e.low) * k // 2 for n, e in ranges.items()} for k in range(3))
-        return all(isinstance(library.find(at(workload, sizes), place), Served) for sizes in some)
-    tuned = library.tuned(workload)
+        return all(library.resolver.find(at(workload, sizes), place).served is not None for sizes in some)
+    tuned = library.resolver.tuned(workload)
     return tuned is not None and tuned.serves_all
 
 

@@ -17,8 +17,7 @@ from tilewright.runtime import Library
 from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.in_use import InUse
 from tilewright.runtime.missed import warn
-from tilewright.runtime.resolve import Miss
-from tilewright.runtime.serving import Served
+from tilewright.runtime.serving import Answer, Served
 from tilewright.torch import native
 from tilewright.torch.devices import has_kernels, place_of
 from tilewright.torch.native import Answer as Placed
@@ -71,16 +70,6 @@ class Hit:
         return Placed(kernel, inputs, self.shape, first.dtype, first.device, self.align, channels_last=last)
 
 
-@dataclass(frozen=True)
-class Passed:
-    """A kind of call that PyTorch answers; ``miss`` counts it."""
-
-    miss: Miss
-
-
-Answer = Hit | Passed
-
-
 LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 """By the number of axes, PyTorch's name of channels last."""
 
@@ -98,7 +87,7 @@ class Serving(InUse):
 
     def __init__(self) -> None:
         super().__init__("PyTorch", _THROUGH)
-        self._known: dict[Any, Answer] = {}
+        self._known: dict[Any, Hit | Answer] = {}
         self.native = native.load()
 
     def _clear(self) -> None:
@@ -121,8 +110,8 @@ class Serving(InUse):
         if self.native is not None:
             self.native.drop(owner)
 
-    def answer(self, name: str, args: tuple[Any, ...], device: torch.device) -> Answer:
-        """What answers ``torch.ops.tilewright.<name>(*args)`` of tensors on a device."""
+    def answer(self, name: str, args: tuple[Any, ...], device: torch.device) -> Hit | Answer:
+        """What answers ``torch.ops.tilewright.<name>(*args)`` of tensors on a device: a kernel, or PyTorch."""
         key = (name, device, *map(_kind, args))
         found = self._known.get(key)
         if found is None:
@@ -135,33 +124,33 @@ class Serving(InUse):
                     self._known[key] = found
         return found
 
-    def _look_up(self, name: str, args: tuple[Any, ...], device: torch.device) -> Answer:
-        library = self.library
+    def _look_up(self, name: str, args: tuple[Any, ...], device: torch.device) -> Hit | Answer:
+        resolver = self.library.resolver
         try:
             asked = request(name, args)
         except NoRequest as e:
             if str(e) == "dtype":
                 self.say_near(f"tilewright::{name}", name, described(args))
-            return Passed(library.passed(str(e)))
+            return resolver.passed(str(e))
         found = self.find(asked.workload, place_of(device))
-        if isinstance(found, Miss) and found.why and device.type != "cpu":
-            self._say_lacking(f"tilewright::{name}", f"a kernel is {found.why}")
-        if isinstance(found, Miss) and len({a.dtype for a in args if isinstance(a, torch.Tensor)}) > 1:
-            self.say_near(f"tilewright::{name}", name, described(args))
-            return Passed(library.passed("dtype"))
-        if isinstance(found, Miss):
-            return Passed(found)
+        if found.served is None:
+            if found.why and device.type != "cpu":
+                self._say_lacking(f"tilewright::{name}", f"a kernel is {found.why}")
+            if len({a.dtype for a in args if isinstance(a, torch.Tensor)}) > 1:
+                self.say_near(f"tilewright::{name}", name, described(args))
+                return resolver.passed("dtype")
+            return found
         shape = _FUNCTIONS[name](*(_meta(a) for a in args)).shape
         itemsize = numpy_dtype(asked.workload.inputs[0].dtype).itemsize
-        return Hit(asked, found, tuple(shape), max(found.checked.align, itemsize))
+        return Hit(asked, found.served, tuple(shape), max(found.served.checked.align, itemsize))
 
-    def find(self, workload: Workload, place: DeviceKey | None = None) -> Served | Miss:
-        """The kernel for a workload of tensors on a device. Where nothing reaches the device, that is said once."""
+    def find(self, workload: Workload, place: DeviceKey | None = None) -> Answer:
+        """What answers a workload of tensors on a device. Where nothing reaches the device, that is said once."""
         try:
-            return self.library.find(workload, place)
+            return self.library.resolver.find(workload, place)
         except NoDriver as e:
             self._say_lacking(f"kernels on {place}", f"{e.message}. {e.hint}")
-            return self.library.passed("device")
+            return self.library.resolver.passed("device")
 
     def _say_lacking(self, label: str, why: str) -> None:
         """Warn once of ``label`` that kernels exist, or may, and do not run on a device."""
@@ -196,8 +185,8 @@ def tuned(name: str, shapes: Sequence[Sequence[int]], like: torch.Tensor, *rest:
         return False
     given = (torch.empty(tuple(s), dtype=like.dtype, device="meta") for s in shapes)
     answer = serving.answer(name, (*given, *rest), like.device)
-    if isinstance(answer, Passed):
-        answer.miss.add()
+    if isinstance(answer, Answer):
+        answer.tally.add()
     return isinstance(answer, Hit)
 
 
@@ -265,7 +254,7 @@ def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
             if placed is not None:
                 serving.settle(generation, placed, answer.served)
             return out
-        serving.library.passed("alignment").add()
+        serving.library.resolver.passed("alignment").tally.add()
     else:
-        answer.miss.add()
+        answer.tally.add()
     return from_pytorch(name, args)

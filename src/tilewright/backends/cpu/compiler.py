@@ -20,12 +20,12 @@ from pathlib import Path
 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.confine import MEMORY, confined, environment, one_line, scratch
+from tilewright.backends.cpu.structures import SUPPORT
 from tilewright.backends.cpu.targets import COMMON_FLAGS, flags, host_arch
 from tilewright.backends.toolchain import DEADLINE, CompileError, CompileTimeout, first_error
 from tilewright.caching import cached_property
 from tilewright.core import Target, TilewrightError, digest
 
-SUPPORT = Path(__file__).parent / "support"
 _OUT_OF_TIME = "CPU time limit exceeded"
 _OUT_OF_MEMORY = ("out of memory", "virtual memory exhausted", "bad_alloc", "annot allocate memory")
 

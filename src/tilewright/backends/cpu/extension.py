@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.confine import scratch
-from tilewright.backends.cpu.compiler import SUPPORT, CompileError, Compiler, find_compiler, run_compiler, support_hash
+from tilewright.backends.cpu.compiler import CompileError, Compiler, find_compiler, run_compiler, support_hash
+from tilewright.backends.cpu.structures import SUPPORT
 from tilewright.backends.toolchain import CompileTimeout
 from tilewright.core import digest
 

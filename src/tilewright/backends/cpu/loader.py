@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tilewright.backends.cores import available_cores
+from tilewright.backends.cpu.structures import SUPPORT, structures
+from tilewright.backends.driver import LaunchError, LoadError
 from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, evaluate
 from tilewright.forking import steady
 from tilewright.paths import cache_root
@@ -31,57 +33,15 @@ CLOCKS = {"monotonic": 0, "cpu": 1}
 SUPPORT_ABI = 1  # the support object's interface that this loader speaks (TW_SUPPORT_ABI in tw.h)
 
 
-class LoadError(TilewrightError):
-    """A library that cannot be loaded, or is not what it should be."""
+STRUCTURES = structures(SUPPORT / "tw.h")
+"""What artifacts take: ``tw_call``, ``tw_loaded``, ..."""
 
-    kind = "load"
-
-
-class LaunchError(TilewrightError):
-    """A kernel that returned a nonzero ``code``."""
-
-    kind = "launch"
-
-    def __init__(self, code: int, symbol: str) -> None:
-        super().__init__(f"kernel {symbol} failed with code {code}")
-        self.code = code
+Launch, Call, Loaded, Zone = (STRUCTURES[n] for n in ("tw_launch", "tw_call", "tw_loaded", "tw_zone"))
 
 
-class Launch(ctypes.Structure):
-    """``struct tw_launch``."""
-
-    _fields_ = (("kernel", ctypes.c_void_p), ("args", ctypes.c_void_p))
-
-
-class Call(ctypes.Structure):
-    """``struct tw_call``."""
-
-    _fields_ = (
-        ("launches", ctypes.c_void_p),
-        ("count", ctypes.c_long),
-        ("tensors", ctypes.c_void_p),
-        ("workspace", ctypes.c_void_p),
-        ("zero_fill", ctypes.c_size_t),
-        ("env", ctypes.c_void_p),
-    )
-
-
-class _Turns(ctypes.Structure):
-    """``struct tw_turns``."""
-
-    _fields_ = (("calls", ctypes.c_void_p), ("count", ctypes.c_long), ("next", ctypes.c_long))
-
-
-class Zone(ctypes.Structure):
-    """``struct tw_zone``."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("low", ctypes.c_void_p),
-        ("data", ctypes.c_void_p),
-        ("bytes", ctypes.c_size_t),
-        ("high", ctypes.c_void_p),
-    )
+def failed(code: int, symbol: str) -> LaunchError:
+    """For a kernel that returned a nonzero code."""
+    return LaunchError(f"kernel {symbol} failed with code {code}")
 
 
 class Block(Protocol):
@@ -119,7 +79,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }  # fmt: skip
 
 _loaded: dict[str, LoadedLibrary] = {}
-_watched: ctypes.Array[Zone] | None = None
+_watched: ctypes.Array[ctypes.Structure] | None = None
 _host: LoadedLibrary | None = None  # never closed: its pool's threads run its code
 
 
@@ -212,6 +172,22 @@ class LoadedKernel:
         self._local = threading.local()
         self._tw_run = self._support.tw_run
 
+    def call(self, tensors: int, workspace: int) -> ctypes.Structure:
+        """A ``struct tw_call`` on tensors, by the address of their addresses, and on a workspace, by its address."""
+        launches = self._launches
+        return Call(ctypes.addressof(launches), len(launches), tensors, workspace, self.zero_fill, self._env)
+
+    def described(self, served: int, release: bool = False) -> ctypes.Structure:
+        """The kernel as tables of calls in C hold it (``struct tw_loaded``); this object owns what it points to.
+
+        ``served``: address of the count of calls; ``release``: whether other Python threads run meanwhile.
+        """
+        launches = self._launches
+        return Loaded(
+            len(launches), ctypes.addressof(launches), self.workspace_bytes, self.zero_fill, self.program.align,
+            release, self._env, served,
+        )  # fmt: skip
+
     def run(self, pointers: Sequence[int]) -> None:
         """Call it once. ``pointers``: the inputs' addresses in call order, then the output's.
 
@@ -232,7 +208,7 @@ class LoadedKernel:
         """Seconds a call, over ``repeats`` calls back to back."""
         seconds: float = self._support.tw_time(self._prepare(pointers).reference, repeats, CLOCKS[clock])
         if seconds < 0:
-            raise LaunchError(int(-seconds), self.symbol)
+            raise failed(int(-seconds), self.symbol)
         return seconds
 
     @property
@@ -270,7 +246,7 @@ class LoadedKernel:
             )  # fmt: skip
             code = self._tw_run(ctypes.addressof(call))
             if code:
-                raise LaunchError(code, self.symbol)
+                raise failed(code, self.symbol)
         return packed
 
 
@@ -288,17 +264,14 @@ class PreparedCall:
         if any(pointers):
             self.use(pointers)
         self.workspace = allocate("workspace", kernel.workspace_bytes)
-        self.call = Call(
-            ctypes.addressof(kernel._launches), len(kernel._launches), ctypes.addressof(self.tensors),
-            self.workspace.address, kernel.zero_fill, kernel._env,
-        )  # fmt: skip
+        self.call = kernel.call(ctypes.addressof(self.tensors), self.workspace.address)
         self.reference = ctypes.addressof(self.call)
 
     def run(self) -> None:
         """Call it once on the tensors that it has. Raises ``LaunchError``."""
         code = self.kernel._tw_run(self.reference)
         if code:
-            raise LaunchError(code, self.kernel.symbol)
+            raise failed(code, self.kernel.symbol)
 
     def use(self, pointers: Sequence[int]) -> None:
         """Take other tensors: the inputs' addresses in call order, then the output's."""
@@ -332,19 +305,13 @@ class TurningCall(PreparedCall):
                 ctypes.memmove(place, self.tensors[n] or 0, size)
                 tensors[-1][n] = place
                 place += spans[n]
-        first = self.call
-        self._calls = (Call * copies)(
-            *(
-                Call(first.launches, first.count, ctypes.addressof(t), first.workspace, first.zero_fill, first.env)
-                for t in tensors
-            )
-        )
+        self._calls = (Call * copies)(*(kernel.call(ctypes.addressof(t), self.workspace.address) for t in tensors))
         self._keep = tensors
-        self._turns = _Turns(ctypes.addressof(self._calls), copies, 0)
+        self._turns = STRUCTURES["tw_turns"](ctypes.addressof(self._calls), copies, 0)
         self._arguments = (ctypes.c_longlong * 1)(ctypes.addressof(self._turns))
         function = ctypes.cast(host.tw_run_next, ctypes.c_void_p).value
         self._launch = Launch(function, ctypes.addressof(self._arguments))
-        self.call = Call(ctypes.addressof(self._launch), 1, 0, 0, 0, first.env)
+        self.call = Call(ctypes.addressof(self._launch), 1, 0, 0, 0, kernel._env)
         self.reference = ctypes.addressof(self.call)
 
 
@@ -396,12 +363,12 @@ def time_rounds(
         flush.address if flush else None, flush.size if flush else 0, out,
     )  # fmt: skip
     if code:
-        raise LaunchError(code, "+".join(c.kernel.symbol for c in calls))
+        raise failed(code, "+".join(c.kernel.symbol for c in calls))
     flat = list(out)
     return [flat[i :: len(calls)] for i in range(len(calls))]
 
 
-def run_calls(calls: ctypes.Array[Call]) -> None:
+def run_calls(calls: ctypes.Array[ctypes.Structure]) -> None:
     """Run calls one after the other, in C where a loaded library can: the host first, whose threads then stay awake
     from one call to the next. Raises ``LaunchError``.
     """
@@ -416,10 +383,10 @@ def run_calls(calls: ctypes.Array[Call]) -> None:
         run = process_host().handle.tw_run
         code = next((c for call in calls if (c := run(ctypes.addressof(call)))), 0)
     if code:
-        raise LaunchError(code, "of a sequence")
+        raise failed(code, "of a sequence")
 
 
-def watch(zones: Sequence[Zone]) -> None:
+def watch(zones: Sequence[ctypes.Structure]) -> None:
     """Have a fatal access to one of these zones told on standard error, where the host library can: in one line, with
     the zone's name and how far from it. Those of the call before are forgotten.
     """

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cores import available_cores
 from tilewright.backends.cpu.compiler import (
-    SUPPORT,
     Compiler,
     find_compiler,
     link_flags,
@@ -24,6 +23,7 @@ from tilewright.backends.cpu.compiler import (
     support_flags,
     support_object,
 )  # fmt: skip
+from tilewright.backends.cpu.structures import SUPPORT
 from tilewright.backends.cpu.targets import flags
 from tilewright.bundles.check import run_kernels
 from tilewright.bundles.contents import source_of

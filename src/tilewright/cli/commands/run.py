@@ -80,7 +80,8 @@ def command(
     given = given_inputs(sources, imported)
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
         network = fastest(found, library, threads, not no_compare, given, name)
-        kernels = {t.workload.key: k.seconds for t in found.tasks if (k := library.tuned(t.workload, name)) is not None}
+        tuned = {t.workload.key: library.resolver.tuned(t.workload, name) for t in found.tasks}
+        kernels = {key: k.seconds for key, k in tuned.items() if k is not None}
     runs = [Run.of(network, imported.model.at(s), given, threads, benchmark) for s in network.sizes_to_try(given)]
     last, compared = runs[-1], worst(r.compared for r in runs)
     coverage = of_run(found, [p for p, _ in network.parts], last.spent, kernels, network.untuned)

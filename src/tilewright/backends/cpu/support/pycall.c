@@ -3,6 +3,7 @@
    A plan is a builtin function whose self is a capsule around its description. A call checks every
    argument against it (exact type, dtype, shape, density, alignment, writability, overlap), which takes
    some tens of nanoseconds, and anything unusual goes to Python, unchanged. */
+#include "key.h"
 #include "pycall.h"
 
 #include <stdint.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 
 #define METHOD_FLAGS (0x0080 | 0x0002) /* METH_FASTCALL | METH_KEYWORDS */
-#define KEY_WORDS 96
 #define TABLE_LIMIT 4096
 
 static struct tw_py_api py;
@@ -122,28 +122,21 @@ static void scratch_give(struct scratch *s)
 
 /* ---------------------------------------------------------------- plans */
 
-struct tensor {
-    long nd;
-    const long long *shape;
-    uintptr_t bytes;
-    long type_num;
-};
-
 struct plan {
     struct tw_pymethod method;
-    struct tw_call call; /* launches, zero_fill and env; tensors and workspace are a call's own */
-    long inputs, outputs, release, total;
+    struct tw_plan_desc is; /* tensors and launches lie behind this struct */
     long slots[TW_PYCALL_MAX_ARGS];  /* which tensor of the kernel each argument is, the outputs last */
     void *bound[TW_PYCALL_MAX_ARGS]; /* tensors given once; owned by keep */
-    size_t workspace;
-    uintptr_t misaligned; /* address bits that must be clear */
-    unsigned long long *served;
-    tw_pyobject *keep, *empty, *shapes, *dtypes, *fallback;
-    tw_pyobject *capsule; /* the capsule around this plan; not owned */
-    struct tensor *tensors;
+    tw_pyobject *capsule;            /* the capsule around this plan; not owned */
 };
 
-static int fits_foreign(const struct plan *p, const struct tensor *t, tw_pyobject *a, void **data)
+/* Whether an address is none at which the kernel takes a tensor. */
+static int misaligned(const struct plan *p, const void *address)
+{
+    return ((uintptr_t)address & ((uintptr_t)p->is.kernel.align - 1)) != 0;
+}
+
+static int fits_foreign(const struct plan *p, const struct tw_tensor_desc *t, tw_pyobject *a, void **data)
 {
     struct tw_dltensor v;
     long long step = 1;
@@ -156,11 +149,11 @@ static int fits_foreign(const struct plan *p, const struct tensor *t, tw_pyobjec
         step *= v.shape[d];
     }
     *data = (char *)v.data + v.offset;
-    return !((uintptr_t)*data & (p->misaligned | (uintptr_t)(v.bits / 8 - 1)));
+    return !misaligned(p, *data) && !((uintptr_t)*data & (uintptr_t)(v.bits / 8 - 1));
 }
 
 /* Whether an argument is what the plan asks for; *data is where it lies. */
-static int fits(const struct plan *p, const struct tensor *t, tw_pyobject *a, long flags, void **data)
+static int fits(const struct plan *p, const struct tw_tensor_desc *t, tw_pyobject *a, long flags, void **data)
 {
     const tw_ssize *shape;
     long d;
@@ -173,18 +166,18 @@ static int fits(const struct plan *p, const struct tensor *t, tw_pyobject *a, lo
         if (shape[d] != t->shape[d])
             return 0;
     *data = data_of(a);
-    return dtype_of(a) == t->type_num && !((uintptr_t)*data & p->misaligned);
+    return dtype_of(a) == t->type_num && !misaligned(p, *data);
 }
 
 /* Output n of a call's result. */
 static tw_pyobject *output_of(const struct plan *p, tw_pyobject *out, long n)
 {
-    return p->outputs == 1 ? out : py.tuple_item(out, n);
+    return p->is.outputs == 1 ? out : py.tuple_item(out, n);
 }
 
 static tw_pyobject *make_output(const struct plan *p, tw_pyobject *empty, long n)
 {
-    tw_pyobject *how[2] = {py.tuple_item(p->shapes, n), py.tuple_item(p->dtypes, n)};
+    tw_pyobject *how[2] = {py.tuple_item(p->is.shapes, n), py.tuple_item(p->is.dtypes, n)};
     return py.vectorcall(empty, how, 2, NULL);
 }
 
@@ -193,10 +186,10 @@ static tw_pyobject *make_outputs(const struct plan *p, tw_pyobject *empty)
 {
     tw_pyobject *made, *one;
     long n;
-    if (p->outputs == 1)
+    if (p->is.outputs == 1)
         return make_output(p, empty, 0);
-    made = py.tuple_new(p->outputs);
-    for (n = 0; made && n < p->outputs; n++) {
+    made = py.tuple_new(p->is.outputs);
+    for (n = 0; made && n < p->is.outputs; n++) {
         one = make_output(p, empty, n);
         if (!one) {
             py.decref(made);
@@ -210,11 +203,11 @@ static tw_pyobject *make_outputs(const struct plan *p, tw_pyobject *empty)
 /* Whether a call's tensor n shares memory with one of those before it. */
 static int shares(const struct plan *p, void *const *tensors, long n)
 {
-    const uintptr_t low = (uintptr_t)tensors[p->slots[n]], high = low + p->tensors[n].bytes;
+    const uintptr_t low = (uintptr_t)tensors[p->slots[n]], high = low + (uintptr_t)p->is.tensors[n].bytes;
     long i;
     for (i = 0; i < n; i++) {
         uintptr_t start = (uintptr_t)tensors[p->slots[i]];
-        if (start < high && low < start + p->tensors[i].bytes)
+        if (start < high && low < start + (uintptr_t)p->is.tensors[i].bytes)
             return 1;
     }
     return 0;
@@ -225,48 +218,48 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
 {
     void *tensors[TW_PYCALL_MAX_ARGS];
     const long dense = py.contiguous | py.aligned;
-    const long n = p->inputs;
-    struct tw_call call = p->call;
+    const struct tw_tensor_desc *const asked = p->is.tensors;
+    const long n = p->is.inputs, outputs = p->is.outputs;
     struct scratch *scratch = NULL;
+    void *workspace = NULL;
     long i;
     int code, lent = 0;
 
     *result = NULL;
-    memcpy(tensors, p->bound, (size_t)p->total * sizeof *tensors);
+    memcpy(tensors, p->bound, (size_t)p->is.total * sizeof *tensors);
     for (i = 0; i < n; i++) {
-        if (!fits(p, &p->tensors[i], args[i], dense, &tensors[p->slots[i]]))
+        if (!fits(p, &asked[i], args[i], dense, &tensors[p->slots[i]]))
             return 0;
         lent |= !is_array(args[i]);
     }
     if (out && out != py.none) {
-        if (p->outputs > 1 && (FIELD(tw_pyobject *, out, py.type) != py.tuple || py.tuple_size(out) != p->outputs))
+        if (outputs > 1 && (FIELD(tw_pyobject *, out, py.type) != py.tuple || py.tuple_size(out) != outputs))
             return 0;
         py.incref(out);
     } else {
-        out = make_outputs(p, lent ? foreign.empty : p->empty);
+        out = make_outputs(p, lent ? foreign.empty : p->is.empty);
         if (!out)
             return 1;
         /* Python code may have run and changed the inputs. */
         for (i = 0; i < n; i++)
-            if (!fits(p, &p->tensors[i], args[i], dense, &tensors[p->slots[i]]))
+            if (!fits(p, &asked[i], args[i], dense, &tensors[p->slots[i]]))
                 goto misfit;
     }
-    for (i = n; i < n + p->outputs; i++)
-        if (!fits(p, &p->tensors[i], output_of(p, out, i - n), dense | py.writeable, &tensors[p->slots[i]]) ||
+    for (i = n; i < n + outputs; i++)
+        if (!fits(p, &asked[i], output_of(p, out, i - n), dense | py.writeable, &tensors[p->slots[i]]) ||
             shares(p, tensors, i))
             goto misfit;
-    call.tensors = tensors;
-    if (p->workspace) {
-        scratch = scratch_take(p->workspace);
+    if (p->is.kernel.workspace) {
+        scratch = scratch_take((size_t)p->is.kernel.workspace);
         if (!scratch) {
             py.decref(out);
             py.set_error(py.memory_error, "no memory for a kernel's workspace");
             return 1;
         }
-        call.workspace = scratch->memory;
+        workspace = scratch->memory;
     }
-    ++*p->served;
-    if (p->release) {
+    ++*p->is.kernel.served;
+    if (p->is.kernel.release) {
         /* Other threads may drop what this call uses, the plan itself included: hold it. */
         tw_pyobject *capsule = p->capsule;
         void *thread;
@@ -274,13 +267,13 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
             py.incref(args[i]);
         py.incref(capsule);
         thread = py.save_thread();
-        code = tw_run(&call);
+        code = tw_run_loaded(&p->is.kernel, tensors, workspace);
         py.restore_thread(thread);
         for (i = 0; i < n; i++)
             py.decref(args[i]);
         py.decref(capsule);
     } else {
-        code = tw_run(&call);
+        code = tw_run_loaded(&p->is.kernel, tensors, workspace);
     }
     if (scratch)
         scratch_give(scratch);
@@ -304,24 +297,29 @@ static tw_pyobject *plan_call(tw_pyobject *self, tw_pyobject *const *args, tw_ss
     tw_ssize keywords = kwnames ? py.tuple_size(kwnames) : 0;
 
     /* `out` comes after the inputs, by position or by name, and sits there either way. */
-    if (nargs + keywords == p->inputs + 1 && nargs >= p->inputs &&
-        (!keywords || py.tuple_item(kwnames, 0) == py.out_name))
-        out = args[p->inputs];
-    else if (nargs != p->inputs || keywords)
-        return py.vectorcall(p->fallback, args, (size_t)nargs, kwnames);
-    if (plan_run(p, args, out, &result))
+    const int given = nargs + keywords == p->is.inputs + 1 && nargs >= p->is.inputs &&
+                      (!keywords || py.tuple_item(kwnames, 0) == py.out_name);
+    if (given)
+        out = args[p->is.inputs];
+    if ((given || (nargs == p->is.inputs && !keywords)) && plan_run(p, args, out, &result))
         return result;
-    return py.vectorcall(p->fallback, args, (size_t)nargs, kwnames);
+    return py.vectorcall(p->is.fallback, args, (size_t)nargs, kwnames);
+}
+
+/* Takes, or gives up, what a plan owns. */
+static void plan_owns(const struct plan *p, void (*change)(tw_pyobject *))
+{
+    change(p->is.keep);
+    change(p->is.empty);
+    change(p->is.shapes);
+    change(p->is.dtypes);
+    change(p->is.fallback);
 }
 
 static void plan_free(tw_pyobject *capsule)
 {
     struct plan *p = (struct plan *)py.capsule_pointer(capsule, NULL);
-    py.decref(p->keep);
-    py.decref(p->empty);
-    py.decref(p->shapes);
-    py.decref(p->dtypes);
-    py.decref(p->fallback);
+    plan_owns(p, py.decref);
     free(p);
 }
 
@@ -350,9 +348,10 @@ static tw_pyobject *no_memory(void)
 tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
 {
     const long count = desc->inputs + desc->outputs;
-    size_t size = sizeof(struct plan) + (size_t)count * sizeof(struct tensor);
+    const size_t launches = (size_t)desc->kernel.launches * sizeof(struct tw_launch);
+    size_t size = sizeof(struct plan) + (size_t)count * sizeof(struct tw_tensor_desc) + launches;
     struct plan *p;
-    struct tw_launch *launches;
+    struct tw_tensor_desc *tensors;
     long long *shape;
     char *texts;
     long i, given = 0;
@@ -363,7 +362,6 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
         py.set_error(py.kernel_error, "a plan with more tensors than a call takes");
         return NULL;
     }
-    size += (size_t)desc->launches * sizeof(struct tw_launch);
     for (i = 0; i < count; i++)
         size += (size_t)desc->tensors[i].nd * sizeof(long long);
     size += strlen(desc->name) + strlen(desc->doc) + 2;
@@ -371,56 +369,32 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     if (!p)
         return no_memory();
     /* One block: the plan, its tensors, launches, shapes and texts, by falling alignment. */
-    p->tensors = (struct tensor *)(p + 1);
-    launches = (struct tw_launch *)(p->tensors + count);
-    shape = (long long *)(launches + desc->launches);
+    p->is = *desc;
+    p->is.tensors = tensors = memcpy(p + 1, desc->tensors, (size_t)count * sizeof *tensors);
+    p->is.kernel.launch = memcpy(tensors + count, desc->kernel.launch, launches);
+    shape = (long long *)((char *)(tensors + count) + launches);
     for (i = 0; i < count; i++) {
-        const struct tw_tensor_desc *t = &desc->tensors[i];
-        p->tensors[i].nd = t->nd;
-        p->tensors[i].shape = shape;
-        p->tensors[i].bytes = (uintptr_t)t->bytes;
-        p->tensors[i].type_num = t->type_num;
-        if (t->nd)
-            memcpy(shape, t->shape, (size_t)t->nd * sizeof *shape);
-        shape += t->nd;
+        if (tensors[i].nd)
+            memcpy(shape, tensors[i].shape, (size_t)tensors[i].nd * sizeof *shape);
+        tensors[i].shape = shape;
+        shape += tensors[i].nd;
     }
-    memcpy(launches, desc->launch, (size_t)desc->launches * sizeof *launches);
     texts = (char *)shape;
     p->method.name = put_text(&texts, desc->name);
     p->method.doc = put_text(&texts, desc->doc);
     p->method.function = plan_call;
     p->method.flags = METHOD_FLAGS;
-    p->call.launches = launches;
-    p->call.count = desc->launches;
-    p->call.zero_fill = (size_t)desc->zero_fill;
-    p->call.env = desc->env;
-    p->inputs = desc->inputs;
-    p->outputs = desc->outputs;
-    p->total = desc->total;
     for (i = given = 0; i < desc->total; i++) {
         p->bound[i] = desc->bound[i];
         if (!desc->bound[i])
             p->slots[given++] = i;
     }
-    p->release = desc->release;
-    p->workspace = (size_t)desc->workspace;
-    p->misaligned = (uintptr_t)desc->align - 1;
-    p->served = desc->served;
-    p->keep = desc->keep;
-    p->empty = desc->empty;
-    p->shapes = desc->shapes;
-    p->dtypes = desc->dtypes;
-    p->fallback = desc->fallback;
     p->capsule = py.capsule_new(p, NULL, plan_free);
     if (!p->capsule) {
         free(p);
         return NULL;
     }
-    py.incref(p->keep);
-    py.incref(p->empty);
-    py.incref(p->shapes);
-    py.incref(p->dtypes);
-    py.incref(p->fallback);
+    plan_owns(p, py.incref);
     return function_of(&p->method, p->capsule, desc->module);
 }
 
@@ -429,20 +403,23 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
 /* What a call is looked up by: the number of positional and of keyword arguments; dtype, dimensions and
    shape of each positional array; the addresses of each keyword's name and value, `out` left out. Tensors of
    another framework are looked up as arrays of numpy, but for bfloat16, which numpy lacks. */
-struct key {
-    long size;
-    int lent; /* whether another framework's are among them */
-    uint64_t hash;
-    long long words[KEY_WORDS];
+struct call {
+    struct tw_key key;
+    int lent; /* whether another framework's arrays are among the arguments */
+    tw_pyobject *out; /* given by name, or NULL */
+};
+
+struct answer {
+    const struct plan *plan; /* or NULL */
+    tw_pyobject *callable;   /* the plan's capsule, or what receives the call */
+    tw_pyobject *keep;       /* owns the objects whose addresses are in the key */
+    unsigned long long *served, *reason;
 };
 
 struct entry {
     struct entry *next;
-    uint64_t hash;
-    const struct plan *plan; /* or NULL */
-    tw_pyobject *callable;   /* the plan's capsule, or what receives the call */
-    tw_pyobject *keep;       /* owns the objects whose addresses are in words */
-    unsigned long long *served, *reason;
+    unsigned long long hash;
+    struct answer is;
     long size;
     long long words[];
 };
@@ -455,65 +432,49 @@ struct dispatcher {
     struct entry **buckets;
 };
 
-static int key_word(struct key *k, long long word)
-{
-    if (k->size == KEY_WORDS)
-        return 0;
-    k->words[k->size++] = word;
-    k->hash = (k->hash ^ (uint64_t)word) * 0x9E3779B97F4A7C15u;
-    k->hash ^= k->hash >> 29;
-    return 1;
-}
-
-/* The key of a call, and its `out` when given by name. 0 when it has none. */
-static int key_make(struct key *k, tw_pyobject *const *args, tw_ssize nargs, tw_ssize keywords,
-                    tw_pyobject *kwnames, tw_pyobject **out)
+/* What is looked up of a call. 0 where it has no place in a table. */
+static int call_read(struct call *c, tw_pyobject *const *args, tw_ssize nargs, tw_ssize keywords, tw_pyobject *kwnames)
 {
     tw_ssize i;
-    long d;
-    *out = NULL;
-    k->size = k->lent = 0;
-    k->hash = 0;
-    key_word(k, nargs);
+    long d, nd, dtype;
+    const tw_ssize *shape;
+    struct tw_dltensor t;
+    c->out = NULL;
+    c->lent = 0;
+    tw_key_start(&c->key, nargs);
     for (i = 0; i < nargs; i++) {
-        tw_pyobject *a = args[i];
-        const tw_ssize *shape;
-        struct tw_dltensor t;
-        long nd;
-        if (!is_array(a)) {
-            if (!look(a, &t) || !key_word(k, (dtype_of_foreign(&t) + (t.code == 4 ? 4096 : 0)) * 256 + t.nd))
-                return 0;
-            for (d = 0; d < t.nd; d++)
-                if (!key_word(k, t.shape[d]))
-                    return 0;
-            k->lent = 1;
-            continue;
+        if (is_array(args[i])) {
+            nd = FIELD(int, args[i], py.nd);
+            shape = FIELD(tw_ssize *, args[i], py.dimensions);
+            dtype = dtype_of(args[i]);
+        } else if (look(args[i], &t)) {
+            nd = t.nd;
+            shape = t.shape;
+            dtype = dtype_of_foreign(&t) + (t.code == 4 ? 4096 : 0);
+            c->lent = 1;
+        } else {
+            return 0;
         }
-        nd = FIELD(int, a, py.nd);
-        shape = FIELD(tw_ssize *, a, py.dimensions);
-        if (!key_word(k, (long long)dtype_of(a) * 256 + nd))
+        if (!tw_key_add(&c->key, dtype * 256 + nd))
             return 0;
         for (d = 0; d < nd; d++)
-            if (!key_word(k, shape[d]))
+            if (!tw_key_add(&c->key, shape[d]))
                 return 0;
     }
     for (i = 0; i < keywords; i++) {
-        tw_pyobject *name = py.tuple_item(kwnames, i);
-        if (name == py.out_name) {
-            *out = args[nargs + i];
-            continue;
-        }
-        if (!key_word(k, (long long)(intptr_t)name) || !key_word(k, (long long)(intptr_t)args[nargs + i]))
+        tw_pyobject *name = py.tuple_item(kwnames, i), *value = args[nargs + i];
+        if (name == py.out_name)
+            c->out = value;
+        else if (!tw_key_add(&c->key, (intptr_t)name) || !tw_key_add(&c->key, (intptr_t)value))
             return 0;
     }
     return 1;
 }
 
-static struct entry *table_find(const struct dispatcher *d, const struct key *k)
+static struct entry *table_find(const struct dispatcher *d, const struct tw_key *k)
 {
     struct entry *e = d->buckets[k->hash & d->mask];
-    while (e && (e->hash != k->hash || e->size != k->size ||
-                 memcmp(e->words, k->words, (size_t)k->size * sizeof *k->words) != 0))
+    while (e && !(e->hash == k->hash && tw_key_is(k, e->words, e->size)))
         e = e->next;
     return e;
 }
@@ -523,37 +484,29 @@ static tw_pyobject *dispatch_call(tw_pyobject *self, tw_pyobject *const *args, t
 {
     const struct dispatcher *d = (const struct dispatcher *)py.capsule_pointer(self, NULL);
     const struct entry *e;
-    struct key key;
-    tw_pyobject *out, *result, *held;
-    int fitted;
+    struct answer a;
+    struct call c;
+    tw_pyobject *result = NULL;
+    int answered = 0;
 
-    if (!key_make(&key, args, nargs, kwnames ? py.tuple_size(kwnames) : 0, kwnames, &out) ||
-        !(e = table_find(d, &key)))
+    if (!call_read(&c, args, nargs, kwnames ? py.tuple_size(kwnames) : 0, kwnames) || !(e = table_find(d, &c.key)))
         return py.vectorcall(d->miss, args, (size_t)nargs, kwnames);
-    if (e->plan) {
-        const struct plan *p = e->plan;
-        if (nargs == p->inputs + 1 && !out)
-            out = args[p->inputs];
-        else if (nargs != p->inputs)
-            return py.vectorcall(d->miss, args, (size_t)nargs, kwnames);
-        /* The table may be cleared meanwhile: hold what the entry holds. */
-        held = e->callable;
-        py.incref(held);
-        fitted = plan_run(p, args, out, &result);
-        py.decref(held);
-        if (fitted)
-            return result;
-        return py.vectorcall(d->miss, args, (size_t)nargs, kwnames);
+    a = e->is;
+    py.incref(a.callable); /* the table may be cleared meanwhile: hold what the entry holds */
+    if (a.plan) {
+        const long inputs = a.plan->is.inputs;
+        if (nargs == inputs + 1 && !c.out)
+            answered = plan_run(a.plan, args, args[inputs], &result);
+        else if (nargs == inputs)
+            answered = plan_run(a.plan, args, c.out, &result);
+    } else if (!c.lent) { /* numpy's functions are for numpy's arrays */
+        ++*a.served;
+        ++*a.reason;
+        result = py.vectorcall(a.callable, args, (size_t)nargs, kwnames);
+        answered = 1;
     }
-    if (key.lent) /* numpy's functions are for numpy's arrays */
-        return py.vectorcall(d->miss, args, (size_t)nargs, kwnames);
-    ++*e->served;
-    ++*e->reason;
-    held = e->callable;
-    py.incref(held);
-    result = py.vectorcall(held, args, (size_t)nargs, kwnames);
-    py.decref(held);
-    return result;
+    py.decref(a.callable);
+    return answered ? result : py.vectorcall(d->miss, args, (size_t)nargs, kwnames);
 }
 
 static void table_clear(struct dispatcher *d)
@@ -572,8 +525,8 @@ static void table_clear(struct dispatcher *d)
     d->entries = 0;
     for (e = all; e; e = next) {
         next = e->next;
-        py.decref(e->callable);
-        py.decref(e->keep);
+        py.decref(e->is.callable);
+        py.decref(e->is.keep);
         free(e);
     }
 }
@@ -646,54 +599,47 @@ int tw_pycall_insert(tw_pyobject *dispatcher, tw_pyobject *args, tw_pyobject *kw
 {
     struct dispatcher *d = dispatcher_of(dispatcher);
     const struct plan *plan = is_plan ? (const struct plan *)py.capsule_pointer(callable, NULL) : NULL;
-    tw_pyobject *flat[KEY_WORDS], *out;
+    const struct answer made = {plan, callable, keep, served, reason};
+    struct answer before = {NULL};
+    tw_pyobject *flat[TW_KEY_WORDS];
     const tw_ssize total = py.tuple_size(args), keywords = py.tuple_size(kwnames);
-    struct key key;
+    struct call c;
     struct entry *e;
     size_t words;
     tw_ssize i;
 
-    if (total > KEY_WORDS)
+    if (total > TW_KEY_WORDS)
         return 0;
     for (i = 0; i < total; i++)
         flat[i] = py.tuple_item(args, i);
-    if (!key_make(&key, flat, total - keywords, keywords, kwnames, &out))
+    if (!call_read(&c, flat, total - keywords, keywords, kwnames))
         return 0;
-    e = table_find(d, &key);
+    e = table_find(d, &c.key);
     if (e) { /* another thread was faster, or the answer has changed */
-        tw_pyobject *before = e->callable, *kept = e->keep;
-        py.incref(callable);
-        py.incref(keep);
-        e->plan = plan;
-        e->callable = callable;
-        e->keep = keep;
-        e->served = served;
-        e->reason = reason;
-        py.decref(before);
-        py.decref(kept);
-        return 1;
+        before = e->is;
+    } else {
+        if (d->entries >= TABLE_LIMIT)
+            table_clear(d);
+        words = (size_t)c.key.size * sizeof *c.key.words;
+        e = (struct entry *)calloc(1, sizeof *e + words);
+        if (!e)
+            return 0;
+        memcpy(e->words, c.key.words, words);
+        e->hash = c.key.hash;
+        e->size = c.key.size;
+        if ((size_t)d->entries > d->mask)
+            table_grow(d);
+        e->next = d->buckets[e->hash & d->mask];
+        d->buckets[e->hash & d->mask] = e;
+        d->entries++;
     }
-    if (d->entries >= TABLE_LIMIT)
-        table_clear(d);
-    words = (size_t)key.size * sizeof *key.words;
-    e = (struct entry *)calloc(1, sizeof *e + words);
-    if (!e)
-        return 0;
-    memcpy(e->words, key.words, words);
-    e->hash = key.hash;
-    e->size = key.size;
-    e->plan = plan;
-    e->callable = callable;
-    e->keep = keep;
-    e->served = served;
-    e->reason = reason;
-    py.incref(e->callable);
-    py.incref(e->keep);
-    if ((size_t)d->entries > d->mask)
-        table_grow(d);
-    e->next = d->buckets[e->hash & d->mask];
-    d->buckets[e->hash & d->mask] = e;
-    d->entries++;
+    e->is = made;
+    py.incref(callable);
+    py.incref(keep);
+    if (before.callable) {
+        py.decref(before.callable);
+        py.decref(before.keep);
+    }
     return 1;
 }
 

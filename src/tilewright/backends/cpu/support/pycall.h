@@ -60,7 +60,7 @@ struct tw_dltensor {
     int nd;
     unsigned char code, bits;
     unsigned short lanes;
-    const long long *shape, *strides; /* in elements; no strides: dense */
+    const tw_ssize *shape, *strides; /* in elements; no strides: dense */
     unsigned long long offset;        /* bytes */
 };
 
@@ -88,15 +88,9 @@ struct tw_plan_desc {
     const struct tw_tensor_desc *tensors;
     long total;                           /* tensors of the kernel, the outputs included */
     void *const *bound;                   /* of each: where it lies, or NULL for what a call gives, in order */
-    long launches;
-    const struct tw_launch *launch;       /* their args are owned by keep */
-    long long workspace, zero_fill;       /* bytes */
-    long align;                           /* bytes, a power of two */
-    long release;                         /* let other Python threads run meanwhile */
-    const struct tw_env *env;
-    unsigned long long *served;           /* counts calls */
+    struct tw_loaded kernel;
     tw_pyobject *module;                  /* str */
-    tw_pyobject *keep;                    /* whatever owns env, served and the kernel's code */
+    tw_pyobject *keep;                    /* whatever owns the kernel's code, its launches' args, env and served */
     tw_pyobject *empty, *shapes, *dtypes; /* a new output is empty(shape, dtype), of tuples of them */
     tw_pyobject *fallback;                /* receives every call that does not fit, unchanged */
 };

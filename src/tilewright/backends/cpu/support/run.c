@@ -5,7 +5,6 @@
 #include "tw.h"
 
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define PAGE 4096u
@@ -15,15 +14,7 @@ int tw_support_abi(void) { return TW_SUPPORT_ABI; }
 
 int tw_run(const struct tw_call *call)
 {
-    if (call->zero_fill)
-        memset(call->workspace, 0, call->zero_fill);
-    for (long i = 0; i < call->count; i++) {
-        const struct tw_launch *l = &call->launches[i];
-        int result = l->kernel(call->tensors, l->args, call->workspace, call->env);
-        if (result)
-            return result;
-    }
-    return 0;
+    return tw_run_launches(call->launches, call->count, call->tensors, call->workspace, call->zero_fill, call->env);
 }
 
 int tw_run_next(void *const *tensors, const long long *args, void *workspace, const struct tw_env *env)

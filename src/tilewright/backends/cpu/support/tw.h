@@ -7,6 +7,7 @@
 #define TW_H
 
 #include <stddef.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +44,37 @@ struct tw_call {
     size_t zero_fill; /* bytes of the workspace cleared first */
     const struct tw_env *env;
 };
+
+/* A kernel with its arguments, as tables of calls hold it: pycall.c, and native.cpp of PyTorch and of JAX. */
+struct tw_loaded {
+    long launches;
+    const struct tw_launch *launch; /* whose args live as long */
+    long long workspace, zero_fill; /* bytes */
+    long align;                     /* bytes of which tensors begin at multiples, a power of two */
+    long release;                   /* let other Python threads run meanwhile */
+    const struct tw_env *env;
+    unsigned long long *served;     /* counts calls */
+};
+
+/* Runs launches in order: 0, or the first one's nonzero result. */
+static inline int tw_run_launches(const struct tw_launch *launches, long count, void *const *tensors, void *workspace,
+                                  size_t zero_fill, const struct tw_env *env)
+{
+    if (zero_fill)
+        memset(workspace, 0, zero_fill);
+    for (long i = 0; i < count; i++) {
+        int result = launches[i].kernel(tensors, launches[i].args, workspace, env);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+/* One call of a loaded kernel, which counts nothing. */
+static inline int tw_run_loaded(const struct tw_loaded *k, void *const *tensors, void *workspace)
+{
+    return tw_run_launches(k->launch, k->launches, tensors, workspace, (size_t)k->zero_fill, k->env);
+}
 
 TW_API int tw_support_abi(void);
 

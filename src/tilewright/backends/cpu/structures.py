@@ -1,0 +1,56 @@
+"""Structures that C headers declare, as :mod:`ctypes` classes: each layout is written once, in the header."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+from typing import Any
+
+SUPPORT = Path(__file__).parent / "support"
+"""The folder of the support object's sources."""
+
+Structure = type[ctypes.Structure]
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_STRUCT = re.compile(r"\bstruct (\w+)\s*\{([^{}]*)\};")
+_FUNCTION = re.compile(r"\(\*(\w+)\)")
+_DECLARATOR = re.compile(r"(.*?)(\w+)(?:\[(\d+)\])?$", re.DOTALL)
+_TYPES: dict[str, Any] = {
+    "char": ctypes.c_char, "unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort, "int": ctypes.c_int,
+    "unsigned": ctypes.c_uint, "long": ctypes.c_long, "long long": ctypes.c_longlong, "size_t": ctypes.c_size_t,
+    "unsigned long long": ctypes.c_ulonglong, "double": ctypes.c_double, "tw_kernel": ctypes.c_void_p,
+    "tw_pyfunction": ctypes.c_void_p,
+}  # fmt: skip
+
+
+def structures(header: Path, *known: dict[str, Structure]) -> dict[str, Structure]:
+    """The structures that a header declares, by name. Pointers are ``c_void_p``, those to ``char`` ``c_char_p``.
+
+    ``known``: structures of other headers, which members may have as their type.
+    """
+    found = {name: s for others in known for name, s in others.items()}
+    own = _STRUCT.findall(_COMMENT.sub("", header.read_text(encoding="utf-8")))
+    for name, body in own:
+        fields = [f for declaration in body.split(";") if declaration.strip() for f in _fields(declaration, found)]
+        found[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
+    return {name: found[name] for name, _ in own}
+
+
+def _fields(declaration: str, known: dict[str, Structure]) -> list[tuple[str, Any]]:
+    """The members of one declaration, as ``_fields_`` takes them."""
+    function = _FUNCTION.search(declaration)
+    if function is not None:
+        return [(function[1], ctypes.c_void_p)]
+    base, fields = "", []
+    for declarator in declaration.split(","):
+        match = _DECLARATOR.match(declarator.strip())
+        assert match is not None, declaration
+        before, name, count = match.groups()
+        base = base or before.replace("const ", "").replace("struct ", "").partition("*")[0].strip()
+        kind = known.get(base) or _TYPES.get(base)
+        if "*" in before:
+            kind = ctypes.c_char_p if base == "char" else ctypes.c_void_p
+        assert kind is not None, declaration
+        fields.append((name, kind * int(count) if count else kind))
+    return fields
