@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.backends import get_backend
-from tilewright.core import Candidate, Target, Task, TensorSpec, Workload, evaluate
+from tilewright.core import Candidate, Target, Task, TensorSpec, evaluate
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOAT8, FLOATS, NARROW
 from tilewright.kernels.expression.numerics import decode
-from tilewright.kernels.expression.program import Program, output_specs
+from tilewright.kernels.expression.program import Program, bare_workload
 from tilewright.kernels.expression.value_range import draw
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.reference import index_bounds
@@ -43,9 +43,7 @@ class Env(ctypes.Structure):
 
 def task_of(program: Program, target: Target, op: str = "test") -> Task:
     """A task around a bare program."""
-    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype, t.constant) for t in program.inputs)
-    output, *more = output_specs(program)
-    return Task(Workload(op, (), (), program.dumps(), inputs, output, program.flops, more=tuple(more)), target)
+    return Task(bare_workload(op, program), target)
 
 
 @dataclass

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from tilewright.dtypes import DTYPES
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.printer import Printer
+from tilewright.kernels.codegen.printer import Memo, Printer
+from tilewright.kernels.codegen.ranges import Range
 from tilewright.kernels.expression.expr import FLOATS, NARROW, Expr
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Tensor, strides_of
@@ -79,7 +80,7 @@ class MemoryPrinter(Printer):
         at = f"{base} + ({flat_index(e.args, tensor, self)})"
         if guard is None:
             if step == 1:
-                return f"tw::load<{v}>({at})" if self.count is None else f"tw::load_n<{v}>({at}, {self.count})"
+                return loaded(v, at, self.count)
             tail = "" if self.count is None else f", {self.count}"
             return f"tw::load_step<{v}>({at}, {ctext(step)}{tail})"
         mask = self._in_use(guard)
@@ -92,6 +93,36 @@ class MemoryPrinter(Printer):
         if guard is None:
             return lanes
         return guard if self.count is None else f"tw::both({lanes}, {guard})"
+
+
+@dataclass
+class Values:
+    """What printers of one kernel's values share: tensors, the ranges of axes, lanes of a vector, known expressions."""
+
+    tensors: Mapping[str, Tensor]
+    extents: Mapping[str, int]
+    lanes: int | None = None
+    memo: Memo = field(default_factory=Memo)
+
+    def __post_init__(self) -> None:
+        self.ranges: Mapping[str, Range] = {a: (0, n - 1) for a, n in self.extents.items()}
+
+    def at(
+        self, places: Mapping[str, str], vector: str | None = None, var: Mapping[str, str] | None = None,
+        count: str | None = None, names: Mapping[int, str] | None = None,
+    ) -> MemoryPrinter:  # fmt: skip
+        """A printer for a point, or for a vector along an axis, in which every text of ``var`` is a vector too."""
+        along = vector is not None
+        return MemoryPrinter(
+            axis=places, var=dict(var or {}), lanes=self.lanes if along else None, vector=vector,
+            varying=frozenset(var or ()) if along else frozenset(), ranges=self.ranges, names=dict(names or {}),
+            memo=self.memo, tensors=self.tensors, count=count if along else None,
+        )  # fmt: skip
+
+
+def loaded(vector: str, at: str, count: str | None) -> str:
+    """C text of a vector of the C type ``vector`` read from the address ``at`` on, ``count`` of its lanes (all)."""
+    return f"tw::load<{vector}>({at})" if count is None else f"tw::load_n<{vector}>({at}, {count})"
 
 
 def stored(at: str, dtype: str, text: str, count: str | None, function: str = "tw::store") -> str:

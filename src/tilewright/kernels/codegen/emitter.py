@@ -49,6 +49,15 @@ class Tile:
             return f"{self.known}L"
         return self.end if self.start == "0" else f"({self.end} - {self.start})"
 
+    @property
+    def partial(self) -> str | None:
+        """C text of the number of elements in a tile that may have fewer than its size says."""
+        return None if self.whole else self.count
+
+    def vectors(self, lanes: int) -> list[str]:
+        """C texts of where the vectors of a tile begin; of a tile that may have fewer elements, of its one vector."""
+        return [plus(self.start, v * lanes) for v in range(max(1, self.size // lanes))]
+
 
 def whole(extent: int) -> Tile:
     """All of an axis. What calls choose is a launch argument."""
@@ -98,7 +107,8 @@ class Emitter:
     """Prints nests of one kernel; ``functions`` collects what must stand before the entry point.
 
     ``prefix``, the kernel's symbol, makes names unique. ``entry`` is what is inside the entry point, ``captured``
-    the C types and names of its locals, which tasks are handed. ``printed``: the nests so far.
+    the C types and names of its locals, which tasks are handed. ``printed``: the
+    nests so far, each with those of its loops that were printed.
 
     ``before[d]`` and ``after[d]`` are called inside the first ``d`` loops, before and after the loop number ``d``
     (or the body, when ``d`` is the last): staged copies, accumulators, stores. A ``before`` hook may return a new
@@ -109,7 +119,7 @@ class Emitter:
     functions: list[str] = field(default_factory=list)
     entry: Writer = field(default_factory=lambda: Writer(1))
     captured: list[tuple[str, str]] = field(default_factory=lambda: [("const tw_env *", "env")])
-    printed: list[LoopNest] = field(default_factory=list)
+    printed: list[tuple[LoopNest, tuple[Loop, ...]]] = field(default_factory=list)
     _count: int = 0
 
     def fresh(self, stem: str) -> str:
@@ -153,15 +163,15 @@ class Emitter:
         Loops of kinds ``unroll`` and ``vector`` are the block that the body computes. A serial ``register`` loop around
         such loops of its axis is printed once per block size, the largest first: its step, and the step of the first
         loop of the block. What is inside then sees whole tiles of these sizes and, where the last is more than 1, one
-        tile that is not whole. ``blocks`` gives other sizes by axis, below the loop's step. ``scope``: where the nest
-        stands, if not at the top; its tiles are kept. ``tasks``: C text of the number of tasks that ``dealt`` loops are
-        shared out among, at most. ``offsets``: for axes whose ``dealt`` loop's first tile is longer, so that the others
-        begin at aligned addresses, by how much. ``closing``: a statement at the end of every such task.
+        tile that is not whole. ``blocks`` gives other sizes by axis, from the loop's step down. ``scope``: where the
+        nest stands, if not at the top; its tiles are kept. ``tasks``: C text of the number of tasks that ``dealt``
+        loops are shared out among, at most. ``offsets``: for axes whose ``dealt`` loop's first tile is longer, so that
+        the others begin at aligned addresses, by how much. ``closing``: a statement at the end of every such task.
 
         Raises ``ValueError`` for loops that are not the nest's, or a part of them.
         """
-        self.printed.append(nest)
         chosen = nest.around if loops is None else tuple(loops)
+        self.printed.append((nest, chosen))
         _check(nest, chosen, blocks or {})
         tiles = {a: whole(n) for a, n in nest.axes.items()}
         if scope is None:
@@ -387,13 +397,13 @@ def _check(nest: LoopNest, loops: tuple[Loop, ...], blocks: Mapping[str, tuple[i
     own = set(nest.loops)
     if not own.issuperset(loops):
         for axis in {x.axis for x in loops}:
-            mine = [x for x in loops if x.axis == axis]
-            here = [x for x in nest.loops if x.axis == axis]
-            if mine[0].extent not in [x.extent for x in here] or mine[-1].step not in [x.step for x in here]:
+            mine, here = ([x for x in found if x.axis == axis] for found in (loops, nest.loops))
+            ends = mine[0].extent in [x.extent for x in here] and mine[-1].step in [x.step for x in here]
+            if not ends or not {x.argument for x in here} >= {x.argument for x in mine}:
                 raise ValueError(f"the text has other loops over {axis!r} than {nest.name!r}")
     for axis, sizes in blocks.items():
-        if not any(x.axis == axis and x.level == "register" and x.step >= max(sizes) for x in loops):
-            raise ValueError(f"the text has larger blocks of {axis!r} than {nest.name!r}")
+        if not any(x.axis == axis and x.level == "register" and x.step == max(sizes) for x in loops):
+            raise ValueError(f"the text has other blocks of {axis!r} than {nest.name!r}")
 
 
 def inner_tile(loop: Loop, outer: Tile, start: str) -> tuple[Tile, str]:

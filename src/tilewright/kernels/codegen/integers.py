@@ -33,24 +33,21 @@ def unsigned(e: IntExpr) -> str:
 
 
 def long_text(e: IntExpr, names: Mapping[str, str]) -> str:
-    """C++ of a ``long``; ``names``: C++ of the launch arguments, each a ``long``."""
+    """C++ of a ``long``; ``names``: C++ of each name, a ``long`` too."""
     if isinstance(e, int):
         return f"{e}L"
     if isinstance(e, str):
         return names[e]
     op, *rest = e
-    if op == "roundup":
-        return f"({long_text(rest[0], names)}+{int(rest[1]) - 1})/{rest[1]}*{rest[1]}"
     texts = [long_text(x, names) for x in rest]
-    return _LONG[op](texts)
-
-
-_LONG: dict[str, Callable[[list[str]], str]] = {
-    "*": "*".join,
-    "+": lambda xs: f"({'+'.join(xs)})",
-    "min": lambda xs: reduce(lambda a, b: f"tw::imin({a},{b})", xs),
-    "max": lambda xs: reduce(lambda a, b: f"tw::imax({a},{b})", xs),
-}
+    if op == "roundup":
+        return f"({texts[0]}+{int(rest[1]) - 1})/{rest[1]}*{rest[1]}"
+    if op == "//":
+        return "/".join(texts)
+    if op == "*":
+        whole = (isinstance(x, list) and x[0] in ("+", "roundup") for x in rest)
+        return "*".join(f"({t})" if apart else t for t, apart in zip(texts, whole, strict=True))
+    return "+".join(texts) if op == "+" else reduce(lambda a, b: f"tw::i{op}({a},{b})", texts)
 
 
 def _text(e: IntExpr, kind: str) -> str:

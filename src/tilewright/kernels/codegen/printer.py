@@ -19,6 +19,12 @@ from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, SHORT, Exp
 
 _COMPUTED = {name: VALUES[d.computed].cpu for name, d in VALUES.items()}
 
+
+def held_lane(dtype: str) -> str:
+    """C type of a lane of an accumulator."""
+    return "int" if dtype == "bool" else computed(dtype)
+
+
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||",
@@ -90,6 +96,12 @@ class Printer:
     guard: str | None = None  # mask under which the text at hand is evaluated
     names: dict[int, str] = field(default_factory=dict)  # number of a value -> temporary that holds it
     memo: Memo = field(default_factory=Memo)
+
+    def held(self, e: Expr) -> str:
+        """Text of the value of an accumulator; in vectors, conditions are kept as masks of int lanes."""
+        if self.lanes is not None and e.dtype == "bool":
+            return f"tw::as_mask<{self.vec('int')}>({self.mask(e)})"
+        return self.text(e)
 
     # -- one value
     def scalar(self, e: Expr) -> str:

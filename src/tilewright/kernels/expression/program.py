@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import Protocol
 
-from tilewright.core import TensorSpec, UsageError, cached_property, canonical_json
+from tilewright.core import TensorSpec, UsageError, Workload, cached_property, canonical_json
 from tilewright.extent import Extent, Size, Sizes, bounds, open_sizes
 from tilewright.kernels.expression.expr import (
     FLOAT8,
@@ -344,6 +344,13 @@ def output_specs(program: Program) -> tuple[TensorSpec, ...]:
     results = program.outputs
     names = ("out",) if len(results) == 1 else tuple(f"out{n}" for n in range(len(results)))
     return tuple(TensorSpec(n, t.shape, t.dtype) for n, t in zip(names, results, strict=True))
+
+
+def bare_workload(op: str, program: Program, precision: str = "ieee") -> Workload:
+    """A workload without parameters around a program, under the name ``op``."""
+    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype, t.constant) for t in program.inputs)
+    output, *more = output_specs(program)
+    return Workload(op, (), (), program.dumps(), inputs, output, program.flops, precision, tuple(more))
 
 
 @lru_cache(maxsize=256)

@@ -13,11 +13,12 @@ from typing import Protocol
 
 from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack, cached_property
 from tilewright.kernels.codegen.emitter import Emitter
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel.static import CpuStatic, Static
 from tilewright.kernels.kernel.workspace import Array, Workspace
 from tilewright.kernels.loopnest import LoopNest, divided
 
-__all__ = ["Array", "Built", "CpuStatic", "Emitted", "Kernel", "LoweredKernel", "Opaque", "Workspace"]
+__all__ = ["Array", "Built", "CpuStatic", "Emitted", "Kernel", "LoweredKernel", "Opaque", "Workspace", "entry"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class LoweredKernel:
     source: str
     program: LaunchProgram
     alone: bool = False
+
+
+def entry(program: Program, *arguments: str, tasks: bool = False) -> tuple[Launch]:
+    """The launch of a CPU kernel: ``arguments``, the number of ``tasks``, and the sizes that calls choose."""
+    sizes = (size.argument for size in program.sizes.values())
+    return (Launch("", (*arguments, *(("tasks",) if tasks else ()), *sizes)),)
 
 
 class Built(Protocol):
@@ -79,13 +86,20 @@ class Emitted:
         """The printed nests as each task runs them."""
         return tuple(replace(n, loops=divided(n.loops, self.tasks)) for n in self.printed)
 
-    def source(self, kernel: Kernel, symbol: str) -> str:
-        """The whole kernel. Raises ``ValueError`` where the body leaves out a nest."""
+    def emit(self, kernel: Kernel, symbol: str) -> tuple[Emitter, str]:
+        """The emitter that has printed the kernel, and the text of helper functions.
+
+        Raises ``ValueError`` where the body leaves out a nest.
+        """
         emitter = Emitter(symbol)
         helpers = self.body(kernel, emitter, self.printed)
         for n in self.printed:
-            if not any(n is x for x in emitter.printed):
+            if not any(n is x for x, _ in emitter.printed):
                 raise ValueError(f"the kernel's text has no loops of {n.name!r}")
+        return emitter, helpers
+
+    def source(self, kernel: Kernel, symbol: str) -> str:
+        emitter, helpers = self.emit(kernel, symbol)
         return emitter.unit(helpers)
 
 
@@ -130,6 +144,11 @@ class Kernel:
     def arguments(self) -> tuple[str, ...]:
         """Names of the arguments of the first launch, in order; a CPU kernel's entry point reads them from ``args``."""
         return self.launches[0].arguments
+
+    @property
+    def tasks(self) -> str:
+        """C text of the number of tasks among which a CPU kernel shares out units of work, at most."""
+        return "tasks" if "tasks" in self.arguments else "1L"
 
     def argument(self, name: str) -> str:
         """C text of a launch argument in a CPU kernel's entry point."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from tilewright.core import IntExpr, cached_property
 from tilewright.dtypes import C_BYTES
 from tilewright.extent import Extent, ctext, intexpr
-from tilewright.kernels.codegen.integers import long_text
+from tilewright.kernels.codegen.integers import named
 
 BYTES = C_BYTES | {"char": 1}
 """Bytes of an element, by C type."""
@@ -39,10 +39,13 @@ class Workspace:
     """Arrays one after the other, each from a multiple of ``align`` bytes on.
 
     Neighbours of which every thread has a copy are a block: one thread's copies of all of them, then the next thread's.
+    ``locals``: integers that the kernel computes from its launch arguments, each from those before it; counts may name
+    them.
     """
 
     arrays: tuple[Array, ...] = ()
     align: int = 64
+    locals: Mapping[str, IntExpr] = field(default_factory=dict)
 
     @cached_property
     def _laid(self) -> tuple[Mapping[str, IntExpr], Mapping[str, IntExpr], IntExpr]:
@@ -71,10 +74,19 @@ class Workspace:
         """Bytes of one copy of an array, up to where the next array may begin."""
         return rounded(a.bytes, self.align)
 
+    def elements(self, a: Array) -> int:
+        """Elements of one copy of an array whose size is known, up to where the next array may begin."""
+        room = self.room(a)
+        assert isinstance(room, int)
+        return room // BYTES[a.ctype]
+
     @property
     def bytes(self) -> IntExpr:
-        """Bytes of all arrays, as a launch program has them."""
-        return intexpr(self._laid[2]) if isinstance(self._laid[2], Extent) else self._laid[2]
+        """Bytes of all arrays, as a launch program has them: of launch arguments alone."""
+        known: dict[str, IntExpr] = {}
+        for name, e in self.locals.items():
+            known[name] = named(e, lambda n: known.get(n, n))
+        return named(_plain(self._laid[2]), lambda n: known.get(n, n))
 
     def offset(self, name: str) -> IntExpr:
         """Byte offset of an array, or of the first thread's copy."""
@@ -90,11 +102,6 @@ class Workspace:
             at = self.offset(a.name)
             assert isinstance(at, int)
             yield f"{a.ctype} *", a.name, f"({a.ctype} *)((char *)workspace + {text(at)})"
-
-
-def bytes_text(size: IntExpr, arguments: Mapping[str, str]) -> str:
-    """C text of a number of bytes as a ``long``; ``arguments``: C texts of the launch arguments by name."""
-    return ctext(size) if isinstance(size, int) else long_text(size, arguments)
 
 
 def product(*factors: IntExpr) -> IntExpr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from tilewright.kernels.expression.expr import Expr, ValueNumbers
 from tilewright.kernels.expression.program import Tensor
@@ -26,7 +27,7 @@ class Loop:
     ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``dealt`` (the same, but
     neighbouring ones are shared out evenly among tasks), ``unroll`` (printed out), ``vector`` (one SIMD
     operation). ``level``: which level of the memory hierarchy the tile inside is meant for: ``outer``, ``l3``,
-    ``l2``, ``l1``, ``register``.
+    ``l2``, ``l1``, ``register``. ``walked``: the loops over the nest's axes that one over numbers of pieces stands for.
     """
 
     axis: str
@@ -35,6 +36,7 @@ class Loop:
     kind: str = "serial"
     level: str = "outer"
     argument: str | None = None
+    walked: tuple[Loop, ...] | None = None
 
     @property
     def trips(self) -> int:
@@ -52,7 +54,7 @@ def vectors(axis: str, size: int, lanes: int, count: int) -> tuple[Loop, ...]:
 def divided(loops: Iterable[Loop], tasks: int) -> tuple[Loop, ...]:
     """The loops with those that are ``dealt`` divided among so many tasks, the outermost ones first."""
     found = []
-    for x in loops:
+    for x in chain.from_iterable((x,) if x.walked is None else x.walked for x in loops):
         if x.kind != "dealt":
             found.append(x)
             continue

@@ -17,6 +17,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Built, LoweredKernel
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import program_at
+from tilewright.kernels.templates.base import Template
 from tilewright.search_space import SearchSpace
 
 F = TypeVar("F")
@@ -177,6 +178,25 @@ class Described:
 
     def lower(self, symbol: str) -> LoweredKernel:
         return self.print(symbol)
+
+
+def kernel_of(template: Template, task: Task, schedule: Schedule) -> Built:
+    """The kernel of a schedule by any template. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
+    if isinstance(template, PlannedTemplate):
+        return template.kernel(task, schedule)
+
+    def lower(symbol: str) -> LoweredKernel:
+        candidate = Candidate(task, schedule)
+        kernel = template.lower(candidate)
+        own, p = candidate.symbol, kernel.program
+        launches = tuple(replace(x, symbol=x.symbol.replace(own, symbol)) for x in p.launches)
+        prepack = tuple(
+            replace(x, launch=replace(x.launch, symbol=x.launch.symbol.replace(own, symbol))) for x in p.prepack
+        )
+        source = kernel.source.replace(own, symbol)
+        return replace(kernel, symbol=symbol, source=source, program=replace(p, launches=launches, prepack=prepack))
+
+    return Described(lambda: template.nests(task, schedule), lambda: template.static(task, schedule), lower)
 
 
 def described(

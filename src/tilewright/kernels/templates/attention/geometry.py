@@ -9,6 +9,7 @@ from tilewright.core import IntExpr, Target, Value
 from tilewright.extent import Extent, ctext, intexpr
 from tilewright.kernels.families.attention import Attention, Rows
 from tilewright.kernels.families.group import Group
+from tilewright.kernels.kernel import Array, Workspace
 from tilewright.kernels.templates.attention.staging import staged_reads
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
@@ -80,19 +81,6 @@ class AttentionTiling:
         found = {r.tensor.name: r for r in (self.a.k, self.a.v) if r.converted and not r.gathered}
         return tuple(found.values())
 
-    def converted_offset(self, rows: Rows) -> int:
-        """Where the converted tensor lies in the workspace, in bytes."""
-        at = 0
-        for r in self.converted:
-            if r.tensor.name == rows.tensor.name:
-                break
-            at += _pages(r)
-        return at
-
-    @property
-    def converted_bytes(self) -> int:
-        return sum(map(_pages, self.converted))
-
     @property
     def part(self) -> int:
         """Floats of a strip's result and its three rows of statistics."""
@@ -115,38 +103,41 @@ class AttentionTiling:
         by_rows = 0 if self.a.plain_finish else self.a.width
         return self.strip * (self.a.depth + by_rows) + self.part
 
-    def block_text(self, argument: str) -> str:
-        """C text of how many keys a block has."""
-        r = self.key_rows
-        return f"tw::imax({r}L,{argument}/{r}*{r})"
-
-    @property
-    def score_rows(self) -> IntExpr:
-        """Rows of the buffer of scores, which also holds the queries while they are turned."""
-        r = self.key_rows
-        return ["max", r, ["*", ["//", "KB", r], r], self.a.depth]
-
     @property
     def tiles(self) -> int:
-        """Buffers of that many rows: the scores, and each read of theirs that is turned."""
+        """Buffers of rows of scores: the scores, and each read of theirs that is turned."""
         return 1 + len(staged_reads(self.a))
 
     @property
-    def worker_bytes(self) -> IntExpr:
-        floats: IntExpr = ["+", self.fixed, ["*", self.score_rows, self.strip * self.tiles + self.gathered]]
-        return ["roundup", ["*", floats, ITEM], PAGE]
+    def workspace(self) -> Workspace:
+        """What is converted, what each worker needs, and the results of parts of the keys.
 
-    @property
-    def workspace(self) -> IntExpr:
-        """What is converted, what each worker needs, and the results of parts of the keys."""
-        size: IntExpr = ["+", ["*", self.worker_bytes, self.threads], intexpr(self.converted_bytes)]
-        if not self.split:
-            return size
-        strips: IntExpr = ["ceildiv", intexpr(self.a.queries), self.strip]
-        each: IntExpr = int(self.outer.size) * self.strips * self.part * ITEM
-        if self.a.program.sizes:
-            each = ["*", intexpr(self.outer.size), strips, self.part * ITEM]
-        return ["+", size, ["*", each, "KP", ["min", 1, ["//", "KP", 2]]]]
+        ``KB``: keys of a block. ``score_rows``: rows of the buffer of scores, which also holds the queries while they
+        are turned.
+        """
+        gathered = (["*", "gathered", "score_rows"],) if self.gathered else ()
+        floats: IntExpr = ["+", self.fixed, ["*", "tiles", "score_rows", "W"], *gathered]
+        arrays = [Array(converted(r), "float", _pages(r) // ITEM) for r in self.converted]
+        arrays.append(Array("ws", "char", ["*", floats, "item"], self.threads))
+        if self.split:
+            strips: IntExpr = ["ceildiv", intexpr(self.a.queries), self.strip]
+            each: IntExpr = int(self.outer.size) * self.strips * self.part
+            if self.a.program.sizes:
+                each = ["*", intexpr(self.outer.size), strips, self.part]
+            arrays.append(Array("parts", "float", ["*", each, "KP", ["min", 1, ["//", "KP", 2]]]))
+        return Workspace(
+            tuple(arrays), PAGE,
+            {
+                "rows": self.key_rows, "W": self.strip, "tiles": self.tiles, "gathered": self.gathered, "item": ITEM,
+                "KB": ["max", self.key_rows, ["*", ["//", "KB", "rows"], "rows"]],
+                "score_rows": ["max", "KB", self.a.depth],
+            },
+        )  # fmt: skip
+
+
+def converted(rows: Rows) -> str:
+    """The array of a tensor in float32."""
+    return f"float_{rows.tensor.name}"
 
 
 def _pages(rows: Rows) -> int:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from tilewright.kernels.families.attention import match
 from tilewright.kernels.templates.attention.geometry import ITEM, plan, takes_ranges
-from tilewright.kernels.templates.attention.lower import launch_program, source
-from tilewright.kernels.templates.attention.nests import nests
+from tilewright.kernels.templates.attention.kernel import kernel
 from tilewright.kernels.templates.attention.space import default, space
-from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cpu_static import numbers
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 CPU_ATTENTION = PlannedTemplate(
     name="cpu_attention",
@@ -28,9 +25,5 @@ CPU_ATTENTION = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(
-        nests,
-        lambda *_: numbers(),
-        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
-    ),
+    build=lambda p, values, _: kernel(p, values),
 )

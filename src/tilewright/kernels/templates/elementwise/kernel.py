@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from tilewright.core import Launch
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.codegen.stream import STREAM
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import count_ops
-from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel
+from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads, vectors
 from tilewright.kernels.templates.elementwise.program import Map
 from tilewright.kernels.templates.elementwise.rows import rows
@@ -22,22 +21,20 @@ from tilewright.kernels.templates.elementwise.tiles import tile, tiles
 def kernel(p: ElementwiseTiling) -> Kernel:
     """The kernel of a schedule: one nest over the fused axes."""
     ahead = p.ahead * p.lanes * _turned_bytes(p.m)[p.along_output] if p.tiled else p.prefetch
-    split = ("tasks",) if p.target.threads > 1 else ()
-    sizes = (size.argument for size in p.m.program.sizes.values())
     return Kernel(
         text=Emitted((_nest(p),), p.tasks, partial(_text, p)),
         static=CpuStatic(prefetch=ahead, streamed=p.stream),
-        launches=(Launch("", (*(("tile_in", "tile_out") if p.tiled else ()), *split, *sizes)),),
+        launches=entry(p.m.program, *(("tile_in", "tile_out") if p.tiled else ()), tasks=p.target.threads > 1),
     )
 
 
 def _text(p: ElementwiseTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest, ...]) -> str:
     m = p.m
-    t = Text(p, emitter, nests[0])
+    t = Text(p, kernel, emitter, nests[0])
     emitter.tensors({x.name: ctype(m.tensors[x.name].dtype) for x in (*m.program.inputs, m.output)})
     emitter.arguments(kernel.arguments)
     (tiles if p.tiled else rows)(t)
-    helpers = STREAM if p.stream else ""
+    helpers = STREAM if t.streamed else ""
     return helpers + tile(t, False) + tile(t, True) if p.tiled else helpers
 
 

@@ -14,7 +14,7 @@ from tilewright.kernels.templates.elementwise.text import Text
 
 def rows(t: Text) -> None:
     """The loops over rows, or pieces of them."""
-    p, every = t.p, t.nest
+    p = t.p
 
     def unit(w: Writer, scope: Scope) -> None:
         for s in p.m.segments:
@@ -24,7 +24,7 @@ def rows(t: Text) -> None:
                     part = scope.with_tile(p.m.inner, Tile(f"{s.low}L", f"{s.high}L", s.high - s.low))
                 _segment(t, w, s, part)
 
-    t.emitter.nest(t.emitter.entry, every, unit, loops=every.dealt, tasks=t.tasks, closing=t.closing)
+    t.tasks(unit)
 
 
 def _segment(t: Text, w: Writer, s: Segment, scope: Scope) -> None:
@@ -38,15 +38,15 @@ def _segment(t: Text, w: Writer, s: Segment, scope: Scope) -> None:
         for v in range(1 if count else tile.size // p.lanes):
             with w.block():
                 printer = t.printer({**t.places(here), m.inner: plus(tile.start, v * p.lanes)}, names, count=count)
-                if p.prefetch and tile.size == p.lanes * p.vectors:
+                if t.prefetch and tile.size == p.lanes * p.vectors:
                     _prefetch(t, w, s, printer)
                 t.take_apart(w, printer, s, count)
                 if m.short:
-                    t.store_together(w, printer, s, count, p.stream)
+                    t.store_together(w, printer, s, count, t.streamed)
                 else:
-                    t.store(w, printer, s.values[0], count, stream=p.stream)
+                    t.store(w, printer, s.values[0], count, stream=t.streamed)
 
-    if p.stream:
+    if t.streamed:
         start, tile = t.emitter.fresh("j"), scope.tiles[m.inner]
         base = flat_index((m.position,), m.output, t.printer(t.places(scope), {}, vector=False))
         w.line(f"long {start} = {tile.start};")
@@ -76,7 +76,7 @@ def _prefetch(t: Text, w: Writer, s: Segment, printer: Printer) -> None:
     for tensor, at, size in _streams(t, s, printer):
         span = size * t.p.lanes * ITEMSIZE[m.program.tensors[tensor].dtype]
         for line in range(0, span, 64):
-            w.line(f"__builtin_prefetch((const char *)({tensor} + ({at})) + {t.p.prefetch + line});")
+            w.line(f"__builtin_prefetch((const char *)({tensor} + ({at})) + {t.prefetch + line});")
 
 
 def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str, int]]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, stored, unrounded
-from tilewright.kernels.codegen.emitter import Emitter, Scope
+from tilewright.kernels.codegen.emitter import Body, Emitter, Scope
 from tilewright.kernels.codegen.printer import Memo, Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.elementwise.segments import Segment
 from tilewright.kernels.templates.elementwise.short import any_order
@@ -41,19 +42,27 @@ class Text:
     """Prints values of one kernel."""
 
     p: ElementwiseTiling
+    kernel: Kernel
     emitter: Emitter
     nest: LoopNest
     memo: Memo = field(default_factory=Memo)
 
     @property
-    def tasks(self) -> str:
-        """C text of the number of tasks."""
-        return "tasks" if self.p.target.threads > 1 else "1L"
+    def streamed(self) -> bool:
+        """Whether results are stored past the caches."""
+        return self.kernel.numbers["streamed"] > 0
 
     @property
-    def closing(self) -> str:
-        """C statement at the end of a task."""
-        return "streamed();" if self.p.stream else ""
+    def prefetch(self) -> int:
+        """Bytes ahead of its use at which an input is asked for; 0: it is not."""
+        return int(self.kernel.numbers["prefetch"])
+
+    def tasks(self, body: Body, offsets: Mapping[str, str] | None = None) -> None:
+        """Print the units of work, shared out among tasks."""
+        self.emitter.nest(
+            self.emitter.entry, self.nest, body, loops=self.nest.dealt, tasks=self.kernel.tasks, offsets=offsets,
+            closing="streamed();" if self.streamed else "",
+        )  # fmt: skip
 
     def places(self, scope: Scope) -> dict[str, str]:
         """C texts of the axes' positions."""

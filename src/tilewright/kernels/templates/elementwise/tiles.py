@@ -42,7 +42,7 @@ def tile(t: Text, edge: bool) -> str:
                     m.value,
                     "no" if edge else None,
                     f"d_ + {ctext(k * m.where.of(m.across))}" if k else "d_",
-                    p.stream,
+                    t.streamed,
                 )
     return w.text()
 
@@ -66,7 +66,7 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
         if edge:
             text = f"{r} < no ? tw::load_n<{vector}>({at}, ni) : {vector}{{}}"
         w.line(f"const {vector} {name} = {text};")
-        if p.ahead and not edge:
+        if t.prefetch and not edge:
             # The same row of a later tile; an address past the end is harmless.
             far = p.ahead * p.lanes * (step if p.along_output else 1)
             w.line(f"__builtin_prefetch(p{number} + {ctext(r * step + far)}, 0, 2);")
@@ -80,13 +80,12 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
 
 def tiles(t: Text) -> None:
     """The loops over blocks of tiles, and over the tiles of a block."""
-    p, m, n = t.p, t.p.m, t.p.lanes
+    p, m = t.p, t.p.m
     assert m.across is not None
-    every = t.nest
     offsets, sizes = {m.across: "si", m.inner: "so"}, {m.across: "ni", m.inner: "no"}
     for name, text in zip(offsets.values(), _shifts(t), strict=True):
         t.emitter.local("long", name, text)
-    walk = [x.axis for x in every.loops if x.kind == "serial"]
+    walk = {x.axis: x.step for x in t.nest.loops if x.kind == "serial"}
     sizes_told = [size.argument for size in m.program.sizes.values()]
 
     def block(w: Writer, scope: Scope) -> None:
@@ -96,15 +95,15 @@ def tiles(t: Text) -> None:
         given = ", ".join(
             (inputs, f"{m.output.name} + ({where})", *(here[a] for a in (*p.free, str(m.across), m.inner)), *sizes_told)
         )
-        for a in walk:
+        for a, step in walk.items():
             part, size, shift = scope.tiles[a], sizes[a], offsets[a]
             w.line(f"for (long {a} = {part.start}, {size}; {a} < {part.end}; {a} += {size}) {{")
-            w.line(f" {size} = {a} == 0 && {shift} ? {shift} : tw::imin({n}L, {part.end} - {a});")
-        w.line(f"if (ni == {n} && no == {n}) tile({given}); else edge({given}, ni, no);")
+            w.line(f" {size} = {a} == 0 && {shift} ? {shift} : tw::imin({step}L, {part.end} - {a});")
+        whole = f"ni == {walk[str(m.across)]} && no == {walk[m.inner]}"
+        w.line(f"if ({whole}) tile({given}); else edge({given}, ni, no);")
         w.line("} }")
 
-    entry = t.emitter.entry
-    t.emitter.nest(entry, every, block, loops=every.dealt, tasks=t.tasks, offsets=offsets, closing=t.closing)
+    t.tasks(block, offsets)
 
 
 def _shifts(t: Text) -> tuple[str, str]:

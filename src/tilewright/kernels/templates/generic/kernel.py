@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from tilewright.core import Launch
-from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
+from tilewright.core import cached_property
+from tilewright.kernels.codegen.access import Values, storage, write
+from tilewright.kernels.codegen.accumulators import ACROSS, merged
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus
-from tilewright.kernels.codegen.printer import Memo, Printer, computed
+from tilewright.kernels.codegen.printer import Printer, computed, held_lane
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.parts import simple_operator
-from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace
+from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.chains import widened
 from tilewright.kernels.templates.generic.tiling import PartTiling, nest, reduction
-
-_ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
 
 
 def kernel(program: Program, plans: Sequence[PartTiling]) -> Kernel:
@@ -30,7 +29,7 @@ def kernel(program: Program, plans: Sequence[PartTiling]) -> Kernel:
     return Kernel(
         text=Emitted(tuple(map(nest, plans)), 1, partial(_text, program, plans)),
         static=CpuStatic(fused=plans[0].share),
-        launches=(Launch("", (*tiles, *(size.argument for size in program.sizes.values()))),),
+        launches=entry(program, *tiles),
         workspace=Workspace(tuple(Array(t.name, storage(t.dtype), int(t.size)) for t in made)),
     )
 
@@ -75,18 +74,16 @@ class _PartPrinter:
     program: Program
     plan: PartTiling
     nest: LoopNest
-    types: tuple[str, ...] = field(init=False)
-    memo: Memo = field(default_factory=Memo)
     blocked: bool = False  # whether accumulators of a block take in elements
 
     def __post_init__(self) -> None:
-        self.ranges = {a: (0, n - 1) for a, n in self.plan.part.ranges.items()}
+        self.values = Values(self.program.tensors, self.plan.part.ranges, self.plan.lanes)
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """C types of the lanes of the accumulators of vectors."""
         m = self.plan.part.monoid
-        self.types = (
-            tuple("int" if i.dtype == "bool" else computed(i.dtype) for i in m.identity)
-            if (m is not None and self.plan.vector is not None)
-            else ()
-        )
+        return () if m is None else tuple(held_lane(e.dtype) for e in m.identity)
 
     def print(self, w: Writer, scope: Scope) -> None:
         plan = self.plan
@@ -116,7 +113,7 @@ class _PartPrinter:
         if plan.vector is not None and lanewise:
             tile = scope.tiles[plan.vector]
             vectors = max(1, tile.size // plan.lanes)
-            partial = None if tile.whole else tile.count
+            partial = tile.partial
         points = []
         for r in range(rows):
             for v in range(vectors):
@@ -128,43 +125,25 @@ class _PartPrinter:
                 points.append(_Point(f"{r}_{v}", here, partial))
         return points
 
-    def _printer(self, point: _Point, lanewise: bool, var: dict[str, str]) -> Printer:
-        plan = self.plan
-        vector = lanewise and plan.vector is not None
-        return MemoryPrinter(
-            axis=point.axis,
-            var=var,
-            lanes=plan.lanes if vector else None,
-            vector=plan.vector if vector else None,
-            varying=frozenset(var) if vector else frozenset(),
-            ranges=self.ranges,
-            memo=self.memo,
-            tensors=self.program.tensors,
-            count=point.count if vector else None,
-        )
+    def _printer(self, point: _Point, lanewise: bool, var: Mapping[str, str] | None = None) -> Printer:
+        return self.values.at(point.axis, self.plan.vector if lanewise else None, var, point.count)
 
     def _type(self, e: Expr, component: int, lane: str = "") -> str:
         if self.plan.vector is None:
             return lane or computed(e.dtype)
         return f"tw::vec<{lane or self.types[component]}, {self.plan.lanes}>"
 
-    def _value(self, printer: Printer, e: Expr) -> str:
-        """Text of an accumulator's value; conditions are kept as masks of int lanes."""
-        if printer.lanes is not None and e.dtype == "bool":
-            return f"tw::as_mask<{printer.vec('int')}>({printer.mask(e)})"
-        return printer.text(e)
-
     # -- reductions
     def _start(self, w: Writer, scope: Scope, block: bool = False) -> None:
         monoid = self.plan.part.monoid
         assert monoid is not None
         for point in self._accumulators(scope):
-            printer = self._printer(point, True, {})
+            printer = self._printer(point, True)
             for c, e in enumerate(monoid.identity):
                 if self._wide and not block:
                     w.line(f"{self._type(e, c, 'double')} {_name(c, point)} = {{}};")
                 else:
-                    w.line(f"{self._type(e, c)} {_name(c, point, block)} = {self._value(printer, e)};")
+                    w.line(f"{self._type(e, c)} {_name(c, point, block)} = {printer.held(e)};")
 
     @property
     def _wide(self) -> bool:
@@ -201,7 +180,7 @@ class _PartPrinter:
     def _body(self, w: Writer, scope: Scope) -> None:
         part = self.plan.part
         for point in self._points(scope, True):
-            printer = self._printer(point, True, {})
+            printer = self._printer(point, True)
             if part.monoid is None:
                 with w.block():
                     self._store(w, printer, point)
@@ -218,9 +197,9 @@ class _PartPrinter:
         with w.block():
             printer.bind(part.body, w.line, self.emitter.fresh)
             for c, e in enumerate(part.body):
-                text = self._value(printer, e)
+                text = printer.held(e)
                 if self.plan.across and point.count is not None:
-                    text = f"tw::select({self._live(point)}, {text}, {self._value(printer, monoid.identity[c])})"
+                    text = f"tw::select({self._live(point)}, {text}, {printer.held(monoid.identity[c])})"
                 w.line(f"const {self._type(e, c)} b{c} = {text};")
             self._merge(w, point, names, [f"b{c}" for c in range(len(names))])
 
@@ -232,10 +211,10 @@ class _PartPrinter:
         merge = self._printer(point, True, var)
         merge.bind(monoid.combine, w.line, self.emitter.fresh)
         if len(into) == 1:
-            w.line(f"{into[0]} = {self._value(merge, monoid.combine[0])};")
+            w.line(f"{into[0]} = {merge.held(monoid.combine[0])};")
             return
         for c, e in enumerate(monoid.combine):
-            w.line(f"const {self._type(e, c)} n{c} = {self._value(merge, e)};")
+            w.line(f"const {self._type(e, c)} n{c} = {merge.held(e)};")
         for c, n in enumerate(into):
             w.line(f"{n} = n{c};")
 
@@ -255,8 +234,8 @@ class _PartPrinter:
                     first = point.suffix[:-1]
                     total = f"a0_{first}0"
                     for v in range(1, plan.vectors):
-                        total = _merged(operator, total, f"a0_{first}{v}")
-                    w.line(f"const {self.types[0]} h = {_ACROSS[operator]}({total});")
+                        total = merged(operator, total, f"a0_{first}{v}")
+                    w.line(f"const {self.types[0]} h = {ACROSS[operator]}({total});")
                     names = {"l0": "h"}
                 elif self._wide:
                     e = monoid.identity[0]
@@ -276,9 +255,3 @@ class _PartPrinter:
 def _name(component: int, point: _Point, block: bool = False) -> str:
     """The name of an accumulator: of all terms, or of a block of them."""
     return f"{'p' if block else 'a'}{component}_{point.suffix}"
-
-
-def _merged(operator: str, a: str, b: str) -> str:
-    if operator in ("max", "min"):
-        return f"tw::{operator}({a}, {b})"
-    return f"({a} {'+' if operator == 'add' else '*'} {b})"

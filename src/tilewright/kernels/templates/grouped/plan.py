@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.core import Schedule, Target, Task, TensorSpec, Value, Workload
-from tilewright.kernels.expression.program import Program, output_specs
+from tilewright.core import Schedule, Target, Task, Value
+from tilewright.kernels.expression.program import Program, bare_workload
 from tilewright.kernels.families.grouped import Grouped
 from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
@@ -55,10 +55,7 @@ def typical(g: Grouped, target: Target) -> Task:
 
 
 def _task(text: str, target: Target) -> Task:
-    program = Program.loads(text)
-    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype) for t in program.inputs)
-    (output,) = output_specs(program)
-    return Task(Workload("group", (), (), text, inputs, output, program.flops), target)
+    return Task(bare_workload("group", Program.loads(text)), target)
 
 
 def _member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any]:

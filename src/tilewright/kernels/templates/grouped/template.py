@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.kernels.families.grouped import grouped
-from tilewright.kernels.templates.grouped.lower import kernel
-from tilewright.kernels.templates.grouped.nests import nests
+from tilewright.kernels.templates.grouped.kernel import lowered, nests
 from tilewright.kernels.templates.grouped.plan import MEMBERS, default, member, plan, space
 from tilewright.kernels.templates.planned import PlannedTemplate, described
 
@@ -26,5 +25,5 @@ CPU_GROUPED = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(lambda p, _: nests(p), lambda p, *_: p.template.static(p.typical, p.schedule), kernel),
+    build=described(lambda p, _: nests(p), lambda p, *_: p.template.static(p.typical, p.schedule), lowered),
 )

@@ -26,15 +26,14 @@ LINE = 64
 class Region:
     """Of a stage in all boxes: along each axis the elements of the largest, ``widths``, and of all, ``totals``.
 
-    ``computed``: elements of all boxes. ``scratch``: the array of what is kept, its rows whole cache lines, from byte
-    ``at`` of a thread's memory on; the result has none.
+    ``computed``: elements of all boxes. ``scratch``: the array of what is kept, its rows whole cache lines; the result
+    has none in memory.
     """
 
     widths: tuple[int, ...]
     totals: tuple[int, ...]
     computed: int
     scratch: Tensor
-    at: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def regions(n: Neighbours, tile: tuple[int, ...], rolled: int | None = None, row
             computed *= count if d is None else int(spans[d].sum())
         widths, totals = (tuple(max(1, int(f(s))) for s in spans) for f in (np.max, np.sum))
         array = _array(link, [max(1, int(s.max())) for s in kept[link]], link.along(rolled))
-        found[link.name] = Region(widths, totals, computed, array, size)
+        found[link.name] = Region(widths, totals, computed, array)
         work += computed * link.flops
         if link is not n.result:
             size += array.size * ITEMSIZE[array.dtype]

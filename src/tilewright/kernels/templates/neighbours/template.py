@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tilewright.kernels.families.neighbours import neighbours
-from tilewright.kernels.templates.neighbours.lower import kernel
-from tilewright.kernels.templates.neighbours.nests import nests, static
+from tilewright.kernels.templates.neighbours.kernel import kernel
 from tilewright.kernels.templates.neighbours.space import default, plan, refusal, space, usable
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 CPU_NEIGHBOURS = PlannedTemplate(
     name="cpu_neighbours",
@@ -20,5 +19,5 @@ CPU_NEIGHBOURS = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
+    build=lambda p, *_: kernel(p),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram, Prepack, Value
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import named, wide
@@ -44,23 +42,10 @@ def part_kernel(member: Member, values: dict[str, Value], symbol: str) -> Lowere
     Raises ``IllegalSchedule`` for a kernel that needs cleared memory, which segments that share it do not have,
     or a translation unit of its own.
     """
-    candidate = Candidate(member.task, member.schedule(values))
-    kernel = member.template.lower(candidate)
+    kernel = member.kernel(values).lower(symbol)
     if kernel.program.zero_fill != 0 or kernel.alone:
         raise IllegalSchedule(f"the kernel of {member.segment.label} takes no part in a partition", "Use another cut")
-
-    def of(name: str) -> str:
-        return name.replace(candidate.symbol, symbol)
-
-    p = kernel.program
-    launches = tuple(_relabelled(x, of(x.symbol)) for x in p.launches)
-    prepack = tuple(Prepack(x.input, x.bytes, _relabelled(x.launch, of(x.launch.symbol))) for x in p.prepack)
-    program = LaunchProgram(launches, p.workspace, 0, p.align, p.abi, prepack)
-    return LoweredKernel(symbol, of(kernel.source), program)
-
-
-def _relabelled(x: Launch, symbol: str) -> Launch:
-    return replace(x, symbol=symbol)
+    return kernel
 
 
 def cpu_kernel(candidate: Candidate, program: Program, members: tuple[Member, ...]) -> LoweredKernel:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.core import Value
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import Built
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.partition.space import Member
 from tilewright.kernels.templates.partition.strips import moved, rows
@@ -16,10 +16,10 @@ STRIP = "strip"
 """Name of the number of a strip, as an axis."""
 
 
-def nests(program: Program, members: tuple[Member, ...], values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+def nests(program: Program, kernels: Sequence[tuple[Member, Built]]) -> tuple[LoopNest, ...]:
     """Every segment's nests in order."""
-    found = tuple(_renamed(nest, m) for m in members for nest in m.template.nests(m.task, m.schedule(values)))
-    strips = members[0].segment.strips
+    found = tuple(_renamed(nest, m) for m, kernel in kernels for nest in kernel.nests)
+    strips = kernels[0][0].segment.strips
     if strips == 1:
         return found
     with_rows = moved(program)

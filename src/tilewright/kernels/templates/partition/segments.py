@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
-from tilewright.core import Target, Task, TensorSpec, Workload
+from tilewright.core import Target, Task
 from tilewright.kernels import templates
 from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, Expr, load
-from tilewright.kernels.expression.program import Program, Stage, Tensor, flops_per_point, output_specs
+from tilewright.kernels.expression.program import Program, Stage, Tensor, bare_workload, flops_per_point
 from tilewright.kernels.templates.partition.strips import moved, number, of_rows, rows
 
 MAX_CUTS = 4
@@ -76,10 +76,7 @@ def label(cut: Cut) -> str:
 
 @lru_cache(maxsize=1024)
 def _task(text: str, target: Target, precision: str) -> Task:
-    program = Program.loads(text)
-    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype, t.constant) for t in program.inputs)
-    output, *more = output_specs(program)
-    return Task(Workload("segment", (), (), text, inputs, output, program.flops, precision, tuple(more)), target)
+    return Task(bare_workload("segment", Program.loads(text), precision), target)
 
 
 @lru_cache(maxsize=64)

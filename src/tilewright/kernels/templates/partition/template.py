@@ -12,6 +12,7 @@ from tilewright.extent import greatest
 from tilewright.kernels import templates
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import Built
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import at
 from tilewright.kernels.rewrite.relaid import relaid, side_by_side
@@ -49,6 +50,7 @@ class _Partition:
     kinds: tuple[str, ...]
     any_sizes = False
     """Whether calls may choose sizes."""
+    _latest: tuple[Task, Schedule, Sequence[tuple[Member, Built]]] | None = None
 
     @property
     def version(self) -> int:
@@ -82,13 +84,20 @@ class _Partition:
         return found.space.schedule(found.default)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return nests(self.program(task), self._members(task, schedule), schedule.values)
+        return nests(self.program(task), self._kernels(task, schedule))
 
     def _numbers(self, task: Task, schedule: Schedule) -> list[tuple[int, Mapping[str, float]]]:
         """Of every segment its operations, one at least, and its static numbers."""
-        members = self._members(task, schedule)
-        work = (max(1, m.task.workload.flops) for m in members)
-        return [(w, m.template.static(m.task, m.schedule(schedule.values))) for w, m in zip(work, members, strict=True)]
+        return [(max(1, m.task.workload.flops), k.numbers) for m, k in self._kernels(task, schedule)]
+
+    def _kernels(self, task: Task, schedule: Schedule) -> Sequence[tuple[Member, Built]]:
+        """The segments with their kernels."""
+        latest = self._latest  # features ask for the nests of a schedule, then for its static features
+        if latest is not None and latest[0] is task and latest[1] is schedule:
+            return latest[2]
+        found = [(m, m.kernel(schedule.values)) for m in self._members(task, schedule)]
+        self._latest = task, schedule, found
+        return found
 
     def _members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
         if task.workload.ranges:

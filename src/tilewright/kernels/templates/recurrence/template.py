@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tilewright.kernels.families.recurrence import recurrence
-from tilewright.kernels.templates.planned import PlannedTemplate, described
-from tilewright.kernels.templates.recurrence.lower import kernel
-from tilewright.kernels.templates.recurrence.nests import nests, static
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.recurrence.kernel import kernel
 from tilewright.kernels.templates.recurrence.space import default, plan, refusal, space, takes_ranges
 
 CPU_SCAN = PlannedTemplate(
@@ -21,5 +20,5 @@ CPU_SCAN = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
+    build=lambda p, *_: kernel(p),
 )

@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.access import MemoryPrinter, write
+from tilewright.kernels.codegen.access import MemoryPrinter, Values, write
 from tilewright.kernels.codegen.emitter import Emitter, Scope, plus
-from tilewright.kernels.codegen.printer import Memo, Printer, computed
+from tilewright.kernels.codegen.printer import Printer, computed, held_lane
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Monoid
 from tilewright.kernels.families.recurrence import Scan
 from tilewright.kernels.templates.recurrence.hoist import hoists
-from tilewright.kernels.templates.recurrence.memory import Memory, kept_type, name
 from tilewright.kernels.templates.recurrence.space import ScanTiling
 
 BLOCK, BLOCK_ALONG = 16, 64
@@ -47,6 +46,11 @@ class _Hoisted:
     varies: bool
 
 
+def array(kind: str, s: Scan, component: int) -> str:
+    """Name of the array of a component of a scan's states, ``kept`` or ``total``."""
+    return f"{kind}_{s.name}_{component}"
+
+
 _Each = Callable[[Writer, Scope, _Point], None]
 
 
@@ -56,10 +60,11 @@ class Walk:
 
     p: ScanTiling
     emitter: Emitter
-    memory: Memory
     totals: bool
-    memo: Memo = field(default_factory=Memo)
     hoisted: list[_Hoisted] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.values = Values(self.p.r.tensors, self.p.r.extents, self.p.lanes)
 
     @property
     def _looped(self) -> bool:
@@ -120,7 +125,7 @@ class Walk:
         for s in p.r.scans:
             printer = self._printer(scope, at)
             for c in self._components(s):
-                w.line(f"{s.name}_{c}_{at.slot} = {self._value(printer, s.state[c])};")
+                w.line(f"{s.name}_{c}_{at.slot} = {printer.held(s.state[c])};")
         if self.totals:
             return
         head = ""
@@ -171,7 +176,7 @@ class Walk:
         text = f"(({text}) * {p.states}L + {at.n}) * {ctext(p.width)}"
         if p.vector is not None and not p.along:
             text += f" + {plus(scope.at(p.vector), at.v * p.lanes)}"
-        return f"{name(kind, s, c)} + {text}"
+        return f"{array(kind, s, c)} + {text}"
 
     def _block(self, scope: Scope) -> str:
         return f"{scope.at(self.p.r.sequence[0])} / {self.p.length}L" if self.p.blocks > 1 else "0L"
@@ -244,13 +249,11 @@ class Walk:
             before = self._printer(scope, at)
             names = {f"r{c}": t for c, t in enumerate(now)}
             for c in every:
-                names[f"l{c}"] = f"tw::shifted<{shift}>({now[c]}, {self._value(before, m.identity[c])})"
+                names[f"l{c}"] = f"tw::shifted<{shift}>({now[c]}, {before.held(m.identity[c])})"
                 names[f"l{c}"] = self._let(w, f"{s.name}q{c}_{shift}", m.identity[c], names[f"l{c}"])
             printer = self._printer(scope, at, names, plain=True)
             printer.bind(m.combine, w.line, self.emitter.fresh)
-            now = [
-                self._let(w, f"{s.name}p{c}_{shift}", m.identity[c], self._value(printer, m.combine[c])) for c in every
-            ]
+            now = [self._let(w, f"{s.name}p{c}_{shift}", m.identity[c], printer.held(m.combine[c])) for c in every]
             shift *= 2
         if s.wide:
             zero, one, like = f"{s.name}_0_{at.slot}", f"{s.name}_1_{at.slot}", s.body[0]
@@ -262,7 +265,7 @@ class Walk:
         values = {}
         if not self.totals:
             for c in s.live:
-                values[c] = self._let(w, f"{s.name}w{c}", m.identity[c], self._value(printer, m.combine[c]))
+                values[c] = self._let(w, f"{s.name}w{c}", m.identity[c], printer.held(m.combine[c]))
         lasts = {}
         for c in every:
             last = f"{now[c]}[{self.p.lanes - 1}]"
@@ -308,7 +311,7 @@ class Walk:
         wanted = tuple(m.combine[c] for c in components)
         with w.block():
             printer.bind(wanted, w.line, self.emitter.fresh)
-            texts = [self._value(printer, e) for e in wanted]
+            texts = [printer.held(e) for e in wanted]
             if len(texts) > 1:
                 texts = [self._let(w, f"c{c}", m.identity[c], text) for c, text in zip(components, texts, strict=True)]
             for c, text in zip(components, texts, strict=True):
@@ -321,7 +324,7 @@ class Walk:
         for v in range(self._vectors(scope)):
             printer = self._printer(scope, _Point(v, "0L", ""))
             for c, e in enumerate(monoid.identity):
-                w.line(f"{self._type(e)} a{c}_{v} = {self._value(printer, e)};")
+                w.line(f"{self._type(e)} a{c}_{v} = {printer.held(e)};")
 
     def _results(self, w: Writer, scope: Scope) -> None:
         r = self.p.r
@@ -355,7 +358,7 @@ class Walk:
                     printer = self._printer(scope, _Point(v, f"{n}L", f"{v}_{n}"))
                     text = printer.text(e) if varies else printer.scalar(e)
                     w.line(f"const {self._value_type(printer, e)} {stem}_{v}_{n} = {text};")
-            self.hoisted.append(_Hoisted(stem, self.memo.numbers.of(e), each, varies))
+            self.hoisted.append(_Hoisted(stem, self.values.memo.numbers.of(e), each, varies))
 
     def _names(self, at: _Point) -> dict[int, str]:
         """Names of the values that were computed early, by number."""
@@ -370,23 +373,17 @@ class Walk:
 
     def _held(self, w: Writer, stem: str, printer: Printer, e: Expr) -> str:
         """A name for a value."""
-        return self._let(w, stem, e, self._value(printer, e))
+        return self._let(w, stem, e, printer.held(e))
 
     def _let(self, w: Writer, stem: str, like: Expr, text: str) -> str:
         fresh = self.emitter.fresh(stem)
         w.line(f"const {self._type(like)} {fresh} = {text};")
         return fresh
 
-    def _value(self, printer: Printer, e: Expr) -> str:
-        """Text of a value; conditions are kept as masks of int lanes."""
-        if printer.lanes is not None and e.dtype == "bool":
-            return f"tw::as_mask<{printer.vec('int')}>({printer.mask(e)})"
-        return printer.text(e)
-
     def _type(self, e: Expr) -> str:
         if self.p.vector is None:
             return computed(e.dtype)
-        return f"tw::vec<{kept_type(e.dtype)}, {self.p.lanes}>"
+        return f"tw::vec<{held_lane(e.dtype)}, {self.p.lanes}>"
 
     def _value_type(self, printer: Printer, e: Expr) -> str:
         return printer.vec(printer.lane_type(e)) if printer.varies(e) else computed(e.dtype)
@@ -396,21 +393,14 @@ class Walk:
         plain: bool = False,
     ) -> MemoryPrinter:  # fmt: skip
         """For a point. ``plain``: of an expression of states, in which nothing is known by name yet."""
-        p, r = self.p, self.p.r
+        p = self.p
         places = {a: t.start for a, t in scope.tiles.items()}
         count = None
         if p.vector is not None:
             tile = scope.tiles[p.vector]
             places[p.vector] = plus(tile.start, at.v * p.lanes)
-            count = None if tile.whole else tile.count
+            count = tile.partial
         if p.reduced:
             places[p.reduced[0]] = at.n
         known = {} if plain else dict(self._names(at) if names is None else names)
-        vector = p.vector is not None
-        ranges = {a: (0, n - 1) for a, n in r.extents.items()}
-        ranges = {a: (0, n - 1) for a, n in r.extents.items()}
-        return MemoryPrinter(
-            axis=places, var=dict(var or {}), lanes=p.lanes if vector else None, vector=p.vector,
-            varying=frozenset(var or ()) if vector else frozenset(), ranges=ranges,
-            names=known, memo=self.memo, tensors=r.tensors, count=count,
-        )  # fmt: skip
+        return self.values.at(places, p.vector, var, count, known)

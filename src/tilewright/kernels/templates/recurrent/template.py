@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tilewright.kernels.families.recurrence import Recurrent, recurrent
-from tilewright.kernels.templates.planned import PlannedTemplate, described
-from tilewright.kernels.templates.recurrent.lower import kernel
-from tilewright.kernels.templates.recurrent.nests import nests, static
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.recurrent.kernel import kernel
 from tilewright.kernels.templates.recurrent.space import default, plan, space
 
 
@@ -25,5 +24,5 @@ CPU_RECURRENT = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
+    build=lambda p, *_: kernel(p),
 )

@@ -8,11 +8,10 @@ from itertools import product
 
 from tilewright.core import cached_property
 from tilewright.extent import Extent, Spans, bounds, constant_term, ctext
-from tilewright.kernels.codegen.access import MemoryPrinter, write
+from tilewright.kernels.codegen.access import Values, write
 from tilewright.kernels.codegen.emitter import Emitter
-from tilewright.kernels.codegen.printer import Memo, Printer, computed
+from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expression.bounds import Interval
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, same
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read
@@ -53,10 +52,13 @@ class Block:
 
     p: WindowTiling
     emitter: Emitter
-    memo: Memo = field(default_factory=Memo)
+    streamed: bool
     numbers: ValueNumbers = field(default_factory=ValueNumbers)
     ends: dict[str, str] = field(default_factory=dict)  # names of the lanes that end at edges, by C text
     rows: dict[int, tuple[str, str, int]] = field(default_factory=dict)  # of each read the row that was last walked to
+
+    def __post_init__(self) -> None:
+        self.values = Values(self.p.s.tensors, self.p.s.ranges, self.p.lanes)
 
     @property
     def vector(self) -> str:
@@ -65,19 +67,11 @@ class Block:
 
     # -- printers
     def printer(
-        self, at: Mapping[str, str], names: Mapping[int, str], var: Mapping[str, str], count: str | None
-    ) -> Printer:
-        s = self.p.s
-        return MemoryPrinter(
-            axis=at, var=var, lanes=self.p.lanes, vector=s.inner, varying=frozenset(var),
-            ranges=self.intervals, names=dict(names), memo=self.memo,
-            tensors=s.tensors, count=count,
-        )  # fmt: skip
-
-    @cached_property
-    def intervals(self) -> dict[str, Interval]:
-        """Where each axis runs."""
-        return {a: (0, n - 1) for a, n in self.p.s.ranges.items()}
+        self, at: Mapping[str, str] | None = None, names: Mapping[int, str] | None = None,
+        var: Mapping[str, str] | None = None, count: str | None = None,
+    ) -> Printer:  # fmt: skip
+        """A printer for a vector along the innermost axis."""
+        return self.values.at(at or {}, self.p.s.inner, var, count, names)
 
     @cached_property
     def below(self) -> int:
@@ -108,11 +102,11 @@ class Block:
                         self._load(w, n, tap, {}, place, reads)
         names: dict[int, str] = {}
         at = {a: a for a in s.axes} | {s.inner: _text(place.first[s.inner])}
-        for e in _invariants(s.value, frozenset(self.p.blocked), self.memo.numbers):
-            printer = self.printer(at, names, {}, place.count)
+        for e in _invariants(s.value, frozenset(self.p.blocked), self.values.memo.numbers):
+            printer = self.printer(at, names, count=place.count)
             name = self.emitter.fresh("h")
             w.line(f"const auto {name} = {printer.text(e) if printer.varies(e) else printer.scalar(e)};")
-            names[self.memo.numbers.of(e)] = name
+            names[self.values.memo.numbers.of(e)] = name
         return reads, names
 
     # -- a read
@@ -130,7 +124,7 @@ class Block:
             else:
                 parts.append(start if c == 1 else f"{start} * {ctext(c)}")
         if r.at.rest:
-            printer = self.printer({a: a for a in self.p.s.ranges}, {}, {}, None)
+            printer = self.printer({a: a for a in self.p.s.ranges})
             parts += (f"{printer.scalar(term)} * {ctext(c)}" for term, c in r.at.rest)
         if r.repeat > 1:
             start = place.first[self.p.s.inner]
@@ -248,13 +242,13 @@ class Block:
         if r.at.of(self.p.s.inner) == 0 and r.repeat == 1:
             item = f"{base}[{text} + {rest}]" if text else f"{base}[{rest}]"
             element = self.p.s.tensors[r.tensor].dtype
-            printer = self.printer({}, {}, {}, None)
+            printer = self.printer()
             printer.var = {"read": f"tw::widen({item})" if "float16" in element else item}
             value = f"tw::splat<{vector}>({printer.scalar(r.value)})"
         else:
             element = self.p.s.tensors[r.tensor].dtype
             loaded = self._vector_read(r, computed(element), at, low, high, place)
-            printer = self.printer({}, {}, {"read": loaded}, None)
+            printer = self.printer(var={"read": loaded})
             value = printer.vector_text(r.value)
             used = _extreme("tw::imin", place.lanes, [COUNT] if place.count == COUNT else [])
             every = self.ends.get(used) if isinstance(used, str) else used
@@ -375,7 +369,7 @@ class Block:
         s = self.p.s
         monoid = s.monoid
         acc = [self.emitter.fresh("acc") for _ in place.steps]
-        start = self.printer({}, {}, {}, None).vector_text(monoid.identity[0])
+        start = self.printer().vector_text(monoid.identity[0])
         for a in acc:
             w.line(f"{self.vector} {a} = {start};")
         rolled = [a for a in self.p.rolled if s.ranges[a] > 1]
@@ -451,17 +445,17 @@ class Block:
         if key not in reads:
             reads[key] = self.emitter.fresh("q")
             vector = f"tw::vec<{computed(r.outside.dtype)}, {self.p.lanes}>"
-            w.line(f"const {vector} {reads[key]} = {self.printer({}, {}, {}, None).vector_text(r.outside)};")
+            w.line(f"const {vector} {reads[key]} = {self.printer().vector_text(r.outside)};")
         return reads[key]
 
     def _combine(self, w: Writer, acc: str, values: Mapping[str, str], outside: bool) -> None:
         if outside and self._neutral():
             return
         monoid = self.p.s.monoid
-        text = self.printer({}, {}, values, None).vector_text(self.p.s.body)
+        text = self.printer(var=values).vector_text(self.p.s.body)
         # The test for NaN is of the left one: it is then not in the chain of maxima.
         ends = (text, acc) if self.p.s.monoid.name in ("max", "min") else (acc, text)
-        merge = self.printer({}, {}, dict(zip(("l0", "r0"), ends, strict=True)), None)
+        merge = self.printer(var=dict(zip(("l0", "r0"), ends, strict=True)))
         w.line(f"{acc} = {merge.vector_text(monoid.combine[0])};")
 
     def _store(self, w: Writer, acc: list[str], place: Place, names: Mapping[int, str]) -> None:
@@ -472,7 +466,7 @@ class Block:
         if apart:
             # As rows that are read, those that are written are walked to.
             out, others = self.emitter.fresh("o"), {a: n for a, n in s.strides.items() if a != s.inner}
-            index = self.printer(start, {}, {}, None).scalar(Linear(0, others).expr())
+            index = self.printer(start).scalar(Linear(0, others).expr())
             w.line(f'long {out} = {index}; __asm__("" : "+r"({out}));')
             position = Linear(0, {out: 1, s.inner: s.strides[s.inner]}).expr()
         for step, a in zip(place.steps, acc, strict=True):
@@ -485,7 +479,7 @@ class Block:
             with w.block():
                 printer = self.printer(at, names, {"l0": a}, place.count)
                 printer.bind((s.value,), w.line, self.emitter.fresh)
-                way = "stream" if self.p.stream else "tw::store"
+                way = "stream" if self.streamed else "tw::store"
                 w.line(write(printer, s.output, (position,), s.value, place.count, way))
 
 

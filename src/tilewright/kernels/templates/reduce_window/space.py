@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from tilewright.core import IllegalSchedule, Target, Value
+from tilewright.core import IllegalSchedule, Target, Value, cached_property
 from tilewright.extent import Extent
 from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -87,7 +87,7 @@ class WindowTiling:
         """Output axes that are loops around blocks and vectors."""
         return tuple(a for a in self.s.axes if a not in (self.block, self.s.inner))
 
-    @property
+    @cached_property
     def stripped(self) -> bool:
         """Whether the kernel can walk the block's axis in strips."""
         return self.block is not None and strips(self.s, self.block, self.size)[-1] > 1

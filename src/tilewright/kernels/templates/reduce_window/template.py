@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.planned import PlannedTemplate, described
-from tilewright.kernels.templates.reduce_window.lower import kernel
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.reduce_window.kernel import kernel
 from tilewright.kernels.templates.reduce_window.match import match
-from tilewright.kernels.templates.reduce_window.nests import nests, static
 from tilewright.kernels.templates.reduce_window.space import default, plan, printable, space, takes_ranges
 
 CPU_STENCIL = PlannedTemplate(
@@ -21,5 +20,5 @@ CPU_STENCIL = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
+    build=lambda p, *_: kernel(p),
 )

@@ -9,6 +9,7 @@ accumulators of their own.
 
 from __future__ import annotations
 
+from tilewright.kernels.codegen.accumulators import pairwise
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.families.row_reduction import RowStage
 
@@ -84,7 +85,7 @@ def _block(w: Writer, k: int) -> None:
             w.line("pivot = x0 - x0 == V{} ? x0 : V{};  // not where it is infinite or NaN")
         for v in range(k):
             w.line(f"const V y{v} = x{v} - pivot;")
-        w.line(f"const V own = {_sum('y', k)};")
+        w.line(f"const V own = {pairwise([f'y{v}' for v in range(k)])};")
         w.line(f"const V mean = own{share};")
         w.line("const V apart = mean - tw::convert<V>(sum) * inverse;")
         w.line(f"inverse = 1 / (count + {k});")
@@ -100,15 +101,6 @@ def _block(w: Writer, k: int) -> None:
         w.line("squares += tw::convert<W>(more);")
         w.line("sum += tw::convert<W>(own);")
         w.line(f"count += {k};")
-
-
-def _sum(stem: str, k: int) -> str:
-    """Text of the sum of ``k`` vectors, by halves."""
-    total = [f"{stem}{v}" for v in range(k)]
-    while len(total) > 1:
-        pairs = [f"({a} + {b})" for a, b in zip(total[::2], total[1::2], strict=False)]
-        total = pairs + total[len(pairs) * 2 :]
-    return total[0]
 
 
 __all__ = ["TAIL", "WHOLE", "across", "functions", "start", "update"]

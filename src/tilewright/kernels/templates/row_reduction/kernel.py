@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from tilewright.core import Launch
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope
@@ -17,7 +16,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.row_reduction import ELEMENT, RowStage
-from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace
+from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
 from tilewright.kernels.templates.row_reduction.columns import print_groups
 from tilewright.kernels.templates.row_reduction.monoids import lane_types
@@ -37,7 +36,7 @@ def kernel(plan: RowTiling) -> Kernel:
     return Kernel(
         text=Emitted(nests, 1, partial(_text, plan)),
         static=_static(plan),
-        launches=(Launch("", ("block", *(size.argument for size in p.program.sizes.values()))),),
+        launches=entry(p.program, "block"),
         workspace=Workspace(tuple(_arrays(plan, nests[0]))),
     )
 
@@ -166,7 +165,7 @@ def _text(plan: RowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNe
     emitter.tensors({**kinds, "out": storage(p.result.dtype)})
     emitter.local("char *", "space", "(char *)workspace")
     emitter.arguments(kernel.arguments)
-    passes = Passes(plan, emitter, nests, kernel.workspace)
+    passes = Passes(plan, emitter, nests, kernel.workspace, kernel.numbers)
     (_split if plan.pieces > 1 else _whole)(passes)
     return passes.merges()
 
@@ -194,7 +193,7 @@ def _whole(passes: Passes) -> None:
         for n, shorter in enumerate(plan.shorter):
             fits = f"if ({ctext(plan.program.run)} <= {int(shorter.program.run)}L)"
             with w.block(f"else {fits}" if n else fits):
-                walk(w, scope, Passes(shorter, passes.emitter, _nests(shorter), passes.workspace))
+                walk(w, scope, Passes(shorter, passes.emitter, _nests(shorter), passes.workspace, passes.numbers))
         with w.block("else") if plan.shorter else nullcontext():
             walk(w, scope, passes)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import canonical_json
-from tilewright.kernels.codegen.printer import computed
+from tilewright.kernels.codegen.printer import held_lane
 from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, cast, const, whole
 from tilewright.kernels.expression.program import Monoid, left, right
 from tilewright.kernels.families.flatten import Axes, linear
@@ -23,7 +23,7 @@ TRIALS = 64
 
 def lane_types(m: Monoid) -> tuple[str, ...]:
     """C types of the lanes in which the components of a partial result are kept."""
-    return tuple("int" if e.dtype == "bool" else computed(e.dtype) for e in m.identity)
+    return tuple(held_lane(e.dtype) for e in m.identity)
 
 
 def commutes(m: Monoid) -> bool:

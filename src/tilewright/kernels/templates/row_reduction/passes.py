@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.extent import Extent, ctext
-from tilewright.kernels.codegen.access import MemoryPrinter, write
+from tilewright.kernels.codegen.access import MemoryPrinter, Values, loaded, stored, write
+from tilewright.kernels.codegen.accumulators import ACROSS, merged, pairwise
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus, whole
-from tilewright.kernels.codegen.printer import Memo, Printer, computed
+from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Tensor, count_ops
@@ -21,10 +22,9 @@ from tilewright.kernels.templates.chains import CHAIN, cut, widened
 from tilewright.kernels.templates.row_reduction import blocks
 from tilewright.kernels.templates.row_reduction.hoist import Hoist, moving_names, value_text
 from tilewright.kernels.templates.row_reduction.monoids import in_order, lane_types
-from tilewright.kernels.templates.row_reduction.space import AHEAD, NEXT_ROW, REGISTERS, RowTiling
+from tilewright.kernels.templates.row_reduction.space import NEXT_ROW, REGISTERS, RowTiling
 from tilewright.kernels.templates.tiles import ceildiv
 
-ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
 LINE = 64
 """Bytes of a cache line."""
 
@@ -39,14 +39,13 @@ class Passes:
     emitter: Emitter
     nests: tuple[LoopNest, ...]
     workspace: Workspace
-    memo: Memo = field(default_factory=Memo)
+    numbers: Mapping[str, float]
     held: dict[tuple[str, int, str], str] = field(default_factory=dict)  # maps in registers
 
     def __post_init__(self) -> None:
         p = self.plan.program
         self.moving = moving_names(p.column_axes, {s.name: s.kind for s in p.stages})
-        self.tensors = {t.name: t for t in p.inputs}
-        self.ranges = {a: (0, n - 1) for a, n in p.extents.items()}
+        self.values = Values({t.name: t for t in p.inputs}, p.extents, self.plan.lanes)
         self.in_output = self.plan.in_output
         self.stored = frozenset(self.plan.stored)
         weights = [sum(count_ops(*s.body) for s in self._computed(n)) for n in range(p.passes)]
@@ -114,7 +113,7 @@ class Passes:
 
     def _scalar_printer(self, q: int, extra: Mapping[str, str] | None = None) -> Printer:
         var = {**self._names(q), **(extra or {})}
-        return MemoryPrinter(self._row_axes(q), var=var, ranges=self.ranges, memo=self.memo, tensors=self.tensors)
+        return self.values.at(self._row_axes(q), None, var)
 
     # ------------------------------------------------------------------ one pass
 
@@ -143,7 +142,7 @@ class Passes:
 
     def hoisted(self, n: int) -> tuple[Hoist, Bodies]:
         """The bodies that pass ``n`` evaluates, by stage, and what of them is the same along a row."""
-        hoist = Hoist(self.moving, self.plan.reciprocal)
+        hoist = Hoist(self.moving, self.numbers["inverted"] > 0)
         stages = [s for s in self._computed(n) if not self._loaded(s, n)]
         return hoist, {s.name: tuple(hoist.rewrite(e) for e in s.body) for s in stages}
 
@@ -215,11 +214,8 @@ class Passes:
         """Add blocks of long sums to their totals."""
         for s in long:
             for q in range(rows):
-                parts = [f"{s.name}a0_{q}_{v}" for v in range(self.plan.vectors)]
-                while len(parts) > 1:
-                    pairs = [f"({a} + {b})" for a, b in zip(parts[::2], parts[1::2], strict=False)]
-                    parts = pairs + parts[2 * len(pairs) :]
-                w.line(f"{s.name}t_{q} += tw::convert<{self.vec('double')}>({parts[0]});")
+                block = pairwise([f"{s.name}a0_{q}_{v}" for v in range(self.plan.vectors)])
+                w.line(f"{s.name}t_{q} += tw::convert<{self.vec('double')}>({block});")
 
     # ------------------------------------------------------------------ reductions
 
@@ -262,11 +258,11 @@ class Passes:
         left = ", ".join(f"tw::vec<{t}, L> &a{c}" for c, t in enumerate(types))
         right = ", ".join(f"tw::vec<{t}, L> b{c}" for c, t in enumerate(types))
         names = {f"l{c}": f"a{c}" for c in range(len(types))} | {f"r{c}": f"b{c}" for c in range(len(types))}
-        printer = Printer({}, var=names, lanes="L", vector="", varying=frozenset(names), ranges=self.ranges)
+        printer = Printer({}, var=names, lanes="L", vector="", varying=frozenset(names), ranges=self.values.ranges)
         with w.block(f"template <int L> TW_INLINE void {name}_{s.name}({left}, {right})"):
             printer.bind(combine, w.line, self.emitter.fresh)
             for c, (t, e) in enumerate(zip(types, combine, strict=True)):
-                w.line(f"const tw::vec<{t}, L> n{c} = {_value(printer, e)};")
+                w.line(f"const tw::vec<{t}, L> n{c} = {printer.held(e)};")
             w.line(" ".join(f"a{c} = n{c};" for c in range(len(types))))
 
     def _merge(self, s: RowStage, into: list[str], other: list[str], lanes: int, how: str = "merge") -> str:
@@ -276,8 +272,8 @@ class Passes:
             return f"{how}_{s.name}<{lanes}>({', '.join((*into, *other))});"
         a, b = into[0], other[0]
         if operator in ("max", "min"):
-            return f"{a} = tw::{operator}({b}, {a});"  # the test for NaN is then not in the chain of sums
-        return f"{a} = {a} {'+' if operator == 'add' else '*'} {b};"
+            return f"{a} = {merged(operator, b, a)};"  # the test for NaN is then not in the chain of sums
+        return f"{a} = {merged(operator, a, b)[1:-1]};"
 
     def _across(self, w: Writer, s: RowStage, q: int) -> list[str]:
         """Merge a row's accumulators; C texts of the partial results that are left."""
@@ -425,8 +421,8 @@ class _Point:
         names = {**passes._names(q), **self.hoisted[q]}
         varying = frozenset(s.name for s in p.stages if s.kind == ELEMENT)
         printer = MemoryPrinter(
-            axes, var=names, lanes=passes.plan.lanes, vector=p.inner, varying=varying, ranges=passes.ranges,
-            memo=passes.memo, tensors=passes.tensors, count=count,
+            axes, var=names, lanes=passes.plan.lanes, vector=p.inner, varying=varying,
+            ranges=passes.values.ranges, memo=passes.values.memo, tensors=passes.values.tensors, count=count,
         )  # fmt: skip
         for s in self.stages:
             key = s.name, q, at
@@ -454,16 +450,12 @@ class _Point:
                 where = f"{where} + {q * p.width}L"
             vector = passes.vec(computed(s.dtype))
             if passes._loaded(s, self.number):
-                text = f"tw::load<{vector}>({base} + {where})"
-                if count is not None:
-                    text = f"tw::load_n<{vector}>({base} + {where}, {count})"
-                w.line(f"const {vector} {name} = {text};")
+                w.line(f"const {vector} {name} = {loaded(vector, f'{base} + {where}', count)};")
                 return name
         printer.bind(self.bodies[s.name], w.line, passes.emitter.fresh)
         w.line(f"const auto {name} = {printer.text(self.bodies[s.name][0])};")
         if s.name in passes.stored:
-            tail = "" if count is None else f"_n({base} + {where}, {name}, {count});"
-            w.line(f"tw::store{tail or f'({base} + {where}, {name});'}")
+            w.line(stored(f"{base} + {where}", s.dtype, name, count))
         return name
 
     def _combine(self, w: Writer, printer: Printer, s: RowStage, q: int, accumulator: int, count: str | None) -> None:
@@ -474,7 +466,7 @@ class _Point:
         values = []
         if s.name in passes.plan.program.moments:
             vector = passes.vec(passes.types(s)[1])
-            name, text = passes.emitter.fresh("b"), _value(printer, body[1])
+            name, text = passes.emitter.fresh("b"), printer.held(body[1])
             if count is not None:
                 text = f"tw::select(tw::first<tw::mask<{vector}>>({count}), {text}, {vector}{{}})"
             w.line(f"const {vector} {name} = {text};")
@@ -482,7 +474,7 @@ class _Point:
             return
         for e, t, start in zip(body, passes.types(s), s.monoid.identity, strict=True):
             vector = passes.vec(t)
-            text = _value(printer, e)
+            text = printer.held(e)
             if count is not None:
                 text = f"tw::select(tw::first<tw::mask<{vector}>>({count}), {text}, {_identity(vector, start)})"
             name = passes.emitter.fresh("b")
@@ -495,7 +487,8 @@ class _Point:
         """Ask for what comes next: of short rows the next ones, while the busiest pass computes; else further on."""
         passes, plan = self.passes, self.passes.plan
         p = plan.program
-        if not plan.prefetch:
+        ahead = int(passes.numbers["prefetch"])
+        if not ahead:
             return
         wanted = [(str(x.value), x.args[0], ITEMSIZE[x.dtype], 0) for x in p.streams]
         if plan.within_row:
@@ -503,11 +496,11 @@ class _Point:
                 axes = {**passes._row_axes(q), **self.columns}
                 for base, index, size, writes in wanted:
                     self._lines(w, base, index, {**axes, p.inner: at}, range(0, step, max(1, LINE // size)),
-                                plan.prefetch * AHEAD // size, f"{writes}, 3")  # fmt: skip
+                                ahead // size, f"{writes}, 3")  # fmt: skip
             return
         if self.number != passes.busiest or len(p.rows) != 1:
             return
-        if plan.prefetch > 1 and p.result.kind == ELEMENT:
+        if passes.numbers["prefetch_output"]:
             wanted.append(("out", p.element, ITEMSIZE[p.result.dtype], 1))
         for q in range(self.rows):
             axes = {
@@ -525,20 +518,13 @@ class _Point:
     ) -> None:
         inner = self.passes.plan.program.inner
         for k in places:
-            printer = Printer({**axes, inner: plus(axes[inner], k + ahead)}, ranges=self.passes.ranges)
+            printer = Printer({**axes, inner: plus(axes[inner], k + ahead)}, ranges=self.passes.values.ranges)
             w.line(f"__builtin_prefetch({base} + {printer.scalar(index)}, {how});")
 
 
 def partial_name(s: RowStage, component: int) -> str:
     """The array of a component of a reduction's results of pieces."""
     return f"part_{s.name}_{component}"
-
-
-def _value(printer: Printer, e: Expr) -> str:
-    """Text of an accumulator's value; conditions are kept as masks of int lanes."""
-    if e.dtype == "bool":
-        return f"tw::as_mask<{printer.vec('int')}>({printer.mask(e)})"
-    return printer.text(e)
 
 
 def _identity(vector: str, e: Expr) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tilewright.kernels.families.scatter import scatter
-from tilewright.kernels.templates.planned import PlannedTemplate, described
-from tilewright.kernels.templates.scatter.lower import kernel
-from tilewright.kernels.templates.scatter.nests import nests, static
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.scatter.kernel import kernel
 from tilewright.kernels.templates.scatter.space import default, plan, refusal, space
 
 CPU_SCATTER = PlannedTemplate(
@@ -19,5 +18,5 @@ CPU_SCATTER = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(lambda p, _: nests(p), lambda p, *_: static(p), kernel),
+    build=lambda p, *_: kernel(p),
 )

@@ -11,6 +11,7 @@ rounded once; what an element of an input tile, a sum and an output go through i
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from tilewright.kernels.templates.winograd.transforms import growth, transforms
 
@@ -24,6 +25,7 @@ MOST = 4.0
 """Largest multiple that a kernel may ask for: the usual points of F(4, 3) would need more."""
 
 
+@lru_cache(maxsize=256)
 def rounding(outputs: int, channels: int) -> float:
     """The multiple for F(outputs x outputs, 3 x 3) over so many channels; never below :data:`LEAST`."""
     return max(LEAST, SEQUENCE * growth(transforms(outputs)) * (1 + PASSES / math.sqrt(channels)))

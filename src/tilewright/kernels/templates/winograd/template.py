@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.planned import PlannedTemplate, described
-from tilewright.kernels.templates.winograd.lower import launch_program, source
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.winograd.kernel import kernel
 from tilewright.kernels.templates.winograd.match import match, refuses
-from tilewright.kernels.templates.winograd.nests import nests, static
 from tilewright.kernels.templates.winograd.plan import plan
 from tilewright.kernels.templates.winograd.space import default, space
 
@@ -20,11 +18,7 @@ CPU_WINOGRAD = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(
-        nests,
-        lambda p, *_: static(p),
-        lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
-    ),
+    build=lambda p, values, _: kernel(p, values),
     refuses=refuses,
     exact=lambda _: False,
 )

@@ -9,34 +9,77 @@ value that the next pass multiplies.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache, partial
 
-from tilewright.core import Launch, LaunchProgram, Prepack
-from tilewright.kernels.codegen.access import MemoryPrinter, stored
+from tilewright.core import Launch, Prepack
+from tilewright.kernels.codegen.access import Values, stored
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import computed
-from tilewright.kernels.expression.expr import Expr
-from tilewright.kernels.families.recurrence import Pass
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
+from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.recurrence import Pass, Recurrent
+from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace, entry
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged, reads
 from tilewright.kernels.templates.recurrent.space import ALIGN, RecurrentPlan
-from tilewright.kernels.templates.tiles import ceildiv
+
+WEIGHTS, VALUES = "weights", "values"
+"""Names, in nests, of the packed weights and of what a pass multiplies."""
 
 
-def kernel(p: RecurrentPlan, symbol: str) -> LoweredKernel:
-    """The kernel's text and its launch."""
-    heights = p.row_blocks.sizes
-    parts = [_head(p, symbol), _pack(p), _start(p)]
-    for n in range(len(p.r.passes)):
-        parts += [_finish(p, n), *(_tile(p, n, h) for h in heights), _pass(p, n)]
-    packed = p.r.packed is not None
-    text = "\n".join([*parts, "}", *([_prepack(symbol)] if packed else []), _entry(p, symbol)]) + "\n"
-    arguments = ("tasks",) if p.target.threads > 1 else ()
+def kernel(p: RecurrentPlan) -> Kernel:
+    """The kernel of a schedule: the passes of a step, each with the loop over the steps around it."""
+    packed = p.r.packed
     weights = p.offsets[-1] * p.item
-    program = LaunchProgram(
-        (Launch(symbol, arguments),),
-        workspace=p.item * sum(_buffers(p).values()),
-        prepack=(Prepack(_number(p, p.r.packed), weights, Launch(f"{symbol}_pack")),) if p.r.packed else (),
+    return Kernel(
+        text=Opaque(_nests(p), partial(_source, p)),
+        static=CpuStatic(fused=1),
+        launches=entry(p.r.program, tasks=p.target.threads > 1),
+        workspace=_workspace(p.r, 0 if packed else p.offsets[-1]),
+        prepack=(Prepack(_number(p, packed), weights, Launch("_pack")),) if packed else (),
     )
-    return LoweredKernel(symbol, text, program)
+
+
+def _source(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
+    parts = [_head(p, kernel, symbol), _pack(p), _start(p)]
+    for n in range(len(p.r.passes)):
+        parts += [_finish(p, n), *(_tile(p, n, h) for h in p.row_blocks.sizes), _pass(p, n)]
+    prepack = [_prepack(symbol)] if kernel.prepack else []
+    return "\n".join([*parts, "}", *prepack, _entry(p, kernel, symbol)]) + "\n"
+
+
+def _nests(p: RecurrentPlan) -> tuple[LoopNest, ...]:
+    """The passes of a step, each with the loop over the steps around it."""
+    _, steps, rows, features = p.r.sizes
+    dtype, count = p.r.output.dtype, len(p.r.passes)
+    t, b, j, k = (axis(a) for a in ("i1", "i2", "i3", "r0"))
+    axes = {"i1": steps, "i2": rows, "i3": features, "r0": features}
+    span = -(-p.tiles // min(p.tasks, p.tiles)) * p.width
+    shared = (Loop("i3", features, span, "parallel", "l2"),) if span < features else ()
+    found = []
+    for n, x in enumerate(p.r.passes):
+        gates = len(x.mixes)
+        last = n == count - 1
+        after: tuple[Expr, ...] = p.r.after if last else (p.r.passes[n + 1].value,)
+        loops = (
+            Loop("i1", steps, 1), *shared, Loop("i3", min(features, span), p.width, level="l1"),
+            Loop("i2", rows, p.rows, level="l1"), Loop("r0", features, p.unroll, level="register"),
+            Loop("r0", p.unroll, 1, "unroll", "register"), Loop("i2", p.rows, 1, "unroll", "register"),
+            Loop("i3", p.width, p.lanes, "unroll", "register"), Loop("i3", p.lanes, 1, "vector", "register"),
+        )  # fmt: skip
+        stored = Access(p.r.output.name if last else VALUES, (t, b, j), dtype, store=True)
+        weights = Layout.row_major(p.tiles, features, gates * p.width)
+        found.append(
+            LoopNest(
+                f"pass{n}", axes, loops,
+                (
+                    Access(VALUES, (b, k), dtype), Access(WEIGHTS, (k, j * gates), dtype),
+                    *reads(after, outside=True), stored,
+                ),
+                (Staged(WEIGHTS, None if p.r.packed else 0, weights, "l2", 1),),
+                2 * gates, p.item, count_ops(*after),
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
 def _number(p: RecurrentPlan, tensor: str) -> int:
@@ -46,26 +89,27 @@ def _number(p: RecurrentPlan, tensor: str) -> int:
 # --------------------------------------------------------------------------- memory
 
 
-def kept(p: RecurrentPlan, n: int) -> tuple[int, ...]:
+def kept(r: Recurrent, n: int) -> tuple[int, ...]:
     """Mixes of a pass that are read behind later passes too."""
-    later: tuple[Expr, ...] = (*(x.value for x in p.r.passes[n + 2 :]), *p.r.after)
+    later: tuple[Expr, ...] = (*(x.value for x in r.passes[n + 2 :]), *r.after)
     read = {str(v.value) for e in later for v in e.walk() if v.op == "var"}
-    last = n == len(p.r.passes) - 1
-    return () if last else tuple(m for m in p.r.passes[n].mixes if f"m{m}" in read)
+    last = n == len(r.passes) - 1
+    return () if last else tuple(m for m in r.passes[n].mixes if f"m{m}" in read)
 
 
-def _buffers(p: RecurrentPlan) -> dict[str, int]:
-    """Arrays of the workspace, in elements."""
-    states, _, rows, features = p.r.sizes
-    one = rows * features
+@lru_cache(maxsize=256)
+def _workspace(r: Recurrent, packed: int) -> Workspace:
+    """The state before the first step, what passes leave for others, and ``packed`` weights."""
+    states, _, rows, features = r.sizes
+    one, dtype = rows * features, r.output.dtype
     found = {"start": states * one}
-    for n, x in enumerate(p.r.passes):
+    for n, x in enumerate(r.passes):
         if x.component is None:
             found[f"v{n}"] = one
-        found |= {f"k{m}": one for m in kept(p, n)}
-    if p.r.packed is None:
-        found["packed"] = p.offsets[-1]
-    return {name: ceildiv(size, ALIGN) * ALIGN for name, size in found.items()}
+        found |= {f"k{m}": one for m in kept(r, n)}
+    if packed:
+        found["packed"] = packed
+    return Workspace(tuple(Array(name, computed(dtype), size) for name, size in found.items()), ALIGN * ITEMSIZE[dtype])
 
 
 HEAD = """\
@@ -74,8 +118,8 @@ typedef $type T; typedef tw::vec<T, $lanes> V; enum { L=$lanes };
 struct Ctx { void *const *t; const T *w; const T *h[$states]; T $arrays; long i1, tasks; };"""
 
 
-def _head(p: RecurrentPlan, symbol: str) -> str:
-    arrays = ", ".join(f"*{name}" for name in _buffers(p))
+def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
+    arrays = ", ".join(f"*{a.name}" for a in kernel.workspace)
     holes = {"symbol": symbol, "type": computed(p.r.output.dtype), "lanes": p.lanes, "states": p.r.sizes[0]}
     return fill(HEAD, {**holes, "arrays": arrays})
 
@@ -123,8 +167,7 @@ def _start(p: RecurrentPlan) -> str:
     """The function that fills the state before the first step."""
     _, _, rows, features = p.r.sizes
     start = p.r.step.start
-    tensors = {t.name: t for t in p.r.program.inputs}
-    printer = MemoryPrinter(axis={"i2": "i2", "i3": "i3"}, tensors=tensors)
+    printer = Values(p.r.program.tensors, {}).at({"i2": "i2", "i3": "i3"})
     lines = ["TW_NOINLINE void start(const Ctx *x) {", *_tensors(p, start)]
     lines.append(f" for(long i2=0;i2<{rows}L;i2++) for(long i3=0;i3<{features}L;i3++) {{")
     for c, e in enumerate(start):
@@ -175,7 +218,7 @@ def _results(p: RecurrentPlan, n: int) -> tuple[list[Expr], list[str]]:
     if following.component is None:
         exprs.append(following.value)
         places.append(f"x->v{n + 1}+{here}")
-    for m in kept(p, n):
+    for m in kept(p.r, n):
         exprs.append(Expr("var", p.r.output.dtype, (), f"m{m}"))
         places.append(f"x->k{m}+{here}")
     return exprs, places
@@ -194,10 +237,8 @@ def _values(p: RecurrentPlan, n: int, exprs: Sequence[Expr], places: Sequence[st
         at = f"x->{'h' if name[0] == 'l' else 'k'}{f'[{number}]' if name[0] == 'l' else number}+i2*{features}L+i3"
         loaded = f"tw::load<V>({at})" if count is None else f"tw::load_n<V>({at},{count})"
         lines.append(f"    const V {name}={loaded};")
-    printer = MemoryPrinter(
-        axis={a: a for a in ("i1", "i2", "i3")}, var={v: v for v in read}, lanes=p.lanes, vector="i3",
-        varying=frozenset(read), tensors={t.name: t for t in p.r.program.inputs}, count=count,
-    )  # fmt: skip
+    here = {a: a for a in ("i1", "i2", "i3")}
+    printer = Values(p.r.program.tensors, {}, p.lanes).at(here, "i3", {v: v for v in read}, count)
     fresh = iter(range(1000))
     printer.bind(list(exprs), lambda line: lines.append(f"    {line}"), lambda prefix: f"{prefix}{next(fresh)}_")
     dtype = p.r.output.dtype
@@ -288,12 +329,12 @@ $passes
  return 0; }"""
 
 
-def _entry(p: RecurrentPlan, symbol: str) -> str:
+def _entry(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     states, steps, rows, features = p.r.sizes
     threads, reverse = p.target.threads > 1, p.r.step.reverse
     holes = {
-        "symbol": symbol, "tasks": f"tw::imin(args[0],{p.tiles}L)" if threads else "1",
-        "arrays": [f" x->{name}=at; at+={size}L;" for name, size in _buffers(p).items()],
+        "symbol": symbol, "tasks": f"tw::imin({kernel.argument('tasks')},{p.tiles}L)" if threads else "1",
+        "arrays": [f" x->{a.name}=at; at+={kernel.workspace.elements(a)}L;" for a in kernel.workspace],
         "packed": p.r.packed is not None, "weights": _number(p, p.r.packed) if p.r.packed else 0,
         "out": len(p.r.program.inputs), "steps": steps, "states": states, "size": rows * features,
         "position": f"{steps - 1}L-s" if reverse else "s", "before": "+1" if reverse else "-1",

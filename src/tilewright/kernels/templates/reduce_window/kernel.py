@@ -1,46 +1,97 @@
-"""A whole kernel: tasks over units of work, with the loops around blocks."""
+"""The kernel of a stencil: tasks over units of work, with the loops around blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import prod
 
-from tilewright.core import Launch, LaunchProgram
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
 from tilewright.kernels.codegen.stream import STREAM
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import count_ops, flops_per_point
+from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel, entry
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
 from tilewright.kernels.templates.reduce_window.block import COUNT, Block, Place
-from tilewright.kernels.templates.reduce_window.nests import STRIP, nest
-from tilewright.kernels.templates.reduce_window.space import WindowTiling
+from tilewright.kernels.templates.reduce_window.match import Stencil
+from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable
 from tilewright.kernels.templates.reduce_window.spans import Level, Span
 
 REPEAT = "template <class V, class H, class F> TW_INLINE V repeat(H h, F f) { return f(h); }\n"
+STRIP = "strip"
+"""Name of the number of a strip, as an axis."""
 
 
-def kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
-    """The kernel's text and its launch."""
-    emitter, program, every = Emitter(symbol), p.s.program, nest(p)
-    emitter.tensors({t.name: storage(t.dtype) for t in (*program.inputs, p.s.output)})
-    arguments = (*(("strips",) if p.stripped else ()), *(("tasks",) if p.target.threads > 1 else ()))
-    arguments = (*arguments, *(s.argument for s in program.sizes.values()))
-    emitter.arguments(arguments)
+def kernel(p: WindowTiling) -> Kernel:
+    """The kernel of a schedule: one nest over other axes, vectors, blocks and reduce axes."""
+    taps = prod(p.s.ranges[a] for a in p.unrolled)
+    return Kernel(
+        text=Emitted((_nest(p),), p.tasks, partial(_text, p)),
+        static=CpuStatic(hoisted=len(hoistable(p.s, p.blocked)) * taps if p.hoist else 0, streamed=p.stream),
+        launches=entry(p.s.program, *(("strips",) if p.stripped else ()), tasks=p.target.threads > 1),
+    )
+
+
+def _nest(p: WindowTiling) -> LoopNest:
+    """The loops as they are printed, those over blocks with edges at known places."""
+    s = p.s
+    size = s.ranges[s.inner]
+    loops = [Loop(s.inner, size, p.lanes, "dealt")] if p.order == "v" else []
+    loops += [Loop(a, s.ranges[a], p.blocked.get(a, 1), "dealt") for a in p.others]
+    if p.block is not None and p.stripped:
+        across = s.ranges[p.block]
+        pieces = (Loop(p.block, across, -(-across // p.strips), "dealt", "l1", "strips"),) if p.strips > 1 else ()
+        loops.insert(len(loops) - 1, Loop(STRIP, p.strips, 1, "dealt", walked=pieces))
+    vectors = [] if p.order == "v" else [Loop(s.inner, size, p.lanes, level="register")]
+    span = -(-s.ranges[p.block] // p.strips) if p.block is not None else 1
+    along = [] if p.block is None else [Loop(p.block, span, p.size, level="register")]
+    loops += [*along, *vectors] if p.order == "bv" else [*vectors, *along]
+    reduce = dict(zip(s.part.reduce_axes, s.part.reduce, strict=True))
+    loops += [Loop(a, reduce[a], 1) for a in p.rolled]
+    loops += [Loop(a, reduce[a], 1, "unroll", "register") for a in p.unrolled]
+    loops += [Loop(a, min(n, s.ranges[a]), 1, "unroll", "register") for a, n in p.blocked.items()]
+    loops.append(Loop(s.inner, min(size, p.lanes), 1, "vector", "register"))
+    axes = {a: s.ranges[a] for a in (*s.axes, *s.part.reduce_axes)}
+    accesses, after = _body(s)
+    return LoopNest(
+        s.part.stage, axes, tuple(loops), accesses, flops_per_point=flops_per_point(s.part),
+        itemsize=ITEMSIZE[s.accumulator], flops_per_output=after,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _body(s: Stencil) -> tuple[tuple[Access, ...], int]:
+    accesses = []
+    for r in s.reads:
+        accesses.append(Access(r.tensor, (r.at.expr(),), s.tensors[r.tensor].dtype))
+    accesses += reads((s.value,), s.tensors, outside=True)
+    accesses.append(Access(s.output.name, (Linear(0, s.strides).expr(),), s.output.dtype, store=True))
+    return tuple(accesses), count_ops(s.value)
+
+
+def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest, ...]) -> str:
+    emitter.tensors({t.name: storage(t.dtype) for t in (*p.s.program.inputs, p.s.output)})
+    emitter.arguments(kernel.arguments)
+    streamed = kernel.numbers["streamed"] > 0
     # How many strips there are is known at run time only.
     scope = Scope({STRIP: Tile("0", "strips", 1, False, False)}, captured=tuple(emitter.captured))
-    emitter.nest(
-        emitter.entry, every, lambda w, s: _unit(Block(p, emitter), w, s), loops=every.dealt, scope=scope,
-        tasks="tasks" if p.target.threads > 1 else "1L",
-    )  # fmt: skip
-    helpers = (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (STREAM if p.stream else "")
-    return LoweredKernel(symbol, emitter.unit(helpers), LaunchProgram((Launch(symbol, arguments),)))
+
+    def unit(w: Writer, scope: Scope) -> None:
+        _unit(Block(p, emitter, streamed), w, scope)
+
+    emitter.nest(emitter.entry, nests[0], unit, loops=nests[0].dealt, scope=scope, tasks=kernel.tasks)
+    return (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (STREAM if streamed else "")
 
 
 def _unit(block: Block, w: Writer, scope: Scope) -> None:
     """What one unit of work computes: all blocks and vectors of the other axes' position."""
     _walk(block, w, scope)
-    if block.p.stream:
+    if block.streamed:
         w.line("streamed();")
 
 

@@ -8,13 +8,21 @@ the worker's own part of the workspace.
 
 from __future__ import annotations
 
-from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack
+from collections.abc import Mapping
+from functools import lru_cache, partial
+
+from tilewright.core import IntExpr, Launch, Prepack, Value
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.integers import long_text
+from tilewright.kernels.expression.expr import axis, const
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.winograd import Along
+from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.contraction import micro
+from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.steps import Steps
 from tilewright.kernels.templates.contraction.store import Epilogue
-from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.kernels.templates.winograd import text
 from tilewright.kernels.templates.winograd.match import epilogue
 from tilewright.kernels.templates.winograd.plan import APART, WinogradPlan
@@ -23,19 +31,112 @@ from tilewright.kernels.templates.winograd.transforms import Matrix
 
 BLOCKS = ("TB", "PB")
 SPLITS = ("TT", "TP")
+TILES, WEIGHTS_READ, PRODUCTS_MADE = "tiles", "weights", "products"
+"""Names, in nests, of what lies between the parts."""
+
+
+def kernel(p: WinogradPlan, values: Mapping[str, Value]) -> Kernel:
+    """The kernel of a schedule: inputs are transformed, multiplied at all points, and transformed back."""
+    number = p.number(p.found.convolution.weight.tensor.name)
+    return Kernel(
+        text=Opaque(_nests(p, values), partial(_source, p)),
+        static=CpuStatic(prefetch=4 * p.prefetch * p.width),
+        launches=(Launch("", (*BLOCKS, *(SPLITS if p.target.threads > 1 else ()))),),
+        workspace=_workspace(p),
+        prepack=(Prepack(number, 4 * p.weights, Launch("_pack")),) if p.constant else (),
+        rounding=rounding(p.outputs, p.channels),
+    )
+
+
+@lru_cache(maxsize=256)
+def _table_elements(c: Contraction, lanes: int) -> int:
+    e = epilogue(c, lanes)
+    return len(e.tables) * int(e.columns)
+
+
+def _workspace(p: WinogradPlan) -> Workspace:
+    """Zeros, tables of columns, weights that are no constants; and transformed tiles and products of every worker.
+
+    ``vs`` and ``ms``: elements from one point to the next, of tiles and of products.
+    """
+    worker: IntExpr = ["*", p.points, ["+", "vs", ["*", "PB", "ms"]]]
+    shared = {"zero": p.pitch, "tables": _table_elements(p.c, p.lanes), "made": 0 if p.constant else p.weights}
+    arrays = tuple(Array(name, "float", count) for name, count in shared.items())
+    return Workspace(
+        (*arrays, Array("ws", "float", worker, p.target.threads)), 4096,
+        {
+            "TB": ["min", "TB", p.tiles], "PB": ["min", "PB", p.panels],
+            "vs": ["+", ["*", "TB", p.pitch], APART], "ms": ["+", ["*", "TB", p.width], APART],
+        },
+    )  # fmt: skip
+
+
+def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+    """Transforming the inputs, the products of all points, and transforming back with what follows."""
+    tb, pb = min(int(values["TB"]), p.tiles), min(int(values["PB"]), p.panels)
+    shared: list[Loop] = []
+    for name, extent, split in (("t", p.tiles, "TT"), ("f", p.panels * p.width, "TP")):
+        parts = int(values.get(split, 1))
+        if p.target.threads > 1 and parts > 1:
+            shared.append(Loop(name, extent, -(-extent // parts), "parallel"))
+    t, q, k, f = axis("t"), axis("q"), axis("k"), axis("f")
+    block = Loop("t", p.tiles, tb, level="l2", argument="TB")
+    group = Loop("f", p.panels * p.width, pb * p.width, level="l2", argument="PB")
+    one = (Loop("t", p.tiles, 1), Loop("q", p.points, 1, "unroll"))
+    terms = p.transforms.points
+    inputs = LoopNest(
+        "inputs",
+        {"t": p.tiles, "q": p.points, "k": p.channels},
+        (*(x for x in shared if x.axis == "t"), block, *one, Loop("k", p.channels, p.lanes), _vector("k", p)),
+        (
+            Access(p.found.convolution.image.tensor.name, (t * (p.outputs**2) + q % (p.outputs**2), k), "float32"),
+            Access(TILES, (q, t, k), "float32", store=True),
+        ),
+        flops_per_point=terms,
+    )
+    packed = Layout.row_major(p.panels, p.points, p.channels, p.width)
+    products = LoopNest(
+        PRODUCTS_MADE,
+        {"q": p.points, "t": p.tiles, "f": p.panels * p.width, "k": p.channels},
+        (
+            *shared, block, group, Loop("q", p.points, 1),
+            Loop("f", p.panels * p.width, p.width, level="l1"), Loop("t", p.tiles, p.height, level="l1"),
+            Loop("k", p.channels, p.unroll, level="register"), Loop("k", p.channels, 1, "unroll", "register"),
+            Loop("t", p.tiles, 1, "unroll", "register"), Loop("f", p.panels * p.width, p.lanes, "unroll", "register"),
+            Loop("f", p.panels * p.width, 1, "vector", "register"),
+        ),
+        (
+            Access(TILES, (q, t, k), "float32"), Access(WEIGHTS_READ, (q, k, f), "float32"),
+            Access(PRODUCTS_MADE, (q, t, f), "float32", store=True),
+        ),
+        (Staged(WEIGHTS_READ, None if p.constant else 0, packed, "l3", terms),),
+    )  # fmt: skip
+    after = sum(count_ops(*s.body) for s in p.c.epilogue)
+    outputs = LoopNest(
+        "outputs",
+        {"t": p.tiles, "q": p.points, "f": p.panels * p.width},
+        (*shared, block, group, *one, Loop("f", p.panels * p.width, p.lanes), _vector("f", p)),
+        (
+            Access(PRODUCTS_MADE, (q, t, f), "float32"),
+            Access(
+                p.c.output.name, (t * (p.outputs**2) + q % (p.outputs**2), const(0, "index"), f), "float32", store=True
+            ),
+        ),
+        flops_per_point=terms,
+        flops_per_output=after,
+    )
+    return inputs, products, outputs
+
+
+def _vector(name: str, p: WinogradPlan) -> Loop:
+    return Loop(name, p.channels if name == "k" else p.panels * p.width, 1, "vector", "register")
 
 
 CONTEXT = """struct Ctx {
  void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes; };"""
 
 
-def arguments(p: WinogradPlan) -> tuple[str, ...]:
-    """Names of the launch arguments, in order."""
-    return (*BLOCKS, *(SPLITS if p.target.threads > 1 else ()))
-
-
-def source(p: WinogradPlan, symbol: str) -> str:
-    """The whole kernel."""
+def _source(p: WinogradPlan, kernel: Kernel, symbol: str) -> str:
     e = epilogue(p.c, p.lanes)
     heights = range(min(p.height, p.tiles), 0, -1)
     parts = [
@@ -51,7 +152,7 @@ def source(p: WinogradPlan, symbol: str) -> str:
         _task(p),
         "}",
         _prepack(p, symbol) if p.constant else "",
-        _entry(p, e, symbol),
+        _entry(p, e, kernel, symbol),
     ]
     return "\n".join(x for x in parts if x)
 
@@ -304,10 +405,10 @@ def _task(p: WinogradPlan) -> str:
 
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_;
- Ctx c{}; Ctx *x=&c; x->t=tensors; x->zero=(T*)workspace; x->tables=x->zero+${zero}L; x->made=x->tables+${tables}L;
- x->ws=(char*)(x->made+${made}L); x->TB=tw::imin(args[0],${tiles}L); x->PB=tw::imin(args[1],${panels}L); $splits
- x->vs=x->TB*${pitch}L+${apart}L; x->ms=x->TB*${width}L+${apart}L;
- x->bytes=(${points}L*(x->vs+x->PB*x->ms)*4L+4095)/4096*4096;
+ Ctx c{}; Ctx *x=&c; x->t=tensors; $shared
+ x->ws=(char*)(x->made+${made}L); x->TB=$tiles_at_once; x->PB=$panels_at_once; $splits
+ x->vs=$vs; x->ms=$ms;
+ x->bytes=$bytes;
  for(long i=0;i<${zero}L;i++) x->zero[i]=0;
 $if filled: fill_tables(x);
 $if constant: x->u=(const T*)tensors[$weight];
@@ -316,36 +417,20 @@ $unless constant: x->u=x->made; tw::parallel_for(env,${panels}L,weights_task,x);
  return 0; }"""
 
 
-def _fixed(p: WinogradPlan, e: Epilogue) -> list[int]:
-    """Elements at the start of the workspace: zeros, tables of columns, weights where they are no constants."""
-    wanted = (p.pitch, len(e.tables) * e.columns, 0 if p.constant else p.weights)
-    return [ceildiv(n, 1024) * 1024 for n in wanted]
-
-
-def _entry(p: WinogradPlan, e: Epilogue, symbol: str) -> str:
-    zero, tables, made = _fixed(p, e)
+def _entry(p: WinogradPlan, e: Epilogue, kernel: Kernel, symbol: str) -> str:
+    memory = kernel.workspace
+    room = {a.name: memory.elements(a) for a in memory if not a.copies}
+    names = {name: f"x->{name}" for name in memory.locals}
+    given = {name: kernel.argument(name) for name in BLOCKS}
+    own = {n: long_text(x, given if n in BLOCKS else names) for n, x in memory.locals.items()}
     threads = p.target.threads > 1
+    chain = zip(room, ("(T*)workspace", *(f"x->{name}+{size}L" for name, size in room.items())), strict=False)
     holes = {
-        "symbol": symbol, "zero": zero, "tables": tables, "made": made, "tiles": p.tiles, "panels": p.panels,
-        "splits": "".join(f"x->{a}={f'args[{2 + i}]' if threads else 1};" for i, a in enumerate(SPLITS)),
-        "pitch": p.pitch, "apart": APART, "width": p.width, "points": p.points, "filled": bool(e.tables),
-        "constant": p.constant, "weight": p.number(p.found.convolution.weight.tensor.name),
+        "symbol": symbol, "shared": " ".join(f"x->{name}={at};" for name, at in chain), "made": room["made"],
+        "splits": "".join(f"x->{a}={kernel.argument(a) if threads else 1};" for a in SPLITS),
+        "tiles_at_once": own["TB"], "panels_at_once": own["PB"], "vs": own["vs"], "ms": own["ms"],
+        "bytes": long_text(memory.each("ws"), names), "zero": room["zero"], "panels": p.panels,
+        "filled": bool(e.tables), "constant": p.constant,
+        "weight": p.number(p.found.convolution.weight.tensor.name),
     }  # fmt: skip
     return fill(ENTRY, holes) + "\n"
-
-
-def launch_program(p: WinogradPlan, symbol: str) -> LaunchProgram:
-    tiles: IntExpr = ["min", "TB", p.tiles]
-    panels: IntExpr = ["min", "PB", p.panels]
-    inputs: IntExpr = ["+", ["*", tiles, p.pitch], APART]
-    products: IntExpr = ["*", panels, ["+", ["*", tiles, p.width], APART]]
-    each: IntExpr = ["roundup", ["*", 4 * p.points, ["+", inputs, products]], 4096]
-    fixed = 4 * sum(_fixed(p, epilogue(p.c, p.lanes)))
-    number = p.number(p.found.convolution.weight.tensor.name)
-    packed = (Prepack(number, 4 * p.weights, Launch(f"{symbol}_pack")),) if p.constant else ()
-    return LaunchProgram(
-        (Launch(symbol, arguments(p)),),
-        workspace=["+", fixed, ["*", p.target.threads, each]],
-        prepack=packed,
-        rounding=rounding(p.outputs, p.channels),
-    )

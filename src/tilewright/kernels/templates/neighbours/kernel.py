@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from tilewright.core import Launch, LaunchProgram, cached_property
-from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
+from tilewright.core import cached_property
+from tilewright.kernels.codegen.access import Values, storage, write
 from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
 from tilewright.kernels.codegen.printer import Memo, Printer
 from tilewright.kernels.codegen.writer import Writer
@@ -14,24 +15,65 @@ from tilewright.kernels.expression.bounds import Interval
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis, load
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.neighbours import Link, edge
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace, entry
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided, reads, vectors
 from tilewright.kernels.templates.neighbours.interior import Interior, interior
-from tilewright.kernels.templates.neighbours.nests import boxes
 from tilewright.kernels.templates.neighbours.regions import LINE
 from tilewright.kernels.templates.neighbours.space import ChainTiling
 
 
-def kernel(p: ChainTiling, symbol: str) -> LoweredKernel:
-    """The kernel's text and its launch."""
+def kernel(p: ChainTiling) -> Kernel:
+    """The kernel of a schedule: a nest for each stage, in order, within the loops over boxes of the result."""
+    scratch = (p.regions.of[x.name].scratch for x in reversed(p.n.links[:-1]))
+    arrays = (Array(x.name, storage(x.dtype), x.size, p.target.threads) for x in scratch)
+    return Kernel(
+        text=Opaque(tuple(_nest(p, link) for link in p.n.links), partial(_text, p)),
+        static=CpuStatic(fused=len(p.tile)),
+        launches=entry(p.n.program, tasks=p.target.threads > 1),
+        workspace=Workspace(tuple(arrays), align=1),
+    )
+
+
+def _text(p: ChainTiling, kernel: Kernel, symbol: str) -> str:
     emitter, program = Emitter(symbol), p.n.program
     emitter.tensors({x.name: storage(x.dtype) for x in (*program.inputs, program.output)})
     emitter.local("char *", "scratch", "(char *)workspace")
-    arguments = ("tasks",) if p.target.threads > 1 else ()
-    emitter.arguments(arguments)
-    text = _Text(p, emitter)
-    emitter.nest(emitter.entry, boxes(p), text.box, tasks="tasks" if p.target.threads > 1 else "1L")
-    launch = LaunchProgram((Launch(symbol, arguments),), workspace=p.target.threads * p.regions.bytes)
-    return LoweredKernel(symbol, emitter.unit(), launch)
+    emitter.arguments(kernel.arguments)
+    text = _Text(p, emitter, kernel.workspace)
+    emitter.nest(emitter.entry, _boxes(p), text.box, tasks=kernel.tasks)
+    return emitter.unit()
+
+
+def _boxes(p: ChainTiling) -> LoopNest:
+    """The loops over boxes of the result, as they are printed."""
+    link = p.n.result
+    loops = tuple(Loop(a, n, t, "dealt", "l2") for a, n, t in zip(link.axes, link.extents, p.tile, strict=True))
+    return LoopNest(link.name, dict(zip(link.axes, link.extents, strict=True)), loops, ())
+
+
+def _nest(p: ChainTiling, link: Link) -> LoopNest:
+    region = p.regions.of[link.name]
+    sizes = dict(zip(link.axes, region.totals, strict=True))
+    spans = dict(zip(link.axes, region.widths, strict=True))
+    *outer, inner = link.axes
+    loops = [Loop(a, sizes[a], spans[a], "dealt", "l2") for a in link.axes]
+    ring = link.along(p.rolled)
+    if ring is not None:
+        # A trip computes as many rows of a stage as so many of the result need more than the ones before.
+        trips = -(-p.tile[link.follows[ring] or 0] // p.rows)
+        name = link.axes[ring]
+        loops.append(Loop(name, spans[name], -(-spans[name] // trips), level="l1"))
+        spans[name] = -(-spans[name] // trips)
+    jam = min(p.jam, spans[outer[-1]]) if outer else 1
+    loops += [Loop(a, spans[a], jam if a == outer[-1] else 1, level="l1") for a in outer]
+    around, *block = vectors(inner, spans[inner], p.lanes, p.vectors)
+    loops += [around, *((Loop(outer[-1], jam, 1, "unroll", "register"),) if jam > 1 else ()), *block]
+    stored = Access(link.name, tuple(axis(a) for a in link.axes), link.stage.dtype, store=True)
+    return LoopNest(
+        link.name, sizes, divided(loops, p.tasks), (*reads((link.value,), p.n.program.tensors), stored),
+        flops_per_point=link.flops,
+        itemsize=ITEMSIZE[link.stage.dtype],
+    )  # fmt: skip
 
 
 @dataclass
@@ -40,6 +82,7 @@ class _Text:
 
     p: ChainTiling
     emitter: Emitter
+    workspace: Workspace
     memo: Memo = field(default_factory=Memo)
     values: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
 
@@ -90,7 +133,7 @@ class _Text:
         """Declare a pointer to where position 0 of a stage would lie in the scratch."""
         region, ring = self.p.regions.of[link.name], link.along(self.p.rolled)
         ctype, item = storage(link.stage.dtype), ITEMSIZE[link.stage.dtype]
-        at = [f"{scope.worker}*{self.p.regions.bytes}L + {region.at}L"]
+        at = [f"{scope.worker}*{self.workspace.each(link.name)}L + {self.workspace.offset(link.name)}L"]
         for d, (n, s) in enumerate(zip(region.scratch.shape, region.scratch.strides, strict=True)):
             if d != ring and n > 1:
                 # Rows begin with a line of the array that positions are counted in.
@@ -227,14 +270,11 @@ class _Text:
     ) -> None:
         """A vector of each row: all are computed before the first is stored, so that compilers see what they share."""
         value, stores = self.wrapped(value), list[str]()
+        values = Values(self.tensors, dict(zip(link.axes, link.extents, strict=True)), self.p.lanes, self.memo)
         place = self._place(link, tuple(axis(a) for a in link.axes))
         with w.block():
             for at in rows:
-                printer = MemoryPrinter(
-                    axis={**at, link.axes[-1]: j}, lanes=self.p.lanes, vector=link.axes[-1],
-                    ranges={a: (0, n - 1) for a, n in zip(link.axes, link.extents, strict=True)}, memo=self.memo,
-                    tensors=self.tensors, count=count,
-                )  # fmt: skip
+                printer = values.at({**at, link.axes[-1]: j}, link.axes[-1], count=count)
                 printer.bind((value,), w.line, self.emitter.fresh)
                 if len(rows) > 1:
                     name = self.emitter.fresh("v")

@@ -10,25 +10,40 @@ each leaves its result, maximum and sum, and another pass adds them.
 
 from __future__ import annotations
 
-from tilewright.core import Launch, LaunchProgram
+from collections.abc import Mapping
+from functools import partial
+
+from tilewright.core import Value
 from tilewright.extent import Extent, ctext
-from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, write
+from tilewright.kernels.codegen.access import Values, flat_index, storage, write
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.integers import long_text
 from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.attention import SCORE, VALUE, Rows
+from tilewright.kernels.kernel import CpuStatic, Kernel, Opaque, Workspace, entry
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
-from tilewright.kernels.templates.attention.geometry import PAGE, AttentionTiling
+from tilewright.kernels.templates.attention.geometry import AttentionTiling, converted
 from tilewright.kernels.templates.attention.micro import score_tile, turn, value_tile
+from tilewright.kernels.templates.attention.nests import nests
 from tilewright.kernels.templates.attention.staging import StagedRead, staged_reads, with_tiles
 
 CHUNK = 1 << 14
 """Elements that one task converts."""
 
 
-def source(p: AttentionTiling, symbol: str) -> str:
-    """The whole kernel."""
+def kernel(p: AttentionTiling, values: Mapping[str, Value]) -> Kernel:
+    """The kernel of a schedule: scores, then the result."""
+    return Kernel(
+        text=Opaque(nests(p, values), partial(_source, p)),
+        static=CpuStatic(),
+        launches=entry(p.a.program, "KB", *(("KP",) if p.split else ())),
+        workspace=p.workspace,
+    )
+
+
+def _source(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef tw::f32v V; enum {{ L={p.lanes}, W={p.strip} }};",
@@ -36,7 +51,7 @@ def source(p: AttentionTiling, symbol: str) -> str:
         f"{''.join(f' long {n};' for n in _arguments(p))}"
         f"{' float *parts; long KP;' if p.split else ''} }};",
         turn(p.lanes),
-        *(_convert(p, r) for r in p.converted),
+        *(_convert(p, kernel.workspace, r) for r in p.converted),
         *(_gather(p, r, *names) for r, *names in ((p.a.k, "keys", "r0"), (p.a.v, "values", "e")) if r.gathered),
         _queries(p),
         _masked(p),
@@ -45,17 +60,12 @@ def source(p: AttentionTiling, symbol: str) -> str:
         *(score_tile(p, r) for r in (p.key_rows, *p.key_rests)),
         *(value_tile(p, r) for r in p.value_blocks.sizes),
         _finish(p),
-        _task(p),
-        _merge(p) if p.split else "",
+        _task(p, kernel.workspace),
+        _merge(p, kernel.workspace) if p.split else "",
         "}",
-        _entry(p, symbol),
+        _entry(p, kernel, symbol),
     ]
     return "\n".join(x for x in parts if x)
-
-
-def launch_program(p: AttentionTiling, symbol: str) -> LaunchProgram:
-    arguments = ("KB", *(("KP",) if p.split else ()), *_arguments(p))
-    return LaunchProgram((Launch(symbol, arguments),), workspace=p.workspace)
 
 
 def _arguments(p: AttentionTiling) -> list[str]:
@@ -94,20 +104,13 @@ def _unused(p: AttentionTiling) -> str:
 
 
 def _printer(
-    p: AttentionTiling,
-    axes: dict[str, str],
-    lanes: int | None,
-    vector: str | None,
-    var: dict[str, str],
-    count: str | None,
-) -> Printer:
-    texts = {a: f"o_{a}" for a in p.a.outer} | axes
-    ranges = {a: (0, n - 1) for a, n in p.a.ranges.items()}
-    ranges[p.a.query] = (0, p.strips * p.strip - 1)
-    return MemoryPrinter(
-        texts, var=var, lanes=lanes, vector=vector, varying=frozenset(var) if lanes else frozenset(), ranges=ranges,
-        tensors=p.a.program.tensors, count=count,
-    )  # fmt: skip
+    p: AttentionTiling, axes: Mapping[str, str], vector: str | None = None, var: Mapping[str, str] | None = None,
+    count: str | None = None,
+) -> Printer:  # fmt: skip
+    """A printer for a point, or for a vector along an axis, of what the outer axes say of a task."""
+    extents = {**p.a.ranges, p.a.query: p.strips * p.strip}
+    values = Values(p.a.program.tensors, extents, p.lanes)
+    return values.at({**{a: f"o_{a}" for a in p.a.outer}, **axes}, vector, var, count)
 
 
 class _Fresh:
@@ -134,7 +137,7 @@ $sizes
  if(j<n) tw::store_n(d+j,tw::load_n<V>(s+j,n-j),n-j); }"""
 
 
-def _convert(p: AttentionTiling, rows: Rows) -> str:
+def _convert(p: AttentionTiling, memory: Workspace, rows: Rows) -> str:
     t = rows.tensor
     return fill(
         CONVERT,
@@ -143,7 +146,7 @@ def _convert(p: AttentionTiling, rows: Rows) -> str:
             "kind": _kind(t),
             "number": [x.name for x in p.a.program.inputs].index(t.name),
             "chunk": CHUNK,
-            "offset": ctext(p.converted_offset(rows)),
+            "offset": _offset(memory, converted(rows)),
             "size": ctext(t.size),
             "sizes": _sizes(p),
         },
@@ -165,7 +168,7 @@ $pointers
 
 def _gather(p: AttentionTiling, rows: Rows, name: str, inner: str) -> str:
     """A function that copies rows which lie where another tensor says, converted, one behind the other."""
-    printer = _printer(p, {p.a.key: "j", inner: "0L"}, None, None, {}, None)
+    printer = _printer(p, {p.a.key: "j", inner: "0L"})
     return fill(
         GATHER,
         {
@@ -191,14 +194,14 @@ def _queries(p: AttentionTiling) -> str:
     lines = [head, *_pointers(p, a.q)]
     along, step = a.q_steps
     if step == 1 and along is not None:
-        base = _printer(p, {a.query: "q0", "r0": "0L"}, None, None, {}, None)
+        base = _printer(p, {a.query: "q0", "r0": "0L"})
         tensor = a.program.tensors[str(a.q.value)]
         lines.append(f" const float *from={tensor.name}+({flat_index(a.q.args, tensor, base)});")
     else:
         along, step = d, 1
         lines += [" const float *from=s;", " for(long l=0;l<nq;l++) {", "  long r=0;"]
         for count in (None, "n"):
-            printer = _printer(p, {a.query: "(q0+l)", "r0": "r"}, p.lanes, "r0", {}, count)
+            printer = _printer(p, {a.query: "(q0+l)", "r0": "r"}, "r0", count=count)
             text = printer.vector_text(a.q)
             if count is None:
                 lines.append(f"  for(;r+L<={d}L;r+=L) tw::store(s+l*{d}L+r,{text});")
@@ -221,9 +224,7 @@ def _queries(p: AttentionTiling) -> str:
 
 def _blocks(p: AttentionTiling) -> Blocks:
     ends = {a: (f"o_{a}", f"o_{a}") for a in p.a.outer}
-    return Blocks(
-        {**ends, p.a.query: ("q0", "q1"), p.a.key: ("j0", "j1")}, _printer(p, {}, None, None, {}, None).scalar
-    )
+    return Blocks({**ends, p.a.query: ("q0", "q1"), p.a.key: ("j0", "j1")}, _printer(p, {}).scalar)
 
 
 def _masked(p: AttentionTiling) -> str:
@@ -248,10 +249,8 @@ def _score_pass(p: AttentionTiling, score: Expr, fresh: _Fresh) -> list[str]:
             lines.append(f"  {{ const V y=tw::load<V>({at}); t{v}=y>t{v}?y:t{v}; }}")
             continue
         count = f"(nq-{v * p.lanes}L)" if p.ragged else None
-        printer = _printer(
-            p, {p.a.query: f"(q0+{v * p.lanes}L)", p.a.key: "j"}, p.lanes, p.a.query,
-            {SCORE: "y", **{r.name: r.text for r in tiles}}, count,
-        )  # fmt: skip
+        axes, texts = {p.a.query: f"(q0+{v * p.lanes}L)", p.a.key: "j"}, {r.name: r.text for r in tiles}
+        printer = _printer(p, axes, p.a.query, {SCORE: "y", **texts}, count)
         lines.append(f"  {{ const V y=tw::load<V>({at});")
         for n, r in enumerate(staged_reads(p.a), 1):
             if r in tiles:
@@ -276,7 +275,7 @@ $pointers
 def _stage(p: AttentionTiling, r: StagedRead) -> str:
     """A function that turns a block of a mask or bias into a tile [key][query]."""
     t = r.tensor
-    base = _printer(p, {p.a.query: "q0", p.a.key: "ja"}, None, None, {}, None)
+    base = _printer(p, {p.a.query: "q0", p.a.key: "ja"})
     element = f"from[(l+i)*{ctext(r.along)}+j]"
     return fill(
         STAGE,
@@ -390,7 +389,7 @@ def _row_pass(p: AttentionTiling) -> list[str]:
         body: list[str] = []
         at = f"rows+i*{d}L+e"
         body.append(f"const V y={f'tw::load<V>({at})' if count is None else f'tw::load_n<V>({at},n)'};")
-        printer = _printer(p, {a.query: "(q0+i)", a.key: "e"}, p.lanes, a.key, {VALUE: "y"}, count)
+        printer = _printer(p, {a.query: "(q0+i)", a.key: "e"}, a.key, {VALUE: "y"}, count)
         printer.bind((a.finish,), body.append, fresh)
         body.append(write(printer, a.output, indices, a.finish, count))
         head = f"  for(;e+L<={d}L;e+=L) {{" if count is None else f"  {{ const long n={d}L-e;"
@@ -405,7 +404,7 @@ def _from(p: AttentionTiling, rows: Rows, inner: str) -> str:
     """C text of where the rows of a task begin, or of where a block's are gathered."""
     if rows.gathered:
         return f"q+{p.fixed}L+{p.tiles}*x->score_rows*W"
-    printer = _printer(p, {p.a.key: "0L", inner: "0L"}, None, None, {}, None)
+    printer = _printer(p, {p.a.key: "0L", inner: "0L"})
     return f"x->{'k' if rows is p.a.k else 'v'}+({flat_index(rows.load.args, rows.tensor, printer)})"
 
 
@@ -455,14 +454,14 @@ $if split: if(mine) return;
  finish(x$outer,q0,nq,o_,l,rows); }"""
 
 
-def _task(p: AttentionTiling) -> str:
+def _task(p: AttentionTiling, memory: Workspace) -> str:
     a = p.a
     outer, blocks = _outer_arguments(p), p.value_blocks
     start, (along, inner) = blocks.start("b"), p.steps(a.v)
     return fill(
         TASK,
         {
-            **_strip(p),
+            **_strip(p, memory),
             "split": p.split,
             "part": p.part,
             "key_tiles": p.counted(a.keys, p.key_rows),
@@ -508,7 +507,7 @@ def _known(p: AttentionTiling) -> list[str]:
     limit = p.a.v.limit
     if limit is None:
         return []
-    return [*_pointers(p, limit), f" const long known={_printer(p, {}, None, None, {}, None).scalar(limit)};"]
+    return [*_pointers(p, limit), f" const long known={_printer(p, {}).scalar(limit)};"]
 
 
 # The weight of a part is exp(its maximum - the largest); a part whose scores are all minus infinity has none.
@@ -532,12 +531,12 @@ $axes
  finish(x$outer,q0,nq,o_,l,rows); }"""
 
 
-def _merge(p: AttentionTiling) -> str:
+def _merge(p: AttentionTiling, memory: Workspace) -> str:
     """A task that adds the results of a strip's parts."""
-    return fill(MERGE, {**_strip(p), "depth": p.a.depth, "part": p.part})
+    return fill(MERGE, {**_strip(p, memory), "depth": p.a.depth, "part": p.part})
 
 
-def _strip(p: AttentionTiling) -> dict[str, str | int | list[str]]:
+def _strip(p: AttentionTiling, memory: Workspace) -> dict[str, str | int | list[str]]:
     """What every task over strips says of them."""
     strips = p.counted(p.a.queries, p.strip)
     return {
@@ -546,7 +545,7 @@ def _strip(p: AttentionTiling) -> dict[str, str | int | list[str]]:
         "last_strip": f"{strips}-1" if isinstance(p.a.queries, Extent) else f"{p.strips - 1}L",
         "queries": ctext(p.a.queries),
         "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
-        "converted": ctext(p.converted_bytes),
+        "converted": _offset(memory, "ws"),
         "tiles": p.tiles,
         "width": p.a.width,
         "outer": _outer_arguments(p),
@@ -557,48 +556,49 @@ ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;
 $sizes
  x.k=$k; x.v=$v; x.KB=$block;
- x.score_rows=tw::imax(x.KB,${depth}L);
- x.bytes=((${fixed}L+$tiles*x.score_rows*W$rows)*4+$page_less)/$page*$page;
-$if split: x.KP=args[1]; x.parts=(float*)(x.ws+$converted+${threads}L*x.bytes);
+ x.score_rows=$score_rows;
+ x.bytes=$bytes;
+$if split: x.KP=$parts; x.parts=(float*)(x.ws+$converted+${threads}L*x.bytes);
 $conversions
 $if split: tw::parallel_for(env,$tasks*x.KP,task,&x); if(x.KP>1) tw::parallel_for(env,$tasks,merge,&x);
 $unless split: tw::parallel_for(env,$tasks,task,&x);
  return 0; }"""
 
 
-def _entry(p: AttentionTiling, symbol: str) -> str:
+def _offset(memory: Workspace, name: str) -> str:
+    """C text of the byte offset of an array."""
+    at = memory.offset(name)
+    assert isinstance(at, int)
+    return ctext(at)
+
+
+def _entry(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
     numbers = {t.name: n for n, t in enumerate(p.a.program.inputs)}
+    memory = kernel.workspace
 
     def where(rows: Rows) -> str:
         if rows.gathered:
             return "nullptr"
         if rows.converted:
-            return f"(const float*)(x.ws+{ctext(p.converted_offset(rows))})"
+            return f"(const float*)(x.ws+{_offset(memory, converted(rows))})"
         return f"(const float*)tensors[{numbers[rows.tensor.name]}]"
 
+    names = {name: str(e) if isinstance(e, int) else f"x.{name}" for name, e in memory.locals.items()} | {"W": "W"}
+    block = long_text(memory.locals["KB"], {**names, "KB": kernel.argument("KB")})
     return fill(
         ENTRY,
         {
-            "symbol": symbol,
-            "k": where(p.a.k),
-            "v": where(p.a.v),
-            "block": p.block_text("args[0]"),
-            "depth": p.a.depth,
-            "fixed": p.fixed,
-            "tiles": p.tiles,
-            "rows": f"+{p.gathered}*x.score_rows" if p.gathered else "",
-            "split": p.split,
-            "converted": ctext(p.converted_bytes),
+            "symbol": symbol, "k": where(p.a.k), "v": where(p.a.v), "block": block,
+            "score_rows": long_text(memory.locals["score_rows"], names), "bytes": long_text(memory.each("ws"), names),
+            "split": p.split, "parts": kernel.argument("KP") if p.split else "", "converted": _offset(memory, "ws"),
             "threads": p.threads,
-            "page": PAGE,
-            "page_less": PAGE - 1,
             "conversions": [
                 f" tw::parallel_for(env,{p.counted(r.tensor.size, CHUNK)},convert_{r.tensor.name},&x);"
                 for r in p.converted
             ],
-            "sizes": [f" const long {s}=x.{s}=args[{n}]; (void){s};" for n, s in enumerate(_arguments(p), 1 + p.split)],
+            "sizes": [f" const long {s}=x.{s}={kernel.argument(s)}; (void){s};" for s in _arguments(p)],
             "tasks": f"{p.outer.size_text}*{p.counted(p.a.queries, p.strip)}"
             if p.a.program.sizes
             else f"{p.outer.size * p.strips}L",
         },
-    )
+    )  # fmt: skip
