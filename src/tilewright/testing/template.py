@@ -20,18 +20,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, TilewrightError
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, TilewrightError, evaluate
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel
+from tilewright.kernels.kernel.workspace import total
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
 from tilewright.testing.programs import PROGRAMS
@@ -251,6 +254,85 @@ class ResultContract(PairContract):
         if not backend.runs_here(found):
             pytest.skip(f"this machine cannot run {name}")
         return found
+
+
+class KernelContract(PairContract):
+    """Loops, launch, workspace and static features of a kernel follow from the value that its text is printed from.
+
+    Each test plants a disagreement: it changes a part of the value, and the text printed from it must change too.
+    """
+
+    def test_callers_see_functions_of_one_value(self, pair: tuple[str, str]) -> None:
+        for template, task, schedule, kernel in self._kernels(pair):
+            candidate = Candidate(task, schedule)
+            assert template.nests(task, schedule) == kernel.nests
+            assert template.static(task, schedule) == kernel.static.numbers()
+            assert template.lower(candidate) == kernel.lower(candidate.symbol)
+            assert template.lower(candidate).program == kernel.program(candidate.symbol)
+
+    def test_an_array_that_grows_moves_those_behind_it(self, pair: tuple[str, str]) -> None:
+        for _, _, schedule, kernel in self._kernels(pair):
+            names = {name: int(value) for name, value in schedule.launch}
+            for n, array in enumerate(kernel.workspace):
+                grown = replace(array, count=total(array.count, 4096))
+                arrays = (*kernel.workspace.arrays[:n], grown, *kernel.workspace.arrays[n + 1 :])
+                changed = replace(kernel, workspace=replace(kernel.workspace, arrays=arrays))
+                sizes = [evaluate(k.program("tw").workspace, names) for k in (kernel, changed)]
+                assert sizes[1] > sizes[0], f"the workspace does not grow with {array.name}"
+                alone = n == len(kernel.workspace.arrays) - 1 and not array.copies
+                assert alone or _differs(kernel, changed), f"the text knows the place of {array.name} by itself"
+
+    def test_a_printed_loop_of_another_step_is_another_text(self, pair: tuple[str, str]) -> None:
+        for _, _, _, kernel in self._kernels(pair):
+            text = kernel.text
+            if not isinstance(text, Emitted):
+                continue
+            for nest, loops in text.emit(kernel, "tw")[0].printed:
+                if not any(nest is n for n in text.printed):
+                    continue
+                for loop in (x for x in loops if x.trips > 1 and x.argument is None and x in nest.loops):
+                    doubled = tuple(replace(x, step=2 * x.step) if x is loop else x for x in nest.loops)
+                    printed = tuple(replace(n, loops=doubled) if n is nest else n for n in text.printed)
+                    changed = replace(kernel, text=replace(text, printed=printed))
+                    assert loop.walked is not None or changed.nests != kernel.nests
+                    assert _differs(kernel, changed), f"the text does not take the step of {loop} from {nest.name}"
+
+    def test_another_list_of_arguments_is_another_text(self, pair: tuple[str, str]) -> None:
+        for _, _, _, kernel in self._kernels(pair):
+            first, *others = kernel.launches
+            more = replace(first, arguments=("before", *first.arguments))
+            changed = replace(kernel, launches=(more, *others))
+            assert changed.program("tw").launches[0].arguments == more.arguments
+            assert not first.arguments or _differs(kernel, changed)
+
+    def test_a_static_feature_that_is_not_there_is_another_text(self, pair: tuple[str, str]) -> None:
+        for _, _, _, kernel in self._kernels(pair):
+            known, text = kernel.static, kernel.lower("tw").source
+            if not isinstance(known, CpuStatic) or not isinstance(kernel.text, Emitted):
+                continue
+            for name in ("prefetch", "prefetch_output", "streamed", "inverted"):
+                if getattr(known, name) and ("prefetch" not in name or "__builtin_prefetch" in text):
+                    without: dict[str, Any] = {name: 0}
+                    changed = replace(kernel, static=replace(known, **without))
+                    assert _differs(kernel, changed), f"the text does not take {name} from the static features"
+
+    def _kernels(self, pair: tuple[str, str]) -> Iterator[tuple[PlannedTemplate[Any, Any], Task, Schedule, Kernel]]:
+        """The kernels of the default schedule and of sampled ones, for several threads."""
+        template, _, task = self.portable(pair, threads=3)
+        assert isinstance(template, PlannedTemplate)
+        space, rng = template.space(task), random.Random(str(pair))
+        for schedule in dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(SAMPLES))]):
+            kernel = template.kernel(task, schedule)
+            assert isinstance(kernel, Kernel)
+            yield template, task, schedule, kernel
+
+
+def _differs(kernel: Kernel, changed: Kernel) -> bool:
+    """Whether a changed kernel prints another text, or none."""
+    try:
+        return changed.lower("tw").source != kernel.lower("tw").source
+    except ValueError:
+        return True
 
 
 class TemplateContract(ScheduleContract, ResultContract):
