@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Union
 
+from tilewright.search_space.catalogue import Knob, knob
 from tilewright.search_space.knobs import Choice, Constraint, rule
 from tilewright.search_space.space import SearchSpace
 from tilewright.search_space.union import UnionSpace
 
 Space = Union[SearchSpace, UnionSpace]
 
-__all__ = ["Choice", "Constraint", "SearchSpace", "Space", "UnionSpace", "rule"]
+__all__ = ["Choice", "Constraint", "Knob", "SearchSpace", "Space", "UnionSpace", "knob", "rule"]
