@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -22,8 +23,6 @@ from tilewright.backends.cpu.targets import parse_target
 from tilewright.baselines.libraries import BASELINES, openblas_core
 from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.dtypes import DTYPES, numpy_dtype
-
-IDLE_SECONDS = 0.12
 
 
 @dataclass(frozen=True)
@@ -197,6 +196,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     from tilewright.kernels.expression.numerics import decode, encode
     from tilewright.kernels.expression.program import Program, Tensor
     from tilewright.kernels.expression.value_range import draw
+    from tilewright.measure.comparing import in_turns
     from tilewright.runtime import Library
     from tilewright.runtime.binding import ConstantPlan
     from tilewright.runtime.checked import LINE, each_out, empty, returned
@@ -279,47 +279,14 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         def sample_peak() -> None:
             peaks.append(probe.sample(request["min_round_seconds"]) * 4 / outs[0].itemsize)
 
-        times = interleave(calls, request["rounds"], request["min_round_seconds"], threads, sample_peak)
+        times = in_turns(
+            calls, rounds=request["rounds"], budget=math.inf, sample=request["min_round_seconds"], threads=threads,
+            # Other processes disturb a thread's own clock less.
+            clock=time.thread_time if threads == 1 else None, after_round=sample_peak,
+        )  # fmt: skip
     kernels = openblas_core()
     run = found.run if own else None
     return {"times": times, "peaks": peaks, "skipped": skipped, "variants": variants, "kernels": kernels, "run": run}
-
-
-def interleave(
-    calls: Mapping[str, Any],
-    rounds: int,
-    min_seconds: float,
-    threads: int,
-    each_round: Callable[[], None] = lambda: None,
-) -> dict[str, list[float]]:
-    """Seconds of one call for each of ``calls`` and each round; they take turns within a round.
-
-    One thread is timed on its CPU clock, which other processes disturb less. ``each_round`` is called
-    once a round, untimed.
-    """
-    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
-    repeats: dict[str, int] = {}
-    for name, call in calls.items():
-        call()
-        start = clock()
-        call()
-        repeats[name] = max(1, round(min_seconds * 1e9 / max(clock() - start, 1)))
-    out: dict[str, list[float]] = {name: [] for name in calls}
-    for r in range(rounds):
-        # Every other round runs backwards, so that none always follows the same one.
-        for name, call in list(calls.items())[:: -1 if r % 2 else 1]:
-            n = repeats[name]
-            if threads > 1:
-                # A baseline's idle threads may spin for 50 milliseconds or more, on the cores that others need.
-                time.sleep(IDLE_SECONDS)
-                for _ in range(min(n, 3)):
-                    call()
-            start = clock()
-            for _ in range(n):
-                call()
-            out[name].append((clock() - start) / n / 1e9)
-        each_round()
-    return out
 
 
 if __name__ == "__main__":

@@ -44,8 +44,6 @@ class Baseline:
     ``prepare`` gives the variants of a workload that it has, by name: the fastest of them counts.
     """
 
-    name: str
-    about: str
     missing: Callable[[Workload], str | None]
     prepare: Callable[[Workload, Sequence[Array], Array, int], Mapping[str, Variant]]
     environment: Callable[[Target], Mapping[str, str]] = lambda _: {}
@@ -113,10 +111,10 @@ def _openblas_environment(target: Target) -> Mapping[str, str]:
 
 
 def _torch_missing(workload: Workload) -> str | None:
-    from tilewright.baselines.pytorch import compared
-
     if importlib.util.find_spec("torch") is None:
         return "torch is not installed"
+    from tilewright.baselines.pytorch import compared
+
     return None if compared(workload) else f"{workload.op} is not compared with torch"
 
 
@@ -159,24 +157,10 @@ def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: i
 
 
 BASELINES = {
-    r.name: r
-    for r in (
-        Baseline("numpy", "NumPy as installed", _numpy_missing, _numpy),
-        Baseline(
-            "openblas",
-            "NumPy with OpenBLAS's widest kernels forced",
-            _openblas_missing,
-            _numpy,
-            _openblas_environment,
-        ),
-        Baseline("memcpy", "copying as many bytes, by the C library", lambda _: None, _memcpy),
-        Baseline("torch", "PyTorch, eager, in its best layout", _torch_missing, _torch),
-        Baseline(
-            "torch-compile",
-            "PyTorch, torch.compile's default, in its best layout",
-            _torch_missing,
-            partial(_torch, compiled=True),
-        ),
-    )
+    "numpy": Baseline(_numpy_missing, _numpy),
+    "openblas": Baseline(_openblas_missing, _numpy, _openblas_environment),  # NumPy with its widest kernels forced
+    "memcpy": Baseline(lambda _: None, _memcpy),  # copies as many bytes, by the C library
+    "torch": Baseline(_torch_missing, _torch),  # eager, in its best layout
+    "torch-compile": Baseline(_torch_missing, partial(_torch, compiled=True)),
 }
 """Adding a baseline is one entry here."""

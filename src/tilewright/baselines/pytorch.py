@@ -2,17 +2,19 @@
 
 A variant is a layout (contiguous, channels last) and, where the workload's weights are constant, weights that
 oneDNN or MKL rearranged beforehand. Inputs are converted before the clock starts. Adding an operator is
-one function here and one entry in ``_MAKERS``.
+one function here and one entry in ``_MAKERS``. Imported where PyTorch is installed alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+import torch.nn.functional as f
 
 if TYPE_CHECKING:
     from tilewright.core import Value, Workload
@@ -54,15 +56,11 @@ def compared(workload: Workload) -> bool:
 
 def as_tensor(a: Array, dtype: str) -> Tensor:
     """An array as a tensor of ``dtype``, sharing its memory; bfloat16 arrays are their bits."""
-    import torch
-
     return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(a)
 
 
 def as_array(y: Tensor) -> Array:
     """A result as an array; reals that NumPy lacks as their bits."""
-    import torch
-
     y = y.contiguous()
     if y.dtype == torch.bfloat16 or (y.is_floating_point() and y.itemsize == 1):
         y = y.view(torch.uint16 if y.itemsize == 2 else torch.uint8)
@@ -77,8 +75,6 @@ def _each(value: Value, axes: int) -> list[int]:
 
 
 def _activate(name: str) -> Callable[[Tensor], Tensor]:
-    import torch.nn.functional as f
-
     known: dict[str, Callable[[Tensor], Tensor]] = {
         "none": lambda y: y,
         "relu": f.relu,
@@ -93,9 +89,6 @@ def _activate(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Variants:
-    import torch
-    import torch.nn.functional as f
-
     (_, a), (b_name, b), *more = t.items()
     a = a.transpose(-1, -2) if p.get("trans_a") else a
     b = b.transpose(-1, -2) if p.get("trans_b") else b
@@ -130,8 +123,6 @@ def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Varia
 
 
 def _complex_matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Variants:
-    import torch
-
     a, b = (
         z.transpose(-1, -2) if p[f"trans_{name}"] else z
         for name, z in ((name, torch.view_as_complex(x)) for name, x in t.items())
@@ -143,109 +134,82 @@ def _complex_matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) 
 # --------------------------------------------------------------------------- convolutions
 
 
+@dataclass(frozen=True)
+class _Conv:
+    """A convolution over ``axes`` axes in PyTorch's own layout, channels first, from its parameters and tensors.
+
+    ``constant``: whether its weight is; ``result``: turns what PyTorch gives into the workload's output.
+    """
+
+    axes: int
+    transposed: bool
+    p: Params
+    t: dict[str, Tensor]
+    constant: bool
+    result: Callable[[Tensor], Tensor]
+
+    def each(self, name: str, default: int) -> list[int]:
+        """An attribute by axis."""
+        return _each(self.p.get(name, default), self.axes)
+
+    def variants(self, x: Tensor, w: Tensor) -> Variants:
+        """Every way to compute it."""
+        stride, padding, dilation = self.each("stride", 1), self.each("padding", 0), self.each("dilation", 1)
+        groups, bias, after = int(self.p.get("groups", 1)), self.t.get("bias"), _finish(self.p, self.t)
+        extra = {"output_padding": self.each("output_padding", 0)} if self.transposed else {}
+        plain = getattr(f, f"conv{'_transpose' if self.transposed else ''}{self.axes}d")
+
+        def eager(x: Tensor, w: Tensor) -> Tensor:
+            return after(plain(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, **extra))
+
+        x, w = x.contiguous(), w.contiguous()
+        found = {"contiguous": Variant(eager, (x, w), self.result)}
+        if self.axes == 1:
+            return found | self.as_rows(x, w)
+        form = torch.channels_last if self.axes == 2 else torch.channels_last_3d
+        near = x.to(memory_format=form)
+        found["channels last"] = Variant(eager, (near, w.to(memory_format=form)), self.result)
+        if not self.constant or (self.transposed and self.axes == 3):
+            return found
+        onednn = torch.ops.mkldnn
+        how = (padding, *extra.values(), stride, dilation, groups)
+        if self.transposed:
+            pack, pointwise = onednn._reorder_convolution_transpose_weight, onednn._convolution_transpose_pointwise
+        else:
+            pack, pointwise = onednn._reorder_convolution_weight, onednn._convolution_pointwise
+        packed = pack(w, *how, list(x.shape))
+
+        def rearranged(x: Tensor, w: Tensor) -> Tensor:
+            return after(pointwise(x, w, bias, *how, "none", [], ""))
+
+        found["oneDNN, packed"] = Variant(rearranged, (x, packed), self.result)
+        found["oneDNN, packed, channels last"] = Variant(rearranged, (near, packed), self.result)
+        return found
+
+    def as_rows(self, x: Tensor, w: Tensor) -> Variants:
+        """The variants of a one-dimensional convolution as one of height 1, which oneDNN computes faster."""
+        rows = dict(self.p)
+        for name, default in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            rows[name] = f"{default},{self.each(name, default)[0]}"
+        flat = replace(self, axes=2, p=rows, result=lambda y: self.result(y.squeeze(2)))
+        return {f"as 2-D, {name}": v for name, v in flat.variants(x.unsqueeze(2), w.unsqueeze(2)).items()}
+
+
 def _conv(axes: int, transposed: bool = False) -> Maker:
     def maker(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Variants:
-        last = str(p["layout"]).endswith("C")
-        x, w = t["input"], t["weight"]
-        to_first = (0, axes + 1, *range(1, axes + 1))
+        x, w, last = t["input"], t["weight"], str(p["layout"]).endswith("C")
         back = (0, *range(2, axes + 2), 1)
         if last:
-            x = x.permute(to_first)
+            x = x.permute(0, axes + 1, *range(1, axes + 1))
             w = w.permute(*((axes, axes + 1) if transposed else (axes + 1, axes)), *range(axes))
-        return _conv_variants(
-            axes, transposed, p, x, w, t, "weight" in constants, (lambda y: y.permute(back)) if last else (lambda y: y)
-        )
+        result: Callable[[Tensor], Tensor] = (lambda y: y.permute(back)) if last else (lambda y: y)
+        return _Conv(axes, transposed, p, t, "weight" in constants, result).variants(x, w)
 
     return maker
 
 
-def _conv_variants(
-    axes: int,
-    transposed: bool,
-    p: Params,
-    x: Tensor,
-    w: Tensor,
-    t: dict[str, Tensor],
-    constant: bool,
-    result: Callable[[Tensor], Tensor],
-) -> Variants:
-    import torch
-    import torch.nn.functional as f
-
-    stride, padding = _each(p.get("stride", 1), axes), _each(p.get("padding", 0), axes)
-    dilation, groups = _each(p.get("dilation", 1), axes), int(p.get("groups", 1))
-    bias = t.get("bias")
-    after = _finish(p, t)
-    if transposed:
-        extra = _each(p.get("output_padding", 0), axes)
-        call = {1: f.conv_transpose1d, 2: f.conv_transpose2d}[axes]
-
-        def eager(x: Tensor, w: Tensor) -> Tensor:
-            return after(call(x, w, bias, stride, padding, extra, groups, dilation))
-    else:
-        plain = {1: f.conv1d, 2: f.conv2d, 3: f.conv3d}[axes]
-
-        def eager(x: Tensor, w: Tensor) -> Tensor:
-            return after(plain(x, w, bias, stride, padding, dilation, groups))
-
-    x, w = x.contiguous(), w.contiguous()
-    found = {"contiguous": Variant(eager, (x, w), result)}
-    if axes == 1:
-        return found | _as_rows(transposed, p, x, w, t, constant, result)
-    form = torch.channels_last if axes == 2 else torch.channels_last_3d
-    near = x.to(memory_format=form)
-    found["channels last"] = Variant(eager, (near, w.to(memory_format=form)), result)
-    if constant and not transposed:
-        packed = torch.ops.mkldnn._reorder_convolution_weight(w, padding, stride, dilation, groups, list(x.shape))
-
-        def onednn(x: Tensor, w: Tensor) -> Tensor:
-            return after(
-                torch.ops.mkldnn._convolution_pointwise(x, w, bias, padding, stride, dilation, groups, "none", [], "")
-            )
-
-        found["oneDNN, packed"] = Variant(onednn, (x, packed), result)
-        found["oneDNN, packed, channels last"] = Variant(onednn, (near, packed), result)
-    if constant and transposed and axes == 2:
-        extra = _each(p.get("output_padding", 0), axes)
-        packed = torch.ops.mkldnn._reorder_convolution_transpose_weight(
-            w, padding, extra, stride, dilation, groups, list(x.shape)
-        )
-
-        def turned(x: Tensor, w: Tensor) -> Tensor:
-            return after(
-                torch.ops.mkldnn._convolution_transpose_pointwise(
-                    x, w, bias, padding, extra, stride, dilation, groups, "none", [], ""
-                )
-            )
-
-        found["oneDNN, packed"] = Variant(turned, (x, packed), result)
-        found["oneDNN, packed, channels last"] = Variant(turned, (near, packed), result)
-    return found
-
-
-def _as_rows(
-    transposed: bool,
-    p: Params,
-    x: Tensor,
-    w: Tensor,
-    t: dict[str, Tensor],
-    constant: bool,
-    result: Callable[[Tensor], Tensor],
-) -> Variants:
-    """The variants of a one-dimensional convolution as a two-dimensional one of height 1, which oneDNN does better."""
-    rows = dict(p)
-    for key, value, first in (("stride", 1, 1), ("padding", 0, 0), ("dilation", 1, 1), ("output_padding", 0, 0)):
-        rows[key] = f"{first},{_each(p.get(key, value), 1)[0]}"
-    flat = _conv_variants(
-        2, transposed, rows, x.unsqueeze(2), w.unsqueeze(2), t, constant, lambda y: result(y.squeeze(2))
-    )
-    return {f"as 2-D, {name}": variant for name, variant in flat.items()}
-
-
 def _finish(p: Params, t: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
     """Batch normalisation and activation after a convolution."""
-    import torch.nn.functional as f
-
     activate = _activate(str(p.get("activation", "none")))
     if not p.get("batch_norm"):
         return activate
@@ -265,7 +229,7 @@ def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Vari
     def back(y: Tensor) -> Tensor:
         return y.reshape(n, cap, out, co, *y.shape[2:]).permute(0, 4, 5, 1, 2, 3)
 
-    return _conv_variants(2, False, p, x, w, {}, "weight" in constants, back)
+    return _Conv(2, False, p, {}, "weight" in constants, back).variants(x, w)
 
 
 # --------------------------------------------------------------------------- rows
@@ -273,8 +237,6 @@ def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Vari
 
 def _softmax(name: str) -> Maker:
     def maker(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-        import torch.nn.functional as f
-
         dim = int(p.get("dim", -1))
         return {"eager": Variant(lambda x: getattr(f, name)(x, dim), tuple(t.values()))}
 
@@ -282,8 +244,6 @@ def _softmax(name: str) -> Maker:
 
 
 def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch.nn.functional as f
-
     x, weight, bias, residual = (t.get(k) for k in ("input", "weight", "bias", "residual"))
     assert x is not None
     shape = list(weight.shape) if weight is not None else _each(p.get("normalized_shape", x.shape[-1]), 1)
@@ -294,8 +254,6 @@ def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 
 
 def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch.nn.functional as f
-
     x, weight, residual = t["input"], t.get("weight"), t.get("residual")
     shape = list(weight.shape) if weight is not None else [x.shape[-1]]
     eps = float(p.get("eps", 1e-6))
@@ -305,15 +263,11 @@ def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 
 
 def _group_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch.nn.functional as f
-
     groups, eps, weight, bias = int(p["num_groups"]), float(p["eps"]), t.get("weight"), t.get("bias")
     return {"eager": Variant(lambda x: f.group_norm(x, groups, weight, bias, eps), (t["input"],))}
 
 
 def _norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch
-
     (x,) = t.values()
     dim = [int(d) for d in str(p["dim"]).split(",")]
     order, keep = float(p.get("ord", 2)), bool(p.get("keepdim", False))
@@ -324,8 +278,6 @@ def _norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 
 
 def _attention(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch.nn.functional as f
-
     q, k, v, mask = t["query"], t["key"], t["value"], t.get("attn_mask")
     scale = float(p["scale"]) if p.get("scale") else None
     shared = q.shape[1] != k.shape[1]
@@ -339,8 +291,6 @@ def _attention(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 
 
 def _tbs(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch
-
     q, k = t.values()
     return {
         "eager": Variant(lambda q, k: torch.softmax(q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1), -1), (q, k)),
@@ -351,9 +301,6 @@ def _tbs(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 
 
 def _elementwise(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch
-    import torch.nn.functional as f
-
     from tilewright.kernels.nn.formula import FUNCTIONS, names
 
     text = str(p["fn"])
@@ -378,8 +325,6 @@ def _transpose(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
 
 def _reduction(name: str) -> Maker:
     def maker(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-        import torch
-
         (x,) = t.values()
         dims = [int(d) for d in str(p["dim"]).split(",")]
         keep = bool(p.get("keepdim", False))

@@ -76,6 +76,7 @@ def in_turns(
     clock: Callable[[], float] | None = None,
     wait: Callable[[], object] = lambda: None,
     threads: int = 1,
+    after_round: Callable[[], object] = lambda: None,
 ) -> Samples:
     """Seconds of a call of each form, in ``rounds`` in which each takes its turn, in an order that rotates.
 
@@ -84,7 +85,8 @@ def in_turns(
     ``budget``: seconds beyond which rounds become fewer, down to ``fewest``, whose interval has ends. ``sample``:
     seconds that the calls of a turn take together at least. ``clock``: default ``time.perf_counter``. ``wait``: returns
     when the calls so far have ended, on a device that works on while they return. ``threads``: of the forms; with
-    several, each turn begins when the threads of the turn before have stopped looking for work.
+    several, each turn begins when the threads of the turn before have stopped looking for work. ``after_round``: called
+    once a round, untimed.
     """
     now = clock or time.perf_counter
 
@@ -109,6 +111,7 @@ def in_turns(
                 _until_idle()
             forms[name]()
             samples[name].append(seconds(forms[name], repeats[name]))
+        after_round()
     return samples
 
 
