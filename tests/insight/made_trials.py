@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from harness.examples import example_task
 from tilewright.core import Failure, FailureKind, Measurement, Proposal, Schedule, Task, TrialRecord, Value
 from tilewright.database import StoredRun
+from tilewright.database.records import TrialPoint
 
 RUN = "run-1"
 
@@ -36,4 +37,18 @@ def run_of(
     return StoredRun(
         run_id, task or example_task(), "cpu:0", "Example CPU 3000", "evolutionary", seed, len(trials), {}, "done",
         1000.0, 1060.0, "host", 1, {}, summary, len(trials), failed, min(times, default=None), len(trials),
+    )  # fmt: skip
+
+
+def points_of(run_id: str, records: Iterable[TrialRecord]) -> list[TrialPoint]:
+    """Whole trials of a run as points, as ``Database.points`` gives them."""
+    return [_point(run_id, r) for r in records]
+
+
+def _point(run_id: str, r: TrialRecord) -> TrialPoint:
+    timed = r.outcome if isinstance(r.outcome, Measurement) else None
+    status = r.outcome.kind.value if isinstance(r.outcome, Failure) else "ok"
+    return TrialPoint(
+        run_id, r.number, r.schedule.template, status, r.seconds, timed.spread if timed else None,
+        r.proposal.prediction, r.proposal.origin, r.created, timed is not None and timed.dropped,
     )  # fmt: skip

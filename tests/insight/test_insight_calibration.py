@@ -7,7 +7,7 @@ import pytest
 import scipy  # its parts are imported when they are used
 from hypothesis import given
 from hypothesis import strategies as st
-from made_trials import RUN, trial
+from made_trials import RUN, points_of, trial
 
 from tilewright.database.records import TrialPoint
 from tilewright.insight.calibration import (
@@ -21,7 +21,6 @@ from tilewright.insight.calibration import (
     rank_correlation,
     ranks,
 )
-from tilewright.insight.points import points_of
 
 FLOATS = st.lists(st.integers(-5, 5).map(float), min_size=3, max_size=40)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_trials import RUN, run_of, trial
+from made_trials import RUN, points_of, run_of, trial
 
 from harness.examples import example_artifact, example_kernel, example_task
 from tilewright.core import Failure, FailureKind, UsageError
@@ -18,7 +18,7 @@ from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.compare import compare_chart, compare_table
 from tilewright.insight.diff import outcome_diff, schedule_diff, source_diff
 from tilewright.insight.failures import ADVICE, failure_bars, failure_groups, failure_table
-from tilewright.insight.points import points_of, thinned
+from tilewright.insight.points import thinned
 from tilewright.insight.speedups import speedup_bars, speedup_table
 from tilewright.units import with_unit
 
@@ -113,7 +113,7 @@ def test_runs_of_one_task_are_compared_and_others_refused() -> None:
 
 def test_a_schedule_diff_lists_what_differs_first() -> None:
     a, b = trial(0, 1e-3, MR=4, unroll=True, only=1), trial(1, None, MR=4, unroll=1)
-    rows = {row[0]: row[2:] for row in schedule_diff(a, b).rows}
+    rows = {row[0]: row[3:] for row in schedule_diff(a, b).rows}
     assert rows == {
         "n": ("0", "1", True),
         "unroll": ("true", "1", True),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_trials import RUN, run_of, trial
+from made_trials import RUN, points_of, run_of, trial
 
 import tilewright
 from harness.examples import TARGET
@@ -22,7 +22,6 @@ from tilewright.insight.effects import effects
 from tilewright.insight.explain import Explanation, charts, explain
 from tilewright.insight.importance import importance
 from tilewright.insight.limits import bytes_of, limit_bars, limits_of
-from tilewright.insight.points import points_of
 from tilewright.insight.progress import progress_of
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template, task_space

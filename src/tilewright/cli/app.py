@@ -14,49 +14,50 @@ from typing import Any
 import click
 
 from tilewright.cli.lazy import LazyGroup
-from tilewright.cli.output import emit_error, wants_json
+from tilewright.cli.output import emit_error
 from tilewright.core import TilewrightError
 
-COMMANDS = {
-    "tune": "Search for the fastest kernel of an operator.",
-    "best": "Show the best stored kernel of an operator.",
-    "ops": "List the operators.",
-    "space": "Show an operator's schedule space.",
-    "runs": "List tuning runs, newest first.",
-    "show": "Show one run: its best-so-far curve, trials and failures.",
-    "explain": "Say what bounds a run's winner, which knobs mattered, and what to try next.",
-    "plot": "Draw a run as a picture: best so far, roofline, importance and more.",
-    "check": "Run CUDA kernels on the emulator and say whether they are right.",
-    "prepare": "Rank and compile kernels for a GPU where there is none.",
-    "dashboard": "Show runs, kernels and the farm as web pages, and metrics.",
-    "kernels": "List the stored kernels, the best of each task.",
-    "bench": "Compare the tuned kernel with other libraries, paired in one run.",
-    "verify": "Re-check and re-time stored kernels with the present compiler.",
-    "farm": "Tune on a farm of devices: its processes, certificates and status.",
-    "model": "Train, judge, export or import the cost model that runs start from.",
-    "extract": "List what an ONNX model computes, as tasks to tune.",
-    "run": "Run an ONNX model with tuned kernels, checked against onnxruntime.",
-    "misses": "List what programs asked for and did not have.",
-    "lock": "Write down which kernel answers each task, for libraries that are pinned to it.",
-    "bundle": "Build, sign, inspect, verify and export bundles: one file of kernels.",
-    "cache": "Inspect or shrink the artifact cache.",
-    "db": "Upgrade, export, import, merge, shrink and back up databases.",
-    "completion": "Print the script that makes a shell complete commands, operators and runs.",
-    "config": "Show the settings in force and where each comes from.",
-    "doctor": "Say what is installed, what the machine is, and what would be used.",
-}
-"""Every command and its one-line help: ``cli/commands/NAME.py`` defines ``command``."""
-
-
 SECTIONS = {
-    "Tune and use": ("tune", "best", "kernels", "bench", "ops", "space", "verify"),
-    "See what tuning does": ("runs", "show", "explain", "plot", "dashboard"),
-    "Programs that use kernels": ("misses", "lock", "bundle", "extract", "run"),
-    "GPUs": ("check", "prepare"),
-    "Farms, databases, settings": ("farm", "db", "cache", "model", "config", "completion", "doctor"),
+    "Tune and use": {
+        "tune": "Search for the fastest kernel of an operator.",
+        "best": "Show the best stored kernel of an operator.",
+        "kernels": "List the stored kernels, the best of each task.",
+        "bench": "Compare the tuned kernel with other libraries, paired in one run.",
+        "ops": "List the operators.",
+        "space": "Show an operator's schedule space.",
+        "verify": "Re-check and re-time stored kernels with the present compiler.",
+    },
+    "See what tuning does": {
+        "runs": "List tuning runs, newest first.",
+        "show": "Show one run: its best-so-far curve, trials and failures.",
+        "explain": "Say what bounds a run's winner, which knobs mattered, and what to try next.",
+        "plot": "Draw a run as a picture: best so far, roofline, importance and more.",
+        "dashboard": "Show runs, kernels and the farm as web pages, and metrics.",
+    },
+    "Programs that use kernels": {
+        "misses": "List what programs asked for and did not have.",
+        "lock": "Write down which kernel answers each task, for libraries that are pinned to it.",
+        "bundle": "Build, sign, inspect, verify and export bundles: one file of kernels.",
+        "extract": "List what an ONNX model computes, as tasks to tune.",
+        "run": "Run an ONNX model with tuned kernels, checked against onnxruntime.",
+    },
+    "GPUs": {
+        "check": "Run CUDA kernels on the emulator and say whether they are right.",
+        "prepare": "Rank and compile kernels for a GPU where there is none.",
+    },
+    "Farms, databases, settings": {
+        "farm": "Tune on a farm of devices: its processes, certificates and status.",
+        "db": "Upgrade, export, import, merge, shrink and back up databases.",
+        "cache": "Inspect or shrink the artifact cache.",
+        "model": "Train, judge, export or import the cost model that runs start from.",
+        "config": "Show the settings in force and where each comes from.",
+        "completion": "Print the script that makes a shell complete commands, operators and runs.",
+        "doctor": "Say what is installed, what the machine is, and what would be used.",
+    },
 }
-"""The headings of the help, and the commands below each."""
-
+"""The headings of the help, and the commands below each with their one-line help: ``cli/commands/NAME.py`` defines
+``command``."""
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
 _NOTHING_ASKED: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click before 8.2 prints the help itself
 
@@ -115,7 +116,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     args = sys.argv[1:] if arguments is None else arguments
-    json_mode = wants_json(args)
+    json_mode = "--json" in args
 
     terminated = False
 

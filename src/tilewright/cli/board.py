@@ -26,7 +26,7 @@ class Row(PlainProgress):
 
     def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
         self.task, self.total, self.trials = task, total, done
-        self.board.say(f"{self.prefix}run {run_id}, {space_size:,} schedules")
+        say(f"{self.prefix}run {run_id}, {space_size:,} schedules")
 
     def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
         self.trials += 1
@@ -41,7 +41,7 @@ class Row(PlainProgress):
         self.board.working(self, text)
 
     def say(self, text: str) -> None:
-        self.board.say(f"{self.prefix}{text}")
+        say(f"{self.prefix}{text}")
 
 
 class Board:
@@ -65,13 +65,6 @@ class Board:
         if self._live is not None:
             self._live.update(self._table())
             self._live.stop()
-
-    def row(self, place: int) -> Row:
-        """The watcher of the task at a place."""
-        return self.rows[place]
-
-    def say(self, text: str) -> None:
-        say(text)
 
     def working(self, row: Row, stage: str = "") -> None:
         """This task is at work now; on plain lines it is said when that changes."""

@@ -6,40 +6,35 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.board import Board, label, said_failures
-from tilewright.cli.options import resumes
-from tilewright.cli.output import console, emit_json, say, seconds
-from tilewright.cli.ranges import report_range
-from tilewright.core import UsageError
+from tilewright.cli.declare import wants_json
+from tilewright.cli.options import refuse, resumes
+from tilewright.cli.output import report, say, seconds, table
+from tilewright.cli.ranges import kernels_of_range, summary_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tilewright.tuner.many import TunedTask, TuneTask
     from tilewright.tuner.settings import TuneSettings
 
 
-def tune_tasks(
-    tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping[str, Any], resume: str | None, as_json: bool
-) -> int:
+def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping[str, Any], resume: str | None) -> int:
     """Tune a file's tasks. ``alone``: options that go with a single task only."""
     from tilewright.tuner.many import TunedTask
     from tilewright.tuner.ranges import listed_tasks
     from tilewright.tuner.ranges import tune_tasks as tune_listed
 
-    wrong = next((name for name, value in alone.items() if value), None)
-    if wrong is not None:
-        raise UsageError(f"{wrong} is for one task, and --tasks names several", "Write it in the file, or leave it out")
+    refuse(alone, "is for one task, and --tasks names several", "Write it in the file, or leave it out")
     going_on = resumes(resume, "--tasks")
-    board = Board(listed_tasks(tasks))
-    with board:
-        results = tune_listed(tasks, settings, resume=going_on, observer=board.row)
+    with Board(listed_tasks(tasks)) as board:
+        results = tune_listed(tasks, settings, resume=going_on, observer=board.rows.__getitem__)
     tuned = [t for t in results if isinstance(t, TunedTask)]
     ranges = [t for t in results if not isinstance(t, TunedTask)]
-    if as_json:
-        emit_json({"tasks": [t.to_json() for t in results]})
-    else:
-        if tuned:
-            _report(tuned)
+    tables = [*([_table(tuned)] if tuned else []), *map(kernels_of_range, ranges)]
+    report({"tasks": [t.to_json() for t in results]}, *tables)
+    if not wants_json():
         for r in ranges:
-            report_range(r)
+            say(summary_of(r))
     if any(t.interrupted for t in results):
         say("stopped early; everything measured is stored. Go on with --resume last")
         return 130
@@ -47,15 +42,13 @@ def tune_tasks(
     return said_failures(one_size)
 
 
-def tune_misses(settings: TuneSettings, alone: Mapping[str, Any], as_json: bool) -> int:
+def tune_misses(settings: TuneSettings, alone: Mapping[str, Any]) -> int:
     """Tune what programs asked for and did not have; what was tuned is a miss no more."""
     from tilewright.cli.options import open_database
     from tilewright.measure.places import find_place
     from tilewright.tuner.from_misses import missed, tasks_of
 
-    wrong = next((name for name, value in alone.items() if value), None)
-    if wrong is not None:
-        raise UsageError(f"{wrong} does not go with --from-misses", "Leave it out")
+    refuse(alone, "does not go with --from-misses")
     place = find_place(settings.target, settings.device, 1)
     with open_database(settings.location) as database:
         found = missed(database, place.target, place.device)
@@ -65,26 +58,23 @@ def tune_misses(settings: TuneSettings, alone: Mapping[str, Any], as_json: bool)
             say(f"left out: {m.miss.op}: {m.problem}")
     if not listed:
         say("nothing is missing: programs found kernels for all that they asked for, or counted nothing")
-        if as_json:
-            emit_json({"tasks": []})
+        report({"tasks": []})
         return 0
-    code = tune_tasks(listed, settings, {}, None, as_json)
+    code = tune_tasks(listed, settings, {}, None)
     with open_database(settings.location, readonly=False) as database:
         database.remove_misses([m.miss for m in missed(database, place.target, place.device) if m.tuned])
     return code
 
 
-def _report(tuned: Sequence[TunedTask]) -> None:
-    from rich.table import Table
-
+def _table(tuned: Sequence[TunedTask]) -> Table:
     from tilewright.kernels.speed import speed
 
-    table = Table("task", "weight", "run", "trials", "best", "", "gain", "ended")
+    rows = []
     for t in tuned:
-        found, gain, trials, ended = ("none", ""), "", "0", "failed"
+        found, gain, trials, ended = ("none", ""), "", 0, "failed"
         if t.result is not None:
-            trials, ended, best = str(t.result.trials), t.result.ended, t.result.best
+            trials, ended, best = t.result.trials, t.result.ended, t.result.best
             found = (seconds(best.seconds), speed(t.result.task.workload, best.seconds)) if best else found
             gain = "the default is best" if best and best.default else f"{t.result.gain:.2f}x" if t.result.gain else ""
-        table.add_row(label(t.task), f"{t.task.weight:g}", t.run or "", trials, *found, gain, ended)
-    console().print(table)
+        rows.append((label(t.task), f"{t.task.weight:g}", t.run or "", trials, *found, gain, ended))
+    return table("task", "weight", "run", "trials", "best", "", "gain", "ended", rows=rows)

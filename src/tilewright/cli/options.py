@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from tilewright.cli import complete
+from tilewright.cli.declare import argument, option
 from tilewright.core import Target, UsageError, Workload
 from tilewright.errors import NotFound, nearest
 
@@ -16,64 +17,38 @@ if TYPE_CHECKING:
     from tilewright.database import Database, StoredRun
     from tilewright.kernels.operator import Operator
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-db_option = click.option(
-    "--db",
-    metavar="PATH",
-    envvar="TILEWRIGHT_DB",
+OP = argument(metavar="OP", shell_complete=complete.operators)
+OP_IF_ANY = argument(metavar="[OP]", required=False, shell_complete=complete.operators)
+PARAMS = argument(metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
+RUN = argument(default="last", metavar="[RUN]", shell_complete=complete.runs)
+DTYPE = option(metavar="NAME", help="Element type, such as float32 or float64.")
+DB = option(
+    metavar="PATH", envvar="TILEWRIGHT_DB",
     help="Database file. [default: $TILEWRIGHT_DB, else the user's data directory]",
-)
-dtype_option = click.option("--dtype", metavar="NAME", help="Element type, such as float32 or float64.")
-target_option = click.option(
-    "--target",
-    default="auto",
-    show_default=True,
-    metavar="NAME",
-    envvar="TILEWRIGHT_TARGET",
-    show_envvar=True,
+)  # fmt: skip
+TARGET = option(
+    default="auto", metavar="NAME", envvar="TILEWRIGHT_TARGET", show_envvar=True,
     help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120, opencl, opencl:0, emulator.",
-)
-threads_option = click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    envvar="TILEWRIGHT_THREADS",
-    show_envvar=True,
-)
-device_option = click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    envvar="TILEWRIGHT_DEVICE",
-    show_envvar=True,
+)  # fmt: skip
+THREADS = option(low=1, default=1, envvar="TILEWRIGHT_THREADS", show_envvar=True)
+DEVICE = option(
+    default="auto", envvar="TILEWRIGHT_DEVICE", show_envvar=True,
     help="What to measure on: cpu:0, cpu:0-1, cuda:0, opencl:0.",
-)
+)  # fmt: skip
 
 
-def run_argument(command: F) -> F:
-    """``[RUN] [KEY=VALUE]...``: a run, for :func:`chosen_run`."""
-    params = click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
-    return click.argument("run", default="last", metavar="[RUN]", shell_complete=complete.runs)(params(command))
+def location(db: str | None) -> str:
+    """The database of ``--db``: a path or URL."""
+    from tilewright.paths import default_path
+
+    return db or default_path()
 
 
 def open_database(db: str | None, *, create: bool = False, readonly: bool = True) -> Database:
     """The database of ``--db``. Raises ``DatabaseError``."""
     from tilewright.database import Database
-    from tilewright.paths import default_path
 
-    return Database.open(db or default_path(), create=create, readonly=readonly)
-
-
-def operator_arguments(command: F, *, required: bool = True) -> F:
-    """``OP key=value...`` and ``--dtype``: the operator a command is about."""
-    command = click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)(command)
-    command = click.argument(
-        "op", metavar="OP" if required else "[OP]", required=required, shell_complete=complete.operators
-    )(command)
-    return dtype_option(command)
+    return Database.open(location(db), create=create, readonly=readonly)
 
 
 class Duration(click.ParamType[float]):
@@ -184,6 +159,13 @@ def target_of(name: str, threads: int) -> Target:
 
     backend = choose_backend(name)
     return backend.parse_target(name, threads, allow_foreign=not backend.in_process)
+
+
+def refuse(given: Mapping[str, Any], why: str, hint: str = "Leave it out") -> None:
+    """Raises ``UsageError`` for the first of these options that is given; ``why``: what stands behind its name."""
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"{name} {why}", hint)
 
 
 def resumes(resume: str | None, what: str) -> bool:

@@ -7,29 +7,27 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.cli.declare import wants_json
 from tilewright.database.text import safe_text
 from tilewright.units import with_unit
 
 if TYPE_CHECKING:
-    from rich.console import Console, OverflowMethod
+    from rich.console import Console, OverflowMethod, RenderableType
     from rich.table import Table
 
     from tilewright.core import Task
+    from tilewright.database import StoredKernel
 
 SCHEMA = 1
 """Version of the ``--json`` objects; breaking changes bump it."""
 
 _EVERY = 2.0  # seconds between lines of progress
-
-
-def wants_json(args: list[str]) -> bool:
-    return "--json" in args
 
 
 def emit_json(value: dict[str, Any]) -> None:
@@ -46,14 +44,17 @@ def emit_error(json_mode: bool, kind: str, message: str, hint: str) -> None:
             emit_json({"error": {"kind": kind, "message": message, "mend": hint}})
 
 
-def report(as_json: bool, data: dict[str, Any], *lines: str) -> None:
-    """What came of a command on stdout: as JSON, or in lines for a person."""
-    if as_json:
+def report(data: dict[str, Any], *shown: RenderableType) -> None:
+    """What came of a command on stdout: as JSON, or for a person, in lines, tables and other things that Rich draws."""
+    if wants_json():
         emit_json(data)
-    else:
-        out = console()
-        for line in lines:
-            out.print(safe_text(line))
+        return
+    out = console()
+    for one in shown:
+        if isinstance(one, str):  # never folded: paths and commands are there to be copied
+            out.print(safe_text(one), soft_wrap=True)
+        else:
+            out.print(one)
 
 
 def console(stderr: bool = False) -> Console:
@@ -91,14 +92,18 @@ class Ticker:
 
 
 def table(
-    *columns: str, overflow: OverflowMethod = "ellipsis", title: str | None = None, whole: str | None = None
-) -> Table:
-    """A plain table; ``overflow``: what becomes of texts that are too long for their column. ``whole``: a column whose
-    texts stay in one piece, so that they can be copied."""
+    *columns: str, rows: Iterable[Iterable[object]] = (), overflow: OverflowMethod = "ellipsis",
+    title: str | None = None, whole: str | None = None,
+) -> Table:  # fmt: skip
+    """A plain table of ``rows``, whose cells are texts from anywhere. ``overflow``: what becomes of texts that are too
+    long for their column. ``whole``: a column whose texts stay in one piece, so that they can be copied."""
     from rich.table import Column, Table
 
     heads = (Column(name, overflow=overflow, no_wrap=name == whole) for name in columns)
-    return Table(*heads, box=None, pad_edge=False, title=title, title_justify="left")
+    shown = Table(*heads, box=None, pad_edge=False, title=title, title_justify="left")
+    for row in rows:
+        shown.add_row(*("" if cell is None else safe_text(cell) for cell in row))
+    return shown
 
 
 def program() -> str:
@@ -107,6 +112,32 @@ def program() -> str:
     if shutil.which("tilewright") or os.path.basename(here) != "tilewright":
         return "tilewright"
     return os.path.relpath(here)
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """A task as the commands' JSON has it."""
+    workload, target = task.workload, task.target
+    return {
+        "workload": workload.label, "workload_key": workload.key, "target": target.name, "threads": target.threads,
+    }  # fmt: skip
+
+
+def kernel_json(kernel: StoredKernel) -> dict[str, Any]:
+    """A stored kernel as the commands' JSON has it."""
+    workload = kernel.task.workload
+    return {
+        "op": workload.op, "params": dict(workload.params), **task_json(kernel.task),
+        "device_model": kernel.device_model, "seconds": kernel.seconds, "gflops": workload.flops / kernel.seconds / 1e9,
+        "peak_fraction": kernel.peak_fraction, "template": kernel.schedule.template,
+        "schedule": dict(kernel.schedule.values), "rounding": kernel.program.rounding, "state": kernel.state,
+        "run": kernel.run_id, "trial": kernel.trial_number, "artifact": kernel.artifact_sha256,
+        "compiler": kernel.compiler,
+    }  # fmt: skip
+
+
+def moment(value: float) -> str:
+    """Seconds since the epoch as local time: ``2026-11-21 09:30``."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(value))
 
 
 def shown_path(path: str) -> str:

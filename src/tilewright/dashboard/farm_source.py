@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,77 +32,60 @@ class FarmSource:
     def __init__(self, address: str, certs: Path | None = None) -> None:
         self.address = Endpoint(address, certs, *LOOKERS).address
         self._certs = certs
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._wanted = self._closed = False
-        self._answers = 0
-        self._began = 0.0  # when the question under way was asked
+        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "farm source")
+        self._farm: Farm | None = None
+        self._asked: Future[None] | None = None
+        self._began = 0.0  # when the last question was asked
         self._status: dict[str, Any] | None = None
         self._error: TilewrightError | None = None  # the last answer, where it was none
         self._at = self._status_at = float("-inf")
 
     def status(self) -> dict[str, Any]:
         """What the farm says of itself (docs/farm.md). Raises ``FarmError``, which says why there is none."""
-        with self._changed:
+        with self._lock:
             now = time.monotonic()
-            if not self._closed and now - self._at >= FRESH:
-                self._ask(now)
+            if (self._asked is None or self._asked.done()) and now - self._at >= FRESH:
+                with suppress(RuntimeError):  # closed
+                    self._asked, self._began = self._thread.submit(self._ask), now
+            asked, began = self._asked, self._began
+        if asked is not None and now - self._at >= FRESH:
+            wait([asked], max(0.0, began + WAIT - now))
+        with self._lock:
             if self._error is None and self._status is not None and now - self._status_at < STALE:
                 return self._status
             raise self._error or FarmError(f"{self.address} has not answered yet", "Look again in a few seconds")
 
-    def _ask(self, now: float) -> None:
-        """Have a new answer made, and wait for it, unless others have waited for the same one already."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="farm source", daemon=True)
-            self._thread.start()
-        if not self._wanted:
-            self._wanted, self._began = True, now
-            self._changed.notify_all()
-        before = self._answers
-        self._changed.wait_for(lambda: self._answers > before or self._closed, max(0.0, self._began + WAIT - now))
-
-    def _work(self) -> None:
-        farm: Farm | None = None
+    def _ask(self) -> None:
+        """Ask the farm, on the thread that has the connection, and keep the answer."""
+        status, error = None, None
         try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._wanted or self._closed)
-                    if self._closed:
-                        return
-                status, error = None, None
-                try:
-                    farm = farm or Farm(self.address, self._certs, patience=ANSWER, roles=LOOKERS)
-                    status = farm.ask("status", timeout=ANSWER)
-                except TilewrightError as e:
-                    error = e
-                except Exception as e:  # whatever it is, those who ask are told
-                    error = FarmError(f"{self.address}: {type(e).__name__}: {e}")
-                if error is not None and farm is not None:
-                    farm.close()
-                    farm = None
-                self._tell(status, error)
-        finally:
-            if farm is not None:
-                farm.close()
-
-    def _tell(self, status: dict[str, Any] | None, error: TilewrightError | None) -> None:
-        with self._changed:
+            self._farm = self._farm or Farm(self.address, self._certs, patience=ANSWER, roles=LOOKERS)
+            status = self._farm.ask("status", timeout=ANSWER)
+        except TilewrightError as e:
+            error = e
+        except Exception as e:  # whatever it is, those who ask are told
+            error = FarmError(f"{self.address}: {type(e).__name__}: {e}")
+        if error is not None:
+            self._leave()
+        with self._lock:
             self._at = time.monotonic()
             if status is not None:
                 self._status, self._status_at = status, self._at
-            self._error, self._wanted = error, False
-            self._answers += 1
-            self._changed.notify_all()
+            self._error = error
+
+    def _leave(self) -> None:
+        if self._farm is not None:
+            self._farm.close()
+            self._farm = None
 
     def close(self) -> None:
-        """Leave the farm. Whoever waits is let go."""
-        with self._changed:
-            self._closed = True
+        """Leave the farm."""
+        with self._lock:
             self._error = self._error or FarmError("the connection to the farm is closed")
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(ANSWER)
+        with suppress(RuntimeError):  # closed before
+            self._thread.submit(self._leave)
+        self._thread.shutdown()
 
 
 def worker_state(worker: Mapping[str, Any]) -> str:

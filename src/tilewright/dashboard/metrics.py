@@ -10,8 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -36,8 +38,8 @@ TASKS = 100  # best kernels, the newest
 WORKERS = 200  # of a farm, those in trouble first
 PLACES = 100  # queues of a farm, the longest first
 LABEL = 120  # characters
-_Labelled = tuple[Sequence[str], str, float]
-"""Labels, what they stand for, and a value."""
+_Samples = Union[float, Mapping[str, float], Sequence[tuple[Sequence[str], str, float]]]
+"""One value; a value for each value of the one label; or values of several labels, and what these stand for."""
 _Key = TypeVar("_Key", bound=Hashable)
 FRESH = 3.0  # seconds for which a scrape answers for all
 SIZE_FRESH = 60.0  # the same for sizes, for which the database counts its rows
@@ -57,12 +59,8 @@ class Growth(Generic[_Key]):
         """Rows by key that the last look did not have; none at the first one. Where there are fewer, all are new."""
         before = now if self._last is None else self._last
         self._last = now
-        grown = {}
-        for key, count in now.items():
-            known = before.get(key, 0)
-            if count != known:
-                grown[key] = count - known if count > known else count
-        return grown
+        changed = {key: (count, before.get(key, 0)) for key, count in now.items() if count != before.get(key, 0)}
+        return {key: count - known if count > known else count for key, (count, known) in changed.items()}
 
 
 class Metrics:
@@ -91,27 +89,20 @@ class Metrics:
             return self._text
 
     def _collect(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("tilewright_up", "Whether this source could be read (1) or not (0).", labels=["source"])
-        took = GaugeMetricFamily(
-            "tilewright_scrape_duration_seconds", "How long reading this source took.", labels=["source"]
-        )
-        info = GaugeMetricFamily("tilewright_build_info", "The dashboard's version; always 1.", labels=["version"])
-        info.add_metric([__version__], 1)
         sources: dict[str, Callable[[], list[Metric]]] = {"database": self._of_database}
         if self._farm is not None:
             sources["farm"] = self._of_farm
-        yield info
+        up, took = dict.fromkeys(sources, 0), dict.fromkeys(sources, 0.0)
+        yield _gauge("build_info", "The dashboard's version; always 1.", {__version__: 1}, "version")
         for name, read in sources.items():
             began = time.perf_counter()
-            try:
+            with suppress(TilewrightError):  # the pages say what it is
                 found = read()
-            except TilewrightError:  # the pages say what it is
-                found = []
-            took.add_metric([name], time.perf_counter() - began)
-            up.add_metric([name], 1 if found else 0)
-            yield from found
-        yield up
-        yield took
+                up[name] = 1
+                yield from found
+            took[name] = time.perf_counter() - began
+        yield _gauge("up", "Whether this source could be read (1) or not (0).", up, "source")
+        yield _gauge("scrape_duration_seconds", "How long reading this source took.", took, "source")
 
     def _of_database(self) -> list[Metric]:
         database = self._database
@@ -128,36 +119,27 @@ class Metrics:
             stats = database.stats()
             self._sizes = (stats.bytes, stats.artifact_bytes)
             self._size_until = time.monotonic() + SIZE_FRESH
-        fastest: list[_Labelled] = []
-        best = GaugeMetricFamily(
-            "tilewright_best_seconds", f"Time of one call of the best kernel of each of the {TASKS} newest tasks.",
-            labels=["operator", "workload", "device_model", "target"],
-        )  # fmt: skip
+        best = []
         for view in database.best_kernels(TASKS):
             kernel, task = view.kernel, view.kernel.task
             target = f"{task.target.name} x{task.target.threads}"
             labels = (task.workload.op, task.workload.label, kernel.device_model, target)
-            fastest.append((labels, task.workload.key, kernel.seconds))
-        _add(best, fastest)
+            best.append((labels, task.workload.key, kernel.seconds))
         runs = {state: totals.runs.get(state, 0) for state in RUN_STATES} | dict(totals.runs)
         return [
-            _counter(
-                "tilewright_trials", "Trials stored since the dashboard's first look: ok, or the kind of failure.",
-                "outcome", self._trials,
-            ),
-            _gauge("tilewright_stored_trials", "Trials that are there: ok, or the kind of failure.", "outcome", stored),
-            _gauge("tilewright_runs", "Stored runs, by state.", "state", runs),
-            _single("tilewright_workloads", "Workloads that were tuned or looked up.", totals.workloads),
-            _single("tilewright_devices", "Device models that runs were on.", totals.devices),
-            _single("tilewright_kernels", "Tasks on device models that have a best kernel.", totals.kernels),
-            best,
-            CounterMetricFamily(
-                "tilewright_misses", "Look-ups that found no tuned kernel, since the dashboard's first look.",
-                self._misses,
-            ),
-            _single("tilewright_stored_misses", "Look-ups for what is still to be tuned.", sum(misses.values())),
-            _single("tilewright_database_bytes", "Size of the database.", self._sizes[0]),
-            _single("tilewright_database_artifact_bytes", "Of that, compiled code.", self._sizes[1]),
+            _counter("trials", "Trials stored since the dashboard's first look: ok, or the kind of failure.",
+                     self._trials, "outcome"),
+            _gauge("stored_trials", "Trials that are there: ok, or the kind of failure.", stored, "outcome"),
+            _gauge("runs", "Stored runs, by state.", runs, "state"),
+            _gauge("workloads", "Workloads that were tuned or looked up.", totals.workloads),
+            _gauge("devices", "Device models that runs were on.", totals.devices),
+            _gauge("kernels", "Tasks on device models that have a best kernel.", totals.kernels),
+            _gauge("best_seconds", f"Time of one call of the best kernel of each of the {TASKS} newest tasks.", best,
+                   "operator", "workload", "device_model", "target"),
+            _counter("misses", "Look-ups that found no tuned kernel, since the dashboard's first look.", self._misses),
+            _gauge("stored_misses", "Look-ups for what is still to be tuned.", sum(misses.values())),
+            _gauge("database_bytes", "Size of the database.", self._sizes[0]),
+            _gauge("database_artifact_bytes", "Of that, compiled code.", self._sizes[1]),
         ]  # fmt: skip
 
     def _of_farm(self) -> list[Metric]:
@@ -176,30 +158,21 @@ def farm_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     for w in workers:
         pair = (str(w["role"]), worker_state(w))
         counts[pair] = counts.get(pair, 0) + 1
-    there = GaugeMetricFamily(
-        "tilewright_farm_workers", "Connected runners and builders, by role and state.", labels=["role", "state"]
-    )
-    _add(there, ((pair, "", number) for pair, number in counts.items()))
-    yield there
+    by_state = [(pair, "", number) for pair, number in counts.items()]
+    yield _gauge("farm_workers", "Connected runners and builders, by role and state.", by_state, "role", "state")
     yield from _queues(status["places"])
-    shown = workers[:WORKERS]
-    for name, text, key in (
-        ("utilisation_ratio", "Share of the time since it connected for which a worker was busy.", "busy"),
-        ("strikes", "Failures in a row of a worker, counted towards its quarantine.", "strikes"),
-        ("certificate_expiry_timestamp_seconds", "When a worker's certificate ends.", "expires"),
+    for make, name, text, key in (
+        (_gauge, "utilisation_ratio", "Share of the time since it connected for which a worker was busy.", "busy"),
+        (_gauge, "strikes", "Failures in a row of a worker, counted towards its quarantine.", "strikes"),
+        (_gauge, "certificate_expiry_timestamp_seconds", "When a worker's certificate ends.", "expires"),
+        (_counter, "jobs", "Jobs that a worker has done.", "done"),
     ):
-        gauge = GaugeMetricFamily(f"tilewright_farm_{name}", f"{text} At most {WORKERS} workers.", labels=["worker"])
-        _add(gauge, (((w["name"],), w["name"], w[key]) for w in shown if w[key] is not None))
-        yield gauge
-    done = CounterMetricFamily(
-        "tilewright_farm_jobs", f"Jobs that a worker has done. At most {WORKERS} workers.", labels=["worker"]
-    )
-    _add(done, (((w["name"],), w["name"], w["done"]) for w in shown))
-    yield done
+        found = [((w["name"],), w["name"], w[key]) for w in workers[:WORKERS] if w[key] is not None]
+        yield make(f"farm_{name}", f"{text} At most {WORKERS} workers.", found, "worker")
     quarantined = sum(1 for w in workers if w["quarantine"]) + len(status["quarantined_away"])
-    yield _single("tilewright_farm_quarantined", "Workers in quarantine, those that are away included.", quarantined)
+    yield _gauge("farm_quarantined", "Workers in quarantine, those that are away included.", quarantined)
     clients = sum(1 for c in status["clients"] if c["connected"])
-    yield _single("tilewright_farm_clients", "Tuning clients that were heard of lately.", clients)
+    yield _gauge("farm_clients", "Tuning clients that were heard of lately.", clients)
     yield from _server(status)
 
 
@@ -208,55 +181,44 @@ def _server(status: Mapping[str, Any]) -> Iterator[Metric]:
     facts = status["server"]
     server = str(facts.get("server_name") or "") if facts.get("cluster") else ""
     if facts.get("engine"):
-        info = GaugeMetricFamily(
-            "tilewright_farm_server_info", "The server's program and version; always 1.", labels=["server", "engine"]
-        )
-        _add(info, [((server, str(facts["engine"])), "", 1)])
-        yield info
+        engine = [((server, str(facts["engine"])), "", 1)]
+        yield _gauge("farm_server_info", "The server's program and version; always 1.", engine, "server", "engine")
     cpu = facts.get("cpu")
-    for kind, name, text, value in (
-        (GaugeMetricFamily, "uptime_seconds", "How long the farm has been running.", status["uptime"]),
-        (CounterMetricFamily, "refused", "Peers that the farm turned down.", status["refused"]),
-        (GaugeMetricFamily, "server_storing", "Whether jobs and results are stored (1) or not (0).",
+    for make, name, text, value in (
+        (_gauge, "uptime_seconds", "How long the farm has been running.", status["uptime"]),
+        (_counter, "refused", "Peers that the farm turned down.", status["refused"]),
+        (_gauge, "server_storing", "Whether jobs and results are stored (1) or not (0).",
             0 if status["trouble"] else 1),
-        (GaugeMetricFamily, "server_connections", "Connections of peers.", facts.get("connections")),
-        (GaugeMetricFamily, "server_cpu_ratio", "Processor time that the server takes, 1 for a whole core.",
+        (_gauge, "server_connections", "Connections of peers.", facts.get("connections")),
+        (_gauge, "server_cpu_ratio", "Processor time that the server takes, 1 for a whole core.",
             None if cpu is None else cpu / 100),
-        (GaugeMetricFamily, "server_memory_bytes", "Memory that the server takes.", facts.get("mem")),
-        (GaugeMetricFamily, "server_stored_messages", "Messages stored.", facts.get("messages")),
-        (GaugeMetricFamily, "server_stored_bytes", "Their size.", facts.get("storage")),
-        (GaugeMetricFamily, "server_storage_limit_bytes", "What may be stored.", facts.get("limit")),
-        (GaugeMetricFamily, "server_peers", "Servers of the cluster, itself included.", facts.get("peers")),
-        (CounterMetricFamily, "server_slow_consumers", "Connections that were cut because their peer read too slowly.",
+        (_gauge, "server_memory_bytes", "Memory that the server takes.", facts.get("mem")),
+        (_gauge, "server_stored_messages", "Messages stored.", facts.get("messages")),
+        (_gauge, "server_stored_bytes", "Their size.", facts.get("storage")),
+        (_gauge, "server_storage_limit_bytes", "What may be stored.", facts.get("limit")),
+        (_gauge, "server_peers", "Servers of the cluster, itself included.", facts.get("peers")),
+        (_counter, "server_slow_consumers", "Connections that were cut because their peer read too slowly.",
             facts.get("slow_consumers")),
     ):  # fmt: skip
         if value is not None:
-            metric = kind(f"tilewright_farm_{name}", text, labels=["server"])
-            _add(metric, [((server,), "", float(value))])
-            yield metric
+            yield make(f"farm_{name}", text, {server: float(value)}, "server")
     for name, text, key in (
         ("messages", "Messages that peers sent (in) and got (out).", "msgs"),
         ("bytes", "The size of these messages.", "bytes"),
     ):
         directions = [(d, facts.get(f"{d}_{key}")) for d in ("in", "out")]
-        metric = CounterMetricFamily(f"tilewright_farm_server_{name}", text, labels=["server", "direction"])
-        _add(metric, [((server, d), "", float(n)) for d, n in directions if n is not None])
-        yield metric
+        counted = [((server, d), "", float(n)) for d, n in directions if n is not None]
+        yield _counter(f"farm_server_{name}", text, counted, "server", "direction")
 
 
 def _queues(places: Mapping[str, Mapping[str, int]]) -> Iterator[Metric]:
-    jobs = GaugeMetricFamily(
-        "tilewright_farm_queue", "Jobs of each device class or compiler, waiting or in a worker's hand.",
-        labels=["place", "state"],
-    )  # fmt: skip
-    workers = GaugeMetricFamily(
-        "tilewright_farm_queue_workers", "Workers that serve each device class or compiler.", labels=["place"]
-    )
     longest = sorted(places.items(), key=lambda p: (-p[1]["waiting"], -p[1]["in_hand"], p[0]))[:PLACES]
-    _add(jobs, (((n, state), n, p[state]) for n, p in longest for state in ("waiting", "in_hand")))
-    _add(workers, (((n,), n, p["workers"]) for n, p in longest))
-    yield jobs
-    yield workers
+    jobs = [((n, state), n, p[state]) for n, p in longest for state in ("waiting", "in_hand")]
+    workers = {n: p["workers"] for n, p in longest}
+    yield _gauge(
+        "farm_queue", "Jobs of each device class or compiler, waiting or in a worker's hand.", jobs, "place", "state"
+    )
+    yield _gauge("farm_queue_workers", "Workers that serve each device class or compiler.", workers, "place")
 
 
 # --------------------------------------------------------------------------- samples
@@ -270,33 +232,27 @@ class _Snapshot(Collector):
         return self._metrics
 
 
-def _single(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value)
-
-
-def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    metric = GaugeMetricFamily(name, text, labels=[label])
-    _add(metric, (((value,), value, count) for value, count in values.items()))
-    return metric
-
-
-def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    metric = CounterMetricFamily(name, text, labels=[label])
-    _add(metric, (((value,), value, count) for value, count in values.items()))
-    return metric
-
-
-def _add(metric: GaugeMetricFamily | CounterMetricFamily, samples: Iterable[_Labelled]) -> None:
-    """Add samples. No two get the same labels: a scrape would be void."""
+def _family(kind: Callable[..., Metric], name: str, text: str, samples: _Samples, *labels: str) -> Metric:
+    """A metric of these samples. No two get the same labels: a scrape would be void."""
+    metric: Any = kind(f"tilewright_{name}", text, labels=labels)
+    if isinstance(samples, Mapping):
+        samples = [((label,), label, value) for label, value in samples.items()]
+    elif not isinstance(samples, Sequence):
+        samples = [((), "", samples)]
     seen: set[tuple[str, ...]] = set()
     for texts, key, value in samples:
-        labels = tuple(map(bounded, texts))
-        if labels in seen:
+        shown = tuple(map(bounded, texts))
+        if shown in seen:
             mark = sha256("\0".join((key, *texts)).encode("utf-8", "replace")).hexdigest()[:8]
-            labels = (*labels[:-1], f"{labels[-1][: LABEL - 9]}#{mark}")
-        if labels not in seen:
-            seen.add(labels)
-            metric.add_metric(labels, value)
+            shown = (*shown[:-1], f"{shown[-1][: LABEL - 9]}#{mark}")
+        if shown not in seen:
+            seen.add(shown)
+            metric.add_metric(shown, value)
+    return metric  # type: ignore[no-any-return]
+
+
+_gauge = partial(_family, GaugeMetricFamily)
+_counter = partial(_family, CounterMetricFamily)
 
 
 def bounded(text: str) -> str:

@@ -19,7 +19,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from tilewright.core import UsageError
 from tilewright.dashboard.errors import cannot_listen
-from tilewright.dashboard.serving.access import Access
+from tilewright.dashboard.serving.access import ISOLATION, Access
 from tilewright.dashboard.serving.connections import Limits, Listener
 from tilewright.database import Database
 from tilewright.farm.addresses import is_loopback
@@ -37,11 +37,7 @@ READING = ("GET", "HEAD")
 _HEADERS = [
     # Beside the policy that Optuna's pages carry: a browser keeps to both.
     ("Content-Security-Policy", "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
-    ("X-Frame-Options", "DENY"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
+    *((name.decode(), value.decode()) for name, value in ISOLATION),
 ]
 
 

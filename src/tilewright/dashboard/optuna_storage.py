@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from threading import RLock
 from typing import Any
 
@@ -27,7 +27,7 @@ from tilewright.database.text import visible_text
 SHOWN = 5000
 """Trials of a study: of a longer run, the fastest and others evenly over it. A browser takes 5 kB for each."""
 KEPT = 8
-"""Studies whose trials are kept in memory."""
+"""Lists of trials that are kept in memory, of the studies that were asked for last."""
 _TRIAL_BITS = 26
 """A trial's identifier holds its run's number above these bits; browsers read 53 of an integer's."""
 
@@ -43,7 +43,7 @@ class ReadOnlyStorage(BaseStorage):
         self._lock = RLock()
         self._numbers: dict[str, int] = {}
         self._studies: dict[int, tuple[str, FrozenStudy]] = {}
-        self._trials: OrderedDict[int, tuple[int, list[FrozenTrial]]] = OrderedDict()
+        self._trials = lru_cache(KEPT)(self._read)
 
     # ------------------------------------------------------------------ studies
 
@@ -105,16 +105,13 @@ class ReadOnlyStorage(BaseStorage):
                 count = self._database.progress(run_id).trials
             except UsageError as e:
                 raise KeyError(e.message) from None
-            known, trials = self._trials.get(study_id, (-1, []))
-            if known != count:
-                records = self._database.sample_trials(run_id, SHOWN)
-                trials = _trials_of(records, study_id << _TRIAL_BITS)
-                self._trials[study_id] = (count, trials)
-            self._trials.move_to_end(study_id)
-            while len(self._trials) > KEPT:
-                self._trials.popitem(last=False)
+            trials = self._trials(study_id, run_id, count)
         wanted = [t for t in trials if states is None or t.state in states]
         return copy.deepcopy(wanted) if deepcopy else wanted
+
+    def _read(self, study_id: int, run_id: str, _count: int) -> list[FrozenTrial]:
+        """The trials of a run as long as it has this many."""
+        return _trials_of(self._database.sample_trials(run_id, SHOWN), study_id << _TRIAL_BITS)
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         study_id = trial_id >> _TRIAL_BITS

@@ -6,8 +6,9 @@ The HTML of a page is at its address, each table below it as ``tables/NAME.csv``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 from urllib.parse import urlencode
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tilewright.dashboard.live import Feed
     from tilewright.dashboard.site import Site
 
+T = TypeVar("T")
 Text = TypeVar("Text", bound=str)
 
 
@@ -114,12 +116,17 @@ def sort_links(request: Request, now: Sort, columns: Mapping[str, str], anchor: 
     return found
 
 
+def ordered(items: Iterable[T], key: Callable[[T], Any], descending: bool) -> list[T]:
+    """Items sorted by a key; those whose key is ``None`` come last."""
+    keys = [(key(item), item) for item in items]
+    known = sorted((pair for pair in keys if pair[0] is not None), key=itemgetter(0), reverse=descending)
+    return [item for _, item in (*known, *(pair for pair in keys if pair[0] is None))]
+
+
 def in_order(table: Table, by: Sort) -> Table:
     """A table that is held whole, sorted by one of its columns; rows without a value come last."""
     at = [c.name for c in table.columns].index(by.order)
-    have = [i for i, row in enumerate(table.rows) if row[at] is not None]
-    have.sort(key=lambda i: table.rows[i][at], reverse=by.descending)
-    places = [*have, *(i for i, row in enumerate(table.rows) if row[at] is None)]
+    places = ordered(range(len(table.rows)), lambda i: table.rows[i][at], by.descending)
     links = {name: [its[i] for i in places] for name, its in table.links.items()}
     texts = {name: [its[i] for i in places] for name, its in table.texts.items()}
     return replace(table, rows=tuple(table.rows[i] for i in places), links=links, texts=texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 from markupsafe import Markup
@@ -94,6 +95,11 @@ def times(value: float | None) -> str:
     return "-" if value is None or not math.isfinite(value) else with_unit(value, "times")
 
 
+_UNITS: dict[str, Callable[[float], Markup | str]] = {
+    "s": duration, "flop/s": rate, "share": share, "times": times, "date": moment,
+}  # fmt: skip
+
+
 def cell(value: Any, unit: str) -> Markup | str:
     """A table's value; ``unit`` is its column's (``insight.chart.UNITS``)."""
     if value is None or value == "":
@@ -101,17 +107,8 @@ def cell(value: Any, unit: str) -> Markup | str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        match unit:
-            case "s":
-                return duration(value)
-            case "flop/s":
-                return rate(value)
-            case "share":
-                return share(value)
-            case "times":
-                return times(value)
-            case "date":
-                return moment(value)
+        if unit in _UNITS:
+            return _UNITS[unit](value)
         # With all digits, as those of a column end at one place.
         return count(value) if isinstance(value, int) else f"{value:#.4g}".removesuffix(".")
     return shown(value, LONGEST)

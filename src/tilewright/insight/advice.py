@@ -18,6 +18,7 @@ from tilewright.insight.limits import NAMES, Limits
 from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress
 from tilewright.insight.result import words_of
+from tilewright.search_space import knob as named
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
@@ -182,16 +183,16 @@ def _edges(
         value = winner.schedule.values[knob.name]
         if value not in values or len(values) < 3:
             continue
-        at = values.index(value)
+        at, title = values.index(value), named(space.template, knob.name)
         for word, beyond in (("largest", values[at + 1 :]), ("smallest", values[:at])):
             if beyond and not tried & set(beyond):
                 names = ", ".join(map(value_text, beyond))
-                yield Step(f"Search more where {knob.name} is beyond {value_text(value)}: {names} were never tried.",
-                           f"{knob.name} matters, and its {word} tried value is the winner's.",
+                yield Step(f"Search more where {title} is beyond {value_text(value)}: {names} were never tried.",
+                           f"{title} matters, and its {word} tried value is the winner's.",
                            _with(command, f"--resume {run.id} --trials {2 * run.trials}"))  # fmt: skip
             elif users and not beyond:
                 yield Step(f"Give --knob {knob.name} values beyond {value_text(value)} in a new run.",
-                           f"{knob.name} matters, and the winner has its {word} value.")  # fmt: skip
+                           f"{title} matters, and the winner has its {word} value.")  # fmt: skip
 
 
 def _elsewhere(run: StoredRun, progress: Progress, command: str | None) -> Iterator[Step]:

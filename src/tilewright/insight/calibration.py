@@ -120,16 +120,9 @@ def calibration_chart(points: Sequence[TrialPoint], label: str = "") -> XY:
         half = (len(known) + 1) // 2
         for name, part in (("first half of the run", slice(0, half)), ("second half", slice(half, None))):
             if known[part]:
-                series.append(
-                    Series(
-                        name,
-                        [float(v) for v in place[part]],
-                        [time_of(p) or 0.0 for p in known[part]],
-                        trials=[(p.run_id, p.number) for p in known[part]],
-                        emphasis=part.start > 0,
-                        role="measured",
-                    )
-                )
+                x, y = [float(v) for v in place[part]], [time_of(p) or 0.0 for p in known[part]]
+                trials = [(p.run_id, p.number) for p in known[part]]
+                series.append(Series(name, x, y, trials=trials, emphasis=part.start > 0, role="measured"))
     text = describe(found)
     return XY(
         f"Predicted against measured{f': {label}' if label else ''}",

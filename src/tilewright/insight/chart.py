@@ -7,15 +7,16 @@ person reads (``Axis.unit`` says what the numbers are).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar, TypeVar, Union
 
 import numpy as np
 
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
+T = TypeVar("T")
 UNITS = ("", "s", "flop/s", "flop/byte", "trial", "share", "times", "date")
 """What numbers on an axis are; ``date`` is in seconds since the epoch, ``share`` between 0 and 1, ``times`` a ratio."""
 
@@ -185,6 +186,15 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
     links: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        name: str, title: str, items: Sequence[T], columns: Mapping[Column, Callable[[T], Any]],
+        links: Mapping[str, Sequence[str | None]] | None = None,
+    ) -> Table:  # fmt: skip
+        """A row an item; ``columns``: each with what reads its value of an item."""
+        rows = tuple(tuple(read(item) for read in columns.values()) for item in items)
+        return Table(name, title, tuple(columns), rows, links or {})
 
     def to_json(self) -> dict[str, Any]:
         names = [c.name for c in self.columns]

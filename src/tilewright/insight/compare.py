@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.core import UsageError
@@ -72,29 +72,20 @@ def compare_table(runs: Sequence[StoredRun]) -> Table:
     """
     same_task(runs)
     base = runs[0].best_seconds
-    rows = []
-    for r in runs:
-        ratio = r.best_seconds / base if r.best_seconds and base else None
-        took = r.finished - r.started if r.finished is not None else None
-        rows.append(
-            (r.id, r.strategy, r.seed, r.device_model, r.state, r.trials, sum(r.failed.values()), r.best_seconds,
-             ratio, took)
-        )  # fmt: skip
-    return Table(
-        "compare",
-        "Runs of this task",
-        (
-            Column("run", "Run"),
-            Column("strategy", "Strategy"),
-            Column("seed", "Seed", numeric=True),
-            Column("device_model", "Device"),
-            Column("state", "State"),
-            Column("trials", "Trials", numeric=True),
-            Column("failed", "Failed", numeric=True),
-            Column("best_seconds", "Best time", "s", True),
-            Column("ratio", "Best time over the first run's", numeric=True),
-            Column("seconds", "Took", "s", True),
-        ),
-        tuple(rows),
-        {"run": [run_link(r.id) for r in runs]},
-    )
+
+    def ratio(run: StoredRun) -> float | None:
+        return run.best_seconds / base if run.best_seconds and base else None
+
+    columns: dict[Column, Callable[[StoredRun], object]] = {
+        Column("run", "Run"): lambda r: r.id,
+        Column("strategy", "Strategy"): lambda r: r.strategy,
+        Column("seed", "Seed", numeric=True): lambda r: r.seed,
+        Column("device_model", "Device"): lambda r: r.device_model,
+        Column("state", "State"): lambda r: r.state,
+        Column("trials", "Trials", numeric=True): lambda r: r.trials,
+        Column("failed", "Failed", numeric=True): lambda r: sum(r.failed.values()),
+        Column("best_seconds", "Best time", "s", True): lambda r: r.best_seconds,
+        Column("ratio", "Best time over the first run's", numeric=True): ratio,
+        Column("seconds", "Took", "s", True): lambda r: None if r.finished is None else r.finished - r.started,
+    }
+    return Table.of("compare", "Runs of this task", runs, columns, {"run": [run_link(r.id) for r in runs]})

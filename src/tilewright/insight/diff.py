@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.core import Failure, TrialRecord, Value
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.knobs import value_text
 from tilewright.insight.points import OK
+from tilewright.search_space import knob
 
 
 def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
@@ -18,20 +20,22 @@ def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
     launch = {name for name, _ in (*a.schedule.launch, *b.schedule.launch)}
     rows = []
     if a.schedule.template != b.schedule.template:
-        rows.append(("template", "", a.schedule.template, b.schedule.template, True))
+        rows.append(("template", "", "", a.schedule.template, b.schedule.template, True))
     if a.schedule.version != b.schedule.version:
-        rows.append(("template version", "", str(a.schedule.version), str(b.schedule.version), True))
+        rows.append(("template version", "", "", str(a.schedule.version), str(b.schedule.version), True))
     knobs = []
     for name in names:
+        label = knob((a if name in left else b).schedule.template, name).label
         one, two = _text(left.get(name)), _text(right.get(name))
         same = name in left and name in right and (type(left[name]), left[name]) == (type(right[name]), right[name])
-        knobs.append((name, "launch" if name in launch else "structure", one, two, not same))
-    rows += sorted(knobs, key=lambda row: not row[4])
+        knobs.append((name, label, "launch" if name in launch else "structure", one, two, not same))
+    rows += sorted(knobs, key=lambda row: not row[5])
     return Table(
         "schedules",
         f"Schedules of trials {a.number} and {b.number}",
         (
             Column("knob", "Knob"),
+            Column("label", "Meaning"),
             Column("half", "Decides"),
             Column("a", f"Trial {a.number}"),
             Column("b", f"Trial {b.number}"),
@@ -43,28 +47,16 @@ def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
 
 def outcome_diff(a: TrialRecord, b: TrialRecord) -> Table:
     """Both outcomes: status, seconds, noise, ratio to the reference of their batch, origin, prediction."""
-    rows = []
-    for record in (a, b):
-        o = record.outcome
-        if isinstance(o, Failure):
-            shown: tuple[object, ...] = (o.kind.value, None, None, None)
-        else:
-            shown = (OK, o.seconds, o.spread, o.ratio)
-        rows.append((record.number, *shown, record.proposal.prediction, record.proposal.origin))
-    return Table(
-        "outcomes",
-        "Outcomes",
-        (
-            Column("trial", "Trial", "trial", True),
-            Column("status", "Status"),
-            Column("seconds", "Time", "s", True),
-            Column("spread", "Noise", "share", True),
-            Column("ratio", "Ratio to the reference", numeric=True),
-            Column("prediction", "Predicted score", numeric=True),
-            Column("origin", "Origin"),
-        ),
-        tuple(rows),
-    )
+    columns: dict[Column, Callable[[TrialRecord], object]] = {
+        Column("trial", "Trial", "trial", True): lambda r: r.number,
+        Column("status", "Status"): lambda r: r.outcome.kind.value if isinstance(r.outcome, Failure) else OK,
+        Column("seconds", "Time", "s", True): lambda r: r.seconds,
+        Column("spread", "Noise", "share", True): lambda r: getattr(r.outcome, "spread", None),
+        Column("ratio", "Ratio to the reference", numeric=True): lambda r: getattr(r.outcome, "ratio", None),
+        Column("prediction", "Predicted score", numeric=True): lambda r: r.proposal.prediction,
+        Column("origin", "Origin"): lambda r: r.proposal.origin,
+    }
+    return Table.of("outcomes", "Outcomes", (a, b), columns)
 
 
 def _text(value: Value | None) -> str:

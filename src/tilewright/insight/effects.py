@@ -13,6 +13,7 @@ from tilewright.insight import ped_anova
 from tilewright.insight.importance import Importance, KnobShare
 from tilewright.insight.knobs import value_text
 from tilewright.insight.points import time_of
+from tilewright.search_space import Knob
 from tilewright.serialization import Json
 
 SHOWN = 4
@@ -45,13 +46,14 @@ class KnobEffect(Json):
     values: tuple[ValueEffect, ...]
     fast: int
     trials: int
+    label: str
 
     def text(self) -> str:
         """In sentences."""
         top = self.values[0]
         others, rest = self.trials - self.fast, top.trials - top.fast
         parts = [
-            f"{self.knob}: {between(self.low, self.high)} of the importance.",
+            f"{Knob(self.knob, self.label)}: {between(self.low, self.high)} of the importance.",
             f"{top.fast} of the fastest {self.fast} have {value_text(top.value)}, of the other {others} {rest} do.",
         ]
         shown = ", ".join(f"{value_text(v.value)} {v.median:.3g}x ({v.trials})" for v in self.values[:SHOWN])
@@ -90,5 +92,13 @@ def _effect(
     ]
     values.sort(key=lambda v: (-v.fast, v.median))
     return KnobEffect(
-        knob.knob, knob.share, knob.low, knob.high, knob.sure, tuple(values), sum(map(bool, fast)), len(timed)
+        knob.knob,
+        knob.share,
+        knob.low,
+        knob.high,
+        knob.sure,
+        tuple(values),
+        sum(map(bool, fast)),
+        len(timed),
+        knob.label,
     )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright.core import Failure, FailureKind, TrialRecord
 from tilewright.insight.chart import Axis, Bars, Column, Table
 from tilewright.insight.links import trial_link
+
+if TYPE_CHECKING:
+    from tilewright.database import Database, StoredRun
 
 ADVICE: dict[str, str] = {
     FailureKind.COMPILE: (
@@ -72,6 +76,13 @@ def failure_groups(
         trial = (run_id, record.number) if record is not None else None
         found.append(FailureGroup(kind, count, count / trials if trials else 0.0, message, trial))
     return tuple(found)
+
+
+def groups_of(database: Database, run: StoredRun) -> tuple[FailureGroup, ...]:
+    """Groups of a run's failures, each with its first trial that can be read as the example."""
+    found = {kind: database.list_trials(run.id, status=kind, limit=1, unreadable=[]) for kind in run.failed}
+    examples = {kind: (run.id, trials[0]) for kind, trials in found.items() if trials}
+    return failure_groups(run.failed, run.trials, examples)
 
 
 def failure_bars(groups: Iterable[FailureGroup], trials: int) -> Bars:

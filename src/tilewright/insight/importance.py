@@ -16,6 +16,7 @@ from tilewright.insight import ped_anova
 from tilewright.insight.chart import Axis, Bars, Column, Table
 from tilewright.insight.knobs import knob_values, main_template
 from tilewright.insight.points import thinned, time_of
+from tilewright.search_space import Knob, knob
 from tilewright.serialization import Json
 
 FEWEST = 20
@@ -44,6 +45,12 @@ class KnobShare(Json):
     low: float
     high: float
     sure: bool
+    label: str
+
+    @property
+    def title(self) -> str:
+        """The knob as people read it."""
+        return str(Knob(self.knob, self.label))
 
 
 @dataclass(frozen=True)
@@ -106,9 +113,12 @@ def _shares(timed: Sequence[TrialRecord], values: dict[str, tuple[Value, ...]]) 
     low, middle, high = np.quantile(again, [(1 - WITHIN) / 2, 0.5, (1 + WITHIN) / 2], axis=0)
     low, high = np.clip(share + low - middle, 0, 1), np.clip(share + high - middle, 0, 1)
     rows = [
-        KnobShare(name, float(share[i]), float(low[i]), float(high[i]), bool(found[0, i] / usual[i] > needed))
+        KnobShare(
+            name, float(share[i]), float(low[i]), float(high[i]), bool(found[0, i] / usual[i] > needed),
+            knob(timed[0].schedule.template, name).label,
+        )
         for i, name in enumerate(values)
-    ]
+    ]  # fmt: skip
     return tuple(sorted(rows, key=lambda k: -k.share))
 
 
@@ -122,11 +132,11 @@ def _numeric(options: Sequence[Value]) -> bool:
 
 
 def _remark(knobs: Sequence[KnobShare], trials: int, template: str) -> str:
-    sure = [k.knob for k in knobs if k.sure]
+    sure = [k.title for k in knobs if k.sure]
     told = (
         f"{', '.join(sure)} matter{'s' if len(sure) == 1 else ''} more than chance explains"
         if sure
-        else "None of them matters more than chance explains"
+        else "No knob has a statistically clear effect"
     )
     rest = "; the others' shares may be chance" if sure and len(sure) < len(knobs) else ""
     few = f" Fewer than {ENOUGH}, so another run may well order the knobs otherwise." if trials < ENOUGH else ""
@@ -136,11 +146,11 @@ def _remark(knobs: Sequence[KnobShare], trials: int, template: str) -> str:
 def importance_bars(found: Importance, limit: int = 20) -> Bars:
     """A bar with its interval a knob, the most important first, ``limit`` at most."""
     top = found.knobs[:limit]
-    shown = ", ".join(f"{k.knob} {100 * k.share:.0f}%" for k in top[:3])
+    shown = ", ".join(f"{k.title} {100 * k.share:.0f}%" for k in top[:3])
     return Bars(
         f"Which knobs of {found.template} matter",
         Axis("Share of the importance", "share"),
-        tuple((k.knob, k.share) for k in top),
+        tuple((k.title, k.share) for k in top),
         alt=f"Most important knobs: {shown}." if top else found.remark,
         note=found.remark,
         low=tuple(k.low for k in top),
@@ -155,10 +165,11 @@ def importance_table(found: Importance) -> Table:
         f"Importance of the knobs of {found.template}",
         (
             Column("knob", "Knob"),
+            Column("label", "Meaning"),
             Column("importance", "Importance", "share", True),
             Column("low", "At least", "share", True),
             Column("high", "At most", "share", True),
             Column("sure", "More than chance"),
         ),
-        tuple((k.knob, k.share, k.low, k.high, "yes" if k.sure else "no") for k in found.knobs),
+        tuple((k.knob, k.label, k.share, k.low, k.high, "yes" if k.sure else "no") for k in found.knobs),
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from tilewright.core import TrialRecord, UsageError, Value
 from tilewright.insight.chart import XY, Axis, Dimension, Grid, Parallel, Series
 from tilewright.insight.points import thinned, time_of
+from tilewright.search_space import knob as named
 from tilewright.units import with_unit
 
 FASTEST = 100
@@ -38,11 +39,7 @@ def knob_values(records: Iterable[TrialRecord], template: str) -> dict[str, tupl
             for name, value in r.schedule.values.items():
                 # True and 1 are one key of a set, and two values of a knob.
                 found.setdefault(name, set()).add((type(value).__name__, value))
-    return {name: tuple(v for _, v in sorted(values, key=_order)) for name, values in found.items()}
-
-
-def _order(item: tuple[str, Value]) -> tuple[int, float, str]:
-    return value_order(item[1])
+    return {name: tuple(sorted((v for _, v in values), key=value_order)) for name, values in found.items()}
 
 
 def value_order(value: Value) -> tuple[int, float, str]:
@@ -96,11 +93,11 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
                    trials=[(run_id, fastest[x][1]) for x in order], emphasis=True),
         )  # fmt: skip
     return XY(
-        f"Time by knob {knob} of {template}",
-        Axis(knob, categories=tuple(map(_label, values[knob]))),
+        f"Time by {named(template, knob)} of {template}",
+        Axis(str(named(template, knob)), categories=tuple(map(_label, values[knob]))),
         Axis("Time of a call", "s", "log"),
         series,
-        alt=f"{len(timed)} trials by their value of {knob}: {best}.",
+        alt=f"{len(timed)} trials by their value of {named(template, knob)}: {best}.",
         note="The search chose the values, so a value that it tried more often had more chances.",
     )
 
@@ -131,9 +128,9 @@ def contour_chart(run_id: str, records: Sequence[TrialRecord], knob: str, other:
         (a, b), (seconds, _) = min(fastest.items(), key=lambda item: item[1])
         best = f"the fastest is at {knob}={a} and {other}={b} with {with_unit(seconds, 's')}"
     return Grid(
-        f"Time by knobs {knob} and {other} of {template}",
-        Axis(knob, categories=tuple(map(_label, values[knob]))),
-        Axis(other, categories=tuple(map(_label, values[other]))),
+        f"Time by {named(template, knob)} and {named(template, other)} of {template}",
+        Axis(str(named(template, knob)), categories=tuple(map(_label, values[knob]))),
+        Axis(str(named(template, other)), categories=tuple(map(_label, values[other]))),
         Axis("Fastest time of a call", "s", "log"),
         tuple(tuple(cell[0] if cell else None for cell in row) for row in found),
         tuple(tuple((run_id, cell[1]) if cell else None for cell in row) for row in found),
@@ -162,7 +159,10 @@ def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = 
     for i in shown:
         chosen = timed[i].schedule.values
         rows.append(tuple(at[name][type(chosen[name]), chosen[name]] for name in values))
-    best = _knobs_text(timed[order[0]].schedule.values, values) if timed else "none was measured"
+    best = "none was measured"
+    if timed:
+        fastest = timed[order[0]].schedule.values
+        best = " ".join(f"{n}={_label(fastest[n])}" for n in values)
     sampled = f": the fastest {len(fast)}, and a sample of the others" if len(shown) < len(timed) else ""
     return Parallel(
         f"Knobs of {template}",
@@ -174,7 +174,3 @@ def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = 
         alt=f"{len(shown)} of {len(timed)} measured trials over {len(values)} knobs; the fastest: {best}.",
         note=f"{len(shown)} of {len(timed)} measured trials{sampled}.",
     )
-
-
-def _knobs_text(chosen: Mapping[str, Value], names: Iterable[str]) -> str:
-    return " ".join(f"{n}={_label(chosen[n])}" for n in names)

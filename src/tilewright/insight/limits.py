@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.core import Schedule, Task
 from tilewright.insight.chart import Axis, Bars
-from tilewright.insight.roofline import FLOPS, Ceilings, ceilings_of, traffic_of
+from tilewright.insight.roofline import FLOPS, ceilings_of, traffic_of
 from tilewright.kernels.speed import compulsory_bytes
 from tilewright.serialization import Json
 from tilewright.units import with_unit
@@ -106,7 +106,7 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
     amounts = {"compute": flops_of(run.task, schedule), **moved}
     found, unknown = [], []
     for key, amount in amounts.items():
-        rate = _rate(ceilings, key)
+        rate = ceilings.at(key)
         if rate and amount > 0:
             found.append(Limit(key, amount, rate, amount / rate / seconds))
         elif amount > 0:
@@ -114,10 +114,6 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
     found.sort(key=lambda x: -x.share)
     remark = "" if moved else "Its traffic is not known: no template of today describes its loops."
     return Limits(seconds, tuple(found), tuple(unknown), ceilings.measured, remark)
-
-
-def _rate(ceilings: Ceilings, key: str) -> float | None:
-    return ceilings.peak if key == "compute" else ceilings.at(key)
 
 
 def flops_of(task: Task, schedule: Schedule) -> float:

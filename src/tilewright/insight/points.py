@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from tilewright.core import Failure, Measurement, TrialRecord
+from tilewright.core import TrialRecord
 from tilewright.database.records import TrialPoint
 
 OK = "ok"
 """The status of a trial that was checked and timed; other trials have their failure's kind."""
 
 
-def points_of(run_id: str, records: Iterable[TrialRecord]) -> list[TrialPoint]:
-    """Whole trials of a run as points, as ``Database.points`` gives them."""
-    return [_point(run_id, r) for r in records]
-
-
-def _point(run_id: str, r: TrialRecord) -> TrialPoint:
-    timed = r.outcome if isinstance(r.outcome, Measurement) else None
-    return TrialPoint(
-        run_id=run_id,
-        number=r.number,
-        template=r.schedule.template,
-        status=r.outcome.kind.value if isinstance(r.outcome, Failure) else OK,
-        seconds=r.seconds,
-        spread=timed.spread if timed else None,
-        prediction=r.proposal.prediction,
-        origin=r.proposal.origin,
-        created=r.created,
-        dropped=timed is not None and timed.dropped,
-    )
-
-
 def time_of(point: TrialPoint | TrialRecord) -> float | None:
     """A measured time that can be drawn (positive and finite), else ``None``."""
     seconds = point.seconds
     return seconds if seconds is not None and 0 < seconds < math.inf else None
+
+
+def number_in(summary: Mapping[str, Any], *path: str) -> float | None:
+    """A positive number of a run's summary, which any version may have stored; ``None`` where it has none."""
+    found: object = summary
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    known = isinstance(found, int | float) and not isinstance(found, bool) and 0 < found < math.inf
+    return found if known else None  # type: ignore[return-value]
 
 
 def thinned(numbers: Sequence[int], limit: int) -> list[int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import TilewrightError, Value
+from tilewright.core import Task, TilewrightError, Value
 from tilewright.insight.knobs import value_text
+from tilewright.insight.points import number_in
 from tilewright.serialization import Json
 from tilewright.tuner.result import ENDS, default_is_best, why_ended
 from tilewright.units import per_second
@@ -70,7 +70,7 @@ def result_of(run: StoredRun) -> Result | None:
     found = run.summary.get("best")
     if run.state == "running" or not isinstance(found, Mapping):
         return None
-    seconds, trial, spread = _positive(found.get("seconds")), found.get("trial"), found.get("spread")
+    seconds, trial, spread = number_in(found, "seconds"), found.get("trial"), found.get("spread")
     if seconds is None:
         return None
     schedule, default = found.get("schedule"), default_is_best(run.summary)
@@ -80,7 +80,7 @@ def result_of(run: StoredRun) -> Result | None:
         low=None if half is None else seconds * (1 - half),
         high=None if half is None else seconds * (1 + half),
         rate=per_second(run.task.workload.flops, seconds) if run.task.workload.flops else None,
-        peak_fraction=_positive(found.get("peak_fraction")),
+        peak_fraction=number_in(found, "peak_fraction"),
         template=str(found.get("template", "")),
         schedule=dict(schedule) if isinstance(schedule, Mapping) else {},
         run=str(found.get("run") or run.id),
@@ -97,17 +97,11 @@ def ratios_of(summary: Mapping[str, Any]) -> tuple[Ratio, ...]:
     if not isinstance(stored, Mapping):
         return ()
     found = [
-        Ratio(str(name), ratio, _positive(r.get("low")), _positive(r.get("high")))
+        Ratio(str(name), ratio, number_in(r, "low"), number_in(r, "high"))
         for name, r in stored.items()
-        if isinstance(r, Mapping) and (ratio := _positive(r.get("ratio"))) is not None
+        if isinstance(r, Mapping) and (ratio := number_in(r, "ratio")) is not None
     ]
     return tuple(sorted(found, key=lambda r: (r.against != "default", r.against == "earlier", r.against)))
-
-
-def _positive(value: object) -> float | None:
-    """A positive number as it is, anything else as ``None``."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-    return value if known else None  # type: ignore[return-value]
 
 
 def peak_name(run: StoredRun) -> str:
@@ -141,9 +135,14 @@ def plan_line(run: StoredRun, db: str) -> str | None:
     words = words_of(run)
     if words is None or "://" in db or is_emulated(run.device_model) or not backend_for(run.task.target).in_process:
         return None
-    chosen = dict(run.task.workload.params)
-    given = [repr(words[0]), *(f"{n}={chosen[n]!r}" for n in (w.split("=", 1)[0] for w in words[1:]))]
-    threads = run.task.target.threads
+    return call_line(run.task, words, db)
+
+
+def call_line(task: Task, words: Sequence[str], db: str) -> str:
+    """What calls the kernel of a task from Python. ``words``: operator and parameters as a command takes them."""
+    chosen, threads = dict(task.workload.params), task.target.threads
+    pairs = (word.split("=", 1) for word in words[1:])
+    given = [repr(words[0]), *(f"{name}={chosen.get(name, text)!r}" for name, text in pairs)]
     library = f"tilewright.Library({db!r}{f', threads={threads}' if threads > 1 else ''})"
     return f"{library}.plan({', '.join(given)})"
 

@@ -8,7 +8,6 @@ problems the intensity is taken at the outermost level that has traffic.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.core import Schedule, Task, TrialRecord
 from tilewright.insight.chart import XY, Axis, Series
-from tilewright.insight.points import thinned, time_of
+from tilewright.insight.points import number_in, thinned, time_of
 from tilewright.kernels.speed import compulsory_bytes
 from tilewright.units import with_unit
 
@@ -51,8 +50,9 @@ class Ceilings:
     caches: Mapping[str, float] = field(default_factory=dict)
 
     def at(self, level: str) -> float | None:
-        """Bytes a second at one of :data:`LEVELS`."""
-        return self.bandwidth if level in ("memory", "compulsory") else self.caches.get(level)
+        """Bytes a second at one of :data:`LEVELS`, or the operations a second of ``compute``."""
+        ours = {"compute": self.peak, "memory": self.bandwidth, "compulsory": self.bandwidth}
+        return ours[level] if level in ours else self.caches.get(level)
 
     @property
     def source(self) -> str:
@@ -92,15 +92,8 @@ class Traffic:
 
         self._analyse = footprint_of(task)
         self._space = task_space(task)
-        self._rows: dict[Schedule, Mapping[str, float] | None] = {}
-
-    def of(self, schedule: Schedule) -> Mapping[str, float] | None:
-        """Bytes by level; ``None`` for a schedule outside of today's space (of an older template, an own kernel)."""
-        if schedule not in self._rows:
-            if len(self._rows) >= CACHED:
-                self._rows.clear()
-            self._rows[schedule] = self._read(schedule)
-        return self._rows[schedule]
+        self.of = lru_cache(CACHED)(self._read)
+        """Bytes by level of a schedule; ``None`` for one outside of today's space (an older template's, a user's)."""
 
     def _read(self, schedule: Schedule) -> Mapping[str, float] | None:
         try:
@@ -133,10 +126,10 @@ def ceilings_of(run: StoredRun) -> Ceilings:
     if not backend.in_process:
         stated = backend.ceilings(run.task)
         return Ceilings(stated.flops, stated.bandwidth, measured=False)
-    share, rate = _number(run, "best", "peak_fraction"), _number(run, "best", "gflops")
-    peak = _number(run, "peaks", "flops") or (rate * 1e9 / share if share and rate else None)
-    caches = {level: rate for level in CACHES if (rate := _number(run, "peaks", "caches", level))}
-    return Ceilings(peak, _number(run, "peaks", "bandwidth"), caches=caches)
+    share, rate = number_in(run.summary, "best", "peak_fraction"), number_in(run.summary, "best", "gflops")
+    peak = number_in(run.summary, "peaks", "flops") or (rate * 1e9 / share if share and rate else None)
+    caches = {level: rate for level in CACHES if (rate := number_in(run.summary, "peaks", "caches", level))}
+    return Ceilings(peak, number_in(run.summary, "peaks", "bandwidth"), caches=caches)
 
 
 def most(found: Iterable[Ceilings]) -> Ceilings:
@@ -150,14 +143,6 @@ def most(found: Iterable[Ceilings]) -> Ceilings:
         [c.peak for c in known], [c.bandwidth for c in known],
     ))  # fmt: skip
     return Ceilings(peak, bandwidth, known[0].measured, caches)
-
-
-def _number(run: StoredRun, *path: str) -> float | None:
-    """A positive number of the run's summary, which may be of any version; ``None`` where it has none."""
-    found: object = run.summary
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return float(found) if isinstance(found, int | float) and 0 < found < math.inf else None
 
 
 def roofline(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Axis, Bars, Column, Table
@@ -47,34 +47,29 @@ def speedup_bars(views: Sequence[KernelView], limit: int = 15) -> Bars:
 
 def speedup_table(views: Sequence[KernelView]) -> Table:
     """Every kernel: what it computes, where, its times, the gain, its share of the peak, and its run."""
-    ordered, rows = _ordered(views), []
-    for v in ordered:
-        k = v.kernel
-        rows.append(
-            (k.task.workload.label, f"{k.task.target.name} x{k.task.target.threads}", k.device_model, k.seconds,
-             per_second(k.task.workload.flops, k.seconds), v.default_seconds, v.trial_seconds, v.speedup,
-             None if v.speedup is None else "yes" if v.paired is not None else "no",
-             k.peak_fraction, k.state, k.run_id, k.trial_number, k.updated)
-        )  # fmt: skip
-    return Table(
-        "speedups",
-        "Best kernels and their gain over the default schedule",
-        (
-            Column("workload", "Workload"),
-            Column("target", "Target"),
-            Column("device_model", "Device"),
-            Column("seconds", "Time", "s", True),
-            Column("flops_per_second", "Rate", "flop/s", True),
-            Column("default_seconds", "Default schedule, in the search", "s", True),
-            Column("trial_seconds", "This one, in the search", "s", True),
-            Column("speedup", "Speed-up", "times", True),
-            Column("paired", "Paired"),
-            Column("peak_fraction", "Share of the peak", "share", True),
-            Column("state", "State"),
-            Column("run", "Run"),
-            Column("trial", "Trial", "trial", True),
-            Column("updated", "Stored", "date", True),
-        ),
-        tuple(rows),
-        kernel_links(v.kernel for v in ordered),
-    )
+    ordered = _ordered(views)
+
+    def rate(view: KernelView) -> float | None:
+        return per_second(view.kernel.task.workload.flops, view.kernel.seconds)
+
+    def paired(view: KernelView) -> str | None:
+        return None if view.speedup is None else "no" if view.paired is None else "yes"
+
+    columns: dict[Column, Callable[[KernelView], object]] = {
+        Column("workload", "Workload"): lambda v: v.kernel.task.workload.label,
+        Column("target", "Target"): lambda v: f"{v.kernel.task.target.name} x{v.kernel.task.target.threads}",
+        Column("device_model", "Device"): lambda v: v.kernel.device_model,
+        Column("seconds", "Time", "s", True): lambda v: v.kernel.seconds,
+        Column("flops_per_second", "Rate", "flop/s", True): rate,
+        Column("default_seconds", "Default schedule, in the search", "s", True): lambda v: v.default_seconds,
+        Column("trial_seconds", "Winner, during the search", "s", True): lambda v: v.trial_seconds,
+        Column("speedup", "Speed-up", "times", True): lambda v: v.speedup,
+        Column("paired", "Paired"): paired,
+        Column("peak_fraction", "Share of the peak", "share", True): lambda v: v.kernel.peak_fraction,
+        Column("state", "State"): lambda v: v.kernel.state,
+        Column("run", "Run"): lambda v: v.kernel.run_id,
+        Column("trial", "Trial", "trial", True): lambda v: v.kernel.trial_number,
+        Column("updated", "Stored", "date", True): lambda v: v.kernel.updated,
+    }
+    title = "Best kernels and their gain over the default schedule"
+    return Table.of("speedups", title, ordered, columns, kernel_links(v.kernel for v in ordered))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.database.text import visible_text
 from tilewright.insight.chart import Axis
+from tilewright.plots.theme import Theme
 from tilewright.units import with_unit
 
 LONGEST = 90
@@ -84,12 +85,24 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def colour_bar(figure: Any, axes: Any, colours: Any, axis: Axis, low: float, high: float) -> None:
-    """What the colours beside it stand for, from ``low`` to ``high``."""
+def colour_scale(axis: Axis, theme: Theme, values: Sequence[float]) -> tuple[Any, str]:
+    """A norm over the values, and the name of the colour map. Less is better and stands out: dark on a light page,
+    bright on a dark one."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    low, high = min(values), max(values)
+    if low == high:
+        high = low * 1.01 if low else 1.0
+    colours = "viridis" if theme.colours == "viridis_r" else "viridis_r"
+    return (LogNorm if axis.scale == "log" else Normalize)(low, high), colours
+
+
+def colour_bar(figure: Any, axes: Any, colours: Any, axis: Axis) -> None:
+    """What the colours beside it stand for."""
     bar = figure.colorbar(colours, ax=axes, pad=0.01, fraction=0.04)
     bar.set_label(shown(axis.label))
     bar.outline.set_visible(False)
     if axis.scale == "log":
-        ticks = log_ticks(low, high)
+        ticks = log_ticks(colours.norm.vmin, colours.norm.vmax)
         bar.set_ticks(ticks, labels=[with_unit(t, axis.unit) for t in ticks])
         bar.ax.minorticks_off()

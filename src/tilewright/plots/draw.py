@@ -70,19 +70,13 @@ def picture(chart: Drawn | Sequence[Drawn], suffix: str, dark: bool = False) -> 
         figure = _figure(charts, theme)
         out = io.BytesIO()
         title, about = visible_text(charts[0].title), visible_text(" ".join(c.alt for c in charts))
-        if suffix == ".svg":
-            figure.savefig(out, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
-            return _described(out.getvalue(), about)
-        if suffix == ".png":
-            figure.savefig(
-                out, format="png", dpi=DPI, metadata={"Title": title, "Description": about, "Software": None}
-            )
-        else:
-            figure.savefig(
-                out, format="pdf",
-                metadata={"Title": title, "Subject": about, "CreationDate": None, "Creator": None, "Producer": None},
-            )  # fmt: skip
-        return out.getvalue()
+        metadata: dict[str, dict[str, str | None]] = {
+            ".svg": {"Title": title, "Date": None, "Creator": None},
+            ".png": {"Title": title, "Description": about, "Software": None},
+            ".pdf": {"Title": title, "Subject": about, "CreationDate": None, "Creator": None, "Producer": None},
+        }
+        figure.savefig(out, format=suffix[1:], dpi=DPI if suffix == ".png" else "figure", metadata=metadata[suffix])
+        return _described(out.getvalue(), about) if suffix == ".svg" else out.getvalue()
 
 
 @contextmanager

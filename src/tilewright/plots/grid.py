@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Grid
-from tilewright.plots.axes import colour_bar, set_axis, shown, usable
+from tilewright.plots.axes import colour_bar, colour_scale, set_axis, shown, usable
 from tilewright.plots.theme import Theme
 from tilewright.units import with_unit
 
@@ -20,18 +20,11 @@ FEW = 120
 
 def draw_grid(figure: Figure, axes: Axes, chart: Grid, theme: Theme) -> bool:
     """Draw the cells; ``False`` if none has a value."""
-    from matplotlib.colors import LogNorm, Normalize
-
     cells = [[v if v is not None and usable(chart.axis, v) else math.nan for v in row] for row in chart.cells]
     known = [v for row in cells for v in row if not math.isnan(v)]
     if not known:
         return False
-    low, high = min(known), max(known)
-    if low == high:
-        high = low * 1.01 if low else 1.0
-    norm = (LogNorm if chart.axis.scale == "log" else Normalize)(low, high)
-    # Less is better and stands out: dark on a light page, bright on a dark one.
-    colours = "viridis" if theme.colours == "viridis_r" else "viridis_r"
+    norm, colours = colour_scale(chart.axis, theme, known)
     mesh = axes.pcolormesh(cells, norm=norm, cmap=colours, edgecolors=theme.background, linewidth=1)
     for which, axis in (("x", chart.x), ("y", chart.y)):
         set_axis(axes, which, axis, range(len(axis.categories)))
@@ -48,5 +41,5 @@ def draw_grid(figure: Figure, axes: Axes, chart: Grid, theme: Theme) -> bool:
                         column + 0.5, row + 0.5, with_unit(value, chart.axis.unit), ha="center", va="center",
                         fontsize=8, color=theme.text, bbox=ground,
                     )  # fmt: skip
-    colour_bar(figure, axes, mesh, chart.axis, low, high)
+    colour_bar(figure, axes, mesh, chart.axis)
     return True

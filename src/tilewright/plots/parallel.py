@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Parallel
-from tilewright.plots.axes import colour_bar, shown, usable
+from tilewright.plots.axes import colour_bar, colour_scale, shown, usable
 from tilewright.plots.theme import Theme
 
 if TYPE_CHECKING:
@@ -22,18 +22,13 @@ def draw_parallel(figure: Figure, axes: Axes, chart: Parallel, theme: Theme) -> 
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection
-    from matplotlib.colors import LogNorm, Normalize
 
     rows = [(r, c) for r, c in zip(chart.rows, chart.colour, strict=True) if usable(chart.axis, c)]
     if not rows or not chart.dimensions:
         return False
     rows.sort(key=lambda item: -item[1])
-    low, high = rows[-1][1], rows[0][1]
-    if low == high:
-        high = low * 1.01 if low else 1.0
-    # Less is better and stands out: dark on a light page, bright on a dark one.
-    norm = (LogNorm if chart.axis.scale == "log" else Normalize)(low, high)
-    colours = colormaps["viridis" if theme.colours == "viridis_r" else "viridis_r"]
+    norm, name = colour_scale(chart.axis, theme, [c for _, c in rows])
+    colours = colormaps[name]
     heights = [[_height(p, len(d.values)) for p, d in zip(row, chart.dimensions, strict=True)] for row, _ in rows]
     lines = [list(enumerate(ys)) for ys in heights]
     count = len(lines)
@@ -63,7 +58,7 @@ def draw_parallel(figure: Figure, axes: Axes, chart: Parallel, theme: Theme) -> 
     axes.set_ylim(-0.04, 1.04)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    colour_bar(figure, axes, ScalarMappable(norm, colours), chart.axis, low, high)
+    colour_bar(figure, axes, ScalarMappable(norm, colours), chart.axis)
     return True
 
 

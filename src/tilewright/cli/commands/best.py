@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.backends import backend_for, is_emulated
+from tilewright.cli.declare import declared, option, wants_json
 from tilewright.cli.options import (
-    db_option,
-    json_option,
+    DB,
+    DTYPE,
+    OP,
+    PARAMS,
+    TARGET,
+    THREADS,
     matches,
     open_database,
-    operator_arguments,
     parse_params,
     stored_workload,
     target_of,
-    target_option,
-    threads_option,
 )
-from tilewright.cli.output import console, emit_json, rate, seconds
+from tilewright.cli.output import kernel_json, rate, report, seconds
 from tilewright.core import Task, TilewrightError
-from tilewright.database.text import safe_text
 from tilewright.kernels.ranges import program_at
 from tilewright.size_ranges import sizes_in
 
@@ -34,22 +35,15 @@ NEAR = 3
 """Kernels that are named where the one asked for is not there."""
 
 
-@click.command("best")
-@operator_arguments
-@target_option
-@threads_option
-@click.option("--source", is_flag=True, help="Print the kernel's source.")
-@db_option
-@json_option
+@declared("best")
 def command(
-    op: str,
-    params: tuple[str, ...],
-    dtype: str | None,
-    target: str,
-    threads: int,
-    source: bool,
-    db: str | None,
-    as_json: bool,
+    op: str = OP,
+    params: tuple[str, ...] = PARAMS,
+    dtype: str | None = DTYPE,
+    target: str = TARGET,
+    threads: int = THREADS,
+    source: bool = option(help="Print the kernel's source."),
+    db: str | None = DB,
 ) -> None:
     """Show the best stored kernel of an operator.
 
@@ -73,44 +67,19 @@ def command(
             f"{near}Tune it: tilewright tune {op} {' '.join(params)}{where}",
         )
     task = kernel.task  # of a range, the whole of it
-    flops = task.workload.flops
-    if as_json:
-        data: dict[str, Any] = {
-            "workload": task.workload.label,
-            "workload_key": task.workload.key,
-            "target": task.target.name,
-            "threads": threads,
-            "device_model": kernel.device_model,
-            "seconds": kernel.seconds,
-            "gflops": flops / kernel.seconds / 1e9,
-            "peak_fraction": kernel.peak_fraction,
-            "template": kernel.schedule.template,
-            "schedule": dict(kernel.schedule.values),
-            "rounding": kernel.program.rounding,
-            "state": kernel.state,
-            "run": kernel.run_id,
-            "trial": kernel.trial_number,
-            "artifact": kernel.artifact_sha256,
-            "compiler": kernel.compiler,
-        }
-        emit_json({**data, **({"source": text} if text else {})})
-        return
-    if text:
+    if text and not wants_json():
         click.echo(text)
         return
-    out = console()
-    out.print(
-        safe_text(
-            f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
-            f"{rate(task, kernel.seconds, kernel.peak_fraction)} ({kernel.state})"
-        )
-    )
-    if not backend_for(task.target).in_process:
-        out.print(safe_text(f"measured on {kernel.device_model}"))
-    out.print(safe_text(f"template {kernel.schedule.template}, run {kernel.run_id}, trial {kernel.trial_number}"))
-    out.print(safe_text(" ".join(f"{k}={v}" for k, v in kernel.schedule.values.items())))
+    lines = [
+        f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
+        f"{rate(task, kernel.seconds, kernel.peak_fraction)} ({kernel.state})",
+        *([] if backend_for(task.target).in_process else [f"measured on {kernel.device_model}"]),
+        f"template {kernel.schedule.template}, run {kernel.run_id}, trial {kernel.trial_number}",
+        " ".join(f"{k}={v}" for k, v in kernel.schedule.values.items()),
+    ]
     if kernel.program.rounding > 1:
-        out.print(f"its sums may round {kernel.program.rounding:.2g} times as far as the program's own")
+        lines.append(f"its sums may round {kernel.program.rounding:.2g} times as far as the program's own")
+    report({**kernel_json(kernel), **({"source": text} if text else {})}, *lines)
 
 
 def _best(database: Database, task: Task) -> StoredKernel | None:

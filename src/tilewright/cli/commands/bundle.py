@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.commands.farm.options import certs_option
-from tilewright.cli.options import db_option, json_option, open_database
-from tilewright.cli.output import Ticker, console, emit_json, report, seconds, table
+from tilewright.cli.commands.farm.options import CERTS
+from tilewright.cli.declare import argument, declared, option, wants_json
+from tilewright.cli.options import DB, open_database
+from tilewright.cli.output import Ticker, console, report, seconds, table
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
     from tilewright.runtime.bundle.reader import Bundle
 
-_key_option = click.option("--key", metavar="FILE", help="Private key that signs it: tilewright bundle key new.")
-_trust_option = click.option(
-    "--trust", multiple=True, metavar="KEY|unsigned",
+_KEY = option(metavar="FILE", help="Private key that signs it: tilewright bundle key new.")
+_TRUST = option(
+    metavar="KEY|unsigned",
     help="Open it if this key has signed it (ed25519:...), or whoever has. [default: the user's trusted keys]",
-)  # fmt: skip
+)
 
 
 @click.group("bundle")
@@ -40,16 +41,14 @@ def command() -> None:
     """
 
 
-@command.command("build")
-@click.option("-o", "--output", required=True, metavar="FILE", help="The bundle.")
-@_key_option
-@click.option("--unsigned", is_flag=True, help="Sign it by no key.")
-@click.option("--op", metavar="OP", help="Only this operator.")
-@click.option("--target", metavar="NAME", help="Only kernels for this target, such as cpu:avx2. [default: all]")
-@db_option
-@json_option
+@declared("build", command)
 def build(
-    output: str, key: str | None, unsigned: bool, op: str | None, target: str | None, db: str | None, as_json: bool
+    output: str = option("-o", "--output", required=True, metavar="FILE", help="The bundle."),
+    key: str | None = _KEY,
+    unsigned: bool = option(help="Sign it by no key."),
+    op: str | None = option(metavar="OP", help="Only this operator."),
+    target: str | None = option(metavar="NAME", help="Only kernels for this target, such as cpu:avx2. [default: all]"),
+    db: str | None = DB,
 ) -> None:
     """Write the best verified kernels of a database to a bundle.
 
@@ -74,16 +73,16 @@ def build(
     size = os.path.getsize(output)
     by = "unsigned" if signer is None else f"signed by {_public(signer)}"
     data = {"file": output, "kernels": count, "bytes": size, "signer": None if signer is None else _public(signer)}
-    report(as_json, data, f"{output}: {count} kernel{'s' * (count != 1)}, {size / 1e6:.1f} MB, {by}")
+    report(data, f"{output}: {count} kernel{'s' * (count != 1)}, {size / 1e6:.1f} MB, {by}")
 
 
-@command.command("sign")
-@click.argument("file", metavar="FILE")
-@click.option("-o", "--output", metavar="FILE", help="Where to write it. [default: in place]")
-@click.option("--key", required=True, metavar="FILE", help="Private key: tilewright bundle key new.")
-@_trust_option
-@json_option
-def sign(file: str, output: str | None, key: str, trust: tuple[str, ...], as_json: bool) -> None:
+@declared("sign", command)
+def sign(
+    file: str = argument(metavar="FILE"),
+    output: str | None = option("-o", "--output", metavar="FILE", help="Where to write it. [default: in place]"),
+    key: str = option(required=True, metavar="FILE", help="Private key: tilewright bundle key new."),
+    trust: tuple[str, ...] = _TRUST,
+) -> None:
     """Sign a bundle, or sign it anew by another key. Every byte is checked first.
 
     \b
@@ -97,16 +96,11 @@ def sign(file: str, output: str | None, key: str, trust: tuple[str, ...], as_jso
     bundle.check()
     signer = _private(key)
     sign_again(bundle.path, Path(output or file), signer)
-    report(
-        as_json, {"file": output or file, "signer": _public(signer)}, f"{output or file} is signed by {_public(signer)}"
-    )
+    report({"file": output or file, "signer": _public(signer)}, f"{output or file} is signed by {_public(signer)}")
 
 
-@command.command("inspect")
-@click.argument("file", metavar="FILE")
-@_trust_option
-@json_option
-def inspect(file: str, trust: tuple[str, ...], as_json: bool) -> None:
+@declared("inspect", command)
+def inspect(file: str = argument(metavar="FILE"), trust: tuple[str, ...] = _TRUST) -> None:
     """List what a bundle holds, and who signed it.
 
     \b
@@ -119,26 +113,23 @@ def inspect(file: str, trust: tuple[str, ...], as_json: bool) -> None:
     bundle = _open(file, trust)
     found = kernels(bundle)
     facts = {"file": file, "bytes": bundle.header.size, "made_by": bundle.index.made_by, **_signer(bundle)}
-    if as_json:
-        emit_json({**facts, "kernels": [k.to_json() for k in found]})
-        return
-    shown = table("operator", "parameters", "target", "threads", "template", "time", "tuned on", overflow="fold")
-    for k in found:
-        e = k.entry
-        how = (e.target.name, str(e.target.threads), e.schedule.template, seconds(e.seconds), e.device_model)
-        shown.add_row(*map(safe_text, (e.op, e.label, *how)))
-    out = console()
-    out.print(shown)
-    by = f"signed by {bundle.signer}" if bundle.signer else "unsigned"
-    out.print(safe_text(f"{len(found)} kernels, {bundle.header.size / 1e6:.1f} MB, {by}, {bundle.index.made_by}"))
+    rows = (
+        (e.op, e.label, e.target.name, e.target.threads, e.schedule.template, seconds(e.seconds), e.device_model)
+        for e in (k.entry for k in found)
+    )
+    columns = ("operator", "parameters", "target", "threads", "template", "time", "tuned on")
+    report(
+        {**facts, "kernels": [k.to_json() for k in found]}, table(*columns, rows=rows, overflow="fold"),
+        f"{len(found)} kernels, {bundle.header.size / 1e6:.1f} MB, {_by(bundle)}, {bundle.index.made_by}",
+    )  # fmt: skip
 
 
-@command.command("verify")
-@click.argument("file", metavar="FILE")
-@click.option("--run", is_flag=True, help="Also run each kernel, and compare it with its reference.")
-@_trust_option
-@json_option
-def verify(file: str, run: bool, trust: tuple[str, ...], as_json: bool) -> int:
+@declared("verify", command)
+def verify(
+    file: str = argument(metavar="FILE"),
+    run: bool = option(help="Also run each kernel, and compare it with its reference."),
+    trust: tuple[str, ...] = _TRUST,
+) -> int:
     """Check a bundle's signature and every byte of it, and that each kernel loads.
 
     Exit code 1 if something is wrong, 3 if no kernel of it is for this machine.
@@ -152,7 +143,7 @@ def verify(file: str, run: bool, trust: tuple[str, ...], as_json: bool) -> int:
 
     bundle = _open(file, trust)
     rows, problems, skipped = [], 0, 0
-    out = console(stderr=as_json)
+    out = console(stderr=wants_json())
     for c in check(bundle, run=run):
         problems += bool(c.problem)
         skipped += bool(c.skipped)
@@ -165,39 +156,28 @@ def verify(file: str, run: bool, trust: tuple[str, ...], as_json: bool) -> int:
         if why:
             out.print(safe_text(f"{e.op} {e.label} ({e.target.name}): {state}: {why}"))
     good = len(rows) - problems - skipped
-    by = f"signed by {bundle.signer}" if bundle.signer else "unsigned"
     line = (
-        f"{file}: {by}; every byte is right; {good} of {len(rows)} kernels "
+        f"{file}: {_by(bundle)}; every byte is right; {good} of {len(rows)} kernels "
         f"{'match their reference' if run else 'load'}{f', {skipped} are for other machines' if skipped else ''}"
     )
-    report(as_json, {"file": file, **_signer(bundle), "kernels": rows, "wrong": problems, "skipped": skipped}, line)
+    report({"file": file, **_signer(bundle), "kernels": rows, "wrong": problems, "skipped": skipped}, line)
     return 1 if problems else 3 if rows and not good else 0
 
 
-@command.command("export")
-@click.argument("file", metavar="FILE")
-@click.option("--format", "form", type=click.Choice(["c", "wheel"]), required=True, help="What to write.")
-@click.option("-o", "--output", default=".", show_default=True, metavar="FOLDER", help="Where to write it.")
-@click.option("--name", metavar="NAME", help="Of the library or package. [default: tilewright, tilewright_kernels]")
-@click.option("--version", default="1.0", show_default=True, metavar="VERSION", help="Of the wheel.")
-@click.option("--op", metavar="OP", help="Only this operator.")
-@click.option("--target", metavar="NAME", help="Of this target, where there are several.")
-@click.option("--threads", type=click.IntRange(min=1), help="For so many threads, where there are several.")
-@click.option("--no-check", is_flag=True, help="Do not compare what was compiled with the reference.")
-@_trust_option
-@json_option
+@declared("export", command)
 def export(
-    file: str,
-    form: str,
-    output: str,
-    name: str | None,
-    version: str,
-    op: str | None,
-    target: str | None,
-    threads: int | None,
-    no_check: bool,
-    trust: tuple[str, ...],
-    as_json: bool,
+    file: str = argument(metavar="FILE"),
+    form: str = option("--format", type=click.Choice(["c", "wheel"]), required=True, help="What to write."),
+    output: str = option("-o", "--output", default=".", metavar="FOLDER", help="Where to write it."),
+    name: str | None = option(
+        metavar="NAME", help="Of the library or package. [default: tilewright, tilewright_kernels]"
+    ),
+    version: str = option(default="1.0", metavar="VERSION", help="Of the wheel."),
+    op: str | None = option(metavar="OP", help="Only this operator."),
+    target: str | None = option(metavar="NAME", help="Of this target, where there are several."),
+    threads: int | None = option(low=1, help="For so many threads, where there are several."),
+    no_check: bool = option(help="Do not compare what was compiled with the reference."),
+    trust: tuple[str, ...] = _TRUST,
 ) -> None:
     """Compile a bundle's kernels into a C library, or into a wheel that needs numpy alone.
 
@@ -229,7 +209,7 @@ def export(
         "files": [str(f) for f in files], "functions": [f"{name}_{f.name}" for f in chosen], "checked": library.checked,
     }  # fmt: skip
     checked = f"{library.checked} of {len(chosen)} functions were compared with their reference"
-    report(as_json, data, *map(str, files), checked)
+    report(data, *map(str, files), checked)
 
 
 # --------------------------------------------------------------------------- keys
@@ -247,10 +227,8 @@ def key() -> None:
     """
 
 
-@key.command("new")
-@click.argument("file", metavar="FILE")
-@json_option
-def new(file: str, as_json: bool) -> None:
+@declared("new", key)
+def new(file: str = argument(metavar="FILE")) -> None:
     """Write a private key, and its public key to FILE.pub.
 
     \b
@@ -260,16 +238,13 @@ def new(file: str, as_json: bool) -> None:
     from tilewright.bundles.keys import new_key
 
     public = new_key(Path(file))
-    report(
-        as_json, {"private": file, "public": f"{file}.pub", "key": public},
+    report({"private": file, "public": f"{file}.pub", "key": public},
         public, f"{file} is private: whoever has it can sign as you. Hand out {file}.pub",
     )  # fmt: skip
 
 
-@key.command("show")
-@click.argument("key", metavar="FILE")
-@json_option
-def show(key: str, as_json: bool) -> None:
+@declared("show", key)
+def show(key: str = argument(metavar="FILE")) -> None:
     """Print the public key of a private or public one.
 
     \b
@@ -279,12 +254,11 @@ def show(key: str, as_json: bool) -> None:
     from tilewright.bundles.keys import public_key
 
     public, name = public_key(key)
-    report(as_json, {"key": public, "name": name}, public)
+    report({"key": public, "name": name}, public)
 
 
-@key.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+@declared("list", key)
+def list_() -> None:
     """List the keys that are trusted here, and those revoked.
 
     \b
@@ -302,28 +276,28 @@ def list_(as_json: bool) -> None:
     lines = [f"{r['state']} {r['key']} {r['name']}" for r in rows] or [f"{keys.where} trusts no key"]
     follows = [{"place": place, "certs": certs} for place, certs in keys.follows]
     lines += [f"follows {f['place']} ({f['certs']})" for f in follows]
-    report(as_json, {"file": keys.where, "keys": rows, "follows": follows}, *lines)
+    report({"file": keys.where, "keys": rows, "follows": follows}, *lines)
 
 
-@key.command("trust")
-@click.argument("key", metavar="KEY|FILE")
-@click.option("--name", default="", help="What it is called in messages. [default: the file's]")
-@json_option
-def trust_(key: str, name: str, as_json: bool) -> None:
+@declared("trust", key)
+def trust_(
+    key: str = argument(metavar="KEY|FILE"),
+    name: str = option(default="", help="What it is called in messages. [default: the file's]", show_default=False),
+) -> None:
     """Open the bundles that a key signs: a public key, or a file with one.
 
     \b
     Examples:
       tilewright bundle key trust author.pem.pub --name "kernels team"
     """
-    _change(key, name, False, as_json)
+    _change(key, name, False)
 
 
-@key.command("revoke")
-@click.argument("key", metavar="KEY|FILE")
-@click.option("--name", default="", help="What it is called in messages. [default: the file's]")
-@json_option
-def revoke(key: str, name: str, as_json: bool) -> None:
+@declared("revoke", key)
+def revoke(
+    key: str = argument(metavar="KEY|FILE"),
+    name: str = option(default="", help="What it is called in messages. [default: the file's]", show_default=False),
+) -> None:
     """Refuse the bundles that a key signed, for good, on this machine. For all machines that follow a farm:
     tilewright farm revoke --bundle-key KEY.
 
@@ -331,14 +305,11 @@ def revoke(key: str, name: str, as_json: bool) -> None:
     Examples:
       tilewright bundle key revoke author.pem.pub
     """
-    _change(key, name, True, as_json)
+    _change(key, name, True)
 
 
-@key.command("follow")
-@click.argument("place", metavar="ADDRESS|URL|FILE")
-@certs_option
-@json_option
-def follow(place: str, certs: Path | None, as_json: bool) -> None:
+@declared("follow", key)
+def follow(place: str = argument(metavar="ADDRESS|URL|FILE"), certs: Path | None = CERTS) -> None:
     """Have a farm's list of revoked certificates count for bundles, wherever they are opened as this user.
 
     The list comes from the farm's server (tls://HOST:PORT), from a URL, or from a file: DIR/ca/revoked.pem, which every
@@ -360,17 +331,17 @@ def follow(place: str, certs: Path | None, as_json: bool) -> None:
     newest = Followed(where, home).ask()
     file = add_list(where, str(home))
     data = {"place": where, "certs": str(home), "file": str(file), "list": newest.to_json()}
-    report(as_json, data, f"{file} follows {where}: {newest}")
+    report(data, f"{file} follows {where}: {newest}")
 
 
-def _change(given: str, name: str, revoked: bool, as_json: bool) -> None:
+def _change(given: str, name: str, revoked: bool) -> None:
     from tilewright.bundles.keys import public_key
     from tilewright.runtime.bundle.trusted import change_keys, parse_key
 
     public, own = public_key(given)
     where = change_keys(parse_key(public), name or own, revoke=revoked)
     state = "revoked" if revoked else "trusted"
-    report(as_json, {"key": public, "state": state, "file": str(where)}, f"{public} is {state} in {where}")
+    report({"key": public, "state": state, "file": str(where)}, f"{public} is {state} in {where}")
 
 
 # --------------------------------------------------------------------------- shared
@@ -390,6 +361,10 @@ def _signer(bundle: Bundle) -> dict[str, Any]:
 
     public = bundle.header.public
     return {"signer": write_key(public) if public else None, "signer_name": bundle.signer or None}
+
+
+def _by(bundle: Bundle) -> str:
+    return f"signed by {bundle.signer}" if bundle.signer else "unsigned"
 
 
 def _private(file: str) -> Ed25519PrivateKey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tilewright.cli.options import json_option
+from tilewright.cli.declare import declared, option
 from tilewright.cli.output import report
 
 
@@ -19,9 +19,8 @@ def command() -> None:
     """
 
 
-@command.command("stats")
-@json_option
-def stats(as_json: bool) -> None:
+@declared("stats", command)
+def stats() -> None:
     """Entries and bytes in the cache."""
     from tilewright.backends.cache import ArtifactCache
 
@@ -29,18 +28,13 @@ def stats(as_json: bool) -> None:
     s = cache.stats()
     data = {"path": str(cache.root), "entries": s.entries, "bytes": s.bytes, "limit_bytes": s.limit_bytes}
     sizes = f"{s.bytes / 1e6:.1f} of {s.limit_bytes / 1e6:.0f} MB"
-    report(as_json, data, f"{cache.root}: {s.entries} entries, {sizes}")
+    report(data, f"{cache.root}: {s.entries} entries, {sizes}")
 
 
-@command.command("gc")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    metavar="MB",
-    help="Shrink to this size. [default: the cache's limit]",
-)
-@json_option
-def gc(limit: int | None, as_json: bool) -> None:
+@declared("gc", command)
+def gc(
+    limit: int | None = option(low=0, metavar="MB", help="Shrink to this size. [default: the cache's limit]"),
+) -> None:
     """Remove the least recently used entries until the cache fits its limit."""
     from tilewright.backends.cache import ArtifactCache
 
@@ -50,7 +44,6 @@ def gc(limit: int | None, as_json: bool) -> None:
     after = cache.stats()
     removed, freed = before.entries - after.entries, before.bytes - after.bytes
     report(
-        as_json,
         {"removed": removed, "freed_bytes": freed, "bytes": after.bytes},
         f"removed {removed} entries, {freed / 1e6:.1f} MB; {after.bytes / 1e6:.1f} MB left",
     )

@@ -6,22 +6,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.backends.cores import available_cores
-from tilewright.cli import complete
-from tilewright.cli.options import find_operator, json_option, parse_params
+from tilewright.cli.declare import declared, option, options, wants_json
+from tilewright.cli.options import OP_IF_ANY, PARAMS, find_operator, parse_params, refuse
 from tilewright.cli.output import emit_json, program, say, seconds
 from tilewright.cli.progress import Steps
-from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
+from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
 from tilewright.core import Target, UsageError
 
 if TYPE_CHECKING:
     from tilewright.checking.check import Checked, Checker, Subject
     from tilewright.core import Workload
-    from tilewright.insight.counters import Reader
     from tilewright.kernels.operator import Operator
     from tilewright.kernels.templates.user_kernel import UserKernel
 
@@ -33,46 +32,49 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
     return tuple(dict.fromkeys(x.strip() for x in value.split(",") if x.strip())) if value else ()
 
 
-@click.command("check")
-@click.argument("op", metavar="[OP]", required=False, shell_complete=complete.operators)
-@click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
-@click.option("--dtype", metavar="NAME", help="Element type, such as float16 or float32.")
-@click.option("--target", metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]")
-@click.option(
-    "--schedule", metavar="WHICH",
-    help="default; random:N; knob=value,knob=value; JSON; @FILE with JSON. [default: default; own kernels: all]",
-)  # fmt: skip
-@click.option("--template", metavar="NAME", help="Take schedules of this template only.")
-@click.option(
-    "--sanitize", metavar="[LIST]", callback=_list, is_flag=False, flag_value="address,undefined,thread",
-    help="Also build with sanitizers: address,undefined,thread, or all of them. [own kernels: always all, or these]",
-)  # fmt: skip
-@click.option(
-    "--orders", metavar="LIST", callback=_list,
-    help="Thread orders and when copies are done. [default: fifo/lazy,lifo/eager,random:SEED/lazy]",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of schedules and orders.")
-@click.option(
-    "--sass", is_flag=True,
-    help="Run nothing: compile, and say from the machine code what the main loop executes and what bounds it.",
-)  # fmt: skip
-@click.option(
-    "--profile", is_flag=True,
-    help="Count bank conflicts, sectors a request and idle pipeline stages; with --sass read the counters of a GPU "
-    "(NVIDIA Nsight Compute) beside the bound.",
-)  # fmt: skip
-@click.option("--emit", metavar="DIR", help="Write the kernel to DIR, to be edited and checked with --from.")
-@click.option("--from", "source", metavar="DIR", help="Check the kernel in DIR, as --emit wrote it or as edited.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds a run.")
-@click.option("--jobs", type=click.IntRange(min=1), default=None, help="Kernels at a time. [default: cores]")
-@click.option("--force", is_flag=True, help="Check however long it takes.")
-@user_kernel_options
-@json_option
+@declared("check")
 def command(
-    op: str | None, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str | None,
-    template: str | None, sanitize: tuple[str, ...], orders: tuple[str, ...], seed: int, sass: bool, profile: bool,
-    emit: str | None, source: str | None, timeout: float, jobs: int | None, force: bool, as_json: bool, **own: Any,
-) -> int:  # fmt: skip
+    op: str | None = OP_IF_ANY,
+    params: tuple[str, ...] = PARAMS,
+    dtype: str | None = option(metavar="NAME", help="Element type, such as float16 or float32."),
+    target: str | None = option(metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]"),
+    schedule: str | None = option(
+        metavar="WHICH",
+        help="default; random:N; knob=value,knob=value; JSON; @FILE with JSON. [default: default; own kernels: all]",
+    ),
+    template: str | None = option(metavar="NAME", help="Take schedules of this template only."),
+    sanitize: tuple[str, ...] = option(
+        metavar="[LIST]",
+        multiple=False,
+        callback=_list,
+        is_flag=False,
+        flag_value="address,undefined,thread",
+        help="Also build with sanitizers: address,undefined,thread, or all of them. "
+        "[own kernels: always all, or these]",
+    ),
+    orders: tuple[str, ...] = option(
+        metavar="LIST",
+        multiple=False,
+        callback=_list,
+        help="Thread orders and when copies are done. [default: fifo/lazy,lifo/eager,random:SEED/lazy]",
+    ),
+    seed: int = option(low=0, default=0, help="Of schedules and orders."),
+    sass: bool = option(
+        help="Run nothing: compile, and say from the machine code what the main loop executes and what bounds it."
+    ),
+    profile: bool = option(
+        help="Count bank conflicts, sectors a request and idle pipeline stages; with --sass read the counters of a GPU "
+        "(NVIDIA Nsight Compute) beside the bound."
+    ),
+    emit: str | None = option(metavar="DIR", help="Write the kernel to DIR, to be edited and checked with --from."),
+    source: str | None = option(
+        "--from", metavar="DIR", help="Check the kernel in DIR, as --emit wrote it or as edited."
+    ),
+    timeout: float = option(low=0.1, default=60.0, help="Seconds a run."),
+    jobs: int | None = option(low=1, help="Kernels at a time. [default: cores]"),
+    force: bool = option(help="Check however long it takes."),
+    own: OwnKernel = options(OwnKernel),
+) -> int:
     """Check CUDA kernels without a GPU: run them on the emulator against the reference.
 
     OP may be a CUDA or C++ file of your own, with the options of ``tune``: every combination of its knobs' values is
@@ -97,16 +99,18 @@ def command(
 
     if sass and sanitize:
         raise UsageError("--sass runs nothing on the emulator, and --sanitize does", "Give it in another command")
-    reader = _reader(target) if sass and profile else None
+    reader = None
+    if sass and profile:
+        from tilewright.insight.counters import Reader
+
+        reader = Reader.find(target or "cuda")
     orders = parse_orders(orders or tuple(o.replace("random:0", f"random:{seed}") for o in ORDERS))
     sanitize = parse_sanitizers(sanitize)
     operator = None
     if source is not None:
         given = {"OP": op, "--dtype": dtype, "--target": target, "--schedule": schedule, "--template": template,
-                 "--emit": emit, **{f"--{name.replace('_', '-')}": value for name, value in own.items()}}  # fmt: skip
-        for name, value in given.items():
-            if value:
-                raise UsageError(f"{name} and --from are given together", "--from reads all of it from the folder")
+                 "--emit": emit, **own.given()}  # fmt: skip
+        refuse(given, "and --from are given together", "--from reads all of it from the folder")
         from tilewright.checking.files import load
 
         subjects = [load(Path(source))]
@@ -115,10 +119,8 @@ def command(
             raise UsageError("no operator is given", "Name one (see: tilewright ops), or a folder with --from")
         kernel = user_kernel_of(op, own)
         if kernel is not None:
-            given = {"--template": template, "--emit": emit, "--with-templates": own["with_templates"]}
-            for name, value in given.items():
-                if value:
-                    raise UsageError(f"{name} is for kernels of templates, and {op} is your own", "Leave it out")
+            given = {"--template": template, "--emit": emit, "--with-templates": own.with_templates}
+            refuse(given, f"is for kernels of templates, and {op} is your own")
             if kernel.kind == "cpu" and (sass or profile):
                 raise UsageError("--sass and --profile are for CUDA kernels", f"{kernel.label} is C++ for a CPU")
             operator, sanitize = kernel.operator, sanitize or (() if sass else SANITIZERS)
@@ -128,23 +130,16 @@ def command(
             where = reader.place.target if reader is not None else cuda_target(target)
             subjects = _subjects(operator, params, dtype, where, schedule or "default", template, seed)
         if emit is not None:
-            return _emit(subjects, Path(emit), as_json)
+            return _emit(subjects, Path(emit))
     if sass:
         from tilewright.cli.commands.check_sass import report_sass
 
-        return report_sass(subjects, reader, as_json)
+        return report_sass(subjects, reader)
     _refuse_large(subjects, operator, sanitize, len(orders), force)
     workers = min(jobs or available_cores(), len(subjects))
     checker = Checker(subjects[0].workload, orders=orders, sanitize=sanitize, profile=profile, timeout=timeout)
     results, interrupted = _check(checker, subjects, workers)
-    return _report(subjects, results, interrupted, orders, sanitize, as_json)
-
-
-def _reader(target: str | None) -> Reader:
-    """What reads the hardware counters of this machine's GPU."""
-    from tilewright.insight.counters import Reader
-
-    return Reader.find(target or "cuda")
+    return _report(subjects, results, interrupted, orders, sanitize)
 
 
 def cuda_target(name: str | None) -> Target:
@@ -220,13 +215,13 @@ def _of_one_size(workload: Workload) -> None:
         )
 
 
-def _emit(subjects: list[Subject], folder: Path, as_json: bool) -> int:
+def _emit(subjects: list[Subject], folder: Path) -> int:
     from tilewright.checking.files import emit
 
     if len(subjects) > 1:
         raise UsageError(f"--emit writes one kernel, not {len(subjects)}", "Choose one schedule")
     kernel, launch = emit(subjects[0], folder, program())
-    if as_json:
+    if wants_json():
         emit_json({"kernel": str(kernel), "launch": str(launch)})
     else:
         click.echo(f"wrote {kernel} and {launch}; check them: {program()} check --from {folder}")
@@ -275,12 +270,12 @@ def _check(checker: Checker, subjects: list[Subject], workers: int) -> tuple[dic
 
 def _report(
     subjects: list[Subject], results: dict[int, Checked], interrupted: bool, orders: tuple[str, ...],
-    sanitize: tuple[str, ...], as_json: bool,
+    sanitize: tuple[str, ...],
 ) -> int:  # fmt: skip
     done = [results[n] for n in sorted(results)]
     states = {s: sum(r.state == s for r in done) for s in ("right", "bug", "unchecked")}
     code = 130 if interrupted else 1 if states["bug"] else 3 if states["unchecked"] else 0
-    if as_json:
+    if wants_json():
         emit_json(
             {
                 "workload": subjects[0].workload.label,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.counters import print_profile, profile_json
+from tilewright.cli.declare import wants_json
 from tilewright.cli.output import console, emit_json, percent, table
 from tilewright.cli.progress import Steps
 from tilewright.core import TilewrightError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 MOST_CLASSES = 6
 
 
-def report_sass(subjects: Sequence[Subject], reader: Reader | None, as_json: bool) -> int:
+def report_sass(subjects: Sequence[Subject], reader: Reader | None) -> int:
     """Compile, disassemble and print every kernel; 1 where the machine code of one is wrong. ``reader``: reads
     their hardware counters, too."""
     from tilewright.insight.counters import read_subject
@@ -31,7 +32,7 @@ def report_sass(subjects: Sequence[Subject], reader: Reader | None, as_json: boo
     seen: list[tuple[Profile, ...] | TilewrightError] | None = None if reader is None else reader.profiles(items)
     found = [(x.subject, c) for x in items for c in x.costs]
     code = int(any(c.code.hasty for _, c in found))
-    if as_json:
+    if wants_json():
         first = subjects[0]
         kernels = [{**c.to_json(), "schedule": dict(s.schedule.values) if s.schedule else None} for s, c in found]
         data: dict[str, Any] = {"workload": first.workload.label, "target": first.target.name, "kernels": kernels}

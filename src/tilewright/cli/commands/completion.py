@@ -6,6 +6,7 @@ import os
 
 import click
 
+from tilewright.cli.declare import argument, declared
 from tilewright.core import UsageError
 
 WHERE = {
@@ -16,10 +17,8 @@ WHERE = {
 """How each shell takes its script."""
 
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(list(WHERE)), required=False)
-@click.pass_context
-def command(ctx: click.Context, shell: str | None) -> None:
+@declared("completion", json=False)
+def command(shell: str | None = argument(type=click.Choice(list(WHERE)), required=False)) -> None:
     """Print the script that makes a shell complete commands, operators, their parameters, and runs.
 
     \b
@@ -38,4 +37,4 @@ def command(ctx: click.Context, shell: str | None) -> None:
     made = get_completion_class(name)
     assert made is not None
     click.echo(f"# {WHERE[name]}")
-    click.echo(made(ctx.find_root().command, {}, "tilewright", "_TILEWRIGHT_COMPLETE").source())
+    click.echo(made(click.get_current_context().find_root().command, {}, "tilewright", "_TILEWRIGHT_COMPLETE").source())

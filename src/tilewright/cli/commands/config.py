@@ -18,10 +18,10 @@ from typing import Any
 
 import click
 
-from tilewright.cli.options import Duration, json_option
-from tilewright.cli.output import console, emit_json, table
+from tilewright.cli.declare import declared
+from tilewright.cli.options import Duration
+from tilewright.cli.output import report, table
 from tilewright.core import UsageError
-from tilewright.database.text import safe_text
 from tilewright.errors import nearest
 from tilewright.paths import config_root
 
@@ -53,39 +53,30 @@ SETTINGS = (
 _EXPORTED = (DATABASE_URL, DATABASE_PASSWORD)
 _PATHS = (DATABASE_URL, FARM_CERTS)
 HIDDEN = "***"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A value of the file, checked: ``[section] key``."""
-
-    section: str
-    key: str
-    value: Any
+Entry = tuple[tuple[str, str], Any]
+"""Section and key, and the value."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The file's entries (``path`` is ``None`` without a file), and the environment as it was before."""
+    """The file's values by section and key (``path`` is ``None`` without a file), and the environment as it was
+    before."""
 
     path: Path | None
-    entries: tuple[Entry, ...]
+    entries: Mapping[tuple[str, str], Any]
     environment: Mapping[str, str]
-
-    def get(self, section: str, key: str) -> Entry | None:
-        return next((e for e in self.entries if (e.section, e.key) == (section, key)), None)
 
     def exports(self) -> dict[str, str]:
         """Variables for what the database layer reads from the environment by itself."""
-        url, password = (self.get(s.section, s.key) for s in _EXPORTED)
+        url, password = (self.entries.get((s.section, s.key)) for s in _EXPORTED)
         there = self.environment.get(DATABASE_URL.variable)
         out = {}
         if url and not there:
-            out[DATABASE_URL.variable] = str(url.value)
+            out[DATABASE_URL.variable] = str(url)
         # A password that stands beside a URL is for that database, not for another one of the environment's.
-        for_it = url is None or not there or there == url.value
+        for_it = url is None or not there or there == url
         if password and for_it and not self.environment.get(DATABASE_PASSWORD.variable):
-            out[DATABASE_PASSWORD.variable] = str(password.value)
+            out[DATABASE_PASSWORD.variable] = str(password)
         return out
 
     def defaults(self, ctx: click.Context, name: str, command: click.Command) -> dict[str, Any]:
@@ -94,13 +85,13 @@ class Configuration:
         # A class of devices is for a command that may ask a farm; a runner's --device names one of its own machine.
         asks_farm = any(isinstance(p, click.Option) and p.envvar == FARM_ADDRESS.variable for p in command.params)
         for param in command.params:
-            entry = self.get(name, _key(param)) if isinstance(param, click.Option) else None
+            value = self.entries.get((name, _key(param))) if isinstance(param, click.Option) else None
             for setting in SETTINGS:
                 applies = asks_farm if setting is FARM_DEVICE else setting.section == "farm" or "." not in name
-                if entry is None and param.envvar == setting.variable and setting not in _EXPORTED and applies:
-                    entry = self.get(setting.section, setting.key)
-            if entry is not None and param.name:
-                out[param.name] = entry.value
+                if value is None and param.envvar == setting.variable and setting not in _EXPORTED and applies:
+                    value = self.entries.get((setting.section, setting.key))
+            if value is not None and param.name:
+                out[param.name] = value
         if isinstance(command, click.Group):
             for sub in command.list_commands(ctx):
                 inner = command.get_command(ctx, sub)
@@ -140,7 +131,7 @@ def load(ctx: click.Context) -> Configuration:
             text = file.read().decode()
     except FileNotFoundError:
         if not environment.get("TILEWRIGHT_CONFIG"):
-            return Configuration(None, (), environment)
+            return Configuration(None, {}, environment)
         raise UsageError(f"there is no {path}", "Set TILEWRIGHT_CONFIG to a file that is there, or unset it") from None
     except OSError as e:
         raise UsageError(
@@ -157,8 +148,8 @@ def load(ctx: click.Context) -> Configuration:
             f"{path} is not TOML: {e}", "Write sections and settings, such as [tune] and trials = 400"
         ) from None
     assert isinstance(ctx.command, click.Group)
-    entries = tuple(_Reader(ctx, path, text).entries(ctx.command, tables))
-    if mode & 0o077 and any(e.key == "password" or hide(e.value) != e.value for e in entries):
+    entries = dict(_Reader(ctx, path, text).entries(ctx.command, tables))
+    if mode & 0o077 and any(key == "password" or hide(value) != value for (_, key), value in entries.items()):
         raise UsageError(f"{path} holds a password and others may read it (mode {mode:04o})", f"chmod 600 {path}")
     return Configuration(path, entries, environment)
 
@@ -193,11 +184,11 @@ class _Reader:
                 assert isinstance(command, click.Group)
                 yield from self._section(where, command.get_command(self.ctx, written), value)
             elif key in options:
-                yield Entry(section, key, self._option(where, options[key], value))
+                yield (section, key), self._option(where, options[key], value)
             elif key in settings:
                 if not isinstance(value, str):
                     raise self._wrong(where, f"{key} is to be a text", f'Write {key} = "..."')
-                yield Entry(section, key, self._placed(value) if settings[key] in _PATHS else value)
+                yield (section, key), self._placed(value) if settings[key] in _PATHS else value
             else:
                 names = [*dict.fromkeys([*settings, *options]), *(f"[{section}.{n}]" for n in inner)]
                 raise self._wrong(where, f"unknown key {written!r} in [{section}]", _known(key, names, "keys"))
@@ -294,27 +285,22 @@ def _rows(configuration: Configuration) -> Iterator[dict[str, Any]]:
     """Every shared setting and every entry of the file: where it stands, its value, and where that is from."""
     from tilewright.paths import default_path
 
-    shown = set()
+    left = dict(configuration.entries)
     for s in SETTINGS:
-        entry = configuration.get(s.section, s.key)
-        given = configuration.environment.get(s.variable)
-        value: Any = given or (entry.value if entry else None)
-        source = "environment" if given else "file" if entry else "default"
+        stored, given = left.pop((s.section, s.key), None), configuration.environment.get(s.variable)
+        value: Any = given or stored
+        source = "environment" if given else "default" if stored is None else "file"
         if value is None and s is DATABASE_URL:
             value = default_path()
         if value is not None:
             value = HIDDEN if s is DATABASE_PASSWORD else hide(value)
-        shown.add((s.section, s.key))
         yield {"section": s.section, "key": s.key, "value": value, "source": source, "variable": s.variable}
-    for e in configuration.entries:
-        if (e.section, e.key) not in shown:
-            yield {"section": e.section, "key": e.key, "value": hide(e.value), "source": "file", "variable": None}
+    for (section, key), value in left.items():
+        yield {"section": section, "key": key, "value": hide(value), "source": "file", "variable": None}
 
 
-@click.command("config")
-@json_option
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+@declared("config")
+def command() -> None:
     """Show the settings in force and where each comes from: environment, file or default.
 
     Passwords are not shown.
@@ -324,16 +310,15 @@ def command(ctx: click.Context, as_json: bool) -> None:
       tilewright config
       TILEWRIGHT_CONFIG=farm.toml tilewright config --json
     """
-    configuration = ctx.find_root().obj
+    configuration = click.get_current_context().find_root().obj
     rows = list(_rows(configuration))
     path = config_path()
-    if as_json:
-        emit_json({"file": str(path), "exists": configuration.path is not None, "settings": rows})
-        return
-    out = console()
-    out.print(safe_text(f"{path}{'' if configuration.path else ' (not there)'}"), markup=False)
-    shown = table("setting", "value", "from", "environment variable", overflow="fold")
-    for r in rows:
-        value = "not set" if r["value"] is None else safe_text(str(r["value"]))
-        shown.add_row(f"{r['section']}.{r['key']}", value, r["source"], r["variable"] or "")
-    out.print(shown)
+    shown = [
+        (f"{r['section']}.{r['key']}", r["value"] if r["value"] is not None else "not set", r["source"], r["variable"])
+        for r in rows
+    ]
+    report(
+        {"file": str(path), "exists": configuration.path is not None, "settings": rows},
+        f"{path}{'' if configuration.path else ' (not there)'}",
+        table("setting", "value", "from", "environment variable", rows=shown, overflow="fold"),
+    )

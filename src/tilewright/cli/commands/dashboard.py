@@ -8,54 +8,40 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.commands.farm.options import certs_for, certs_option
-from tilewright.cli.options import db_option
+from tilewright.cli.commands.farm.options import CERTS, certs_for
+from tilewright.cli.declare import declared, option
+from tilewright.cli.options import DB, location, open_database
 from tilewright.core import UsageError
 
 _NEEDS = ("starlette", "uvicorn", "jinja2", "pygments", "prometheus_client")
 
 
-@click.command("dashboard")
-@db_option
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Where to listen. Others than loopback: see below."
-)
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Whose first line one must know to see anything. For its owner's eyes alone (mode 0600).",
-)
-@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Certificate chain (PEM): HTTPS.")
-@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its private key (PEM).")
-@click.option("--writable", is_flag=True, help="Let those who have the token write notes on runs. Needs --token-file.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy in front does HTTPS. Its headers are not trusted.")
-@click.option(
-    "--allow-host",
-    multiple=True,
-    metavar="NAME[:PORT]",
-    help="Another name under which browsers ask for it. May be repeated.",
-)
-@click.option(
-    "--farm", "address", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Show this farm too."
-)
-@certs_option
-@click.option(
-    "--max-connections",
-    type=click.IntRange(1, 10000),
-    default=200,
-    show_default=True,
-    help="At a time; an open live page takes one. One address may hold a tenth.",
-)
-@click.option("--optuna", is_flag=True, help="Serve Optuna's own dashboard of the database instead (loopback only).")
-@click.option("--optuna-port", type=click.IntRange(0, 65535), default=8766, show_default=True)
-@click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
+@declared("dashboard", json=False)
 def command(
-    db: str | None, host: str, port: int, token_file: Path | None, tls_cert: Path | None, tls_key: Path | None,
-    writable: bool, behind_proxy: bool, allow_host: tuple[str, ...], address: str | None, certs: Path | None,
-    max_connections: int, optuna: bool, optuna_port: int, opens: bool,
-) -> int:  # fmt: skip
+    db: str | None = DB,
+    host: str = option(default="127.0.0.1", help="Where to listen. Others than loopback: see below."),
+    port: int = option(low=0, high=65535, default=8765, help="0 takes a free one."),
+    token_file: Path | None = option(
+        metavar="FILE", help="Whose first line one must know to see anything. For its owner's eyes alone (mode 0600)."
+    ),
+    tls_cert: Path | None = option(metavar="FILE", help="Certificate chain (PEM): HTTPS."),
+    tls_key: Path | None = option(metavar="FILE", help="Its private key (PEM)."),
+    writable: bool = option(help="Let those who have the token write notes on runs. Needs --token-file."),
+    behind_proxy: bool = option(help="A proxy in front does HTTPS. Its headers are not trusted."),
+    allow_host: tuple[str, ...] = option(
+        metavar="NAME[:PORT]", help="Another name under which browsers ask for it. May be repeated."
+    ),
+    address: str | None = option(
+        "--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Show this farm too."
+    ),
+    certs: Path | None = CERTS,
+    max_connections: int = option(
+        low=1, high=10000, default=200, help="At a time; an open live page takes one. One address may hold a tenth."
+    ),
+    optuna: bool = option(help="Serve Optuna's own dashboard of the database instead (loopback only)."),
+    optuna_port: int = option(low=0, high=65535, default=8766),
+    opens: bool = option("--open", help="Open it in a browser."),
+) -> int:
     """Show runs, kernels and the farm as web pages, and metrics for Prometheus.
 
     It only reads, but for notes with --writable, and prints its address once it listens. On loopback it asks for
@@ -68,10 +54,8 @@ def command(
       tilewright dashboard --host 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem --allow-host gpu1
       tilewright dashboard --optuna
     """
-    from tilewright.database import Database
-    from tilewright.paths import default_path
 
-    where = db or default_path()
+    where = location(db)
 
     def ready(url: str) -> None:
         click.echo(url)
@@ -89,7 +73,7 @@ def command(
     from tilewright.dashboard.serving.connections import Limits
     from tilewright.dashboard.serving.serve import open_place, serve
 
-    Database.open(where, create=False, readonly=True).close()  # before anything listens
+    open_database(db).close()  # before anything listens
     farm = FarmSource(address, certs_for(address, certs)) if address else None
     place = open_place(
         host, port, token_file=token_file, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tilewright.cli.options import db_option, device_option, json_option, open_database
-from tilewright.cli.output import Ticker, console, emit_error, emit_json, report, say, seconds
+from tilewright.cli.declare import argument, declared, option, wants_json
+from tilewright.cli.options import DB, DEVICE, location, open_database
+from tilewright.cli.output import Ticker, console, emit_error, emit_json, report, say, seconds, task_json
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
 
@@ -46,7 +47,7 @@ def _stoppable(after: str) -> Callable[[F], F]:
             try:
                 return function(*args, **kwargs)
             except KeyboardInterrupt:
-                emit_error(bool(kwargs.get("as_json")), "interrupted", "Stopped", after)
+                emit_error(wants_json(), "interrupted", "Stopped", after)
                 return 130
 
         return wrapped  # type: ignore[return-value]
@@ -61,11 +62,8 @@ def _transferred(verb: str) -> Ticker:
 # --------------------------------------------------------------------------- upgrade, stats, gc
 
 
-@command.command("upgrade")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@db_option
-@json_option
-def upgrade(dry_run: bool, db: str | None, as_json: bool) -> None:
+@declared("upgrade", command)
+def upgrade(dry_run: bool = option(help="Only say what would be done."), db: str | None = DB) -> None:
     """Bring a database to this version's schema; on PostgreSQL, also make its tables.
 
     A SQLite file is upgraded when it is opened for writing, after a copy of it was made. A PostgreSQL
@@ -77,17 +75,14 @@ def upgrade(dry_run: bool, db: str | None, as_json: bool) -> None:
       tilewright db upgrade --db postgresql+psycopg://owner@db.example/tilewright
     """
     from tilewright.database.migrate import upgrade_database
-    from tilewright.paths import default_path
 
-    steps = upgrade_database(db or default_path(), dry_run=dry_run)
+    steps = upgrade_database(location(db), dry_run=dry_run)
     lines = [line for step in steps for line in step.splitlines()]
-    report(as_json, {"dry_run": dry_run, "steps": steps}, *lines)
+    report({"dry_run": dry_run, "steps": steps}, *lines)
 
 
-@command.command("stats")
-@db_option
-@json_option
-def stats(db: str | None, as_json: bool) -> None:
+@declared("stats", command)
+def stats(db: str | None = DB) -> None:
     """Rows by table, bytes, and winners that wait to be built.
 
     \b
@@ -111,17 +106,17 @@ def stats(db: str | None, as_json: bool) -> None:
         "database": location, "rows": dict(found.rows), "bytes": found.bytes,
         "artifact_bytes": found.artifact_bytes, "pending": pending, "failed": failed,
     }  # fmt: skip
-    report(as_json, data, *lines)
+    report(data, *lines)
 
 
-@command.command("gc")
-@click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Keep the newest N runs of each task.")
-@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Remove runs started before that.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@db_option
-@json_option
+@declared("gc", command)
 @_stoppable("What was removed is gone, run by run; the rest is as it was")
-def gc(keep_runs: int | None, older_than: float | None, dry_run: bool, db: str | None, as_json: bool) -> None:
+def gc(
+    keep_runs: int | None = option(low=0, metavar="N", help="Keep the newest N runs of each task."),
+    older_than: float | None = option(low=0, metavar="DAYS", help="Remove runs started before that."),
+    dry_run: bool = option(help="Only say what would be removed."),
+    db: str | None = DB,
+) -> None:
     """Remove old runs with their trials, and rows that nothing refers to.
 
     Never removed: kernels, their code, the runs that they stem from, runs that are still going on, and
@@ -151,7 +146,7 @@ def gc(keep_runs: int | None, older_than: float | None, dry_run: bool, db: str |
     ]
     if not dry_run:
         lines.append(f"the database is {_megabytes(max(shrunk, 0))} smaller")
-    report(as_json, {"dry_run": dry_run, **vars(freed), "freed_bytes": shrunk}, *lines)
+    report({"dry_run": dry_run, **vars(freed), "freed_bytes": shrunk}, *lines)
 
 
 def _megabytes(count: int) -> str:
@@ -161,15 +156,15 @@ def _megabytes(count: int) -> str:
 # --------------------------------------------------------------------------- export, backup
 
 
-@command.command("export")
-@click.argument("file", metavar="FILE|-")
-@click.option("--best", is_flag=True, help="Write the best kernels with their code, a SQLite file for Library.")
-@click.option("--op", metavar="OP", help="Only this operator.")
-@click.option("--run", "runs", multiple=True, metavar="ID", help="Only this run, or last; may be repeated.")
-@db_option
-@json_option
+@declared("export", command)
 @_stoppable("No file was written or changed")
-def export(file: str, best: bool, op: str | None, runs: tuple[str, ...], db: str | None, as_json: bool) -> None:
+def export(
+    file: str = argument(metavar="FILE|-"),
+    best: bool = option(help="Write the best kernels with their code, a SQLite file for Library."),
+    op: str | None = option(metavar="OP", help="Only this operator."),
+    runs: tuple[str, ...] = option("--run", metavar="ID", help="Only this run, or last; may be repeated."),
+    db: str | None = DB,
+) -> None:
     """Write runs, trials and winners as JSON Lines (- for stdout), or with --best a database to serve from.
 
     JSON Lines hold no compiled code. The file of --best does: whoever opens it runs that code.
@@ -184,20 +179,20 @@ def export(file: str, best: bool, op: str | None, runs: tuple[str, ...], db: str
 
     if best and (runs or file == "-"):
         raise UsageError("--best writes a database file of all runs", "Name a file, and leave --run out")
-    if as_json and file == "-":
+    if wants_json() and file == "-":
         raise UsageError("--json and the export would both go to stdout", "Name a file, or leave --json out")
     ticker = _transferred("exported")
     with open_database(db) as database:
         if best:
             count = export_best(database, Path(file), op, Ticker("exported {:,} of {:,} kernels"))
-            report(as_json, {"file": file, "kernels": count}, f"{file}: {count} kernel(s) with their code")
+            report({"file": file, "kernels": count}, f"{file}: {count} kernel(s) with their code")
             return
         if file == "-":
             _to_stdout(export_lines(database, op, runs, ticker))
             return
         export_file(database, Path(file), op, runs, ticker)
     size = Path(file).stat().st_size
-    report(as_json, {"file": file, "bytes": size}, f"{file}: {_megabytes(size)}")
+    report({"file": file, "bytes": size}, f"{file}: {_megabytes(size)}")
 
 
 def _to_stdout(lines: Iterable[str]) -> None:
@@ -213,13 +208,11 @@ def _to_stdout(lines: Iterable[str]) -> None:
         raise explain("stdout", e) from None
 
 
-@command.command("backup")
-@click.argument("file", metavar="FILE")
-@click.option("--force", is_flag=True, help="Replace a file of that name.")
-@db_option
-@json_option
+@declared("backup", command)
 @_stoppable("No file was written or changed")
-def backup(file: str, force: bool, db: str | None, as_json: bool) -> None:
+def backup(
+    file: str = argument(metavar="FILE"), force: bool = option(help="Replace a file of that name."), db: str | None = DB
+) -> None:
     """Copy a SQLite database, in use or not, to one consistent file.
 
     To restore it, stop what uses the database, remove the files -wal and -shm beside it, and copy the
@@ -234,27 +227,25 @@ def backup(file: str, force: bool, db: str | None, as_json: bool) -> None:
 
     with open_database(db) as database:
         size = copy(database, Path(file), force)
-    report(as_json, {"file": file, "bytes": size}, f"{file}: {_megabytes(size)}")
+    report({"file": file, "bytes": size}, f"{file}: {_megabytes(size)}")
 
 
 # --------------------------------------------------------------------------- import, merge, rebuild
 
 _AFTER_IMPORT = "Whole runs that came in are stored; the same command again brings the rest"
-_rebuild_option = click.option("--rebuild", is_flag=True, help="Then build the winners of this machine's devices.")
-_trust_option = click.option(
-    "--trust", is_flag=True, help="Also build programs and kernels that someone else wrote: this runs their code."
-)
+_REBUILD = option(help="Then build the winners of this machine's devices.")
+_TRUST = option(help="Also build programs and kernels that someone else wrote: this runs their code.")
 
 
-@command.command("import")
-@click.argument("file", metavar="FILE|-")
-@_rebuild_option
-@_trust_option
-@device_option
-@db_option
-@json_option
+@declared("import", command)
 @_stoppable(_AFTER_IMPORT)
-def import_(file: str, rebuild: bool, trust: bool, device: str, db: str | None, as_json: bool) -> int:
+def import_(
+    file: str = argument(metavar="FILE|-"),
+    rebuild: bool = _REBUILD,
+    trust: bool = _TRUST,
+    device: str = DEVICE,
+    db: str | None = DB,
+) -> int:
     """Take in an export (- for stdin). Each run comes in whole or not at all, and once however often.
 
     Winners are known from then on, and served once tilewright db rebuild has built and checked them here.
@@ -273,18 +264,18 @@ def import_(file: str, rebuild: bool, trust: bool, device: str, db: str | None, 
             found = import_stream(database, sys.stdin.buffer, "stdin", ticker)
         else:
             found = import_file(database, Path(file), ticker)
-        return _finish(database, [(file, found)], rebuild, trust, device, as_json)
+        return _finish(database, [(file, found)], rebuild, trust, device)
 
 
-@command.command("merge")
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@_rebuild_option
-@_trust_option
-@device_option
-@db_option
-@json_option
+@declared("merge", command)
 @_stoppable(_AFTER_IMPORT)
-def merge(sources: tuple[str, ...], rebuild: bool, trust: bool, device: str, db: str | None, as_json: bool) -> int:
+def merge(
+    sources: tuple[str, ...] = argument(metavar="SOURCE...", required=True),
+    rebuild: bool = _REBUILD,
+    trust: bool = _TRUST,
+    device: str = DEVICE,
+    db: str | None = DB,
+) -> int:
     """Take in the runs, trials and winners of other databases: files, or PostgreSQL URLs.
 
     Compiled code stays where it is. Merging again brings only what is new. Exit code 1 if a run conflicts
@@ -303,14 +294,12 @@ def merge(sources: tuple[str, ...], rebuild: bool, trust: bool, device: str, db:
         for source in sources:
             with Database.open(source, create=False, readonly=True) as other:
                 found.append((other.location, bring(database, other, _transferred("read"))))
-        return _finish(database, found, rebuild, trust, device, as_json)
+        return _finish(database, found, rebuild, trust, device)
 
 
-def _finish(
-    database: Database, found: list[tuple[str, Imported]], rebuild: bool, trust: bool, device: str, as_json: bool
-) -> int:
+def _finish(database: Database, found: list[tuple[str, Imported]], rebuild: bool, trust: bool, device: str) -> int:
     """Say what came in, rebuild if asked to, and give the exit code."""
-    out = console(stderr=as_json)
+    out = console(stderr=wants_json())
     for name, i in found:
         out.print(
             safe_text(
@@ -321,26 +310,19 @@ def _finish(
         for conflict in i.conflicts:
             out.print(f"[red]refused: {safe_text(conflict)}[/red]")
     conflicts = [c for _, i in found for c in i.conflicts]
-    built, failed = _rebuild(database, None, device, False, trust, as_json) if rebuild else ([], 0)
+    built, failed = _rebuild(database, None, device, False, trust) if rebuild else ([], 0)
     if not rebuild and any(i.new_winners for _, i in found):
         out.print("build them on machines of their devices: tilewright db rebuild")
-    if as_json:
-        sources = [
-            {
-                "source": name, "runs": i.runs, "new_runs": i.new_runs, "trials": i.trials,
-                "new_trials": i.new_trials, "new_winners": i.new_winners,
-            }
-            for name, i in found
-        ]  # fmt: skip
+    if wants_json():
+        sources = [{"source": name, **vars(i)} for name, i in found]
+        for source in sources:
+            del source["conflicts"]
         emit_json({"sources": sources, "conflicts": conflicts, "rebuilt": built})
     return 1 if conflicts or failed else 0
 
 
-@command.command("pending")
-@click.option("--op", metavar="OP", help="Only this operator.")
-@db_option
-@json_option
-def pending(op: str | None, db: str | None, as_json: bool) -> None:
+@declared("pending", command)
+def pending(op: str | None = option(metavar="OP", help="Only this operator."), db: str | None = DB) -> None:
     """List winners that came from elsewhere and are not built here: waiting, or failed.
 
     \b
@@ -357,18 +339,18 @@ def pending(op: str | None, db: str | None, as_json: bool) -> None:
         state = f"failed: {w.problem}" if w.state == "failed" else "waits to be built"
         lines.append(f"{_winner_label(w)}, {seconds(w.seconds)} there: {state}")
     rows = [_winner_row(w) | {"state": w.state, "problem": w.problem} for w in found]
-    report(as_json, {"winners": rows}, *(lines or ["nothing waits to be built"]))
+    report({"winners": rows}, *(lines or ["nothing waits to be built"]))
 
 
-@command.command("rebuild")
-@click.option("--op", metavar="OP", help="Only this operator.")
-@click.option("--again", is_flag=True, help="Also those that failed before.")
-@_trust_option
-@device_option
-@db_option
-@json_option
+@declared("rebuild", command)
 @_stoppable("Winners that are done are stored; the same command again builds the rest")
-def rebuild(op: str | None, again: bool, trust: bool, device: str, db: str | None, as_json: bool) -> int:
+def rebuild(
+    op: str | None = option(metavar="OP", help="Only this operator."),
+    again: bool = option(help="Also those that failed before."),
+    trust: bool = _TRUST,
+    device: str = DEVICE,
+    db: str | None = DB,
+) -> int:
     """Build winners that came from elsewhere, check them, and pair them with what is stored.
 
     Those measured on this machine's device models are built; what is right and wins its place is served
@@ -380,20 +362,20 @@ def rebuild(op: str | None, again: bool, trust: bool, device: str, db: str | Non
       tilewright db rebuild --op matmul --device cpu:0 --again
     """
     with open_database(db, readonly=False) as database:
-        rows, failed = _rebuild(database, op, device, again, trust, as_json)
-    if as_json:
+        rows, failed = _rebuild(database, op, device, again, trust)
+    if wants_json():
         emit_json({"rebuilt": rows, "failed": failed})
     return 1 if failed else 0
 
 
 def _rebuild(
-    database: Database, op: str | None, device: str, again: bool, trust: bool, as_json: bool
+    database: Database, op: str | None, device: str, again: bool, trust: bool
 ) -> tuple[list[dict[str, Any]], int]:
     """Rebuild with a line for each winner; returns the rows, and how many failed."""
     from tilewright.database.transfer import winners
     from tilewright.tuner.import_winners import import_winners
 
-    out = console(stderr=as_json)
+    out = console(stderr=wants_json())
     total = 0
 
     def started(count: int) -> None:
@@ -424,8 +406,7 @@ def _winner_label(w: Winner) -> str:
 
 def _winner_row(w: Winner) -> dict[str, Any]:
     return {
-        "workload": w.task.workload.label, "workload_key": w.task.workload.key, "target": w.task.target.name,
-        "threads": w.task.target.threads, "device_model": w.device_model, "run": w.run_id, "rank": w.rank,
+        **task_json(w.task), "device_model": w.device_model, "run": w.run_id, "rank": w.rank,
         "template": w.schedule.template, "schedule": dict(w.schedule.values), "seconds": w.seconds,
     }  # fmt: skip
 
@@ -433,12 +414,13 @@ def _winner_row(w: Winner) -> dict[str, Any]:
 # --------------------------------------------------------------------------- roles
 
 
-@command.command("grants")
-@click.option("--owner", required=True, metavar="ROLE", help="Has the tables, and upgrades them.")
-@click.option("--writer", required=True, metavar="ROLE", help="Tunes: reads and writes rows.")
-@click.option("--reader", required=True, metavar="ROLE", help="Reads rows.")
-@click.option("--schema", default="public", show_default=True, metavar="NAME", help="Where the tables are.")
-def grants(owner: str, writer: str, reader: str, schema: str) -> None:
+@declared("grants", command, json=False)
+def grants(
+    owner: str = option(required=True, metavar="ROLE", help="Has the tables, and upgrades them."),
+    writer: str = option(required=True, metavar="ROLE", help="Tunes: reads and writes rows."),
+    reader: str = option(required=True, metavar="ROLE", help="Reads rows."),
+    schema: str = option(default="public", metavar="NAME", help="Where the tables are."),
+) -> None:
     """Print the SQL that makes three PostgreSQL roles, each with what it needs and no more.
 
     \b

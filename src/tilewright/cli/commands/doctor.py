@@ -5,10 +5,8 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import click
-
-from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.declare import declared, option
+from tilewright.cli.output import report
 from tilewright.installed import installed_version
 
 PACKAGES = {
@@ -43,12 +41,10 @@ def _problems(packages: dict[str, str | None]) -> list[str]:
     return out
 
 
-@click.command("doctor")
-@click.option(
-    "--no-measure", is_flag=True, help="Skip measuring peak and bandwidth (half a second) and loading GPU packages."
-)
-@json_option
-def command(no_measure: bool, as_json: bool) -> int:
+@declared("doctor")
+def command(
+    no_measure: bool = option(help="Skip measuring peak and bandwidth (half a second) and loading GPU packages."),
+) -> int:
     """Say what is installed, what the machine is, and what would be used and why.
 
     Exit code 1 if something stands in the way of tuning.
@@ -58,6 +54,8 @@ def command(no_measure: bool, as_json: bool) -> int:
       tilewright doctor
       tilewright doctor --json
     """
+    from rich.text import Text
+
     from tilewright import __version__
     from tilewright.backends import BACKENDS, get_backend
     from tilewright.paths import cache_root, default_path
@@ -77,23 +75,16 @@ def command(no_measure: bool, as_json: bool) -> int:
         "cache": str(cache_root()),
         "problems": problems,
     }
-    if as_json:
-        emit_json(data)
-        return 1 if problems else 0
-    out = console()
     rows = [
         ("tilewright", f"{__version__} on Python {data['python']}"),
         ("platform", f"{data['platform']['name']} ({support})"),
         *(row for r in reports.values() for row in r.rows),
+        ("database", data["database"]),
+        ("cache", data["cache"]),
+        *((name, f"{packages[name] or 'not installed'} - {why}") for name, why in PACKAGES.items()),
     ]
-    rows += [("database", data["database"]), ("cache", data["cache"])]
-    rows += [(name, f"{packages[name] or 'not installed'} - {why}") for name, why in PACKAGES.items()]
-    for name, value in rows:
-        out.print(f"{name:<12} {value}", markup=False)
-    for w in data["machine"]["noise"]:
-        out.print(f"noise        {w}", style="yellow", markup=False)
-    for p in problems:
-        out.print(f"problem      {p}", style="red", markup=False)
-    if not problems:
-        out.print("Ready to tune.")
+    lines = [Text(f"{name:<12} {value}") for name, value in rows]
+    lines += [Text(f"noise        {w}", "yellow") for w in data["machine"]["noise"]]
+    lines += [Text(f"problem      {p}", "red") for p in problems] or [Text("Ready to tune.")]
+    report(data, *lines)
     return 1 if problems else 0

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from tilewright.cli.commands.plot import Source
 from tilewright.cli.counters import print_profile
-from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
+from tilewright.cli.declare import declared, option, wants_json
+from tilewright.cli.options import DB, PARAMS, RUN, chosen_run, open_database
 from tilewright.cli.output import console, emit_json, say
 from tilewright.core import Candidate, TilewrightError, UsageError
 from tilewright.database.text import safe_text
@@ -25,18 +24,16 @@ if TYPE_CHECKING:
     from tilewright.insight.explain import Explanation
 
 
-@click.command("explain")
-@run_argument
-@click.option("-o", "--output", metavar="FILE", help="Draw it too: a file.svg, .png or .pdf.")
-@click.option("--dark", is_flag=True, help="Light on a dark ground.")
-@click.option(
-    "--profile", is_flag=True,
-    help="Run the winner on this machine's GPU under NVIDIA Nsight Compute: hardware counters beside its bound.",
-)  # fmt: skip
-@db_option
-@json_option
+@declared("explain")
 def command(
-    run: str, params: tuple[str, ...], output: str | None, dark: bool, profile: bool, db: str | None, as_json: bool
+    run: str = RUN,
+    params: tuple[str, ...] = PARAMS,
+    output: str | None = option("-o", "--output", metavar="FILE", help="Draw it too: a file.svg, .png or .pdf."),
+    dark: bool = option(help="Light on a dark ground."),
+    profile: bool = option(
+        help="Run the winner on this machine's GPU under NVIDIA Nsight Compute: hardware counters beside its bound."
+    ),
+    db: str | None = DB,
 ) -> None:
     """Explain one run: the winner and what bounds it, why the search ended, which knobs mattered and how sure that
     is, and what to try next.
@@ -62,7 +59,7 @@ def command(
         counted = _profile(source.run, source.records, found) if profile else None
     if target is not None:
         draw(drawn, target, dark)
-    if as_json:
+    if wants_json():
         data = {**found.to_json(), "charts": [c.to_json() for c in drawn], "file": str(target) if target else None}
         emit_json(data if counted is None else {**data, "profiles": [p.to_json() for p in counted]})
         return

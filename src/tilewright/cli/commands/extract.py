@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from tilewright.cli.options import json_option, target_of, target_option
-from tilewright.cli.output import console, emit_json, percent, say, table
+from tilewright.cli.declare import argument, declared, option, wants_json
+from tilewright.cli.options import TARGET, target_of
+from tilewright.cli.output import percent, report, say, table
 from tilewright.core import UsageError
 from tilewright.extent import text_of
 from tilewright.size_ranges import span_of
@@ -32,22 +31,21 @@ def sizes_of(given: tuple[str, ...]) -> dict[str, Size]:
     return out
 
 
-size_option = click.option(
-    "--size", "sizes", multiple=True, metavar="NAME=N|LOW..HIGH",
+SIZES = option(
+    "--size",
+    metavar="NAME=N|LOW..HIGH",
     help="Size of a dynamic axis, or the range of its sizes; may be given several times.",
-)  # fmt: skip
-
-
-@click.command("extract")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the tasks here, for tune --tasks."
 )
-@size_option
-@target_option
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads of the tasks written.")
-@json_option
-def command(model: Path, output: Path | None, sizes: tuple[str, ...], target: str, threads: int, as_json: bool) -> int:
+
+
+@declared("extract")
+def command(
+    model: Path = argument(),
+    output: Path | None = option("-o", "--output", metavar="FILE", help="Write the tasks here, for tune --tasks."),
+    sizes: tuple[str, ...] = SIZES,
+    target: str = TARGET,
+    threads: int = option(low=1, default=1, help="Threads of the tasks written."),
+) -> int:
     """List what the ONNX model in MODEL computes, each task once, with calls and operations.
 
     Operations that belong together are one task: a convolution with its norm, activation and residual sum, an
@@ -70,26 +68,26 @@ def command(model: Path, output: Path | None, sizes: tuple[str, ...], target: st
     coverage = of_model(found)
     if output is not None:
         write_tasks(found.tasks, output, threads, target)
-    if as_json:
-        file = None if output is None else str(output)
-        emit_json({"target": found.target.name, **found.to_json(), **coverage.to_json(), "file": file})
-        return 0
-    rows = table("computed by", "what", "family", "calls", "operators", "FLOPs", "share", "output or reason")
     lines = {line.what: line for line in coverage.lines if line.by != RUNTIME}
     total = sum(t.calls * t.workload.flops for t in found.tasks if t.workload.op in lines) or 1
+    rows = []
     for t in found.tasks:
         flops = t.calls * t.workload.flops
         shape = "x".join(map(text_of, t.workload.output.shape)) or "()"
         line = lines.pop(t.workload.op, None)
         shares = ("-", "-") if line is None else (f"{line.operators} ({percent(line.share)})", percent(flops / total))
-        rows.add_row(KERNELS, t.workload.op, t.family, str(t.calls), shares[0], f"{flops:.4g}", shares[1], shape)
+        rows.append((KERNELS, t.workload.op, t.family, t.calls, shares[0], f"{flops:.4g}", shares[1], shape))
     for line in [*lines.values(), *(x for x in coverage.lines if x.by == RUNTIME)]:
         stands_for = f"{line.operators} ({percent(line.share)})"
-        rows.add_row(line.by, line.what, "-", str(line.calls), stands_for, "-", "-", line.why)
-    console().print(rows)
-    say(taken_of(coverage.taken, coverage.operators))
-    if output is not None:
-        say(f"{output} holds {len(found.tasks)} tasks: tilewright tune --tasks {output} --time-budget 20m")
+        rows.append((line.by, line.what, "-", line.calls, stands_for, "-", "-", line.why))
+    columns = ("computed by", "what", "family", "calls", "operators", "FLOPs", "share", "output or reason")
+    file = None if output is None else str(output)
+    data = {"target": found.target.name, **found.to_json(), **coverage.to_json(), "file": file}
+    report(data, table(*columns, rows=rows))
+    if not wants_json():
+        say(taken_of(coverage.taken, coverage.operators))
+        if output is not None:
+            say(f"{output} holds {len(found.tasks)} tasks: tilewright tune --tasks {output} --time-budget 20m")
     return 0
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from tilewright.cli.options import db_option, json_option, open_database
-from tilewright.cli.output import console, emit_json, say, table
-from tilewright.database.text import safe_text
+from tilewright.cli.declare import declared, option, wants_json
+from tilewright.cli.options import DB, open_database
+from tilewright.cli.output import moment, report, say, table
 
 if TYPE_CHECKING:
-    from tilewright.tuner.from_misses import Missed
+    pass
 
 
-@click.command("misses")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--forget", is_flag=True, help="Forget them all.")
-@db_option
-@json_option
-def command(limit: int, forget: bool, db: str | None, as_json: bool) -> None:
+@declared("misses")
+def command(
+    limit: int = option(low=1, default=20), forget: bool = option(help="Forget them all."), db: str | None = DB
+) -> None:
     """List what programs asked for and did not have, by how much work it was.
 
     Programs count it that call tilewright.Library with a database that they can write. Operators of your own that
@@ -39,26 +34,17 @@ def command(limit: int, forget: bool, db: str | None, as_json: bool) -> None:
         if forget:
             database.remove_misses([m.miss for m in found])
     shown = found[:limit]
-    if as_json:
-        emit_json({"misses": [_row(m) for m in shown], "all": len(found)})
-        return
-    if not found:
-        say("no misses are stored")
-        return
-    out = table("calls", "last", "what would tune it", overflow="fold")
-    for m in shown:
-        note = " (tuned since)" if m.tuned else f" ({m.problem})" if m.problem else ""
-        last = time.strftime("%Y-%m-%d %H:%M", time.localtime(m.miss.last))
-        out.add_row(f"{m.miss.count:,}", last, safe_text(m.command + note))
-    console().print(out)
-    if forget:
-        say(f"forgot {len(found)}")
-    else:
-        say("tilewright tune --from-misses --time-budget 30m tunes them")
-
-
-def _row(m: Missed) -> dict[str, Any]:
-    return {
-        "operator": m.miss.op, "params": dict(m.miss.params), "calls": m.miss.count, "last": m.miss.last,
-        "tuned": m.tuned, "problem": m.problem or None, "command": m.command,
-    }  # fmt: skip
+    notes = [" (tuned since)" if m.tuned else f" ({m.problem})" if m.problem else "" for m in shown]
+    cells = [(f"{m.miss.count:,}", moment(m.miss.last), m.command + n) for m, n in zip(shown, notes, strict=True)]
+    rows = [
+        {
+            "operator": m.miss.op, "params": dict(m.miss.params), "calls": m.miss.count, "last": m.miss.last,
+            "tuned": m.tuned, "problem": m.problem or None, "command": m.command,
+        }
+        for m in shown
+    ]  # fmt: skip
+    listed = [table("calls", "last", "what would tune it", rows=cells, overflow="fold")] if found else []
+    report({"misses": rows, "all": len(found)}, *listed)
+    if not wants_json():
+        left = f"forgot {len(found)}" if forget else "tilewright tune --from-misses --time-budget 30m tunes them"
+        say(left if found else "no misses are stored")

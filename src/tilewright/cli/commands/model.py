@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.options import db_option, json_option, open_database, target_option, threads_option
-from tilewright.cli.output import console, emit_json, report, say
+from tilewright.cli.declare import argument, declared, wants_json
+from tilewright.cli.options import DB, TARGET, THREADS, open_database
+from tilewright.cli.output import report, say, table
 from tilewright.core import Target, TilewrightError
-from tilewright.database.text import safe_text
 from tilewright.files import SHARED, replace_file
 
 
@@ -28,12 +28,8 @@ def command() -> None:
     """
 
 
-@command.command("train")
-@db_option
-@target_option
-@threads_option
-@json_option
-def train(db: str | None, target: str, threads: int, as_json: bool) -> None:
+@declared("train", command)
+def train(db: str | None = DB, target: str = TARGET, threads: int = THREADS) -> None:
     """Learn from every run of the database, on top of the model that comes with the package, and keep the result."""
     from tilewright.tuner import models
 
@@ -41,46 +37,35 @@ def train(db: str | None, target: str, threads: int, as_json: bool) -> None:
         wanted = _target(target, threads)
         model, trials = models.train(database, wanted, say)
         data = {"target": wanted.name, "trials": trials, "features": len(model.names)}
-        report(as_json, data, f"learned from {trials} trials; runs on {wanted.name} in this database start from it")
+        report(data, f"learned from {trials} trials; runs on {wanted.name} in this database start from it")
 
 
-@command.command("evaluate")
-@db_option
-@target_option
-@threads_option
-@json_option
-def evaluate(db: str | None, target: str, threads: int, as_json: bool) -> None:
+@declared("evaluate", command)
+def evaluate(db: str | None = DB, target: str = TARGET, threads: int = THREADS) -> None:
     """How well the model orders the trials of each run: pairs over 5% apart, and the best of its eight favourites.
 
     A model knows the runs that it was trained on; to judge it, tune something new.
     """
-    from rich.table import Table
-
     from tilewright.insight.foreseen import evaluate as evaluate_model
     from tilewright.tuner import models
 
     with open_database(db) as database:
         wanted = _target(target, threads)
         found = list(evaluate_model(database, models.stored(database, wanted), wanted.kind))
-    if as_json:
-        emit_json({"target": wanted.name, "runs": [f.to_json() for f in found]})
-        return
-    if not found:
+    if not found and not wants_json():
         raise TilewrightError(f"the database holds no run on {wanted.kind}", "Tune something first")
-    table = Table("run", "workload", "trials", "in order", "analytic", "its top 8 over the best", box=None)
-    for f in found:
-        shares = (f"{f.clear:.0%}", f"{f.prior:.0%}", f"{f.top:.3f}")
-        table.add_row(f.run, safe_text(f.workload), str(f.trials), *shares)
-    console().print(table)
+    rows = ((f.run, f.workload, f.trials, f"{f.clear:.0%}", f"{f.prior:.0%}", f"{f.top:.3f}") for f in found)
+    columns = ("run", "workload", "trials", "in order", "analytic", "its top 8 over the best")
+    report({"target": wanted.name, "runs": [f.to_json() for f in found]}, table(*columns, rows=rows))
 
 
-@command.command("export")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@db_option
-@target_option
-@threads_option
-@json_option
-def export(file: Path, db: str | None, target: str, threads: int, as_json: bool) -> None:
+@declared("export", command)
+def export(
+    file: Path = argument(type=click.Path(dir_okay=False, path_type=Path)),
+    db: str | None = DB,
+    target: str = TARGET,
+    threads: int = THREADS,
+) -> None:
     """Write the model that runs of this database start from."""
     from tilewright.tuner import models
 
@@ -90,16 +75,16 @@ def export(file: Path, db: str | None, target: str, threads: int, as_json: bool)
         replace_file(file, data, SHARED)
     except OSError as e:
         raise TilewrightError(f"{file} cannot be written: {e.strerror or e}") from e
-    report(as_json, {"file": str(file), "bytes": len(data)}, f"{file}: {len(data)} bytes")
+    report({"file": str(file), "bytes": len(data)}, f"{file}: {len(data)} bytes")
 
 
-@command.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@db_option
-@target_option
-@threads_option
-@json_option
-def import_(file: Path, db: str | None, target: str, threads: int, as_json: bool) -> None:
+@declared("import", command)
+def import_(
+    file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    db: str | None = DB,
+    target: str = TARGET,
+    threads: int = THREADS,
+) -> None:
     """Have runs of this database start from a model in a file."""
     from tilewright.cost_model.transfer import TransferModel
     from tilewright.cost_model.transferable import VERSION
@@ -110,7 +95,7 @@ def import_(file: Path, db: str | None, target: str, threads: int, as_json: bool
         wanted = _target(target, threads)
         database.save_model(wanted, str(VERSION), data, 0)
     said = {"target": wanted.name, "features": len(model.names)}
-    report(as_json, said, f"runs on {wanted.name} in this database start from {file}")
+    report(said, f"runs on {wanted.name} in this database start from {file}")
 
 
 def _target(name: str, threads: int) -> Target:

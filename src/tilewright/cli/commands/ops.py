@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import click
-
-from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json, table
+from tilewright.cli.declare import declared
+from tilewright.cli.output import report, table
 from tilewright.core import IMPLICIT
 
 
-@click.command("ops")
-@json_option
-def command(as_json: bool) -> None:
+@declared("ops")
+def command() -> None:
     """List the operators.
 
     \b
@@ -38,16 +36,15 @@ def command(as_json: bool) -> None:
                 "inputs": [{"name": s.name, "shape": list(s.shape), "dtype": s.dtype} for s in example.inputs],
             }
         )
-    if as_json:
-        emit_json({"ops": rows})
-        return
-    shown = table("operator", "sizes", "attributes", "dtypes", "example")
-    for r in rows:
-        shown.add_row(
-            r["name"],
-            " ".join(r["sizes"]),
-            " ".join(f"{k}={v}" for k, v in r["attributes"].items() if k not in IMPLICIT),
-            " ".join(r["dtypes"]),
-            " ".join(f"{k}={v}" for k, v in r["example"].items()),
+    cells = (
+        (
+            r["name"], " ".join(r["sizes"]), _pairs({k: v for k, v in r["attributes"].items() if k not in IMPLICIT}),
+            " ".join(r["dtypes"]), _pairs(r["example"]),
         )
-    console().print(shown)
+        for r in rows
+    )  # fmt: skip
+    report({"ops": rows}, table("operator", "sizes", "attributes", "dtypes", "example", rows=cells))
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{k}={v}" for k, v in values.items())

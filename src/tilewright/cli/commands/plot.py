@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.caching import cached_property
-from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
+from tilewright.cli.declare import declared, option, wants_json
+from tilewright.cli.options import DB, PARAMS, RUN, chosen_run, open_database
 from tilewright.cli.output import emit_json, say
 from tilewright.core import TrialRecord, UsageError
+from tilewright.database.text import visible_text
 from tilewright.insight import best, calibration, compare, failures, importance, knobs, roofline
 
 if TYPE_CHECKING:
@@ -84,23 +86,22 @@ CHARTS: dict[str, Callable[[Source], Chart]] = {
 ALL = "all"
 
 
-@click.command("plot")
-@run_argument
-@click.option("-o", "--output", metavar="FILE", help="Where to: a file.svg, .png or .pdf; a folder for all charts.")
-@click.option("--chart", type=click.Choice([*CHARTS, ALL]), help="What to draw. [default: best]")
-@click.option("--knob", metavar="NAME", help="Draw the times by this knob's values.")
-@click.option("--with", "others", multiple=True, metavar="RUN", help="Compare with this run of the same task; repeat.")
-@click.option("--dark", is_flag=True, help="Light on a dark ground.")
-@click.option(
-    "--format", "suffix", type=click.Choice(["svg", "png", "pdf"]), default="svg", show_default=True,
-    help="Of the files of --chart all.",
-)  # fmt: skip
-@db_option
-@json_option
+@declared("plot")
 def command(
-    run: str, params: tuple[str, ...], output: str | None, chart: str | None, knob: str | None, others: tuple[str, ...],
-    dark: bool, suffix: str, db: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    run: str = RUN,
+    params: tuple[str, ...] = PARAMS,
+    output: str | None = option(
+        "-o", "--output", metavar="FILE", help="Where to: a file.svg, .png or .pdf; a folder for all charts."
+    ),
+    chart: str | None = option(type=click.Choice([*CHARTS, ALL]), help="What to draw. [default: best]"),
+    knob: str | None = option(metavar="NAME", help="Draw the times by this knob's values."),
+    others: tuple[str, ...] = option("--with", metavar="RUN", help="Compare with this run of the same task; repeat."),
+    dark: bool = option(help="Light on a dark ground."),
+    suffix: str = option(
+        "--format", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="Of the files of --chart all."
+    ),
+    db: str | None = DB,
+) -> None:
     """Draw one run into a file.
 
     RUN is a run's identifier, "last", or an operator: the newest run of it, with parameters KEY=VALUE. A file
@@ -123,21 +124,19 @@ def command(
     """
     name = chart or ("knob" if knob else "compare" if others else "best")
     _check_use(name, knob, others)
-    target = _target(name, output, as_json)
+    target = _target(name, output)
     with open_database(db) as database:
         source = Source(database, chosen_run(database, run, params), tuple(database.run(o) for o in others), knob or "")
         charts = _all(source) if name == ALL else {name: CHARTS[name](source)}
     charts = {n: _titled(c, source.label) for n, c in charts.items()}
     files = _write(charts, target, suffix if name == ALL else "", dark) if target else {}
-    if as_json:
+    if wants_json():
         shown = {n: c.to_json() for n, c in charts.items()}
-        found = (
-            {"charts": shown, "files": files} if name == ALL else {"chart": name, "data": shown[name], **_one(files)}
-        )
-        emit_json({"run": source.run.id, **found})
+        one = {"chart": name, "data": shown.get(name), "file": files.get(name)}
+        emit_json({"run": source.run.id, **({"charts": shown, "files": files} if name == ALL else one)})
     else:
         for n, path in files.items():
-            say(f"{n} drawn in {path}. {_alt(charts[n])}")
+            say(f"{n} drawn in {path}. {visible_text(charts[n].alt)}")
 
 
 def _check_use(name: str, knob: str | None, others: tuple[str, ...]) -> None:
@@ -147,12 +146,12 @@ def _check_use(name: str, knob: str | None, others: tuple[str, ...]) -> None:
         raise UsageError(f"--with says nothing about the chart {name}", "Leave one of the two out")
 
 
-def _target(name: str, output: str | None, as_json: bool) -> Path | None:
+def _target(name: str, output: str | None) -> Path | None:
     """Where to write, checked before anything is read."""
     from tilewright.plots import check_path
 
     if output is None:
-        if not as_json:
+        if not wants_json():
             raise UsageError("no file is given", "Add -o run.svg, or --json for the numbers")
         return None
     path = Path(output).expanduser()
@@ -187,13 +186,3 @@ def _write(charts: dict[str, Chart], target: Path, suffix: str, dark: bool) -> d
     except OSError as e:
         raise UsageError(f"cannot make the folder {target}: {e.strerror}", "Choose another") from None
     return {name: str(draw(chart, target / f"{name}.{suffix}", dark)) for name, chart in charts.items()}
-
-
-def _one(files: dict[str, str]) -> dict[str, Any]:
-    return {"file": next(iter(files.values()), None)}
-
-
-def _alt(chart: Chart) -> str:
-    from tilewright.database.text import visible_text
-
-    return visible_text(chart.alt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ import click
 from tilewright.backends import EMULATOR
 from tilewright.backends.cores import available_cores
 from tilewright.cli.commands.check import cuda_target
-from tilewright.cli.options import find_operator, json_option, operator_arguments, parse_params
+from tilewright.cli.declare import declared, option, wants_json
+from tilewright.cli.options import DTYPE, OP, PARAMS, find_operator, parse_params
 from tilewright.cli.output import emit_json, program, seconds
 from tilewright.cli.output import say as tell
 from tilewright.cli.progress import Steps
@@ -24,38 +26,27 @@ VERIFY_SECONDS = 20.0
 """Seconds on the emulator that one kernel may take before smaller sizes are used."""
 
 
-@click.command("prepare")
-@operator_arguments
-@click.option("--target", metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]")
-@click.option(
-    "--device",
-    type=click.Choice(["cuda", "emulator"]),
-    default="cuda",
-    show_default=True,
-    help="What runs them: emulator, to try the way from here without a GPU.",
-)
-@click.option("--out", required=True, metavar="DIR", help="Folder to write to.")
-@click.option(
-    "--keep", type=click.IntRange(min=1), default=32, show_default=True, help="Kernels to compile, beside the default."
-)
-@click.option("--pool", type=click.IntRange(min=1), default=512, show_default=True, help="Schedules to rank.")
-@click.option(
-    "--near",
-    type=click.FloatRange(0.0, 1.0),
-    default=0.5,
-    show_default=True,
-    help="Share of them that are neighbours of the default, by one or two knobs.",
-)
-@click.option(
-    "--verify", type=click.IntRange(min=0), default=4, show_default=True, help="Kernels to run on the emulator."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--jobs", type=click.IntRange(min=1), default=None, help="Compilers at a time. [default: cores]")
-@json_option
+@declared("prepare")
 def command(
-    op: str, params: tuple[str, ...], dtype: str | None, target: str | None, device: str, out: str, keep: int,
-    pool: int, near: float, verify: int, seed: int, jobs: int | None, as_json: bool,
-) -> int:  # fmt: skip
+    op: str = OP,
+    params: tuple[str, ...] = PARAMS,
+    dtype: str | None = DTYPE,
+    target: str | None = option(metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]"),
+    device: str = option(
+        type=click.Choice(["cuda", "emulator"]),
+        default="cuda",
+        help="What runs them: emulator, to try the way from here without a GPU.",
+    ),
+    out: str = option(required=True, metavar="DIR", help="Folder to write to."),
+    keep: int = option(low=1, default=32, help="Kernels to compile, beside the default."),
+    pool: int = option(low=1, default=512, help="Schedules to rank."),
+    near: float = option(
+        low=0.0, high=1.0, default=0.5, help="Share of them that are neighbours of the default, by one or two knobs."
+    ),
+    verify: int = option(low=0, default=4, help="Kernels to run on the emulator."),
+    seed: int = option(low=0, default=0),
+    jobs: int | None = option(low=1, help="Compilers at a time. [default: cores]"),
+) -> int:
     """Rank schedules for a GPU, check some on the emulator, and compile a shortlist; no GPU is needed.
 
     DIR gets prepared.json and the compiled kernels, so that a machine with a GPU has only to load and
@@ -73,29 +64,27 @@ def command(
     task = Task(operator.workload(**parse_params(params, dtype)), cuda_target(target))
     small = _small(operator, task.workload) if verify else None
     workers = jobs or available_cores()
-    stage: dict[str, Steps] = {}
+    stage = Steps("", 0)
 
     def say(what: str, done: int, of: int) -> None:
-        if what not in stage:
-            for old in stage.values():
-                old.__exit__(None, None, None)
-            stage[what] = Steps(what, of).__enter__()
-        while stage[what].done < done:
-            stage[what].step()
+        nonlocal stage
+        if what != stage.what:
+            stages.close()
+            stage = stages.enter_context(Steps(what, of))
+        while stage.done < done:
+            stage.step()
 
     try:
-        prepared = prepare(
-            task, Path(out), keep=keep, pool=pool, verify=verify, small=small, near=near, seed=seed, workers=workers,
-            emulated=device == EMULATOR, say=say,
-        )  # fmt: skip
+        with ExitStack() as stages:
+            prepared = prepare(
+                task, Path(out), keep=keep, pool=pool, verify=verify, small=small, near=near, seed=seed,
+                workers=workers, emulated=device == EMULATOR, say=say,
+            )  # fmt: skip
     except KeyboardInterrupt:
         tell("stopped early and nothing is written; what was compiled is kept, so run it again")
         return 130
-    finally:
-        for s in stage.values():
-            s.__exit__(None, None, None)
     path = write(prepared, Path(out))
-    if as_json:
+    if wants_json():
         data = prepared.to_json()
         data["kernels"] = len(prepared.kernels)
         emit_json({"file": str(path), **data})

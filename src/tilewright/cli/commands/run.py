@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -10,41 +10,36 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from tilewright.cli.commands.extract import size_option, sizes_of, taken_of
-from tilewright.cli.options import db_option, device_option, json_option, target_option
-from tilewright.cli.output import console, emit_json, percent, say, seconds, table
+from tilewright.cli.commands.extract import SIZES, sizes_of, taken_of
+from tilewright.cli.declare import argument, declared, option, wants_json
+from tilewright.cli.options import DB, DEVICE, TARGET
+from tilewright.cli.output import percent, report, say, seconds, table
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tilewright.models.model_file import Model
     from tilewright.models.network import Network
     from tilewright.models.truth import Comparison
 
 
-@click.command("run")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "--input",
-    "sources",
-    multiple=True,
-    metavar="[NAME=]FILE",
-    help="A .npz file of inputs by name, or NAME=FILE.npy for one; the others are drawn. May be given several times.",
-)
-@size_option
-@target_option
-@device_option
-@click.option(
-    "--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads of kernels and onnxruntime."
-)
-@click.option("--no-compare", is_flag=True, help="Place all kernels, without timing which form is fastest.")
-@click.option("--benchmark", type=click.IntRange(1), metavar="ROUNDS", help="Time it in turns with onnxruntime.")
-@db_option
-@json_option
+@declared("run")
 def command(
-    model: Path, sources: tuple[str, ...], sizes: tuple[str, ...], target: str, device: str, threads: int,
-    no_compare: bool, benchmark: int | None, db: str | None, as_json: bool,
-) -> int:  # fmt: skip
+    model: Path = argument(),
+    sources: tuple[str, ...] = option(
+        "--input",
+        metavar="[NAME=]FILE",
+        help="A .npz file of inputs by name, or NAME=FILE.npy for one; the others are drawn. "
+        "May be given several times.",
+    ),
+    sizes: tuple[str, ...] = SIZES,
+    target: str = TARGET,
+    device: str = DEVICE,
+    threads: int = option(low=1, default=1, help="Threads of kernels and onnxruntime."),
+    no_compare: bool = option(help="Place all kernels, without timing which form is fastest."),
+    benchmark: int | None = option(low=1, metavar="ROUNDS", help="Time it in turns with onnxruntime."),
+    db: str | None = DB,
+) -> int:
     """Run the ONNX model in MODEL with the kernels tuned for its tasks, and onnxruntime for the rest.
 
     Kernels serve where the model is faster with them: it is first timed with all kernels, with those that gain, and
@@ -92,10 +87,13 @@ def command(
     }  # fmt: skip
     if imported.model.open_sizes:
         data["sizes"] = [{"size": r.sizes, **r.compared.to_json(), **r.timed()} for r in runs]
-    if as_json:
-        emit_json(data)
-    else:
-        _show(data, target)
+    report(data, *_shown(data))
+    if not wants_json() and not network.served and network.comparison is None:
+        where_to = "" if target == "auto" else f"--target {target} "
+        say(
+            f"nothing was tuned for it: tilewright extract {where_to}-o tasks.toml, then tilewright tune --tasks "
+            "tasks.toml"
+        )
     return 0 if compared.right else 1
 
 
@@ -147,34 +145,28 @@ class Run:
         return {"seconds": self.seconds, "speedup": self.seconds["onnxruntime"] / self.seconds["tilewright"]}
 
 
-def _show(data: dict[str, Any], target: str) -> None:
-    rows = table("computed by", "what", "calls", "operators", "time", "why")
-    for line in data["computed"]:
-        stands_for = f"{line['operators']} ({percent(line['share'])})"
-        time = f"{'at most ' if line['at_most'] else ''}{percent(line['time_share'])}"
-        rows.add_row(line["by"], line["what"], str(line["calls"]), stands_for, time, line["why"])
-    out = console()
-    out.print(rows)
-    out.print(
-        f"{taken_of(data['taken'], data['operators'])} in {percent(data['served_share_of_time'])} of the time, in "
-        f"{data['parts']} part(s)"
-    )
-    out.print(f"served: {data['why']}", soft_wrap=True)
+def _shown(data: dict[str, Any]) -> Iterator[RenderableType]:
+    """What a person reads of a run: who computes what, then a line for each size and for the whole."""
+    rows = (
+        (
+            line["by"], line["what"], line["calls"], f"{line['operators']} ({percent(line['share'])})",
+            f"{'at most ' if line['at_most'] else ''}{percent(line['time_share'])}", line["why"],
+        )
+        for line in data["computed"]
+    )  # fmt: skip
+    yield table("computed by", "what", "calls", "operators", "time", "why", rows=rows)
+    taken, share = taken_of(data["taken"], data["operators"]), percent(data["served_share_of_time"])
+    yield f"{taken} in {share} of the time, in {data['parts']} part(s)"
+    yield f"served: {data['why']}"
     for one in data.get("sizes", ()):
         shown = " ".join(f"{n}={size}" for n, size in one["size"].items())
         speed = f", {one['speedup']:.3g} times as fast" if "speedup" in one else ""
         verdict = "right" if one["right"] else "WRONG"
-        out.print(f"{shown}: largest error {one['largest_error']:.2g} of {one['output']}: {verdict}{speed}")
+        yield f"{shown}: largest error {one['largest_error']:.2g} of {one['output']}: {verdict}{speed}"
     if "seconds" in data:
         times = ", ".join(f"{n} {seconds(s)}" for n, s in data["seconds"].items())
-        out.print(f"a run: {times}; {data['speedup']:.3g} times as fast")
+        yield f"a run: {times}; {data['speedup']:.3g} times as fast"
     verdict = "right" if data["right"] else "WRONG"
     rival = "no kernel" if data["onnxruntime_error"] is None else f"{data['onnxruntime_error']:.2g}"
     errors = f"largest error {data['largest_error']:.2g} (onnxruntime: {rival})"
-    out.print(f"{errors} of {data['output']}, from {data['truth']}; allowed is {data['allowed_error']:.2g}: {verdict}")
-    if not data["served"] and data["comparison"] is None:
-        where = "" if target == "auto" else f"--target {target} "
-        say(
-            f"nothing was tuned for it: tilewright extract {where}-o tasks.toml, then tilewright tune --tasks "
-            "tasks.toml"
-        )
+    yield f"{errors} of {data['output']}, from {data['truth']}; allowed is {data['allowed_error']:.2g}: {verdict}"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from tilewright.cli import complete
-from tilewright.cli.options import db_option, json_option, open_database, runs_of
-from tilewright.cli.output import console, emit_json, say_none, seconds, table
-from tilewright.database.text import safe_text
+from tilewright.cli.declare import argument, declared, option, wants_json
+from tilewright.cli.options import DB, PARAMS, open_database, runs_of
+from tilewright.cli.output import moment, report, say_none, seconds, table, task_json
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
@@ -21,41 +18,29 @@ def run_row(run: StoredRun) -> dict[str, Any]:
     from tilewright.tuner.result import default_is_best
 
     return {
-        "run": run.id,
-        "workload": run.task.workload.label,
-        "workload_key": run.task.workload.key,
-        "target": run.task.target.name,
-        "threads": run.task.target.threads,
-        "device": run.device_name,
-        "device_model": run.device_model,
-        "strategy": run.strategy,
-        "seed": run.seed,
-        "state": run.state,
-        "trials": run.trials,
-        "trials_wanted": run.trials_wanted,
-        "failed": dict(run.failed),
-        "best_seconds": run.best_seconds,
-        "default_is_best": default_is_best(run.summary),
-        "search_seconds": run.search_seconds,
-        "peak_fraction": run.peak_fraction,
-        "started": run.started,
-        "finished": run.finished,
-    }
+        "run": run.id, **task_json(run.task), "device": run.device_name, "device_model": run.device_model,
+        "strategy": run.strategy, "seed": run.seed, "state": run.state, "trials": run.trials,
+        "trials_wanted": run.trials_wanted, "failed": dict(run.failed), "best_seconds": run.best_seconds,
+        "default_is_best": default_is_best(run.summary), "search_seconds": run.search_seconds,
+        "peak_fraction": run.peak_fraction, "started": run.started, "finished": run.finished,
+    }  # fmt: skip
 
 
 def _best(run: StoredRun) -> str:
     from tilewright.tuner.result import default_is_best
 
+    if run.failed and sum(run.failed.values()) == run.trials:
+        return "all failed"
     return f"{seconds(run.best_seconds)}{', the default' if default_is_best(run.summary) else ''}"
 
 
-@click.command("runs")
-@click.argument("op", required=False, metavar="[OP]", shell_complete=complete.operators)
-@click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@db_option
-@json_option
-def command(op: str | None, params: tuple[str, ...], limit: int, db: str | None, as_json: bool) -> None:
+@declared("runs")
+def command(
+    op: str | None = argument(required=False, metavar="[OP]", shell_complete=complete.operators),
+    params: tuple[str, ...] = PARAMS,
+    limit: int = option(low=1, default=20),
+    db: str | None = DB,
+) -> None:
     """List tuning runs, newest first.
 
     OP: of this operator only, of whatever file it came from; KEY=VALUE: whose parameters are these.
@@ -68,24 +53,15 @@ def command(op: str | None, params: tuple[str, ...], limit: int, db: str | None,
     """
     with open_database(db) as database:
         runs = runs_of(database, op, params, limit)
-    if as_json:
-        emit_json({"runs": [run_row(r) for r in runs]})
-        return
-    if not runs:
+    if not runs and not wants_json():
         say_none("run", "Start", op, params)
         return
-    columns = ("run", "started", "workload", "target", "state", "trials", "failed", "best")
-    shown = table(*columns, overflow="fold", whole="run")
-    for r in runs:
-        failed = sum(r.failed.values())
-        shown.add_row(
-            safe_text(r.id),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(r.started)),
-            safe_text(r.task.workload.label),
-            safe_text(f"{r.task.target.name} x{r.task.target.threads}"),
-            r.state,
-            f"{r.trials}/{r.trials_wanted}",
-            str(failed),
-            "all failed" if failed and failed == r.trials else _best(r),
+    rows = (
+        (
+            r.id, moment(r.started), r.task.workload.label, f"{r.task.target.name} x{r.task.target.threads}", r.state,
+            f"{r.trials}/{r.trials_wanted}", sum(r.failed.values()), _best(r),
         )
-    console().print(shown)
+        for r in runs
+    )  # fmt: skip
+    columns = ("run", "started", "workload", "target", "state", "trials", "failed", "best")
+    report({"runs": [run_row(r) for r in runs]}, table(*columns, rows=rows, overflow="fold", whole="run"))

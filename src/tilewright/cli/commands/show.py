@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from tilewright.cli.commands.plot import CHARTS, Source
 from tilewright.cli.commands.runs import run_row
-from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
+from tilewright.cli.declare import declared, option, wants_json
+from tilewright.cli.options import DB, PARAMS, RUN, chosen_run, open_database
 from tilewright.cli.output import console, emit_json, percent, rate, seconds, table
 from tilewright.core import Failure, Measurement, TrialRecord, Workload
 from tilewright.database.text import safe_text
@@ -24,14 +23,13 @@ FASTEST = 10
 """Trials listed without ``--trials``."""
 
 
-@click.command("show")
-@run_argument
-@click.option("--trials", "all_trials", is_flag=True, help="List every trial, not only the fastest ten.")
-@click.option("--all-charts", is_flag=True, help="More charts: over time, the cost model, the roofline, importance.")
-@db_option
-@json_option
+@declared("show")
 def command(
-    run: str, params: tuple[str, ...], all_trials: bool, all_charts: bool, db: str | None, as_json: bool
+    run: str = RUN,
+    params: tuple[str, ...] = PARAMS,
+    all_trials: bool = option("--trials", help="List every trial, not only the fastest ten."),
+    all_charts: bool = option(help="More charts: over time, the cost model, the roofline, importance."),
+    db: str | None = DB,
 ) -> None:
     """Show one run: its best-so-far curve, fastest trials, and failures by kind.
 
@@ -46,11 +44,11 @@ def command(
     """
     with open_database(db) as database:
         stored = chosen_run(database, run, params)
-        if as_json:
-            _print_json(stored, database.trials(stored.id))
+        source = Source(database, stored)
+        if wants_json():
+            _print_json(stored, database.trials(stored.id), source.points)
             return
         out = console()
-        source = Source(database, stored)
         _print_head(out, stored, source.points)
         _print_failures(out, database, stored)
         _print_calibration(out, source.points)
@@ -60,12 +58,11 @@ def command(
     _print_trials(out, shown, stored.task.workload)
 
 
-def _print_json(stored: StoredRun, trials: Sequence[TrialRecord]) -> None:
+def _print_json(stored: StoredRun, trials: Sequence[TrialRecord], points: Sequence[TrialPoint]) -> None:
     from tilewright.insight.calibration import agreement
-    from tilewright.insight.points import points_of
     from tilewright.tuner.result import curve, why_ended
 
-    found = agreement(points_of(stored.id, trials))
+    found = agreement(points)
     emit_json(
         {
             **run_row(stored),
@@ -109,15 +106,11 @@ def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -
 
 def _print_failures(out: Console, database: Database, stored: StoredRun) -> None:
     from tilewright.cli.charts import print_chart
-    from tilewright.insight.failures import failure_bars, failure_groups
+    from tilewright.insight.failures import failure_bars, groups_of
 
     if not stored.failed:
         return
-    examples = {}
-    for kind in stored.failed:
-        for record in database.list_trials(stored.id, status=kind, limit=1):
-            examples[kind] = (stored.id, record)
-    groups = failure_groups(stored.failed, stored.trials, examples)
+    groups = groups_of(database, stored)
     print_chart(out, failure_bars(groups, stored.trials))
     for group in groups:
         out.print(safe_text(f"failed ({group.kind}): {group.count}, such as: {group.example}"), style="red")

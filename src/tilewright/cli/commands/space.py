@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING, Any
 
-import click
+from tilewright.cli.declare import declared, option
+from tilewright.cli.options import DTYPE, OP, PARAMS, TARGET, THREADS, target_of, workload_of
+from tilewright.cli.output import report, table
 
-from tilewright.cli.options import (
-    json_option,
-    operator_arguments,
-    target_of,
-    target_option,
-    threads_option,
-    workload_of,
-)
-from tilewright.cli.output import console, emit_json, table
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tilewright.search_space import Choice, SearchSpace
 
 
-@click.command("space")
-@operator_arguments
-@target_option
-@threads_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Which schedule to sample.")
-@click.option("--source", is_flag=True, help="Print the sampled schedule's kernel source.")
-@json_option
+@declared("space")
 def command(
-    op: str,
-    params: tuple[str, ...],
-    dtype: str | None,
-    target: str,
-    threads: int,
-    seed: int,
-    source: bool,
-    as_json: bool,
+    op: str = OP,
+    params: tuple[str, ...] = PARAMS,
+    dtype: str | None = DTYPE,
+    target: str = TARGET,
+    threads: int = THREADS,
+    seed: int = option(default=0, help="Which schedule to sample."),
+    source: bool = option(help="Print the sampled schedule's kernel source."),
 ) -> None:
     """Show an operator's schedule space: size, knobs and a sampled schedule.
 
@@ -42,36 +33,44 @@ def command(
       tilewright space matmul m=512 n=512 k=512 --seed 7 --source
       tilewright space matmul m=512 n=512 k=512 --target cuda:sm_90a --source
     """
+    from rich.text import Text
+
     from tilewright.core import Candidate, Task
     from tilewright.kernels.templates import lower, task_space
-    from tilewright.search_space import UnionSpace
+    from tilewright.search_space import UnionSpace, knob
 
     task = Task(workload_of(op, params, dtype), target_of(target, threads))
     space = task_space(task)
     sampled = space.sample(random.Random(seed))
     text = lower(Candidate(task, sampled)).source if source else None
     spaces = space.spaces if isinstance(space, UnionSpace) else (space,)
-    if as_json:
-        emit_json(
-            {
-                "workload": task.workload.label,
-                "target": task.target.name,
-                "size": space.size,
-                "templates": [s.to_json() for s in spaces],
-                "sample": sampled.to_json(),
-                **({"source": text} if text else {}),
-            }
-        )
-        return
-    out = console()
-    out.print(f"{task.workload.label} on {task.target.name}, {threads} thread(s): {space.size:,} legal schedules")
+    shown: list[RenderableType] = []
     for s in spaces:
-        shown = table("knob", "half", "values", "sampled", title=f"template {s.template} version {s.version}")
-        for k in s.knobs:
-            chosen = str(sampled.values[k.name]) if s.template == sampled.template else ""
-            shown.add_row(k.name, k.half, " ".join(map(str, k.values)), chosen)
-        out.print(shown)
-        if s.note:
-            out.print(s.note)
-    if text:
-        out.print(text, markup=False)
+        chosen = sampled.values if s.template == sampled.template else {}
+        rows = (
+            (k.name, knob(s.template, k.name).label, k.half, " ".join(map(str, k.values)), chosen.get(k.name))
+            for k in s.knobs
+        )
+        title = f"template {s.template} version {s.version}"
+        shown += [
+            table("knob", "meaning", "half", "values", "sampled", rows=rows, title=title),
+            *([s.note] if s.note else []),
+        ]
+    report(
+        {
+            "workload": task.workload.label, "target": task.target.name, "size": space.size,
+            "templates": [{**s.to_json(), "knobs": [_row(s, k) for k in s.knobs]} for s in spaces],
+            "sample": sampled.to_json(),
+            **({"source": text} if text else {}),
+        },
+        f"{task.workload.label} on {task.target.name}, {threads} thread(s): {space.size:,} legal schedules", *shown,
+        *([Text(text)] if text else []),
+    )  # fmt: skip
+
+
+def _row(space: SearchSpace, choice: Choice) -> dict[str, Any]:
+    """A knob as JSON, with what it means."""
+    from tilewright.search_space import knob
+
+    meant = knob(space.template, choice.name)
+    return {**choice.to_json(), "label": meant.label, "sentence": meant.sentence}

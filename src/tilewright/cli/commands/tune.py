@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +14,23 @@ import click
 
 from tilewright.backends import backend_for
 from tilewright.cli import complete
-from tilewright.cli.commands.farm.options import certs_option
+from tilewright.cli.commands.farm.options import CERTS
+from tilewright.cli.declare import declared, option, options, wants_json
 from tilewright.cli.options import (
+    DB,
+    DEVICE,
+    DTYPE,
+    OP_IF_ANY,
+    PARAMS,
+    TARGET,
+    THREADS,
     Duration,
-    db_option,
-    device_option,
     find_operator,
-    json_option,
-    operator_arguments,
     parse_params,
-    target_option,
-    threads_option,
 )
 from tilewright.cli.output import console, emit_json, program, rate, say, seconds, shown_path
 from tilewright.cli.paired import keep
-from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
+from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
 from tilewright.core import DatabaseError, TilewrightError
 
 if TYPE_CHECKING:
@@ -38,105 +39,62 @@ if TYPE_CHECKING:
     from tilewright.tuner import TuneResult
 
 
-@click.command("tune")
-@partial(operator_arguments, required=False)
-@target_option
-@threads_option
-@device_option
-@click.option(
-    "--trials",
-    type=click.IntRange(min=0),
-    default=None,
-    envvar="TILEWRIGHT_TRIALS",
-    help="Trials of the run in all, failures included; 0: the cost model's choice, checked. "
-    "[default: 200, fewer where more are expected to gain nothing]",
-)
-@click.option(
-    "--time-budget",
-    type=Duration(),
-    metavar="S",
-    help="Stop proposing after S seconds; also 90s, 30m, 2h.",
-)
-@click.option(
-    "--until-converged",
-    is_flag=True,
-    help="Stop once further trials are expected to gain less than noise; --trials is the most. "
-    "[default: where neither --trials nor --time-budget is given]",
-)
-@click.option(
-    "--strategy",
-    default=None,
-    metavar="NAME",
-    shell_complete=complete.strategies,
-    help="evolutionary, random, grid, optuna-tpe, -cmaes, -gp, -qmc or -random. [default: evolutionary]",
-)
-@click.option(
-    "--cost-model", default=None, metavar="NAME", shell_complete=complete.cost_models,
-    help="xgboost, roofline, gpu or random. [default: xgboost]",
-)  # fmt: skip
-@click.option("--seed", type=int, default=None, help="The same seed and results give the same proposals. [default: 0]")
-@user_kernel_options
-@click.option("--prepared", metavar="DIR", help="Try first what tilewright prepare wrote for this task.")
-@click.option(
-    "--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Measure on a farm: tls://HOST:PORT."
-)
-@certs_option
-@click.option(
-    "--priority",
-    type=click.Choice(("low", "normal", "high")),
-    default="normal",
-    help="On a farm: high gets four times the seconds of normal where both wait, low a quarter.",
-)
-@click.option(
-    "--tasks",
-    metavar="FILE",
-    help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together; for --target, "
-    "else for the target that the file names.",
-)
-@click.option(
-    "--from-misses",
-    is_flag=True,
-    help="Tune what programs asked for and did not have (tilewright misses), by how much work it was.",
-)
-@click.option(
-    "--portfolio",
-    type=click.IntRange(min=1),
-    metavar="K",
-    help="Of a range (m=1..4096): at most K kernels share it. [default: 4]",
-)
-@db_option
-@click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
-@click.option(
-    "--take-over",
-    is_flag=True,
-    help="Resume a run that another host still lists as running (its process must be dead).",
-)
-@json_option
+@declared("tune")
 def command(
-    op: str | None,
-    params: tuple[str, ...],
-    dtype: str | None,
-    target: str,
-    threads: int,
-    device: str,
-    trials: int | None,
-    time_budget: float | None,
-    until_converged: bool,
-    strategy: str | None,
-    cost_model: str | None,
-    seed: int | None,
-    prepared: str | None,
-    farm: str | None,
-    certs: Path | None,
-    priority: str,
-    tasks: str | None,
-    from_misses: bool,
-    portfolio: int | None,
-    db: str | None,
-    resume: str | None,
-    take_over: bool,
-    as_json: bool,
-    **own: Any,
+    op: str | None = OP_IF_ANY,
+    params: tuple[str, ...] = PARAMS,
+    dtype: str | None = DTYPE,
+    target: str = TARGET,
+    threads: int = THREADS,
+    device: str = DEVICE,
+    trials: int | None = option(
+        low=0,
+        envvar="TILEWRIGHT_TRIALS",
+        help="Trials of the run in all, failures included; 0: the cost model's choice, checked. "
+        "[default: 200, fewer where more are expected to gain nothing]",
+    ),
+    time_budget: float | None = option(
+        type=Duration(), metavar="S", help="Stop proposing after S seconds; also 90s, 30m, 2h."
+    ),
+    until_converged: bool = option(
+        help="Stop once further trials are expected to gain less than noise; --trials is the most. "
+        "[default: where neither --trials nor --time-budget is given]"
+    ),
+    strategy: str | None = option(
+        metavar="NAME",
+        shell_complete=complete.strategies,
+        help="evolutionary, random, grid, optuna-tpe, -cmaes, -gp, -qmc or -random. [default: evolutionary]",
+    ),
+    cost_model: str | None = option(
+        metavar="NAME", shell_complete=complete.cost_models, help="xgboost, roofline, gpu or random. [default: xgboost]"
+    ),
+    seed: int | None = option(help="The same seed and results give the same proposals. [default: 0]"),
+    own: OwnKernel = options(OwnKernel),
+    prepared: str | None = option(metavar="DIR", help="Try first what tilewright prepare wrote for this task."),
+    farm: str | None = option(
+        envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Measure on a farm: tls://HOST:PORT."
+    ),
+    certs: Path | None = CERTS,
+    priority: str = option(
+        type=click.Choice(("low", "normal", "high")),
+        default="normal",
+        help="On a farm: high gets four times the seconds of normal where both wait, low a quarter.",
+        show_default=False,
+    ),
+    tasks: str | None = option(
+        metavar="FILE",
+        help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together; "
+        "for --target, else for the target that the file names.",
+    ),
+    from_misses: bool = option(
+        help="Tune what programs asked for and did not have (tilewright misses), by how much work it was."
+    ),
+    portfolio: int | None = option(
+        low=1, metavar="K", help="Of a range (m=1..4096): at most K kernels share it. [default: 4]"
+    ),
+    db: str | None = DB,
+    resume: str | None = option(metavar="RUN", help='Go on with a run: its identifier, or "last".'),
+    take_over: bool = option(help="Resume a run that another host still lists as running (its process must be dead)."),
 ) -> int:
     """Search for the fastest kernel of an operator and store every trial.
 
@@ -159,30 +117,34 @@ def command(
     """
     # For NumPy, imported below: idle threads of its library would spin on the cores on which kernels are timed.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from tilewright.tuner import TuneSettings, tune
+    from tilewright.tuner import TuneSettings, tune, tune_all
     from tilewright.tuner.progress import PlainProgress, progress
 
     _require_own_place(db)
     settings = TuneSettings(
         trials, time_budget, until_converged, target, device, strategy=strategy, cost_model=cost_model, seed=seed, db=db
     )
+
+    def connected() -> AbstractContextManager[Farm | None]:
+        return _farm(farm, certs, priority) if farm else nullcontext()
+
     if tasks is not None or from_misses:
         alone: dict[str, Any] = {
             "OP": op, "--dtype": dtype, "--portfolio": portfolio, "--prepared": prepared, "--take-over": take_over,
-            **{f"--{name.replace('_', '-')}": value for name, value in own.items()},
+            **own.given(),
         }  # fmt: skip
         if from_misses:
             from tilewright.cli.many import tune_misses
 
-            return tune_misses(settings, {**alone, "--tasks": tasks, "--farm": farm, "--resume": resume}, as_json)
+            return tune_misses(settings, {**alone, "--tasks": tasks, "--farm": farm, "--resume": resume})
         from tilewright.cli.many import tune_tasks
         from tilewright.tuner.task_file import read_tasks, target_of
 
         listed = read_tasks(Path(str(tasks)), threads)
         if target == "auto":
             settings = replace(settings, target=target_of(Path(str(tasks))))
-        with _farm(farm, certs, priority) if farm else nullcontext() as connection:
-            return tune_tasks(listed, replace(settings, farm=connection), alone, resume, as_json)
+        with connected() as connection:
+            return tune_tasks(listed, replace(settings, farm=connection), alone, resume)
     if op is None:
         raise click.MissingParameter(param_hint="'OP'", param_type="argument")
     kernel = user_kernel_of(op, own)
@@ -193,39 +155,58 @@ def command(
         from tilewright.tuner.many import TuneTask
 
         task = TuneTask(find_operator(op), values, threads=threads, portfolio=portfolio)
-        unfit: dict[str, Any] = {"--prepared": prepared, "--take-over": take_over, **own}
-        with _farm(farm, certs, priority) if farm else nullcontext() as connection:
-            return tune_for_range(task, replace(settings, farm=connection), unfit, resume, as_json)
-    how = {
-        **vars(settings), "threads": threads, "resume": resume, "take_over": take_over, "prepared": prepared,
-        "params": values,
-    }  # fmt: skip
-    if farm:
-        return _on_farm(farm, certs, priority, operator, how, as_json, kernel.reference if kernel else op)
-    watcher = progress(PlainProgress)
-    try:
-        result = tune(operator, observer=watcher, **how)
-    finally:
-        watcher.close()
-    served = "://" not in result.database and backend_for(result.task.target).in_process
-    problem = _no_success(result)
-    compared = result.best is not None and problem is None and not result.interrupted and served
-    comparison = _against_numpy(result) if compared else None
-    if as_json:
+        unfit: dict[str, Any] = {"--prepared": prepared, "--take-over": take_over, **own.given()}
+        with connected() as connection:
+            return tune_for_range(task, replace(settings, farm=connection), unfit, resume)
+    how = {**vars(settings), "threads": threads, "resume": resume, "take_over": take_over, "prepared": prepared}
+    several = farm is not None and (device == "all" or "," in device)
+    found: Mapping[str, TuneResult | TilewrightError]
+    with connected() as connection:
+        how |= {"params": values, "farm": connection}
+        if several:
+            found = tune_all(operator, observer=lambda name: PlainProgress(f"{name}: "), **how)
+        else:
+            watcher = progress(PlainProgress)
+            try:
+                result = tune(operator, observer=watcher, **how)
+            finally:
+                watcher.close()
+            found = {result.device: result}
+    words = (kernel.reference if kernel else op, *(f"{k}={v}" for k, v in values.items()))
+    rows, codes = {}, [0]
+    for name, one in found.items():
+        rows[name], code = _told(one, words, f"{name}: " if several else "", compares=farm is None)
+        codes.append(code)
+    if wants_json():
+        emit_json({"classes": rows} if several else next(iter(rows.values())))
+    return max(codes)
+
+
+def _told(
+    result: TuneResult | TilewrightError, words: Sequence[str], prefix: str, *, compares: bool
+) -> tuple[dict[str, Any], int]:
+    """Say what came of a run; its JSON and the exit code.
+
+    ``words``: the operator and its parameters; ``prefix``: which of several runs it is; ``compares``: whether NumPy is
+    timed beside it.
+    """
+    data: dict[str, Any] = {}
+    problem = result if isinstance(result, TilewrightError) else _no_success(result)
+    code = problem.exit_code if problem else 0
+    if not isinstance(result, TilewrightError):
+        comparison = _against_numpy(result) if compares and not problem and not result.interrupted else None
         data = result.to_json()
-        data["speedup_over_numpy"] = comparison.ratios[0].ratio if comparison and comparison.ratios else None
-        if problem:
-            data["error"] = problem.to_json()
-        emit_json(data)
-    else:
-        _panel(result, comparison, kernel.reference if kernel else op, tuple(f"{k}={v}" for k, v in values.items()))
-    if result.interrupted:
-        say("stopped early; everything measured is stored. Go on with --resume last")
-        return 130
+        if compares:
+            data["speedup_over_numpy"] = comparison.ratios[0].ratio if comparison and comparison.ratios else None
+        if not wants_json():
+            _panel(result, comparison, words[0], words[1:])
+        if result.interrupted:
+            say("stopped early; everything measured is stored. Go on with --resume last")
+            code = 130
     if problem:
-        say(str(problem))
-        return 1
-    return 0
+        data["error"] = problem.to_json()
+        say(f"{prefix}{problem}")
+    return data, code
 
 
 def _require_own_place(db: str | None) -> None:
@@ -252,48 +233,6 @@ def _farm(address: str, certs: Path | None, priority: str) -> Farm:
     return Farm(address, certs_for(address, certs), say=say, priority=priority)
 
 
-def _on_farm(
-    farm: str, certs: Path | None, priority: str, operator: Any, how: dict[str, Any], as_json: bool, op: str
-) -> int:
-    """Tune on one or several device classes of a farm; the worst outcome gives the exit code."""
-    from tilewright.tuner import TuneResult, tune, tune_all
-    from tilewright.tuner.progress import PlainProgress, progress
-
-    device = str(how["device"])
-    several = device == "all" or "," in device
-    names = tuple(f"{k}={v}" for k, v in how["params"].items())
-    found: dict[str, TuneResult | TilewrightError]
-
-    with _farm(farm, certs, priority) as connection:
-        how["farm"] = connection
-        if several:
-            found = tune_all(operator, observer=lambda name: PlainProgress(f"{name}: "), **how)
-        else:
-            watcher = progress(PlainProgress)
-            try:
-                result = tune(operator, observer=watcher, **how)
-                found = {result.device: result}
-            finally:
-                watcher.close()
-    rows: dict[str, Any] = {}
-    codes = [0]
-    for name, one in found.items():
-        problem = one if isinstance(one, TilewrightError) else _no_success(one)
-        if isinstance(one, TuneResult):
-            rows[name] = one.to_json()
-            codes.append(130 if one.interrupted else 1 if problem else 0)
-            if not as_json:
-                _panel(one, None, op, names)
-        else:
-            codes.append(one.exit_code)
-        if problem is not None:
-            rows[name] = rows.get(name, {}) | {"error": problem.to_json()}
-            say(f"{name}: {problem}" if several else str(problem))
-    if as_json:
-        emit_json({"classes": rows} if several else next(iter(rows.values())))
-    return max(codes)
-
-
 def _no_success(result: TuneResult) -> TilewrightError | None:
     """What to say of a run without a right trial, whatever an earlier one has stored."""
     if result.best and not result.all_failed:
@@ -308,7 +247,8 @@ def _against_numpy(result: TuneResult) -> Comparison | None:
     from tilewright.baselines.compare import compare
     from tilewright.baselines.libraries import BASELINES
 
-    if result.best is None or BASELINES["numpy"].missing(result.task.workload):
+    served = "://" not in result.database and backend_for(result.task.target).in_process
+    if result.best is None or not served or BASELINES["numpy"].missing(result.task.workload):
         return None
     threads = result.task.target.threads
     try:
@@ -330,17 +270,11 @@ def _gate(gate: Mapping[str, Any]) -> str:
     return f"{gate['seen']} kernels, refused without a run: {refused}; it cost {share:.1%} of compiling"
 
 
-def _keyword(param: str, values: Mapping[str, object]) -> str:
-    """A parameter, of these values, as a call has it: ``m=512``, ``bias=True``, ``layout='NHWC'``."""
-    name, _, text = param.partition("=")
-    value = values.get(name)
-    return f"{name}={value if isinstance(value, bool | int | float) else text!r}"
-
-
-def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: tuple[str, ...]) -> None:
+def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: Sequence[str]) -> None:
     from rich.markup import escape
     from rich.panel import Panel
 
+    from tilewright.insight.result import call_line
     from tilewright.tuner.result import ENDS
 
     task = result.task
@@ -374,9 +308,7 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     elif backend_for(task.target).in_process:
         lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {database}")
         if ":" not in op:
-            values = dict(task.workload.params)
-            arguments = ", ".join([repr(op), *(_keyword(p, values) for p in params)])
-            lines.append(f"in Python  tilewright.Library({database!r}).plan({arguments})")
+            lines.append(f"in Python  {call_line(task, (op, *params), database)}")
     else:
         target = f" --target {task.target.name}"
         lines.append(f"next       {program()} best {op} {' '.join(params)}{target} --source --db {database}")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from tilewright.cli.options import db_option, device_option, json_option, open_database
-from tilewright.cli.output import console, emit_json, seconds
+from tilewright.cli.declare import declared, option, wants_json
+from tilewright.cli.options import DB, DEVICE, open_database
+from tilewright.cli.output import console, emit_json, seconds, task_json
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
 
@@ -15,12 +14,12 @@ if TYPE_CHECKING:
     from tilewright.tuner.verify import Verified
 
 
-@click.command("verify")
-@db_option
-@click.option("--op", metavar="NAME", help="Only this operator's kernels.")
-@device_option
-@json_option
-def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
+@declared("verify")
+def command(
+    db: str | None = DB,
+    op: str | None = option(metavar="NAME", help="Only this operator's kernels."),
+    device: str = DEVICE,
+) -> int:
     """Rebuild stored winners with the present compiler and templates, check and time them again.
 
     A kernel that fails its check, or whose template is gone, is marked stale and no longer served.
@@ -33,7 +32,7 @@ def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
     """
     from tilewright.tuner.verify import verify
 
-    out = console(stderr=as_json)
+    out = console(stderr=wants_json())
     rows: list[dict[str, Any]] = []
     failed = 0
     with open_database(db, readonly=False) as database:
@@ -43,7 +42,7 @@ def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
             verdict = f"[red]stale: {safe_text(r.problem)}[/red]" if r.problem else f"right, {seconds(r.seconds)}"
             before = f" (stored: {seconds(r.kernel.seconds)})" if r.seconds else ""
             out.print(f"{safe_text(r.kernel.task.workload.label)} x{r.kernel.task.target.threads}: {verdict}{before}")
-    if as_json:
+    if wants_json():
         emit_json({"kernels": rows, "failed": failed})
     elif not rows:
         raise TilewrightError(
@@ -54,12 +53,6 @@ def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
 
 def _row(r: Verified) -> dict[str, Any]:
     return {
-        "workload": r.kernel.task.workload.label,
-        "workload_key": r.kernel.task.workload.key,
-        "target": r.kernel.task.target.name,
-        "threads": r.kernel.task.target.threads,
-        "stored_seconds": r.kernel.seconds,
-        "seconds": r.seconds,
-        "state": "stale" if r.problem else "verified",
-        "problem": r.problem,
-    }
+        **task_json(r.kernel.task), "stored_seconds": r.kernel.seconds, "seconds": r.seconds,
+        "state": "stale" if r.problem else "verified", "problem": r.problem,
+    }  # fmt: skip

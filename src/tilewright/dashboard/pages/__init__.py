@@ -17,18 +17,8 @@ from tilewright.dashboard.pages import (
     trial,
 )
 
-PAGES: tuple[Page, ...] = (
-    overview.PAGE,
-    runs.PAGE,
-    trial.PAGE,
-    compare.PAGE,
-    diff.PAGE,
-    run.PAGE,
-    operators.PAGE,
-    operator.PAGE,
-    kernels.PAGE,
-    misses.PAGE,
-    farm.PAGE,
+PAGES: tuple[Page, ...] = tuple(
+    page.PAGE for page in (overview, runs, trial, compare, diff, run, operators, operator, kernels, misses, farm)
 )
 
 NAVIGATION = (

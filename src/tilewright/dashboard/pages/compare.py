@@ -12,7 +12,7 @@ from tilewright.dashboard.page import Page
 from tilewright.dashboard.site import Site
 from tilewright.database import StoredRun
 from tilewright.insight import compare
-from tilewright.insight.chart import XY, Table
+from tilewright.insight.chart import XY
 
 MOST = 6
 
@@ -33,13 +33,12 @@ def _chart(site: Site, request: Request) -> XY:
     return compare.compare_chart(runs, [site.database.points(r.id) for r in runs])
 
 
-def _table(site: Site, request: Request) -> Table:
-    return compare.compare_table(_runs(site, request))
-
-
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     runs = _runs(site, request)
     return {"title": "Runs compared", "runs": runs, "table": compare.compare_table(runs)}
 
 
-PAGE = Page("/compare", "compare", "/runs", _view, tables={"compare": _table}, charts={"best": _chart})
+PAGE = Page(
+    "/compare", "compare", "/runs", _view,
+    tables={"compare": lambda site, request: compare.compare_table(_runs(site, request))}, charts={"best": _chart},
+)  # fmt: skip

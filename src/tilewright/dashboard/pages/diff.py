@@ -9,43 +9,39 @@ from starlette.requests import Request
 
 from tilewright.core import TrialRecord, UsageError
 from tilewright.dashboard.page import Page, whole
-from tilewright.dashboard.pages.run import base_of, run_of, winner
+from tilewright.dashboard.pages.run import RunView
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.sources import printed
 from tilewright.insight import diff
-from tilewright.insight.chart import Table
 
 
-def _pair(site: Site, request: Request) -> tuple[TrialRecord, TrialRecord]:
-    run = run_of(site, request)
-    chosen = list(dict.fromkeys(whole("trial", n) for n in request.query_params.getlist("trial")))
-    if len(chosen) == 1 and (best := winner(site, run)) is not None:
+def _pair(view: RunView) -> tuple[TrialRecord, TrialRecord]:
+    chosen = list(dict.fromkeys(whole("trial", n) for n in view.request.query_params.getlist("trial")))
+    if len(chosen) == 1 and (best := view.winner) is not None:
         chosen.append(best)
     if len(chosen) != 2:
         raise UsageError(f"{len(chosen)} trials are chosen, and two are compared", "Choose two, or one for the winner")
-    a, b = (site.database.trial(run.id, n) for n in chosen)
+    a, b = (view.site.database.trial(view.run.id, n) for n in chosen)
     return a, b
 
 
-def _table(site: Site, request: Request) -> Table:
-    return diff.schedule_diff(*_pair(site, request))
-
-
-def _outcomes(site: Site, request: Request) -> Table:
-    return diff.outcome_diff(*_pair(site, request))
-
-
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
-    run = run_of(site, request)
-    a, b = _pair(site, request)
-    texts = [printed(site, run, t.schedule) for t in (a, b)]
+    view = RunView(site, request)
+    a, b = _pair(view)
+    texts = [printed(site, view.run, t.schedule) for t in (a, b)]
     missing = next((s.note for s in texts if not s.text), "")
     return {
-        "title": f"Trials {a.number} and {b.number} compared", "run": run, "run_base": base_of(run),
-        "base": base_of(run) + "/diff", "a": a, "b": b, "table": diff.schedule_diff(a, b),
+        "title": f"Trials {a.number} and {b.number} compared", "run": view.run, "run_base": view.base,
+        "base": view.base + "/diff", "a": a, "b": b, "table": diff.schedule_diff(a, b),
         "outcomes": diff.outcome_diff(a, b),
         "lines": None if missing else diff.source_diff(texts[0].text, texts[1].text), "source_note": missing,
     }  # fmt: skip
 
 
-PAGE = Page("/runs/{run}/diff", "diff", "/runs", _view, tables={"schedules": _table, "outcomes": _outcomes})
+PAGE = Page(
+    "/runs/{run}/diff", "diff", "/runs", _view,
+    tables={
+        "schedules": lambda site, request: diff.schedule_diff(*_pair(RunView(site, request))),
+        "outcomes": lambda site, request: diff.outcome_diff(*_pair(RunView(site, request))),
+    },
+)  # fmt: skip

@@ -36,10 +36,9 @@ def _kernels(site: Site, request: Request) -> Table:
 
 
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
-    views = _views(site, request)
-    by = sort_of(request, SORTED, LARGEST)
+    views, by = _views(site, request), sort_of(request, SORTED, LARGEST)
     return {
-        "title": "Kernels", "table": in_order(speedup_table(views), by), "most": MOST, "note": note_of(views),
+        "title": "Kernels", "table": _kernels(site, request), "most": MOST, "note": note_of(views),
         "sorts": sort_links(request, by, dict(zip(SORTED, SORTED, strict=True)), "kernels"),
         "operators": [o.op for o in site.operators()],
     }  # fmt: skip

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from tilewright.caching import cached_property
 from tilewright.core import FailureKind, TrialRecord
 from tilewright.dashboard.listings import KNOB, runs_table, trials_table
 from tilewright.dashboard.live import Feed, Look
-from tilewright.dashboard.page import Listing, Page, Sort, choice, number, part, sort_links, sort_of, text
+from tilewright.dashboard.page import Listing, Page, Sort, choice, number, ordered, part, sort_links, sort_of, text
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.text import count, duration, tone
 from tilewright.database import StoredRun
@@ -21,222 +22,202 @@ from tilewright.database.text import visible_text
 from tilewright.errors import NotFound
 from tilewright.insight import best, calibration, failures, importance, knobs
 from tilewright.insight.advice import resume_command
-from tilewright.insight.chart import XY, Bars, Grid, Parallel, Table
+from tilewright.insight.chart import Drawn, Grid, Table
 from tilewright.insight.links import run_link, trial_link
 from tilewright.insight.notes import note_of
 from tilewright.insight.progress import PHASES, phase_of, seconds_left
 from tilewright.insight.result import ending, outcome, peak_name, plan_line, result_of
+from tilewright.search_space import knob
 
+T = TypeVar("T")
 ROWS = 25
 OTHERS = 20
 SORTED = {"trial": "number", "seconds": "seconds", "predicted": "prediction", "created": "created"}
 """Columns that the table of trials of any run can be sorted by, with the order's name."""
-BY_NUMBER = Sort("number", False)
+STATUSES = ("ok", *(k.value for k in FailureKind))
 SHORT = 2000
 """Trials of a run that can be sorted by a knob: their schedules are read for that."""
 LIVE, DONE = 0.5, 10.0
 """Seconds for which what was read of a run answers, while it goes on and after."""
 
 
-def run_of(site: Site, request: Request) -> StoredRun:
-    """The run of the address, at most half a second old. Raises ``NotFound``."""
-    run_id = part(request, "run")
-    return site.answers.get(("run", run_id), LIVE, lambda: _find(site, run_id))
-
-
-def _find(site: Site, run_id: str) -> StoredRun:
-    return site.database.run(run_id)
-
-
-def base_of(run: StoredRun) -> str:
-    return run_link(run.id)
-
-
-def _seconds(run: StoredRun) -> float:
-    return LIVE if run.state == "running" else DONE
-
-
-def _points(site: Site, run: StoredRun) -> Sequence[TrialPoint]:
-    make = partial(site.database.points, run.id, unreadable=[])
-    return site.answers.get(("points", run.id, run.trials), _seconds(run), make)
-
-
-def sample(site: Site, run: StoredRun) -> Sequence[TrialRecord]:
-    """The run's trials, or so many of them that charts over knobs say the same."""
-    return _sample(site, run)[0]
-
-
-def _sample(site: Site, run: StoredRun) -> tuple[Sequence[TrialRecord], Sequence[str]]:
-    """The sample, and the numbers of trials whose rows make no sense."""
-
-    def make() -> tuple[Sequence[TrialRecord], Sequence[str]]:
-        unreadable: list[str] = []
-        return site.database.sample_trials(run.id, unreadable=unreadable), unreadable
-
-    return site.answers.get(("sample", run.id, run.trials), _seconds(run), make)
-
-
-def _groups(site: Site, run: StoredRun) -> tuple[failures.FailureGroup, ...]:
-    def make() -> tuple[failures.FailureGroup, ...]:
-        examples = {
-            kind: (run.id, found[0])
-            for kind in run.failed
-            if (found := site.database.list_trials(run.id, status=kind, limit=1, unreadable=[]))
-        }
-        return failures.failure_groups(run.failed, run.trials, examples)
-
-    return site.answers.get(("groups", run.id, run.trials), _seconds(run), make)
-
-
-def winner(site: Site, run: StoredRun) -> int | None:
-    """The trial that won the run's final, else the fastest one."""
-    timed = [(t.seconds, t.number) for t in sample(site, run) if t.seconds is not None]
-    return min(timed, default=(0.0, None))[1] if run.winner is None else run.winner
-
-
-def _template(site: Site, request: Request, run: StoredRun) -> tuple[str, tuple[str, ...]]:
-    """The template whose knobs are shown, and all that the run tried."""
-    trials = sample(site, run)
-    names = tuple(dict.fromkeys(t.schedule.template for t in trials))
-    if not names:
-        raise NotFound(f"run {run.id} has no trial yet", "Look again in a moment")
-    return choice(request, "template", ("", *names), "") or knobs.main_template(trials), names
-
-
-def _knob(site: Site, request: Request, run: StoredRun) -> tuple[str, str, tuple[str, ...]]:
-    """Template, knob, and the template's knobs that took more than one value."""
-    template, _ = _template(site, request, run)
-    names = tuple(k for k, v in knobs.knob_values(sample(site, run), template).items() if len(v) > 1)
-    wanted = text(request, "knob")
-    return template, wanted if wanted in names else (names[0] if names else ""), names
-
-
-# --------------------------------------------------------------------------- charts and tables
-
-
-def _best(site: Site, request: Request) -> XY:
-    run = run_of(site, request)
-    return best.best_over_trials(_points(site, run))
-
-
-def _time(site: Site, request: Request) -> XY:
-    run = run_of(site, request)
-    return best.best_over_time(_points(site, run), run.started)
-
-
-def _failure_bars(site: Site, request: Request) -> Bars:
-    run = run_of(site, request)
-    return failures.failure_bars(_groups(site, run), run.trials)
-
-
-def _failures(site: Site, request: Request) -> Table:
-    return failures.failure_table(_groups(site, run_of(site, request)))
-
-
-def _calibration(site: Site, request: Request) -> XY:
-    return calibration.calibration_chart(_points(site, run_of(site, request)))
-
-
-def _calibration_table(site: Site, request: Request) -> Table:
-    return calibration.calibration_table(_points(site, run_of(site, request)))
-
-
-def _knob_chart(site: Site, request: Request) -> XY:
-    run = run_of(site, request)
-    template, knob, _ = _knob(site, request, run)
-    return knobs.knob_chart(run.id, sample(site, run), knob, template)
-
-
-def _other(site: Site, request: Request) -> str:
-    """The knob that the chosen one is seen against: another one that varies; empty where there is none."""
-    _, knob, names = _knob(site, request, run_of(site, request))
-    others = [name for name in names if name != knob]
-    wanted = text(request, "against")
-    return wanted if wanted in others else (others[0] if others else "")
-
-
-def _contour(site: Site, request: Request) -> Grid:
-    run = run_of(site, request)
-    template, knob, _ = _knob(site, request, run)
-    other = _other(site, request)
-    if not other:
-        raise NotFound(f"run {run.id} has no two knobs that vary", "Look at another template, or another run")
-    return knobs.contour_chart(run.id, sample(site, run), knob, other, template)
-
-
-def _parallel(site: Site, request: Request) -> Parallel:
-    run = run_of(site, request)
-    return knobs.parallel_chart(run.id, sample(site, run), _template(site, request, run)[0])
-
-
-def _importance(site: Site, request: Request) -> importance.Importance:
-    run = run_of(site, request)
-    template = _template(site, request, run)[0]
-    key = ("importance", run.id, template, run.trials)
-    return site.answers.get(key, 60.0, lambda: importance.importance(sample(site, run), template))
-
-
-def _importance_bars(site: Site, request: Request) -> Bars:
-    return importance.importance_bars(_importance(site, request))
-
-
-def _importance_table(site: Site, request: Request) -> Table:
-    return importance.importance_table(_importance(site, request))
-
-
-def _columns(site: Site, request: Request) -> tuple[list[str], dict[str, str]]:
-    """Knobs that take more than one value in the run, each of which has a column, and the others with their value."""
-    run, chosen = run_of(site, request), text(request, "template")
-
-    def make() -> tuple[list[str], dict[str, str]]:
-        found: dict[str, set[str]] = {}
-        for t in sample(site, run):
-            if chosen in (None, t.schedule.template):
-                for name, value in t.schedule.values.items():
-                    found.setdefault(name, set()).add(knobs.value_text(value))
-        varying = [name for name, values in found.items() if len(values) > 1]
-        return varying, {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
-
-    return site.answers.get(("columns", run.id, run.trials, chosen), _seconds(run), make)
-
-
-def _orders(site: Site, request: Request) -> dict[str, str]:
-    """Columns that the table of trials can be sorted by, with the order's name: by knobs where the run is not too long
-    to sort here."""
-    varying, _ = _columns(site, request)
-    short = run_of(site, request).trials <= SHORT
-    return SORTED | ({KNOB + name: KNOB + name for name in varying} if short else {})
-
-
-def _status(request: Request) -> str | None:
-    return choice(request, "status", ("", "ok", *(k.value for k in FailureKind)), "") or None
-
-
-def _trials(site: Site, request: Request, limit: int, offset: int) -> Table:
-    run = run_of(site, request)
-    by = sort_of(request, _orders(site, request).values(), BY_NUMBER)
-    these = partial(
-        site.database.list_trials, run.id, status=_status(request), template=text(request, "template"),
-        search=text(request, "q") or "", unreadable=[],
-    )  # fmt: skip
-    if by.order.startswith(KNOB):
-        found = _by_knob(these(limit=SHORT), by)[offset : offset + limit]
-    else:
-        found = these(order=by.order, descending=by.descending, limit=limit, offset=offset)
-    return trials_table("trials", "Trials", run.id, run.task.workload.flops, found, _columns(site, request)[0])
-
-
-def _by_knob(trials: Sequence[TrialRecord], by: Sort) -> list[TrialRecord]:
-    """Sorted by a knob's value; those without the knob last."""
-    knob = by.order.removeprefix(KNOB)
-    have = [t for t in trials if knob in t.schedule.values]
-    have.sort(key=lambda t: knobs.value_order(t.schedule.values[knob]), reverse=by.descending)
-    return [*have, *(t for t in trials if knob not in t.schedule.values)]
-
-
-def _count(site: Site, request: Request) -> int:
-    run = run_of(site, request)
-    return site.database.count_trials(run.id, _status(request), text(request, "template"), text(request, "q") or "")
+class RunView:
+    """One answer about a run: what it reads of the run of the address, each once."""
+
+    def __init__(self, site: Site, request: Request) -> None:
+        self.site, self.request = site, request
+        run_id = part(request, "run")
+        self.run: StoredRun = site.answers.get(("run", run_id), LIVE, lambda: site.database.run(run_id))
+
+    def _kept(self, name: str, make: Callable[[], T], *more: object) -> T:
+        """What was read of the run as it is now, kept for those who ask next."""
+        seconds = LIVE if self.run.state == "running" else DONE
+        return self.site.answers.get((name, self.run.id, self.run.trials, *more), seconds, make)
+
+    @property
+    def base(self) -> str:
+        """The address of the run's page."""
+        return run_link(self.run.id)
+
+    @property
+    def points(self) -> Sequence[TrialPoint]:
+        return self._kept("points", partial(self.site.database.points, self.run.id, unreadable=[]))
+
+    @cached_property
+    def _sample(self) -> tuple[Sequence[TrialRecord], Sequence[str]]:
+        def make() -> tuple[Sequence[TrialRecord], Sequence[str]]:
+            unreadable: list[str] = []
+            return self.site.database.sample_trials(self.run.id, unreadable=unreadable), unreadable
+
+        return self._kept("sample", make)
+
+    @property
+    def sample(self) -> Sequence[TrialRecord]:
+        """The run's trials, or so many of them that charts over knobs say the same."""
+        return self._sample[0]
+
+    @property
+    def unreadable(self) -> Sequence[str]:
+        """Numbers of the trials of the sample whose rows make no sense."""
+        return self._sample[1]
+
+    @property
+    def failures(self) -> tuple[failures.FailureGroup, ...]:
+        return self._kept("groups", partial(failures.groups_of, self.site.database, self.run))
+
+    @property
+    def winner(self) -> int | None:
+        """The trial that won the run's final, else the fastest one."""
+        timed = [(t.seconds, t.number) for t in self.sample if t.seconds is not None]
+        return min(timed, default=(0.0, None))[1] if self.run.winner is None else self.run.winner
+
+    @cached_property
+    def templates(self) -> tuple[str, ...]:
+        """All templates that the run tried."""
+        return tuple(dict.fromkeys(t.schedule.template for t in self.sample))
+
+    @cached_property
+    def template(self) -> str:
+        """The template whose knobs are shown."""
+        if not self.templates:
+            raise NotFound(f"run {self.run.id} has no trial yet", "Look again in a moment")
+        return choice(self.request, "template", ("", *self.templates), "") or knobs.main_template(self.sample)
+
+    @cached_property
+    def knobs(self) -> tuple[str, ...]:
+        """The template's knobs that took more than one value."""
+        return tuple(k for k, v in knobs.knob_values(self.sample, self.template).items() if len(v) > 1)
+
+    @property
+    def knob(self) -> str:
+        """The chosen knob; empty where none varies."""
+        return self._chosen("knob", self.knobs)
+
+    @property
+    def other(self) -> str:
+        """The knob that the chosen one is seen against: another one that varies; empty where there is none."""
+        return self._chosen("against", [name for name in self.knobs if name != self.knob])
+
+    def _chosen(self, what: str, names: Sequence[str]) -> str:
+        wanted = text(self.request, what)
+        return wanted if wanted and wanted in names else next(iter(names), "")
+
+    @property
+    def importance(self) -> importance.Importance:
+        key = ("importance", self.run.id, self.template, self.run.trials)
+        return self.site.answers.get(key, 60.0, lambda: importance.importance(self.sample, self.template))
+
+    @cached_property
+    def columns(self) -> tuple[list[str], dict[str, str]]:
+        """Knobs that vary in the run, each of which has a column, and the others with their value."""
+        chosen = text(self.request, "template")
+
+        def make() -> tuple[list[str], dict[str, str]]:
+            found: dict[str, set[str]] = {}
+            for t in self.sample:
+                if chosen in (None, t.schedule.template):
+                    for name, value in t.schedule.values.items():
+                        found.setdefault(name, set()).add(knobs.value_text(value))
+            varying = [name for name, values in found.items() if len(values) > 1]
+            return varying, {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+        return self._kept("columns", make, chosen)
+
+    @property
+    def orders(self) -> dict[str, str]:
+        """Columns that the table of trials can be sorted by, with the order's name: by knobs where the run is not too
+        long to sort here."""
+        short = self.run.trials <= SHORT
+        return SORTED | ({KNOB + name: KNOB + name for name in self.columns[0]} if short else {})
+
+    @property
+    def sort(self) -> Sort:
+        return sort_of(self.request, self.orders.values(), Sort("number", False))
+
+    @property
+    def status(self) -> str | None:
+        """The outcome that the trials in the table have; ``None`` for any."""
+        return choice(self.request, "status", ("", *STATUSES), "") or None
+
+    @property
+    def others(self) -> Table:
+        """Other runs of the task on this device model."""
+        where = RunFilter(workload_key=self.run.task.workload.key, device_model=self.run.device_model)
+        found = self.site.database.list_runs(where, OTHERS, unreadable=[])
+        found = [r for r in found if r.id != self.run.id and r.task.key == self.run.task.key]
+        return runs_table("others", "Other runs of this task", found)
+
+    @property
+    def contour(self) -> Grid:
+        if not self.other:
+            raise NotFound(f"run {self.run.id} has no two knobs that vary", "Look at another template, or another run")
+        return knobs.contour_chart(self.run.id, self.sample, self.knob, self.other, self.template)
+
+    def trials(self, limit: int, offset: int) -> Table:
+        run, by = self.run, self.sort
+        these = partial(
+            self.site.database.list_trials, run.id, status=self.status, template=text(self.request, "template"),
+            search=text(self.request, "q") or "", unreadable=[],
+        )  # fmt: skip
+        if by.order.startswith(KNOB):
+            found = ordered(these(limit=SHORT), partial(_knob_order, by.order.removeprefix(KNOB)), by.descending)
+            found = found[offset : offset + limit]
+        else:
+            found = these(order=by.order, descending=by.descending, limit=limit, offset=offset)
+        return trials_table("trials", "Trials", run.id, run.task.workload.flops, found, self.columns[0])
+
+    def count(self) -> int:
+        """How many trials the table has in all."""
+        chosen, search = text(self.request, "template"), text(self.request, "q") or ""
+        return self.site.database.count_trials(self.run.id, self.status, chosen, search)
+
+
+def _knob_order(name: str, trial: TrialRecord) -> Any:
+    """What trials are sorted by for a knob; ``None`` where the trial lacks it."""
+    values = trial.schedule.values
+    return knobs.value_order(values[name]) if name in values else None
+
+
+TABLES: dict[str, Callable[[RunView], Table]] = {
+    "others": lambda v: v.others,
+    "failures": lambda v: failures.failure_table(v.failures),
+    "calibration": lambda v: calibration.calibration_table(v.points),
+    "importance": lambda v: importance.importance_table(v.importance),
+}
+CHARTS: dict[str, Callable[[RunView], Drawn]] = {
+    "best": lambda v: best.best_over_trials(v.points),
+    "time": lambda v: best.best_over_time(v.points, v.run.started),
+    "failures": lambda v: failures.failure_bars(v.failures, v.run.trials),
+    "calibration": lambda v: calibration.calibration_chart(v.points),
+    "knob": lambda v: knobs.knob_chart(v.run.id, v.sample, v.knob, v.template),
+    "parallel": lambda v: knobs.parallel_chart(v.run.id, v.sample, v.template),
+    "contour": lambda v: v.contour,
+    "importance": lambda v: importance.importance_bars(v.importance),
+}
+
+
+def _of_run(make: Callable[[RunView], T], site: Site, request: Request) -> T:
+    return make(RunView(site, request))
 
 
 # --------------------------------------------------------------------------- the page
@@ -280,74 +261,56 @@ def _found(site: Site, run: StoredRun) -> dict[str, Any]:
 
 
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
-    run = run_of(site, request)
-    base = base_of(run)
-    at = number(request, "page", 1)
-    orders = _orders(site, request)
-    by = sort_of(request, orders.values(), BY_NUMBER)
+    view = RunView(site, request)
+    run, by, at = view.run, view.sort, number(request, "page", 1)
     shown: dict[str, Any] = {
-        "title": run.task.workload.label, "run": run, "base": base,
+        "title": run.task.workload.label, "run": run, "base": view.base,
         "texts": _texts(run, site.database.progress_of(run)), **_story(site, run), **_found(site, run),
         "versions": ", ".join(f"{visible_text(k)} {visible_text(v)}" for k, v in run.versions.items()), "spent": "",
-        "trials": _trials(site, request, ROWS, max(0, at - 1) * ROWS), "page": at,
-        "pages": -(-_count(site, request) // ROWS), "statuses": ("ok", *(k.value for k in FailureKind)),
-        "constants": _columns(site, request)[1], "sorts": sort_links(request, by, orders, "trials"),
+        "trials": view.trials(ROWS, max(0, at - 1) * ROWS), "page": at, "pages": -(-view.count() // ROWS),
+        "statuses": STATUSES, "constants": view.columns[1], "sorts": sort_links(request, by, view.orders, "trials"),
         "descending": by.descending, "order": by.order, "templates": (), "winner": None, "note": note_of(run),
-        "unreadable": _sample(site, run)[1],
+        "unreadable": view.unreadable, "others": view.others,
     }  # fmt: skip
     spent = run.summary.get("time")
     if isinstance(spent, Mapping):
         parts = sorted(((k, v) for k, v in spent.items() if isinstance(v, float)), key=lambda p: -p[1])
         shown["spent"] = ", ".join(f"{visible_text(k)} {duration(v)}" for k, v in parts if v >= 0.05)
     if run.trials:
-        template, names = _template(site, request, run)
-        _, knob, names_of_knobs = _knob(site, request, run)
         shown |= {
-            "failures": _failures(site, request), "calibration": _calibration_table(site, request),
-            "templates": names, "template": template, "knob": knob,
-            "knobs": names_of_knobs, "other": _other(site, request), "winner": winner(site, run),
+            "failures": TABLES["failures"](view), "calibration": TABLES["calibration"](view),
+            "templates": view.templates, "template": view.template, "knob": view.knob,
+            "knobs": [knob(view.template, name) for name in view.knobs],
+            "other": view.other, "winner": view.winner,
         }  # fmt: skip
-    shown["others"] = _others(site, request)
     return shown
 
 
-def _others(site: Site, request: Request) -> Table:
-    """Other runs of the task on this device model."""
-    run = run_of(site, request)
-    where = RunFilter(workload_key=run.task.workload.key, device_model=run.device_model)
-    found = site.database.list_runs(where, OTHERS, unreadable=[])
-    return runs_table("others", "Other runs of this task", [
-        r for r in found if r.id != run.id and r.task.key == run.task.key
-    ])  # fmt: skip
-
-
 def _feed(site: Site, request: Request) -> Feed:
-    run = run_of(site, request)
+    view = RunView(site, request)
+    run = view.run
 
     def look() -> Look:
         nonlocal run
         now = site.database.progress(run.id)
         if (now.trials, now.state) != (run.trials, run.state):
-            run = _find(site, run.id)
+            run = site.database.run(run.id)
         return Look((now.trials, now.state, phase_of(now)), _texts(run, now), ended=now.state != "running")
 
     return Feed(
-        base_of(run),
+        view.base,
         look,
         charts=("best", "time", "failures"),
         slow=("calibration", "knob", "parallel", "contour", "importance"),
     )
 
 
+_TRIALS = Listing(
+    lambda site, request, limit, offset: RunView(site, request).trials(limit, offset),
+    lambda site, request: RunView(site, request).count(),
+)
 PAGE = Page(
     "/runs/{run}", "run", "/runs", _view,
-    tables={
-        "trials": Listing(_trials, _count), "others": _others, "failures": _failures, "calibration": _calibration_table,
-        "importance": _importance_table,
-    },
-    charts={
-        "best": _best, "time": _time, "failures": _failure_bars, "calibration": _calibration, "knob": _knob_chart,
-        "parallel": _parallel, "contour": _contour, "importance": _importance_bars,
-    },
-    live=_feed,
+    tables={"trials": _TRIALS, **{name: partial(_of_run, make) for name, make in TABLES.items()}},
+    charts={name: partial(_of_run, make) for name, make in CHARTS.items()}, live=_feed,
 )  # fmt: skip

@@ -13,7 +13,6 @@ from tilewright.dashboard.site import Site
 from tilewright.database import StoredRun
 from tilewright.database.records import RUN_STATES, RunFilter
 from tilewright.database.views import RUN_ORDERS
-from tilewright.insight.chart import Table
 from tilewright.insight.notes import note_of
 
 ROWS = 50
@@ -36,10 +35,6 @@ def _found(site: Site, request: Request, limit: int, offset: int) -> tuple[list[
     return found, unreadable
 
 
-def _rows(site: Site, request: Request, limit: int, offset: int) -> Table:
-    return runs_table("runs", "Runs", _found(site, request, limit, offset)[0])
-
-
 def _count(site: Site, request: Request) -> int:
     return site.database.count_runs(filter_of(request))
 
@@ -57,4 +52,5 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-PAGE = Page("/runs", "runs", "/runs", _view, tables={"runs": Listing(_rows, _count)})
+_RUNS = Listing(lambda *asked: runs_table("runs", "Runs", _found(*asked)[0]), _count)
+PAGE = Page("/runs", "runs", "/runs", _view, tables={"runs": _RUNS})

@@ -10,22 +10,24 @@ from starlette.requests import Request
 from tilewright.core import Failure, Measurement, TrialRecord
 from tilewright.dashboard.listings import noise
 from tilewright.dashboard.page import Page, number
-from tilewright.dashboard.pages.run import base_of, run_of, winner
+from tilewright.dashboard.pages.run import RunView
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.sources import printed
 from tilewright.dashboard.text import cell, utc
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.failures import ADVICE
+from tilewright.search_space import knob
 from tilewright.units import per_second
 
 
-def trial_of(site: Site, request: Request) -> TrialRecord:
-    return site.database.trial(run_of(site, request).id, number(request, "number"))
+def _of(site: Site, request: Request) -> tuple[RunView, TrialRecord]:
+    view = RunView(site, request)
+    return view, site.database.trial(view.run.id, number(request, "number"))
 
 
 def _facts(site: Site, request: Request) -> Table:
-    run, trial = run_of(site, request), trial_of(site, request)
-    flops = run.task.workload.flops
+    view, trial = _of(site, request)
+    flops = view.run.task.workload.flops
     rows: list[tuple[str, str]] = []
     if isinstance(trial.outcome, Measurement):
         o = trial.outcome
@@ -45,21 +47,26 @@ def _facts(site: Site, request: Request) -> Table:
 
 
 def _schedule(site: Site, request: Request) -> Table:
-    s = trial_of(site, request).schedule
-    rows = [(k, str(v), "structure") for k, v in s.structure] + [(k, str(v), "launch") for k, v in s.launch]
-    columns = (Column("knob", "Knob"), Column("value", "Value"), Column("half", "Part"))
-    return Table("schedule", "Schedule", columns, tuple(rows))
+    s = _of(site, request)[1].schedule
+    rows = tuple(
+        (k, knob(s.template, k).label, str(v), half)
+        for half, values in (("structure", s.structure), ("launch", s.launch))
+        for k, v in values
+    )
+    columns = (Column("knob", "Knob"), Column("label", "Meaning"), Column("value", "Value"), Column("half", "Part"))
+    return Table("schedule", "Schedule", columns, rows)
 
 
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
-    run, trial = run_of(site, request), trial_of(site, request)
+    view, trial = _of(site, request)
+    run = view.run
     source = printed(site, run, trial.schedule)
     failed = trial.outcome if isinstance(trial.outcome, Failure) else None
     return {
-        "title": f"Trial {trial.number} of {run.task.workload.label}", "run": run, "base": base_of(run), "trial": trial,
+        "title": f"Trial {trial.number} of {run.task.workload.label}", "run": run, "base": view.base, "trial": trial,
         "failed": failed, "advice": ADVICE.get(failed.kind.value, "") if failed else "",
         "facts": _facts(site, request), "schedule": _schedule(site, request), "source": source.text,
-        "source_note": source.note, "winner": winner(site, run),
+        "source_note": source.note, "winner": view.winner,
         "previous": trial.number - 1 if trial.number > 0 else None,
         "next": trial.number + 1 if trial.number + 1 < run.next_number else None,
     }  # fmt: skip

@@ -33,14 +33,17 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-_HEADERS: tuple[Header, ...] = (
-    (b"content-security-policy", CSP.encode()),
+ISOLATION: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 )
+"""What keeps other sites from reading or framing an answer."""
+_HEADERS: tuple[Header, ...] = ((b"content-security-policy", CSP.encode()), *ISOLATION)
+Refusal = tuple[int, str, list[tuple[str, str]]]
+"""Status, text and headers of an answer to a request that goes no further."""
 MOST_ADDRESS = 8000  # bytes of a path and its query, as they were sent
 MOST_HEADERS = 16384  # bytes
 # A day: browsers apply it to every port of the name, so a long one would lock other services there out for as long.
@@ -297,7 +300,10 @@ class Guard:
             if self._access.secure:
                 scope["scheme"] = "https"  # what browsers see: a redirect to plain HTTP would leak what they send
             answer = _Answer(scope, send, self._access)
-            if not await self._refused(scope, answer.send):
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await refuse(answer.send, *refusal)
+            else:
                 await self._pass(scope, receive, answer)
         else:
             await send({"type": "websocket.close"})
@@ -311,61 +317,52 @@ class Guard:
                 await refuse(answer.send, 500, text, [("Connection", "close")])
             raise
 
-    async def _refused(self, scope: Any, send: Any) -> bool:
-        """Answer what may not go on. Returns whether it did."""
+    def _refusal(self, scope: Any) -> Refusal | None:
+        """The answer to what may not go on; ``None`` to what may."""
         access, path, method = self._access, scope["path"], scope["method"]
         posts = path == "/logout" or (access.writable and _NOTE.fullmatch(path) is not None)
         allowed = ("POST",) if posts else ("GET", "HEAD", "POST") if path == "/login" else ("GET", "HEAD")
         if method not in allowed:
-            await refuse(send, 405, f"{method[:20]} is not for this address", [("Allow", ", ".join(allowed))])
-            return True
+            return 405, f"{method[:20]} is not for this address", [("Allow", ", ".join(allowed))]
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_ADDRESS:
-            await refuse(send, 414, f"An address has at most {MOST_ADDRESS} bytes")
-            return True
+            return 414, f"An address has at most {MOST_ADDRESS} bytes", []
         if sum(len(k) + len(v) for k, v in scope["headers"]) > MOST_HEADERS:
-            await refuse(send, 431, f"The headers of a request have at most {MOST_HEADERS} bytes")
-            return True
+            return 431, f"The headers of a request have at most {MOST_HEADERS} bytes", []
         hosts = headers_of(scope, b"host")
         if len(hosts) != 1 or not path.startswith("/"):
-            await refuse(send, 400, "A request names one host, and a path on it")
-            return True
+            return 400, "A request names one host, and a path on it", []
         if not access.knows(hosts[0], scope["server"][0] if scope.get("server") else None):
             hint = "If it should be, start the dashboard with --allow-host and this name"
-            await refuse(send, 421, f"{hosts[0][:100]} is no name of this dashboard. {hint}")
-            return True
+            return 421, f"{hosts[0][:100]} is no name of this dashboard. {hint}", []
         if access.token is None or path == "/static" or path.startswith("/static/"):
-            return False
+            return None
         query = scope["query_string"].decode("latin-1")
         if any(name.lower() == "token" for name, _ in parse_qsl(query, keep_blank_values=True)):
-            await refuse(send, 400, "A token never goes into an address. Send it as Authorization: Bearer TOKEN")
-            return True
-        return path not in _FORMS and await self._unknown(scope, send, query)
+            return 400, "A token never goes into an address. Send it as Authorization: Bearer TOKEN", []
+        return None if path in _FORMS else self._stranger(scope, query)
 
-    async def _unknown(self, scope: Any, send: Any, query: str) -> bool:
-        """Send away who has neither a session nor the token. Returns whether it did."""
+    def _stranger(self, scope: Any, query: str) -> Refusal | None:
+        """The answer to who has neither a session nor the token."""
         access = self._access
         if access.sessions.valid(session_of(scope, access)):
-            return False
+            return None
         given = headers_of(scope, b"authorization")
         if given:
             # Behind a proxy all clients have its address: one that guesses must not shut out the others.
             wait = 0 if access.behind_proxy else access.attempts.wait(client_of(scope))
             if wait:
-                await refuse(send, 429, f"Too many wrong tokens. Wait {wait} s", [("Retry-After", str(wait))])
-                return True
+                return 429, f"Too many wrong tokens. Wait {wait} s", [("Retry-After", str(wait))]
             scheme, _, token = given[0].partition(" ")
             if len(given) == 1 and scheme.lower() == "bearer" and access.has_token(token.strip()):
-                return False
+                return None
             if not access.behind_proxy:
                 access.attempts.failed(client_of(scope))
         elif _navigates(scope):
             at = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
             login = f"/login?next={quote(local_path(f'{at}?{query}' if query else at), safe='/')}"
-            await refuse(send, 303, "Log in first", [("Location", login)])
-            return True
+            return 303, "Log in first", [("Location", login)]
         hint = "Log in at /login, or send Authorization: Bearer TOKEN"
-        await refuse(send, 401, f"This is for those who have the token. {hint}", [("WWW-Authenticate", "Bearer")])
-        return True
+        return 401, f"This is for those who have the token. {hint}", [("WWW-Authenticate", "Bearer")]
 
 
 def _navigates(scope: Mapping[str, Any]) -> bool:

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
-from tilewright.cli.commands.farm.options import address_argument, address_of, certs_for, certs_option
-from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json, report
+from tilewright.cli.commands.farm.options import ADDRESS, CERTS, address_of, certs_for
+from tilewright.cli.declare import argument, declared, option, wants_json
+from tilewright.cli.output import console, report
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
 from tilewright.farm.client import Farm
@@ -20,9 +18,7 @@ from tilewright.farm.subjects import LOOKERS
 SHORT = 10.0  # seconds for which a question waits for a server that is away
 SOON = 30 * 86400.0  # seconds before a certificate's end from which it is shown in red
 
-_FARM = click.option(
-    "--farm", "address", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="tls://HOST:PORT"
-)
+FARM = option("--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="tls://HOST:PORT")
 
 
 def _farm(address: str | None, certs: Path | None, roles: Sequence[str] = LOOKERS) -> Farm:
@@ -30,19 +26,17 @@ def _farm(address: str | None, certs: Path | None, roles: Sequence[str] = LOOKER
     return Farm(where, certs_for(where, certs), patience=SHORT, roles=roles)
 
 
-@click.command("status")
-@certs_option
-@click.option("--live", is_flag=True, help="Show it again every second, until Ctrl-C.")
-@json_option
-@address_argument
-def status(certs: Path | None, live: bool, as_json: bool, address: str | None) -> int:
+@declared("status")
+def status(
+    certs: Path | None = CERTS,
+    live: bool = option(help="Show it again every second, until Ctrl-C."),
+    address: str | None = ADDRESS,
+) -> int:
     """Show a farm's runners, device classes, queue, utilisation and quarantine."""
     with _farm(address, certs) as farm:
-        if as_json:
-            emit_json(farm.status())
-            return 0
-        if not live:
-            console().print(_table(farm.status()))
+        if wants_json() or not live:
+            found = farm.status()
+            report(found, _table(found))
             return 0
         from rich.live import Live
 
@@ -52,78 +46,65 @@ def status(certs: Path | None, live: bool, as_json: bool, address: str | None) -
                 time.sleep(1.0)
 
 
-@click.command("drain")
-@certs_option
-@_FARM
-@json_option
-@click.argument("runner")
-def drain(certs: Path | None, address: str | None, as_json: bool, runner: str) -> int:
+@declared("drain")
+def drain(certs: Path | None = CERTS, address: str | None = FARM, runner: str = argument()) -> int:
     """Let RUNNER (or a builder) finish what it does, take nothing more, and leave."""
-    return _tell("drain", runner, "finishes what it does, then leaves", address, certs, as_json)
+    return _tell("drain", runner, "finishes what it does, then leaves", address, certs)
 
 
-@click.command("quarantine")
-@certs_option
-@_FARM
-@click.option("--why", default="by command", help="Shown in the status.")
-@json_option
-@click.argument("runner")
-def quarantine(certs: Path | None, address: str | None, why: str, as_json: bool, runner: str) -> int:
+@declared("quarantine")
+def quarantine(
+    certs: Path | None = CERTS,
+    address: str | None = FARM,
+    why: str = option(default="by command", help="Shown in the status.", show_default=False),
+    runner: str = argument(),
+) -> int:
     """Give RUNNER nothing more until it is released."""
-    return _tell("quarantine", runner, "is in quarantine", address, certs, as_json, why=why)
+    return _tell("quarantine", runner, "is in quarantine", address, certs, why=why)
 
 
-@click.command("release")
-@certs_option
-@_FARM
-@json_option
-@click.argument("runner")
-def release(certs: Path | None, address: str | None, as_json: bool, runner: str) -> int:
+@declared("release")
+def release(certs: Path | None = CERTS, address: str | None = FARM, runner: str = argument()) -> int:
     """End RUNNER's quarantine."""
-    return _tell("release", runner, "is released", address, certs, as_json)
+    return _tell("release", runner, "is released", address, certs)
 
 
-def _tell(what: str, name: str, done: str, address: str | None, certs: Path | None, as_json: bool, **more: str) -> int:
+def _tell(what: str, name: str, done: str, address: str | None, certs: Path | None, **more: str) -> int:
     with _farm(address, certs, ("administrator",)) as farm:
         farm.ask(what, timeout=SHORT, name=name, **more)
-    report(as_json, {"name": name, "done": what}, f"{name} {done}")
+    report({"name": name, "done": what}, f"{name} {done}")
     return 0
 
 
-@click.command("ping")
-@certs_option
-@json_option
-@address_argument
-def ping(certs: Path | None, as_json: bool, address: str | None) -> int:
+@declared("ping")
+def ping(certs: Path | None = CERTS, address: str | None = ADDRESS) -> int:
     """Exit with 0 if the farm's server and keeper answer, with 1 if not: a liveness check."""
     began = time.perf_counter()
     with _farm(address, certs) as farm:
         answers = farm.ask("status", timeout=SHORT) is not None
     took = time.perf_counter() - began
-    report(as_json, {"answers": answers, "seconds": round(took, 4)}, f"{address} answers")
+    report({"answers": answers, "seconds": round(took, 4)}, f"{address} answers")
     return 0
 
 
-@click.command("ready")
-@certs_option
-@click.option("--runners", type=click.IntRange(min=0), default=1, show_default=True, help="How many must be there.")
-@click.option("--device", metavar="CLASS", help="Of this device class.")
-@json_option
-@address_argument
-def ready(certs: Path | None, runners: int, device: str | None, as_json: bool, address: str | None) -> int:
+@declared("ready")
+def ready(
+    certs: Path | None = CERTS,
+    runners: int = option(low=0, default=1, help="How many must be there."),
+    device: str | None = option(metavar="CLASS", help="Of this device class."),
+    address: str | None = ADDRESS,
+) -> int:
     """Exit with 0 if enough runners are there and take work, with 1 if not: a readiness check."""
     with _farm(address, certs) as farm:
         there = {name: len(found) for name, found in farm.devices().items() if device in (None, name)}
     count = sum(there.values())
-    if as_json:
-        emit_json({"ready": count >= runners, "runners": there})
+    if count >= runners or wants_json():
+        report({"ready": count >= runners, "runners": there}, f"{count} runner(s) take work")
     if count < runners:
         what = f" of class {device}" if device else ""
         raise TilewrightError(
             f"{count} of {runners} runner(s){what} take work", "See tilewright farm status, or start more runners"
         )
-    if not as_json:
-        console().print(f"{count} runner(s) take work")
     return 0
 
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
-
-from tilewright.cli.commands.farm.options import certs_for, certs_option
-from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.commands.farm.options import CERTS, certs_for
+from tilewright.cli.declare import argument, declared
+from tilewright.cli.output import report
 from tilewright.core import TilewrightError
-from tilewright.database.text import safe_text
+from tilewright.database.text import visible_text
 from tilewright.installed import installed_version
 
 
-@click.command("doctor")
-@certs_option
-@json_option
-@click.argument("address", metavar="[ADDRESS]", required=False, envvar="TILEWRIGHT_FARM")
-def doctor(certs: Path | None, as_json: bool, address: str | None) -> int:
+@declared("doctor")
+def doctor(
+    certs: Path | None = CERTS,
+    address: str | None = argument(metavar="[ADDRESS]", required=False, envvar="TILEWRIGHT_FARM"),
+) -> int:
     """Say what a farm needs and what of it is here; with ADDRESS, how that farm's server is. Exits with 1 if something
     is missing."""
+    from rich.text import Text
+
     checks: list[dict[str, Any]] = [
-        _check("nats-py", lambda: _package("nats-py")),
-        _check("msgpack", lambda: _package("msgpack")),
-        _check("cryptography", lambda: _package("cryptography")),
+        *(_check(name, partial(_package, name)) for name in ("nats-py", "msgpack", "cryptography")),
         _check("nats-server", _binary),
     ]
     if certs is not None and address is None:
@@ -34,14 +33,12 @@ def doctor(certs: Path | None, as_json: bool, address: str | None) -> int:
     if address is not None:
         checks.append(_check(f"farm {address}", lambda: _farm(address, certs)))
     wrong = [c for c in checks if not c["ok"]]
-    if as_json:
-        emit_json({"ok": not wrong, "checks": checks})
-    else:
-        for c in checks:
-            mark = "[green]ok[/green]     " if c["ok"] else "[red]missing[/red]"
-            console().print(f"{mark} {safe_text(c['name'])}: {safe_text(c['found'])}")
-            if c["mend"]:
-                console().print(f"        {safe_text(c['mend'])}")
+    lines = []
+    for c in checks:
+        mark = Text.assemble(("ok", "green"), "     ") if c["ok"] else Text("missing", "red")
+        lines.append(mark.append(visible_text(f" {c['name']}: {c['found']}")))
+        lines += [Text(visible_text(f"        {c['mend']}"))] if c["mend"] else []
+    report({"ok": not wrong, "checks": checks}, *lines)
     return 1 if wrong else 0
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
-import click
-
+from tilewright.cli.declare import argument, option
 from tilewright.core import UsageError
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-certs_option = click.option(
-    "--certs",
-    type=click.Path(path_type=Path),
+CERTS = option(
     envvar="TILEWRIGHT_CERTS",
     show_envvar=True,
     metavar="DIR",
     help="Certificates: the folder that `farm init` wrote, or the role's folder in it.",
 )
-address_argument = click.argument("address", metavar="ADDRESS", required=False, envvar="TILEWRIGHT_FARM")
+ADDRESS = argument(metavar="ADDRESS", required=False, envvar="TILEWRIGHT_FARM")
 
 
 def address_of(address: str | None) -> str:

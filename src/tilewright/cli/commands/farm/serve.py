@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import platform
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.commands.farm.options import F, address_argument, address_of, certs_for, certs_option
-from tilewright.cli.options import device_option, target_option
+from tilewright.cli.commands.farm.options import ADDRESS, CERTS, address_of, certs_for
+from tilewright.cli.declare import declared, option, options
+from tilewright.cli.options import DEVICE, TARGET
 from tilewright.core import UsageError
 
 if TYPE_CHECKING:
@@ -24,15 +25,10 @@ if TYPE_CHECKING:
 
 STOPPED = 143  # exit code after SIGTERM with work left, 128 + SIGTERM
 SAME_SECONDS = 0.5  # systemd and Slurm tell every process of a service, and so does the one that started it
-drain_option = click.option(
-    "--drain-seconds",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    metavar="S",
-    help="After SIGTERM or Ctrl-C, how long running work may take to finish.",
+DRAIN_SECONDS = option(
+    low=0, default=60.0, metavar="S", help="After SIGTERM or Ctrl-C, how long running work may take to finish."
 )
-_NAME = click.option("--name", metavar="NAME", help="What to be called in the farm. [default: host and device]")
+NAME = option(metavar="NAME", help="What to be called in the farm. [default: host and device]")
 
 
 def say(line: str) -> None:
@@ -45,65 +41,52 @@ def relay(line: str) -> None:
         click.echo(line, err=True)
 
 
-_KEEPING = (
-    click.option(
-        "--storage", type=click.FloatRange(min=0.1), default=4.0, show_default=True, metavar="GIB",
-        help="How much of a server's disk jobs, results and artifacts may take.",
-    ),
-    click.option("--heartbeat", type=click.FloatRange(min=0.05), default=5.0, show_default=True, metavar="S"),
-    click.option(
-        "--patience", type=click.FloatRange(min=0.1), default=600.0, show_default=True, metavar="S",
-        help="How long a job waits for a worker that can do it.",
-    ),
-    click.option(
-        "--replicas", type=click.IntRange(1, 5), metavar="N",
-        help="Servers that hold each job. [default: 3, or 1 alone]",
-    ),
-)  # fmt: skip
+@dataclass(frozen=True)
+class Keeping:
+    """Options that a server and a keeper by itself have in common."""
+
+    storage: float = option(
+        low=0.1, default=4.0, metavar="GIB", help="How much of a server's disk jobs, results and artifacts may take."
+    )
+    heartbeat: float = option(low=0.05, default=5.0, metavar="S")
+    patience: float = option(
+        low=0.1, default=600.0, metavar="S", help="How long a job waits for a worker that can do it."
+    )
+    replicas: int | None = option(
+        low=1, high=5, metavar="N", help="Servers that hold each job. [default: 3, or 1 alone]"
+    )
+
+    def settings(self, servers: int) -> dict[str, Any]:
+        """The arguments of a keeper beside one or several servers."""
+        return {
+            "storage": int(self.storage * (1 << 30)), "heartbeat": self.heartbeat, "patience": self.patience,
+            "replicas": self.replicas or min(3, max(1, servers)),
+        }  # fmt: skip
 
 
-def _keeping(command: F) -> F:
-    """What a server and a keeper by itself have in common."""
-    return functools.reduce(lambda done, option: option(done), reversed(_KEEPING), command)
-
-
-@click.command("server")
-@certs_option
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Where to listen; 0.0.0.0 for every address (needs --certs).",
-)
-@click.option("--port", type=click.IntRange(0, 65535), default=8786, show_default=True, help="0 takes a free one.")
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where jobs, results and artifacts are kept. [default: farm in the artifact cache's folder]",
-)
-@click.option(
-    "--let-in", type=click.Path(path_type=Path), metavar="FILE",
-    help="Whom to let in. [default: users.json beside the certificate]",
-)  # fmt: skip
-@_keeping
-@click.option(
-    "--cluster", envvar="TILEWRIGHT_CLUSTER", metavar="NAME", help="Be one of several servers that hold the same jobs."
-)
-@click.option(
-    "--listen",
-    envvar="TILEWRIGHT_LISTEN",
-    metavar="NAME:PORT",
-    help="Where the cluster's other servers reach this one.",
-)
-@click.option(
-    "--route", "routes", multiple=True, envvar="TILEWRIGHT_ROUTES", metavar="NAME:PORT",
-    help="A server of the cluster, by a name that its certificate has; once for each.",
-)  # fmt: skip
+@declared("server", json=False)
 def server(
-    certs: Path | None, host: str, port: int, state: Path | None, let_in: Path | None, storage: float, heartbeat: float,
-    patience: float, replicas: int | None, cluster: str | None, listen: str | None, routes: tuple[str, ...],
-) -> int:  # fmt: skip
+    certs: Path | None = CERTS,
+    host: str = option(default="127.0.0.1", help="Where to listen; 0.0.0.0 for every address (needs --certs)."),
+    port: int = option(low=0, high=65535, default=8786, help="0 takes a free one."),
+    state: Path | None = option(
+        metavar="DIR", help="Where jobs, results and artifacts are kept. [default: farm in the artifact cache's folder]"
+    ),
+    let_in: Path | None = option(metavar="FILE", help="Whom to let in. [default: users.json beside the certificate]"),
+    keeping: Keeping = options(Keeping),
+    cluster: str | None = option(
+        envvar="TILEWRIGHT_CLUSTER", metavar="NAME", help="Be one of several servers that hold the same jobs."
+    ),
+    listen: str | None = option(
+        envvar="TILEWRIGHT_LISTEN", metavar="NAME:PORT", help="Where the cluster's other servers reach this one."
+    ),
+    routes: tuple[str, ...] = option(
+        "--route",
+        envvar="TILEWRIGHT_ROUTES",
+        metavar="NAME:PORT",
+        help="A server of the cluster, by a name that its certificate has; once for each.",
+    ),
+) -> int:
     """Run the farm's server, nats-server, and what belongs to it. Prints its address on stdout once it listens.
 
     \b
@@ -122,8 +105,7 @@ def server(
     several = Cluster(cluster, listen, routes) if cluster and listen else None
     hub = Hub(
         None if certs is None else certs.expanduser(), host, port, cache_root() / "farm" if state is None else state,
-        cluster=several, let_in=let_in, storage=int(storage * (1 << 30)), say=say, heartbeat=heartbeat,
-        patience=patience, replicas=replicas or min(3, max(1, len(routes))),
+        cluster=several, let_in=let_in, say=say, **keeping.settings(len(routes)),
     )  # fmt: skip
 
     async def serve() -> None:
@@ -145,18 +127,15 @@ scheduler = server
 CLUSTER_HINT = "Give --cluster NAME, --listen HOST:PORT and a --route for each server"
 
 
-@click.command("keeper")
-@certs_option
-@click.option(
-    "--users", type=click.Path(path_type=Path), metavar="FILE",
-    help="Write nats-server's accounts there (`tilewright farm users`) whenever they change.",
-)  # fmt: skip
-@_keeping
-@address_argument
+@declared("keeper", json=False)
 def keeper(
-    certs: Path | None, users: Path | None, storage: float, heartbeat: float, patience: float, replicas: int | None,
-    address: str | None,
-) -> int:  # fmt: skip
+    certs: Path | None = CERTS,
+    users: Path | None = option(
+        metavar="FILE", help="Write nats-server's accounts there (`tilewright farm users`) whenever they change."
+    ),
+    keeping: Keeping = options(Keeping),
+    address: str | None = ADDRESS,
+) -> int:
     """Keep a farm whose nats-servers somebody else runs; `tilewright farm server` has a keeper of its own.
 
     \b
@@ -179,11 +158,10 @@ def keeper(
     async def keep() -> None:
         stop = asyncio.Event()
         on_signals(stop.set)
-        keeping = Keeper(
-            endpoint, heartbeat=heartbeat, patience=patience, replicas=replicas or min(3, len(endpoint.servers)),
-            storage=int(storage * (1 << 30)), users=credentials.cert.with_name(USERS), say=say,
-        )  # fmt: skip
-        tasks = [asyncio.create_task(keeping.run())]
+        keeper = Keeper(
+            endpoint, users=credentials.cert.with_name(USERS), say=say, **keeping.settings(len(endpoint.servers))
+        )
+        tasks = [asyncio.create_task(keeper.run())]
         tasks += [asyncio.create_task(follow_users(credentials, users, say))] if users else []
         await stop.wait()
         for task in tasks:
@@ -194,10 +172,10 @@ def keeper(
     return 0
 
 
-@click.command("users")
-@certs_option
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write them there, and not to stdout.")
-def users(certs: Path | None, out: Path | None) -> None:
+@declared("users", json=False)
+def users(
+    certs: Path | None = CERTS, out: Path | None = option(metavar="FILE", help="Write them there, and not to stdout.")
+) -> None:
     """Print the accounts for a nats-server that `tilewright farm server` does not run: who is let in now, and what each
     may do. Keep them to yourself: they have the name under which the keeper gives orders.
 
@@ -220,15 +198,14 @@ def users(certs: Path | None, out: Path | None) -> None:
             replace_files(out.absolute().parent, {out.name: text.encode()})
 
 
-@click.command("runner")
-@certs_option
-@device_option
-@target_option
-@_NAME
-@drain_option
-@address_argument
+@declared("runner", json=False)
 def runner(
-    certs: Path | None, device: str, target: str, name: str | None, drain_seconds: float, address: str | None
+    certs: Path | None = CERTS,
+    device: str = DEVICE,
+    target: str = TARGET,
+    name: str | None = NAME,
+    drain_seconds: float = DRAIN_SECONDS,
+    address: str | None = ADDRESS,
 ) -> int:
     """Offer one device of this machine to a farm, until SIGTERM or `tilewright farm drain`.
 
@@ -255,14 +232,13 @@ def runner(
     )
 
 
-@click.command("builder")
-@certs_option
-@click.option("--workers", type=click.IntRange(1, 256), help="Compilers at once. [default: one a core]")
-@_NAME
-@drain_option
-@address_argument
+@declared("builder", json=False)
 def builder(
-    certs: Path | None, workers: int | None, name: str | None, drain_seconds: float, address: str | None
+    certs: Path | None = CERTS,
+    workers: int | None = option(low=1, high=256, help="Compilers at once. [default: one a core]"),
+    name: str | None = NAME,
+    drain_seconds: float = DRAIN_SECONDS,
+    address: str | None = ADDRESS,
 ) -> int:
     """Offer this machine's compilers to a farm: C++ for processors, NVRTC for any CUDA architecture.
 
@@ -301,15 +277,10 @@ async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
     service = make()
     try:
         await service.run()
-        await _all(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         await service.close()
     return code
-
-
-async def _all(tasks: list[asyncio.Task[None]]) -> None:
-    waiting: list[Awaitable[None]] = list(tasks)
-    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 def on_signals(first: Callable[[], object], again: Callable[[], object] = lambda: None) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.commands.farm.options import certs_for, certs_option
-from tilewright.cli.commands.farm.serve import STOPPED, drain_option, on_signals, relay, say
-from tilewright.cli.options import json_option
+from tilewright.cli.commands.farm.options import CERTS, certs_for
+from tilewright.cli.commands.farm.serve import DRAIN_SECONDS, STOPPED, on_signals, relay, say
+from tilewright.cli.declare import declared, option, wants_json
 from tilewright.cli.output import emit_json, program
 from tilewright.core import UsageError
 from tilewright.farm.budgets import STORAGE
@@ -34,27 +34,28 @@ PORT = 8786
 PATIENCE = 60.0  # seconds after which a farm opens with the runners that it has
 
 
-@click.command("up")
-@certs_option
-@click.option("--host", metavar="HOST", help="Where to listen, and where others reach it. [default: this machine only]")
-@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one. [default: 8786; with --slurm 0]")
-@click.option(
-    "--runners", type=click.IntRange(1, 1024), metavar="N",
-    help="So many: GPUs, or equal parts of the cores. [default: one a GPU, or one with all cores]",
-)  # fmt: skip
-@click.option(
-    "--state", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where jobs, results and artifacts are kept. [default: farm-PORT in the artifact cache's folder]",
-)  # fmt: skip
-@drain_option
-@click.option("--slurm", is_flag=True, help="Inside a Slurm allocation: runners on each of its nodes.")
-@click.option("--join", metavar="ADDRESS", help="Runners alone, for each device here, of the farm at ADDRESS.")
-@click.option("--leash", is_flag=True, hidden=True, help="With --join: drain at the end of standard input.")
-@json_option
+@declared("up")
 def up(
-    certs: Path | None, host: str | None, port: int | None, runners: int | None, state: Path | None,
-    drain_seconds: float, slurm: bool, join: str | None, leash: bool, as_json: bool,
-) -> int:  # fmt: skip
+    certs: Path | None = CERTS,
+    host: str | None = option(
+        metavar="HOST", help="Where to listen, and where others reach it. [default: this machine only]"
+    ),
+    port: int | None = option(low=0, high=65535, help="0 takes a free one. [default: 8786; with --slurm 0]"),
+    runners: int | None = option(
+        low=1,
+        high=1024,
+        metavar="N",
+        help="So many: GPUs, or equal parts of the cores. [default: one a GPU, or one with all cores]",
+    ),
+    state: Path | None = option(
+        metavar="DIR",
+        help="Where jobs, results and artifacts are kept. [default: farm-PORT in the artifact cache's folder]",
+    ),
+    drain_seconds: float = DRAIN_SECONDS,
+    slurm: bool = option(help="Inside a Slurm allocation: runners on each of its nodes."),
+    join: str | None = option(metavar="ADDRESS", help="Runners alone, for each device here, of the farm at ADDRESS."),
+    leash: bool = option(hidden=True, help="With --join: drain at the end of standard input."),
+) -> int:
     """Run a whole farm: a server, a runner for each device of this machine, and a builder.
 
     Its address is the first line on stdout, once the runners take work. Ctrl-C lets running work finish.
@@ -109,7 +110,7 @@ def up(
         hub = Hub(certs, listen, port, state, storage=STORAGE.most, say=lambda line: say(f"server: {line}"))
 
         def show(address: str) -> None:
-            if as_json:
+            if wants_json():
                 emit_json({"address": address})
             else:
                 click.echo(address)
