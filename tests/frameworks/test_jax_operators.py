@@ -107,9 +107,15 @@ class Recording(tilewright.Library):
 
     asked: list[Workload]
 
-    def find(self, workload: Workload) -> Any:
-        self.asked.append(workload)
-        return super().find(workload)
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options)
+        find = self.resolver.find
+
+        def noted(workload: Workload, device: Any = None) -> Any:
+            self.asked.append(workload)
+            return find(workload, device)
+
+        self.resolver.find = noted  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session")

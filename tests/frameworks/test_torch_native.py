@@ -246,7 +246,7 @@ def test_results_of_every_type_come_from_compiled_graphs(
     compiled(lambda workload, _: asked.append(workload))(x)
     default_kernels(asked, tmp_path / "t.db")
     library = tt.use(tilewright.Library(tmp_path / "t.db", watch=False))
-    placed_kernels = compiled(library.find)
+    placed_kernels = compiled(lambda workload, device: library.resolver.find(workload, device).served)
     for _ in range(2):
         got = placed_kernels(x)
         assert got.dtype is getattr(torch, kind)
