@@ -57,21 +57,21 @@ def _nest(p: WindowTiling) -> LoopNest:
     loops += [Loop(a, min(n, s.ranges[a]), 1, "unroll", "register") for a, n in p.blocked.items()]
     loops.append(Loop(s.inner, min(size, p.lanes), 1, "vector", "register"))
     axes = {a: s.ranges[a] for a in (*s.axes, *s.part.reduce_axes)}
-    accesses, after = _body(s)
+    accesses, flops, after = _body(s)
     return LoopNest(
-        s.part.stage, axes, tuple(loops), accesses, flops_per_point=flops_per_point(s.part),
-        itemsize=ITEMSIZE[s.accumulator], flops_per_output=after,
+        s.part.stage, axes, tuple(loops), accesses, flops_per_point=flops, itemsize=ITEMSIZE[s.accumulator],
+        flops_per_output=after,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
-def _body(s: Stencil) -> tuple[tuple[Access, ...], int]:
+def _body(s: Stencil) -> tuple[tuple[Access, ...], int, int]:
     accesses = []
     for r in s.reads:
         accesses.append(Access(r.tensor, (r.at.expr(),), s.tensors[r.tensor].dtype))
     accesses += reads((s.value,), s.tensors, outside=True)
     accesses.append(Access(s.output.name, (Linear(0, s.strides).expr(),), s.output.dtype, store=True))
-    return tuple(accesses), count_ops(s.value)
+    return tuple(accesses), flops_per_point(s.part), count_ops(s.value)
 
 
 def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest, ...]) -> str:

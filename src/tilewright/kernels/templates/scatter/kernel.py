@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from tilewright.kernels.codegen.access import Values, loaded, storage, stored, write
 from tilewright.kernels.codegen.emitter import Body, Emitter, Scope, plus
@@ -13,6 +13,7 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.scatter import Scatter
 from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads, vectors
 from tilewright.kernels.templates.scatter.space import ScatterTiling
@@ -84,6 +85,15 @@ def _sources(p: ScatterTiling) -> LoopNest:
         loops.append(Loop(first.name, -(-first.extent // p.ranges), 1, level="register"))
     for a, n in s.row:
         loops += vectors(a, min(n, p.piece), p.lanes, p.vectors)
+    accesses, flops = _landing(s)
+    return LoopNest(
+        s.output.name, axes, tuple(loops), accesses, flops_per_point=flops, itemsize=ITEMSIZE[s.output.dtype]
+    )
+
+
+@lru_cache(maxsize=256)
+def _landing(s: Scatter) -> tuple[tuple[Access, ...], int]:
+    """What a source reads and where it lands, and the operations of that."""
     accesses = list(reads((*(c.index for c in s.chosen), s.element), s.program.tensors))
     place = s.place
     for c in s.chosen:
@@ -93,10 +103,7 @@ def _sources(p: ScatterTiling) -> LoopNest:
         if s.place.of(c.name):
             index = index + c.index * s.place.of(c.name)
     accesses.append(Access(s.output.name, (index,), s.output.dtype, store=True))
-    flops = count_ops(s.element) + count_ops(*s.monoid.combine)
-    return LoopNest(
-        s.output.name, axes, tuple(loops), tuple(accesses), flops_per_point=flops, itemsize=ITEMSIZE[s.output.dtype]
-    )
+    return tuple(accesses), count_ops(s.element) + count_ops(*s.monoid.combine)
 
 
 def _length(p: ScatterTiling) -> int:
