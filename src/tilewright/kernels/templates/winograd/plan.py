@@ -85,7 +85,7 @@ class WinogradPlan:
         """Elements of the transformed weights."""
         return self.panels * self.points * self.channels * self.width
 
-    @property
+    @cached_property
     def constant(self) -> bool:
         """Whether the weights are transformed once, before the first call."""
         name = self.found.convolution.weight.tensor.name
