@@ -24,6 +24,15 @@ PATIENCE = 30.0
 _POLL = 0.005  # seconds, at most
 
 
+def stamp(file: str | Path) -> tuple[int, ...]:
+    """What tells one state of a file from another: inode, bytes, and time of its last change; empty without a file."""
+    try:
+        s = os.stat(file)
+    except OSError:
+        return ()
+    return (s.st_ino, s.st_size, s.st_mtime_ns)
+
+
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = PRIVATE, *, sync: bool = True, drafts: Path | None = None) -> Iterator[Path]:
     """A new empty file, which takes the place of ``path`` at the end, or vanishes on an error.

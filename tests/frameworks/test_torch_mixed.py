@@ -16,8 +16,9 @@ F: Any = torch.nn.functional
 import tilewright.torch as tt  # noqa: E402
 from tilewright.kernels.anonymous import from_program  # noqa: E402
 from tilewright.runtime.missed import MissedKernelWarning  # noqa: E402
+from tilewright.runtime.requests import request  # noqa: E402
 from tilewright.torch import backend  # noqa: E402
-from tilewright.torch.requests import request  # noqa: E402
+from tilewright.torch.requests import described  # noqa: E402
 
 nn, T = torch.nn, torch.ops.tilewright
 HOW: dict[str, Any] = {"trials": 1, "cost_model": "random"}
@@ -43,7 +44,7 @@ def test_norms_of_16_bit_reals_with_float32_weights(name: str, tmp_path: Path) -
     args = (torch.randn(4, 16).bfloat16(), [16], *own, 1e-4)
     wanted = getattr(F, name)(*args)
     torch.testing.assert_close(getattr(T, name)(*args), wanted)  # by PyTorch
-    asked = request(name, args)
+    asked = request(name, described(args))
     assert [s.dtype for s in asked.workload.inputs] == ["bfloat16", *["float32"] * len(own)]
     path = tmp_path / "t.db"
     tilewright.tune(from_program(asked.workload.op, asked.workload.program), dtype="bfloat16", **HOW, db=path)

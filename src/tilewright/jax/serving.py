@@ -13,7 +13,7 @@ import tilewright
 from tilewright.jax.native import answer
 from tilewright.runtime import Library
 from tilewright.runtime.in_use import InUse
-from tilewright.runtime.requests import NoRequest, Tensor, request
+from tilewright.runtime.requests import Tensor
 from tilewright.runtime.serving import Answer, Served
 
 _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (jax, tilewright))
@@ -72,18 +72,14 @@ class Serving(InUse):
 
     def look_up(self, name: str, form: Form, arrays: Sequence[Any]) -> Hit | Answer:
         """What answers an operator of arrays of these shapes and dtypes: a kernel, or JAX."""
-        resolver = self.library.resolver
         described = [
             _described(s, a) if isinstance(s, Slot) else a
             for s, a in zip(form, filled(form, arrays), strict=True)
         ]  # fmt: skip
-        try:
-            asked = request(name, described)
-        except NoRequest as e:
-            if str(e) == "dtype":
-                self.say_near(f"tilewright.jax.{name}", name, described)
-            return resolver.passed(str(e))
-        found = resolver.find(asked.workload)
+        asked = self.asked(f"tilewright.jax.{name}", name, described)
+        if isinstance(asked, Answer):
+            return asked
+        found = self.library.resolver.find(asked.workload)
         return found if found.served is None else Hit(found.served, asked.places, self.number)
 
     def tuned(self, name: str, form: Form, arrays: Sequence[Any]) -> bool:

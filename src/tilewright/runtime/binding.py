@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
 from tilewright.dtypes import numpy_dtype
-from tilewright.runtime.checked import LINE, Checked, Misfit, check, empty
+from tilewright.runtime.checked import LINE, Checked, Misfit, Signed, check, empty
 from tilewright.runtime.foreign import borrow
 from tilewright.runtime.missed import warn
 
@@ -19,7 +18,7 @@ T = TypeVar("T")
 Make = Callable[[Mapping[int, Array]], Callable[..., Any]]
 
 
-class ConstantPlan:
+class ConstantPlan(Signed):
     """A plan some of whose inputs are constant: ``bind`` takes them, and gives what hot loops call.
 
     >>> plan = library.plan("conv2d", **sizes, constant="weight")  # doctest: +SKIP
@@ -31,19 +30,12 @@ class ConstantPlan:
     """
 
     def __init__(self, checked: Checked, make: Make) -> None:
-        self.__name__ = self.__qualname__ = checked.__name__
+        super().__init__(checked.__name__, checked.inputs, checked.outputs)
         self.__doc__ = checked.__doc__
         self.constants = constants_of(checked.inputs)
         self._checked = checked
         self._make = make
         self._said = False
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return self._checked.__signature__
-
-    def __repr__(self) -> str:
-        return repr(self._checked)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         if not self._said:

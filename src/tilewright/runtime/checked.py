@@ -208,8 +208,6 @@ class Checked(Signed):
                     "attributes are fixed when the plan is made"
                 ),
             )
-        if len(args) == count + 1 and out is None:
-            *args, out = args
         if len(args) != count:
             raise Misfit("arguments", self.wrong_number(len(args)))
         given = None if out is None else given_outs(name, out, len(self.outputs))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.forking import ForkLock
 from tilewright.runtime.library import Library
 from tilewright.runtime.missed import warn
-from tilewright.runtime.requests import similar
+from tilewright.runtime.requests import NoRequest, Request, request, similar
+from tilewright.runtime.serving import Answer
 
 
 class InUse:
@@ -56,7 +58,16 @@ class InUse:
     def _clear(self) -> None:
         """Drop what is remembered; the lock is held."""
 
-    def say_near(self, label: str, name: str, described: list[Any]) -> None:
+    def asked(self, label: str, name: str, described: Sequence[Any]) -> Request | Answer:
+        """What a call asks for; or its answer, where no kernel could take it. Arguments as of :meth:`say_near`."""
+        try:
+            return request(name, described)
+        except NoRequest as e:
+            if str(e) == "dtype":
+                self.say_near(label, name, described)
+            return self.library.resolver.passed(str(e))
+
+    def say_near(self, label: str, name: str, described: Sequence[Any]) -> None:
         """Warn once of ``label`` if a kernel is tuned for a call's shapes, and passed over for its dtypes.
 
         ``name``, ``described``: the operator and its arguments, as ``requests.request`` takes them.

@@ -205,63 +205,36 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Asked:
     return "matmul", {**params, "bias": bias is not None}, (0, 1) if bias is None else (0, 1, 2)
 
 
-def _windowed(
-    operator: str,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    co: int,
-    groups: int,
-    lists: dict[str, Sequence[int]],
-) -> Asked:
-    """What a convolution of either direction asks for; ``lists``: numbers for each spatial axis, or one for all."""
-    axes = x.rank - 2
-    params: dict[str, Any] = dict(zip(size_names(axes), (*x.shape, co, *weight.shape[2:]), strict=True))
-    for name, value in lists.items():
-        params[name] = _sizes(value if len(value) == axes else [*value] * axes)
-    params |= {"groups": groups, "bias": bias is not None}
-    return operator, params, (0, 1) if bias is None else (0, 1, 2)
-
-
 def _convolution(
     axes: int,
+    transposed: bool,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     stride: Sequence[int],
     padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    *more: Any,
 ) -> Asked:
-    _fits(x.rank == weight.rank == axes + 2)
-    _fits(groups > 0 and x.shape[1] == weight.shape[1] * groups and weight.shape[0] % groups == 0)
-    _fits(bias is None or bias.shape == weight.shape[:1])
-    _dense(bias)
-    last = axes > 1 and x.order == channels_last(x.rank)
-    if not last:
-        _dense(x, weight)
-    lists = {"stride": stride, "padding": padding, "dilation": dilation}
-    op, params, places = _windowed(f"conv{axes}d", x, weight, bias, weight.shape[0], groups, lists)
-    return op, {**params, **({"layout": LAYOUTS[axes][1]} if last else {})}, places
+    """What a convolution of either direction asks for; lists have numbers for each spatial axis, or one for all.
 
-
-def _transposed(
-    axes: int,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    output_padding: Sequence[int],
-    groups: int,
-    dilation: Sequence[int],
-) -> Asked:
-    _fits(x.rank == weight.rank == axes + 2)
-    _fits(groups > 0 and x.shape[1] == weight.shape[0] and x.shape[1] % groups == 0)
-    _fits(bias is None or bias.shape[0] == weight.shape[1] * groups)
-    _dense(x, weight, bias)
-    lists = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
-    return _windowed(f"conv_transpose{axes}d", x, weight, bias, weight.shape[1] * groups, groups, lists)
+    ``more``: dilation and groups; of a transposed one the output's padding, groups and dilation.
+    """
+    lists = {"stride": stride, "padding": padding}
+    if transposed:
+        lists["output_padding"], groups, lists["dilation"] = more
+    else:
+        lists["dilation"], groups = more
+    _fits(x.rank == weight.rank == axes + 2 and groups > 0)
+    inner, outer = (weight.shape[0], weight.shape[1] * groups) if transposed else weight.shape[1::-1]
+    _fits(x.shape[1] == (inner if transposed else inner * groups))
+    _fits((inner if transposed else outer) % groups == 0 and (bias is None or bias.shape == (outer,)))
+    last = not transposed and axes > 1 and x.order == channels_last(x.rank)
+    _dense(bias, *(() if last else (x, weight)))
+    params: dict[str, Any] = dict(zip(size_names(axes), (*x.shape, outer, *weight.shape[2:]), strict=True))
+    for name, value in lists.items():
+        params[name] = _sizes(value if len(value) == axes else [*value] * axes)
+    params |= {"groups": groups, "bias": bias is not None, **({"layout": LAYOUTS[axes][1]} if last else {})}
+    return f"conv{'_transpose' if transposed else ''}{axes}d", params, (0, 1) if bias is None else (0, 1, 2)
 
 
 def _sizes(values: Sequence[int]) -> str:
@@ -345,8 +318,8 @@ _RECOGNISERS: dict[str, Callable[..., Asked]] = {
     "bmm": _batched,
     "matmul": _matmul,
     "linear": _linear,
-    **{f"conv{axes}d": partial(_convolution, axes) for axes in (1, 2, 3)},
-    **{f"conv_transpose{axes}d": partial(_transposed, axes) for axes in (1, 2)},
+    **{f"conv{axes}d": partial(_convolution, axes, False) for axes in (1, 2, 3)},
+    **{f"conv_transpose{axes}d": partial(_convolution, axes, True) for axes in (1, 2)},
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "softmax": _softmax("softmax"),

@@ -148,18 +148,14 @@ def _native(
 def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally, look: Look | None = None) -> Served:
     """A workload answered without a kernel, with the same checks of its arguments."""
     run = looking(look, numpy_fallback.runner(workload)[0])
-    inputs = workload.inputs
-    checked = Checked(workload.op, inputs, workload.outputs, run, tally=tally)
-    if not any(s.constant for s in inputs):
-        return Served(explanation, checked, checked, False, tally)
+    op, inputs, outputs = workload.op, workload.inputs, workload.outputs
 
     def bind(held: Mapping[int, Array]) -> Callable[..., Any]:
-        def run_bound(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
-            run(merged(held, arrays), outs)
+        return Checked(op, rest(inputs), outputs, lambda given, outs: run(merged(held, given), outs), tally=tally)
 
-        return Checked(workload.op, rest(inputs), workload.outputs, run_bound, tally=tally)
-
-    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally)
+    checked = Checked(op, inputs, outputs, run, tally=tally)
+    call = ConstantPlan(checked, bind) if any(s.constant for s in inputs) else checked
+    return Served(explanation, call, checked, False, tally)
 
 
 def _doc(explanation: Explanation, inputs: Sequence[TensorSpec]) -> str:

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, Workload
+from tilewright.files import stamp
 from tilewright.forking import ForkLock, steady
 from tilewright.runtime.entry import Entry, Shapes, entry_of
 from tilewright.runtime.pins import read_pins
@@ -243,15 +244,7 @@ def file_of(path: str) -> Path:
 
 def _stamps(path: Path) -> tuple[tuple[int, ...], ...]:
     """What changes when a database does: of its file, and of its logs where there are any."""
-    return tuple(_stamp(f"{path}{suffix}") for suffix in ("", "-wal", "-journal"))
-
-
-def _stamp(file: str) -> tuple[int, ...]:
-    try:
-        s = os.stat(file)
-    except OSError:
-        return ()
-    return (s.st_ino, s.st_size, s.st_mtime_ns)
+    return tuple(stamp(f"{path}{suffix}") for suffix in ("", "-wal", "-journal"))
 
 
 def _connect(path: Path, *, immutable: bool) -> sqlite3.Connection:

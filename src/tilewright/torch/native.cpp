@@ -169,6 +169,25 @@ bool replaces(const Entry &one, const Entry &other)
                       [](const Watched &a, const Watched &b) { return a.owns(b.owner._unsafe_get_target()); });
 }
 
+/* Drops all entries; the table's lock is held. */
+void retire_all()
+{
+    for (const auto &[hash, entry] : table)
+        retired.push_back(entry);
+    table.clear();
+}
+
+/* Drops the first entry with this hash that is the one wanted, if there is one; the table's lock is held. */
+template <class Wanted> void retire(unsigned long long hash, Wanted wanted)
+{
+    const auto range = table.equal_range(hash);
+    const auto found = std::find_if(range.first, range.second, [&](auto &e) { return wanted(*e.second); });
+    if (found != range.second) {
+        retired.push_back(found->second);
+        table.erase(found);
+    }
+}
+
 /* An entry that is in use as long as this lives. */
 class Held {
   public:
@@ -442,17 +461,9 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
                                  static_cast<uint32_t>(w.version)});
     }
     const std::lock_guard<std::mutex> guard(table_lock);
-    if (table.size() >= kKinds) {
-        for (const auto &[hash, entry] : table)
-            retired.push_back(entry);
-        table.clear();
-    }
-    const auto range = table.equal_range(key->hash);
-    const auto before = std::find_if(range.first, range.second, [&](auto &e) { return replaces(*made, *e.second); });
-    if (before != range.second) {
-        retired.push_back(before->second);
-        table.erase(before);
-    }
+    if (table.size() >= kKinds)
+        retire_all();
+    retire(key->hash, [&](const Entry &e) { return replaces(*made, e); });
     table.emplace(made->hash, made.get());
     return made.release();
 }
@@ -461,21 +472,14 @@ TW_API void *tw_torch_insert(const tw_torch_plan *plan)
 TW_API void tw_torch_clear(void)
 {
     const std::lock_guard<std::mutex> guard(table_lock);
-    for (const auto &[hash, entry] : table)
-        retired.push_back(entry);
-    table.clear();
+    retire_all();
 }
 
 /* Forget the kind of call that an entry answers, which tw_torch_retired has not given yet. */
 TW_API void tw_torch_drop(void *entry)
 {
     const std::lock_guard<std::mutex> guard(table_lock);
-    const auto range = table.equal_range(static_cast<Entry *>(entry)->hash);
-    const auto found = std::find_if(range.first, range.second, [&](auto &e) { return e.second == entry; });
-    if (found != range.second) {
-        retired.push_back(found->second);
-        table.erase(found);
-    }
+    retire(static_cast<Entry *>(entry)->hash, [&](const Entry &e) { return &e == entry; });
 }
 
 /* An entry that was dropped and that no call uses any more, freed; NULL where there is none. */

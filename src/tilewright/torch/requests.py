@@ -1,4 +1,4 @@
-"""What a call of a PyTorch operator asks for."""
+"""PyTorch's tensors, as far as requests depend on them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ from typing import Any
 
 import torch
 
-from tilewright.runtime import requests
-from tilewright.runtime.requests import NoRequest, Request, Tensor
+from tilewright.runtime.requests import DTYPES, Tensor
 
-_DTYPES = {getattr(torch, n): n for n in requests.DTYPES}
-
-
-def request(name: str, args: Sequence[Any]) -> Request:
-    """The request of ``torch.ops.tilewright.<name>(*args)``, with defaults filled in. Raises ``NoRequest``."""
-    return requests.request(name, described(args))
+_DTYPES = {getattr(torch, n): n for n in DTYPES}
 
 
 def described(args: Sequence[Any]) -> list[Any]:
@@ -35,6 +29,3 @@ def _described(a: Any) -> Any:
         order = tuple(sorted(range(a.dim()), key=lambda d: (-strides[d], d)))
         order = order if a.permute(order).is_contiguous() else ()
     return Tensor(tuple(a.shape), _DTYPES.get(a.dtype, str(a.dtype)), dense, turned, plain, order)
-
-
-__all__ = ["NoRequest", "Request", "described", "request"]

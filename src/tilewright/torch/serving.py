@@ -17,11 +17,12 @@ from tilewright.runtime import Library
 from tilewright.runtime.gpu import DeviceKey
 from tilewright.runtime.in_use import InUse
 from tilewright.runtime.missed import warn
+from tilewright.runtime.requests import Request
 from tilewright.runtime.serving import Answer, Served
 from tilewright.torch import native
 from tilewright.torch.devices import has_kernels, place_of
 from tilewright.torch.native import Answer as Placed
-from tilewright.torch.requests import NoRequest, Request, described, request
+from tilewright.torch.requests import described
 
 _THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (torch, tilewright))
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
@@ -125,20 +126,16 @@ class Serving(InUse):
         return found
 
     def _look_up(self, name: str, args: tuple[Any, ...], device: torch.device) -> Hit | Answer:
-        resolver = self.library.resolver
-        try:
-            asked = request(name, args)
-        except NoRequest as e:
-            if str(e) == "dtype":
-                self.say_near(f"tilewright::{name}", name, described(args))
-            return resolver.passed(str(e))
+        asked = self.asked(f"tilewright::{name}", name, described(args))
+        if isinstance(asked, Answer):
+            return asked
         found = self.find(asked.workload, place_of(device))
         if found.served is None:
             if found.why and device.type != "cpu":
                 self._say_lacking(f"tilewright::{name}", f"a kernel is {found.why}")
             if len({a.dtype for a in args if isinstance(a, torch.Tensor)}) > 1:
                 self.say_near(f"tilewright::{name}", name, described(args))
-                return resolver.passed("dtype")
+                return self.library.resolver.passed("dtype")
             return found
         shape = _FUNCTIONS[name](*(_meta(a) for a in args)).shape
         itemsize = numpy_dtype(asked.workload.inputs[0].dtype).itemsize

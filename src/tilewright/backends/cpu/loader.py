@@ -18,10 +18,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as sha256_of
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tilewright.backends.cores import available_cores
-from tilewright.backends.cpu.structures import SUPPORT, structures
+from tilewright.backends.cpu.structures import SUPPORT, prototypes, structures
 from tilewright.backends.driver import LaunchError, LoadError
 from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, evaluate
 from tilewright.forking import steady
@@ -58,25 +58,12 @@ def _fresh(purpose: str, size: int) -> Block:
     return Memory(size)
 
 
-_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "tw_support_abi": (ctypes.c_int, ()),
-    "tw_env_get": (ctypes.c_void_p, (ctypes.c_long,)),
-    "tw_pool_cores": (None, (ctypes.c_long,)),
-    "tw_pool_workers": (ctypes.c_long, ()),
-    "tw_run": (ctypes.c_int, (ctypes.c_void_p,)),
-    "tw_alloc": (ctypes.c_void_p, (ctypes.c_size_t,)),
-    "tw_free": (None, (ctypes.c_void_p, ctypes.c_size_t)),
-    "tw_flush": (None, (ctypes.c_void_p, ctypes.c_size_t)),
-    "tw_time": (ctypes.c_double, (ctypes.c_void_p, ctypes.c_long, ctypes.c_int)),
-    "tw_time_rounds": (
-        ctypes.c_int,
-        (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_int, ctypes.c_void_p,
-         ctypes.c_size_t, ctypes.c_void_p),
-    ),
-    "tw_peak_flops": (ctypes.c_double, (ctypes.c_double,)),
-    "tw_bandwidth": (ctypes.c_double, (ctypes.c_size_t, ctypes.c_double)),
-    "tw_copy_bandwidth": (ctypes.c_double, (ctypes.c_size_t, ctypes.c_double)),
-}  # fmt: skip
+_FUNCTIONS = prototypes(SUPPORT / "tw.h", STRUCTURES)
+_REQUIRED = (
+    "tw_support_abi", "tw_env_get", "tw_pool_cores", "tw_pool_workers", "tw_run", "tw_alloc", "tw_free", "tw_flush",
+    "tw_time", "tw_time_rounds", "tw_peak_flops", "tw_bandwidth", "tw_copy_bandwidth",
+)  # fmt: skip
+"""Functions that every library has; others came later."""
 
 _loaded: dict[str, LoadedLibrary] = {}
 _watched: ctypes.Array[ctypes.Structure] | None = None
@@ -91,9 +78,9 @@ class LoadedLibrary:
         self.sha256 = sha256
         self.uses = 1
         try:
-            for name, (result, arguments) in _SIGNATURES.items():
+            for name in _REQUIRED:
                 function = getattr(handle, name)
-                function.restype, function.argtypes = result, arguments
+                function.restype, function.argtypes = _FUNCTIONS[name]
         except AttributeError:
             raise LoadError(
                 f"library {sha256[:12]} lacks the support functions", "Build it again with this version"

@@ -21,6 +21,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tilewright.backends.arguments import FORMATS, Arguments
+from tilewright.backends.cpu.structures import structures
 from tilewright.backends.cuda import archs
 from tilewright.backends.driver import (
     NATIVE,
@@ -35,6 +36,7 @@ from tilewright.backends.driver import (
     address_of,
     contiguous,
 )
+from tilewright.backends.emulator.build import RUNTIME
 from tilewright.backends.emulator.run import parse_order
 from tilewright.backends.emulator.tensor_map import tensor_map_bytes
 from tilewright.core import Pairs
@@ -64,19 +66,8 @@ class EmulatorDriver:
         return EmulatorContext(self)
 
 
-class _Device(ctypes.Structure):
-    """``struct Device`` of ``runtime/library.cpp``."""
-
-    _fields_ = (
-        ("memory", ctypes.c_void_p), ("seed", ctypes.c_ulonglong), ("order", ctypes.c_int), ("lazy", ctypes.c_int),
-        ("blocked", ctypes.c_int),
-    )  # fmt: skip
-
-
-class _Kernel(ctypes.Structure):
-    """``struct Kernel``."""
-
-    _fields_ = (("device", ctypes.c_void_p), ("symbol", ctypes.c_char_p))
+_DECLARED = structures(RUNTIME / "library.cpp")
+_Device, _Kernel = _DECLARED["Device"], _DECLARED["Kernel"]
 
 
 class EmulatorContext:

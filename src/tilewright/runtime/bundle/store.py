@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.core import DatabaseError, TilewrightError, Workload
+from tilewright.files import stamp
 from tilewright.forking import ForkLock
 from tilewright.runtime.bundle.layout import key_of, params_key, shapes_key
 from tilewright.runtime.bundle.reader import Bundle
@@ -35,7 +36,7 @@ class BundleStore:
         self._trust: Trust = tuple(trust) if isinstance(trust, Iterable) and not isinstance(trust, str) else trust
         self._lock = ForkLock()
         self._keys: tuple[object, ...]
-        self._stamp, self._keys = self.stamp(), (_stamp(trust_file()), ())
+        self._stamp, self._keys = self.stamp(), (stamp(trust_file()), ())
         self._bundle = Bundle(path, self._trust)
         self._rows: dict[int, Entry] = {}
         self._pins = None if pinned is None else read_pins(pinned)
@@ -77,7 +78,7 @@ class BundleStore:
         return frozenset({(self._now().header.index_sha256,)})
 
     def stamp(self) -> tuple[object, ...]:
-        return _stamp(self.path)
+        return stamp(self.path)
 
     def workloads(self, op: str) -> tuple[Workload, ...]:
         bundle = self._now()
@@ -115,27 +116,18 @@ class BundleStore:
 
     def _now(self) -> Bundle:
         """The bundle, or the one that has taken its place. Raises ``DatabaseError`` where its key counts no more."""
-        stamp, keys = self.stamp(), (_stamp(trust_file()), tuple(x.stamp() for x in self._bundle.lists))
-        if (stamp, keys) == (self._stamp, self._keys):
+        seen, keys = self.stamp(), (stamp(trust_file()), tuple(x.stamp() for x in self._bundle.lists))
+        if (seen, keys) == (self._stamp, self._keys):
             return self._bundle
         with self._lock:
             if keys != self._keys:
                 self._bundle.authenticate()
                 self._keys = keys
-            if stamp != self._stamp:
-                self._stamp = stamp
+            if seen != self._stamp:
+                self._stamp = seen
                 try:
                     fresh = Bundle(self.path, self._trust)
                     self._bundle, self._rows = fresh, {}
                 except TilewrightError as e:
                     _log.warning("the bundle that was opened goes on: %s", e)
             return self._bundle
-
-
-def _stamp(path: Path) -> tuple[object, ...]:
-    """What tells one state of a file from another; empty where there is no file."""
-    try:
-        s = os.stat(path)
-    except OSError:
-        return ()
-    return (s.st_ino, s.st_size, s.st_mtime_ns)
