@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import Expr, unwidened
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.contraction import Contraction, contractions
@@ -43,17 +44,17 @@ class Convolution:
     channel: str
     feature: str
 
-    @property
+    @cached_property
     def items(self) -> int:
         """Images in the batch."""
         return self.form.stage.ranges[self.item] if self.item else 1
 
-    @property
+    @cached_property
     def channels(self) -> int:
         """Input channels."""
         return self.form.stage.ranges[self.channel]
 
-    @property
+    @cached_property
     def features(self) -> int:
         """Output channels."""
         return self.form.stage.ranges[self.feature]

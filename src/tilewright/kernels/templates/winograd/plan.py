@@ -41,11 +41,11 @@ class WinogradPlan:
         assert self.found.contraction is not None
         return self.found.contraction
 
-    @property
+    @cached_property
     def transforms(self) -> Transforms:
         return transforms(self.outputs)
 
-    @property
+    @cached_property
     def points(self) -> int:
         """Points of a tile, in two dimensions."""
         return self.transforms.points**2
@@ -67,11 +67,11 @@ class WinogradPlan:
     def features(self) -> int:
         return self.found.convolution.features
 
-    @property
+    @cached_property
     def panels(self) -> int:
         return ceildiv(self.features, self.width)
 
-    @property
+    @cached_property
     def tiles(self) -> int:
         return self.found.count(self.outputs)
 
