@@ -76,21 +76,31 @@ class Launch:
             *(("tensor", n) for n in range(tensors)), ("workspace", 0), *(("int32", name) for name in self.arguments)
         )  # fmt: skip
 
-    def placed(self, tensors: int, places: Mapping[int, IntExpr], workspace: IntExpr) -> Launch:
-        """A GPU's launch with some tensors, by their numbers, at byte offsets in the workspace, whose own part begins
-        at ``workspace``."""
+    def placed(
+        self, tensors: Sequence[tuple[str, IntExpr]], workspace: IntExpr,
+        of: Callable[[IntExpr], IntExpr] = lambda e: e, prefix: str = "",
+    ) -> Launch:  # fmt: skip
+        """A GPU's launch as a part of another one's program.
+
+        ``tensors``: where each tensor is there, a tensor's number or a byte offset in the workspace. The launch's own
+        workspace begins at ``workspace``. ``of`` renames the arguments in an expression, to which ``prefix`` is added.
+        """
 
         def pointer(kind: str, value: Any) -> tuple[str, Any]:
-            if kind == "workspace":
-                return kind, ["+", workspace, value]
-            return ("workspace", places[value]) if value in places else (kind, value)
+            return tensors[value] if kind == "tensor" else (kind, ["+", workspace, of(value)])
 
         def moved(kind: str, value: Any) -> tuple[str, Any]:
             if kind == "tensor_map":
-                return kind, {**value, "of": list(pointer(*value["of"]))}
-            return pointer(kind, value) if kind in ("tensor", "workspace") else (kind, value)
+                sizes = {name: [of(x) for x in value[name]] for name in ("sizes", "strides")}
+                return kind, {**value, **sizes, "of": list(pointer(*value["of"]))}
+            if kind in ("tensor", "workspace"):
+                return pointer(kind, value)
+            return kind, of(value) if kind.startswith("int") else value
 
-        return replace(self, parameters=tuple(moved(*p) for p in self.listed(tensors)))
+        return replace(
+            self, arguments=tuple(prefix + a for a in self.arguments), grid=tuple(map(of, self.grid)),
+            shared=of(self.shared), parameters=tuple(moved(*p) for p in self.listed(len(tensors))),
+        )  # fmt: skip
 
     def to_json(self) -> list[Any]:
         plain = [self.symbol, list(self.arguments)]
@@ -213,13 +223,14 @@ class LaunchProgram(Json, sparse=("prepack", "rounding")):
         """
         if not self.prepack:
             return self
-        places: dict[int, IntExpr] = {}
+        given: list[tuple[str, IntExpr]] = [("tensor", n) for n in range(tensors)]
+        moved, first = list(given), list[Launch]()
         end: IntExpr = 0
         for x in self.prepack:
-            places[x.input] = end
+            first.append(x.launch.placed(given, end))
+            moved[x.input] = "workspace", end
             end = ["+", end, ["roundup", x.bytes, ALIGN]]
-        first = (x.launch.placed(tensors, {}, places[x.input]) for x in self.prepack)
         return replace(
-            self, launches=(*first, *(x.placed(tensors, places, end) for x in self.launches)),
+            self, launches=(*first, *(x.placed(moved, end) for x in self.launches)),
             workspace=["+", end, self.workspace], zero_fill=["+", end, self.zero_fill], prepack=(),
         )  # fmt: skip

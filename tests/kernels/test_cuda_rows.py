@@ -129,8 +129,8 @@ def test_shared_memory_is_used_again() -> None:
     values = {**TEMPLATE.default(task).values, "keep": "shared"}
     p = plan(matched(gpu_programs.softmax(1, 4096)), values)
     # The exponentials lie where the inputs did.
-    assert p.item_bytes["s1"] == p.item_bytes["c0"]
-    assert p.shared_bytes < 4096 * 4 + 512
+    assert p.places["s1"] is p.places["c0"]
+    assert p.memory.bytes < 4096 * 4 + 512
 
 
 KEPT = gpu_programs.softmax(35, 44)

@@ -18,6 +18,7 @@ from tilewright.kernels.templates.cuda.text import (
     VALUE,
     affine_text,
     axis_texts,
+    bound,
     computed,
     from_storage,
     printer,
@@ -72,13 +73,7 @@ class Epilogue:
             if last:
                 e = stored(e, c.output.dtype)
             p = printer(c.program, c.stage.ranges, axes, {"l0": acc}, (e,), lambda x: held.get(str(x.value)))
-
-            def fresh(_: str) -> str:
-                return f"t{len(lines)}"
-
-            p.names = {}
-            p.bind((e,), lines.append, fresh)
-            text = p.scalar(e)
+            (text,) = bound(p, (e,), lines)
             if last:
                 return lines, to_storage(c.output.dtype, text)
             held[stage] = f"s{number}"

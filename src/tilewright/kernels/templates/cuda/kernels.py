@@ -7,15 +7,16 @@ uses, under the names of the program's tensors, and ``out``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.ranges import Range
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const
+from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor, strides_of
 from tilewright.kernels.families.parts import Part
+from tilewright.kernels.kernel import Array, Workspace
 from tilewright.kernels.templates.cuda.launches import Parameter
-from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, DevicePrinter, mentioned, narrow, printer
+from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, DevicePrinter, bound, mentioned, narrow, printer
 
 ALIGN = 256
 """Bytes to which an intermediate is aligned in the workspace."""
@@ -33,25 +34,11 @@ def supported(program: Program) -> bool:
     return types <= {*STORAGE, "index"}
 
 
-@dataclass(frozen=True)
-class Workspace:
-    """Where each intermediate lies: bytes from the start, and the size of all."""
-
-    offsets: Mapping[str, int]
-    size: int
-
-    @staticmethod
-    def of(program: Program, parts: Sequence[Part]) -> Workspace:
-        """Room for what every part gives that is no result; nothing is used twice."""
-        offsets, size = {}, 0
-        outputs = {t.name for t in program.outputs}
-        for part in parts:
-            if part.target in outputs:
-                continue
-            tensor = program.tensors[part.target]
-            offsets[part.target] = size
-            size += -(-tensor.size * ITEMSIZE[tensor.dtype] // ALIGN) * ALIGN
-        return Workspace(offsets, size)
+def intermediates(program: Program, parts: Sequence[Part]) -> Workspace:
+    """Room for what every part gives that is no result; nothing is used twice."""
+    outputs = {t.name for t in program.outputs}
+    kept = [program.tensors[p.target] for p in parts if p.target not in outputs]
+    return Workspace(tuple(Array(t.name, storage(t.dtype), t.size) for t in kept), ALIGN)
 
 
 def given(program: Program, part: Part, body: str, where: Workspace) -> tuple[Parameter, ...]:
@@ -60,7 +47,7 @@ def given(program: Program, part: Part, body: str, where: Workspace) -> tuple[Pa
     reads = part.reads()
 
     def pointer(declared: str, name: str) -> Parameter:
-        return (declared, "tensor", numbers[name]) if name in numbers else (declared, "workspace", where.offsets[name])
+        return (declared, "tensor", numbers[name]) if name in numbers else (declared, "workspace", where.offset(name))
 
     read = mentioned(body, *(n for n in program.tensors if n in reads))
     taken = (pointer(f"const {STORAGE[program.tensors[n].dtype]} *__restrict__ {n}", n) for n in read)
@@ -91,6 +78,16 @@ def fits(tensors: Mapping[str, Tensor], exprs: Sequence[Expr], ranges: Mapping[s
     return narrow(Program(tuple(tensors.values()), ()), tuple(known), bounds)
 
 
+def refusal(
+    program: Program, tensors: Mapping[str, Tensor], exprs: Sequence[Expr], ranges: Mapping[str, int],
+    sizes: Sequence[int] = (),
+) -> str:  # fmt: skip
+    """Why no kernel computes expressions of flat tensors; empty where one does."""
+    if not supported(program):
+        return "has an element type that is not known here"
+    return "" if fits(tensors, exprs, ranges, sizes) else "has indices that no int holds"
+
+
 # --------------------------------------------------------------------------- values
 
 
@@ -107,9 +104,7 @@ def part_printer(
 def evaluated(p: DevicePrinter, exprs: Sequence[Expr], pad: str, prefix: str = "t") -> tuple[str, list[str]]:
     """Statements that compute repeated values once, and the texts of all values after them."""
     lines: list[str] = []
-    p.names = {}
-    p.bind(exprs, lines.append, lambda _: f"{prefix}{len(lines)}")
-    texts = [p.scalar(e) for e in exprs]
+    texts = bound(p, exprs, lines, prefix)
     return "".join(f"{pad}{line}\n" for line in lines), texts
 
 

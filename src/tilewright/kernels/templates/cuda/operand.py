@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 
 from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, TF32, Expr
@@ -17,6 +18,7 @@ from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import position
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.sizes import divisor
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
 
@@ -95,18 +97,22 @@ class Operand:
                     steps[along] = min(steps[along], inner[0])
         return "k" if steps["k"] < steps["mn"] else "mn"
 
-    def width(self, along: str, limit: int = 16) -> int:
-        """The most elements that one access of at most ``limit`` bytes may hold along a direction.
+    def width(self, along: str) -> int:
+        """The most elements that one access of at most 16 bytes may hold along a direction.
 
         A power of two: a vector that starts at a multiple of it never leaves a contiguous run, stays
         under one guard, and is aligned if the tensor is.
         """
+        return self._widths[along]
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
         p = self.plain
         if p is None:
-            return 1
-        group = self.c.k if along == "k" else self.group
+            return {"k": 1, "mn": 1}
         guarded = p.guard.axes() if p.guard is not None else frozenset()
-        return vector_width(self.c, p.where, group, ITEMSIZE[p.tensor.dtype], limit, guarded, p.others)
+        groups, item = {"k": self.c.k, "mn": self.group}, ITEMSIZE[p.tensor.dtype]
+        return {along: vector_width(self.c, p.where, g, item, guarded, p.others) for along, g in groups.items()}
 
     # ------------------------------------------------------------------ text
 
@@ -165,14 +171,14 @@ def operand(c: CudaContraction, side: str) -> Operand:
 
 
 def vector_width(
-    c: CudaContraction, where: Linear, group: Group, itemsize: int, limit: int = 16, stop: frozenset[str] = frozenset(),
+    c: CudaContraction, where: Linear, group: Group, itemsize: int, stop: frozenset[str] = frozenset(),
     others: tuple[tuple[Expr, int], ...] = (),
 ) -> int:  # fmt: skip
-    """The most elements (a power of two, at most ``limit`` bytes) that one access along a group may hold.
+    """The most elements (a power of two, at most 16 bytes) that one access along a group may hold.
 
     ``where``, with ``others``, is the access's position in its tensor; a run ends at an axis in ``stop``.
     """
-    run, inside = 1, set[str]()
+    run, inside = 1, list[tuple[str, int]]()
     stop = stop.union(*(e.axes() for e, _ in others))
     for axis, extent in zip(reversed(group.axes), reversed(group.extents), strict=True):
         if extent == 1:
@@ -180,14 +186,9 @@ def vector_width(
         if where.of(axis) != run or axis in stop:
             break
         run *= divisor(extent)
-        inside.add(axis)
-    wide = {a for a, e in c.stage.ranges.items() if e > 1}
-    steps = [abs(step) for axis, step in where.coef.items() if axis in wide and axis not in inside]
-    steps += [step for _, step in others]
-    width = 1
-    while width * 2 * itemsize <= limit and all(x % (width * 2) == 0 for x in (run, where.const, *steps)):
-        width *= 2
-    return width
+        inside.insert(0, (axis, extent))
+    single = frozenset(a for a, e in c.stage.ranges.items() if e == 1)
+    return gcd(Run(tuple(inside), single=single).widest(where, itemsize), *(step for _, step in others))
 
 
 def _stored(dtype: str) -> str:

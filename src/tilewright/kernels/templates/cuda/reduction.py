@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import C_BYTES
 from tilewright.kernels.expression.program import Monoid, Program
-from tilewright.kernels.templates.cuda.text import computed, printer
+from tilewright.kernels.templates.cuda.text import bound, computed, printer
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,10 @@ class Accumulators:
         if self.parts == 1:
             return f"{pad}{self.names[0]} = {p.scalar(exprs[0])};\n"
         lines: list[str] = []
-        p.names = {}
-        p.bind(exprs, lines.append, lambda _: f"{self.name}m{len(lines)}")
-        texts = [
-            f"const {t} {self.name}n{n} = {p.scalar(e)};"
-            for n, (t, e) in enumerate(zip(self.types, exprs, strict=True))
-        ]
-        moves = [f"{x} = {self.name}n{n};" for n, x in enumerate(self.names)]
-        return "".join(f"{pad}{line}\n" for line in [*lines, *texts, *moves])
+        texts = bound(p, exprs, lines, f"{self.name}m")
+        lines += [f"const {t} {self.name}n{n} = {e};" for n, (t, e) in enumerate(zip(self.types, texts, strict=True))]
+        lines += [f"{x} = {self.name}n{n};" for n, x in enumerate(self.names)]
+        return "".join(f"{pad}{line}\n" for line in lines)
 
     def fold(self, statements: str, values: Sequence[str], pad: str) -> str:
         """Statements that combine one element, given the statements and texts of its components."""
@@ -113,19 +109,17 @@ class Accumulators:
 
     def put(self, base: str, slot: str, count: int, pad: str) -> str:
         """Statements that write this result to ``slot`` of ``count`` in shared memory at ``base`` (bytes)."""
-        out, at = "", 0
-        for t, x in zip(self.types, self.names, strict=True):
-            out += f"{pad}tw::store_shared(({t} *)({base}{_plus(at)}) + {slot}, {x});\n"
-            at += self.slot * count
-        return out
+        return "".join(
+            f"{pad}tw::store_shared(({t} *)({base}{_plus(at * self.slot)}) + {slot}, {x});\n"
+            for at, t, x in zip(range(0, self.parts * count, count), self.types, self.names, strict=True)
+        )
 
     def get(self, base: str, slot: str, count: int, names: Sequence[str], pad: str) -> str:
         """Declarations that read slot ``slot``."""
-        out, at = "", 0
-        for t, x in zip(self.types, names, strict=True):
-            out += f"{pad}const {t} {x} = tw::load_shared<{t}>((const {t} *)({base}{_plus(at)}) + {slot});\n"
-            at += self.slot * count
-        return out
+        return "".join(
+            f"{pad}const {t} {x} = tw::load_shared<{t}>((const {t} *)({base}{_plus(at * self.slot)}) + {slot});\n"
+            for at, t, x in zip(range(0, self.parts * count, count), self.types, names, strict=True)
+        )
 
     def gather(self, base: str, slots: int, own: str, only: str, first: str, step: int, count: int, pad: str) -> str:
         """Statements that merge ``count`` results of a block through shared memory, for every thread.

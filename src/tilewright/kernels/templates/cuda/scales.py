@@ -7,6 +7,7 @@ float32 holds, so that no sum overflows but for operands near the end of their t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
@@ -32,38 +33,23 @@ class BlockScales:
 
 def after(sides: tuple[Expr, Expr], k: frozenset[str]) -> tuple[tuple[Expr, Expr], Expr] | None:
     """The two sides without scales that are free of K, and these scales' product; ``None`` where there are none."""
-    kept, moved = [], []
-    for value in sides:
-        found = factors(value)
-        constant = [f for f in found if not f.axes() & k]
-        rest = [f for f in found if f.axes() & k]
-        if constant and len(rest) == 1 and _is_whole(rest[0]):
-            kept.append(rest[0])
-            moved += constant
-        else:
-            kept.append(value)
-    if not moved:
-        return None
-    return (kept[0], kept[1]), _product(moved)
+    (a, of_a), (b, of_b) = (_apart(value, lambda f: not f.axes() & k) for value in sides)
+    return ((a, b), _product([*of_a, *of_b])) if of_a or of_b else None
 
 
 def in_blocks(sides: tuple[Expr, Expr], k: Group) -> tuple[tuple[Expr, Expr], BlockScales] | None:
     """The two sides without scales that are the same for blocks of K, and these; ``None`` where there are none."""
-    kept: list[Expr] = []
-    moved: list[Expr | None] = []
-    depth = 0
-    for value in sides:
-        found = [(f, alike(f, k)) for f in factors(value)]
-        scales = [f for f, n in found if n != 1]
-        rest = [f for f, n in found if n == 1]
-        if scales and len(rest) == 1 and _is_whole(rest[0]):
-            kept.append(rest[0])
-            moved.append(_product(scales))
-            depth = gcd(depth, *(n for _, n in found if n != 1))
-        else:
-            kept.append(value)
-            moved.append(None)
-    return ((kept[0], kept[1]), BlockScales(depth, *moved)) if depth > 1 else None
+    (a, of_a), (b, of_b) = (_apart(value, lambda f: alike(f, k) != 1) for value in sides)
+    depth = gcd(*(alike(f, k) for f in (*of_a, *of_b)))
+    scales = BlockScales(depth, _product(of_a) if of_a else None, _product(of_b) if of_b else None)
+    return ((a, b), scales) if depth > 1 else None
+
+
+def _apart(value: Expr, is_scale: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:
+    """A side without its scales, and these; without any where more than an 8-bit number is left."""
+    found = factors(value)
+    scales, rest = [f for f in found if is_scale(f)], [f for f in found if not is_scale(f)]
+    return (rest[0], scales) if scales and len(rest) == 1 and _is_whole(rest[0]) else (value, [])
 
 
 def alike(e: Expr, group: Group) -> int:

@@ -1,17 +1,45 @@
-"""Where regions of a block's shared memory begin."""
+"""A block's shared memory: named regions, where each begins, and how much there is of all."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.caching import cached_property
 from tilewright.kernels.templates.tiles import ceildiv
 
 
-def laid_out(*regions: tuple[int, int]) -> tuple[int, ...]:
-    """Byte offsets of regions of ``(bytes, alignment)``, each behind the one before it, and of the end of the last.
+@dataclass(frozen=True)
+class Shared:
+    """Regions of shared memory by name, of ``(bytes, alignment)`` each, one behind the other.
 
     The alignment is that of the widest access of a region; the first one begins at a multiple of all of them.
     """
-    starts, end = list[int](), 0
-    for size, align in regions:
-        starts.append(ceildiv(end, align) * align)
-        end = starts[-1] + size
-    return (*starts, end)
+
+    regions: Mapping[str, tuple[int, int]]
+
+    @cached_property
+    def _starts(self) -> dict[str, int]:
+        starts, end = dict[str, int](), 0
+        for name, (size, align) in self.regions.items():
+            starts[name] = ceildiv(end, align) * align
+            end = starts[name] + size
+        return {**starts, "": end}
+
+    def at(self, name: str) -> int:
+        """Byte offset of a region."""
+        return self._starts[name]
+
+    def size(self, name: str) -> int:
+        """Bytes of a region."""
+        return self.regions[name][0]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes up to the end of the last region."""
+        return self._starts[""]
+
+    def pointer(self, name: str, ctype: str) -> str:
+        """C text of a pointer to a region."""
+        at = self.at(name)
+        return f"({ctype} *)(smem{f' + {at}' if at else ''})"

@@ -16,7 +16,7 @@ from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import wide
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import divisor, pieces, total
 from tilewright.kernels.templates.cuda.text import axis_texts, printer
@@ -125,9 +125,9 @@ class Sorting:
         return 4 * (self.threads + (self.c.batch.size + 2 if self.dense else self.threads))
 
     @property
-    def kernel(self) -> DeviceKernel:
+    def kernel(self) -> GlobalFunction:
         """The kernel ``<symbol>_sort``, a block a batch."""
-        return DeviceKernel(
+        return GlobalFunction(
             program=self.c.program, body=lambda _: self._body(), blocks=self.c.batch.size, threads=self.threads,
             suffix="_sort", arguments=self.arguments, shared=self.shared, loops=lambda: (self._nest(),),
         )  # fmt: skip

@@ -17,7 +17,7 @@ from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import WORKSPACE, flops
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.functions import Function
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, times
 from tilewright.kernels.templates.cuda.sizes import pieces as pieces_of
@@ -130,7 +130,7 @@ def results(c: CudaContraction, values: int, edges: str, split: bool) -> tuple[s
     return e.finished.define() + store.define(), store
 
 
-def kernels(c: CudaContraction, split: int) -> tuple[DeviceKernel, ...]:
+def kernels(c: CudaContraction, split: int) -> tuple[GlobalFunction, ...]:
     """The second kernel, ``<symbol>_combine``, where K is in several pieces: merges them in order, finishes and stores.
 
     It calls ``finish`` of the source's namespace.
@@ -138,7 +138,7 @@ def kernels(c: CudaContraction, split: int) -> tuple[DeviceKernel, ...]:
     if split == 1:
         return ()
     return (
-        DeviceKernel(
+        GlobalFunction(
             program=c.program, body=lambda symbol: _combining(c, symbol), threads=THREADS, suffix="_combine",
             blocks=pieces_of(c.outputs, THREADS * width(c)), arguments=("SPLIT",), early=True,
             loops=lambda: (_nest(c, split),),
@@ -160,11 +160,10 @@ def _combining(c: CudaContraction, symbol: str) -> str:
         "n": f"e % {columns}" if c.outputs > n else "e",
     }  # fmt: skip
     return fill(COMBINE, {
-        "threads": THREADS, "symbol": symbol, "acc": VALUE[c.acc], "w": w,
+        "threads": THREADS, "symbol": symbol, "acc": VALUE[c.acc], "merged": merged(c, w, wide(outputs)),
         "by": f" * {w}" if w > 1 else "", "spare": divisor(c.outputs) % (THREADS * w), "outputs": text(outputs),
-        "apart": wide(outputs),
         "places": [f"    const int {x} = {places[x]};" for x in mentioned(store, "n", "m", "batch")],
-        "combined": combine(c, "v[i]", "part.v[i]"), "store": store.splitlines(),
+        "store": store.splitlines(),
     })  # fmt: skip
 
 
@@ -175,6 +174,13 @@ COMBINE = """\
 $if spare:    if (e >= $outputs) return;
 $places
     const $acc *from = (const $acc *)ws + e;
+$merged
+    {
+$store
+    }
+"""
+
+MERGED = """\
     $acc v[$w];
     tw::pack<$acc, $w> part = tw::load_written<tw::pack<$acc, $w>>(from);
     TW_UNROLL
@@ -183,11 +189,13 @@ $places
         part = tw::load_written<tw::pack<$acc, $w>>(from + s * $apart);
         TW_UNROLL
         for (int i = 0; i < $w; i++) v[i] = $combined;
-    }
-    {
-$store
-    }
-"""
+    }"""
+
+
+def merged(c: CudaContraction, width: int, apart: str) -> str:
+    """Statements that merge pieces of ``width`` neighbours, ``apart`` elements apart from ``from`` on, into ``v``."""
+    combined = combine(c, "v[i]", "part.v[i]")
+    return fill(MERGED, {"acc": VALUE[c.acc], "w": width, "apart": apart, "combined": combined})
 
 
 @lru_cache(maxsize=256)

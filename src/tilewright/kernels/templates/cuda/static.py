@@ -11,7 +11,7 @@ from math import ceil
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
@@ -54,6 +54,11 @@ RESOURCES = (*tuple(STATIC)[:7], "copy_threads")
 def limit(target: Target, name: str) -> int:
     """A limit of the target, as a whole number."""
     return int(target.limit[name])
+
+
+def quantity(target: Target, name: str) -> float:
+    """A peak, a bandwidth or a clock of the target."""
+    return float(target.limit[name])
 
 
 def allocated(registers: int) -> int:
@@ -105,7 +110,7 @@ class StaticFeatures:
     tail_split: int = 1
     fragments: int = 1
 
-    def numbers(self, target: Target, main: DeviceKernel, blocks: int, global_bytes: float) -> dict[str, float]:
+    def numbers(self, target: Target, main: GlobalFunction, blocks: int, global_bytes: float) -> dict[str, float]:
         """All numbers of :data:`STATIC`, in that order, for the kernel ``main`` on ``blocks`` tiles or blocks."""
         resident = max(1, blocks_per_sm(target, main.threads, self.registers, main.shared))
         waves = blocks / (resident * limit(target, "sms"))
@@ -123,7 +128,7 @@ class StaticFeatures:
         return {name: float(known[name]) for name in STATIC}
 
     def of_product(
-        self, target: Target, main: DeviceKernel, c: CudaContraction, tail_tiles: int = 0
+        self, target: Target, main: GlobalFunction, c: CudaContraction, tail_tiles: int = 0
     ) -> dict[str, float]:  # fmt: skip
         """:meth:`numbers` of a product in tiles. ``tail_tiles``: those of the last round that are divided."""
         across, down = self.readers_a, self.readers_b  # blocks that share a tile of A are neighbours along n

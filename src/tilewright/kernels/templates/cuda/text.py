@@ -6,7 +6,7 @@ Indices are ``int`` wherever they fit: 64-bit arithmetic takes several instructi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.dtypes import C_BYTES, DTYPES
@@ -198,6 +198,13 @@ def printer(
     return made
 
 
+def bound(p: DevicePrinter, exprs: Sequence[Expr], lines: list[str], prefix: str = "t") -> list[str]:
+    """The texts of values; ``lines`` gets statements that compute repeated ones once, under ``prefix`` and a number."""
+    p.names = {}
+    p.bind(exprs, lines.append, lambda _: f"{prefix}{len(lines)}")
+    return [p.scalar(e) for e in exprs]
+
+
 def read_text(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
     """Text of a read at its own indices."""
     return load_text(tensor.dtype, read_place(p, tensor, e))
@@ -244,7 +251,8 @@ def declared(texts: Mapping[str, str], body: str, pad: str = "    ", kind: str =
 
 
 __all__ = [
-    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "computed", "declared",
+    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "bound", "computed",
+    "declared",
     "digits", "from_storage", "load_text", "mentioned", "narrow", "printer", "reach", "read_place",
     "read_text", "split", "stored", "to_storage",
 ]  # fmt: skip

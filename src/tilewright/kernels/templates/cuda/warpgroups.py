@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,10 @@ class Readers:
     count: int
     number: str
     mask: str
+
+    def share(self, by: int) -> str:
+        """Text, to be added, of where a block's part begins, where parts are ``by`` apart."""
+        return f" + {self.number} * {by}" if self.count > 1 else ""
 
 
 ALONE = Readers(1, "0", "1")
@@ -125,19 +129,29 @@ class Tile:
 
     def loads(self, of: str, to: str, row: str, k: str, batch: str, readers: Readers = ALONE) -> list[str]:
         """Statements that copy a tile to ``to`` by the map ``of``, by texts of its place; ``batch`` may be empty."""
-        out, several, part, number = [], readers.count > 1, self.part(readers.count), readers.number
-        name, mask = ("multicast", f", {readers.mask}") if several else ("load", "")
-        share, lines = (f" + {number} * {part * LINE}", f" + {number} * {part}") if several else ("", "")
+        out = []
         for at, r, d in self.boxes():
             places = [row + (f" + {r}" if r else ""), k + (f" + {d}" if d else "")]
             if not self.rows_contiguous:
                 places.reverse()
-            places[1] += lines
+            places[1] += readers.share(self.part(readers.count))
             if batch:
                 places.append(batch)
-            where = f"{to}{f' + {at}' if at else ''}{share}"
-            out.append(f"tw::tma_{name}_{len(places)}d({where}, {of}, bar{mask}, {', '.join(places)});")
+            out.append(self.load(of, to, at, places, readers))
         return out
+
+    def load(
+        self, of: str, to: str, at: int, places: Sequence[str], readers: Readers, moved: Sequence[str] = ()
+    ) -> str:  # fmt: skip
+        """A statement that copies a box, or a block's part of it, by the map ``of`` to ``at`` bytes behind ``to``.
+
+        ``places``: texts of where it lies; ``moved``: offsets of the pixels of images.
+        """
+        several = readers.count > 1
+        where = f"{to}{f' + {at}' if at else ''}{readers.share(self.part(readers.count) * LINE)}"
+        name = f"im2col{'_multicast' if several else ''}" if moved else "multicast" if several else "load"
+        mask = f", {readers.mask}" if several else ""
+        return f"tw::tma_{name}_{len(places)}d({where}, {of}, bar{mask}, {', '.join([*places, *moved])});"
 
     def map(
         self, tensor: int, rows: int, depth: int, apart: int, batches: tuple[int, int] | None = None, readers: int = 1

@@ -12,6 +12,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.primitives.wgmma import ROWS as GROUP_ROWS
 from tilewright.kernels.primitives.wgmma import THREADS
+from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, Tile, most_registers
 from tilewright.kernels.templates.cuda_attention.boxes import matrices
@@ -266,11 +267,25 @@ class AttentionTiling:
         return 0 if self.cores else self.block_q * self.weight_pitch * 4
 
     @cached_property
+    def memory(self) -> Shared:
+        """Shared memory: queries, the ring of keys and values, then weights or, with warp groups, barriers.
+
+        Barriers: of each group's queries (they came; they are done with), of each slot, of values that need zeros, of
+        each group's turn.
+        """
+        tiles = {"q": (self.bytes("q"), GAP), "ring": (self.stages * self.stage_bytes, GAP)}
+        if not self.groups:
+            return Shared({**tiles, "weights": (self.weight_bytes, GAP)})
+        barriers = {
+            "queries": self.groups * (1 + self.persistent), "slots": 4 * self.stages,
+            "cut": int(self.f.v.limit is not None), "turns": self.groups * self.ping_pong,
+        }  # fmt: skip
+        return Shared({**tiles, **{name: (BARRIER * n, BARRIER) for name, n in barriers.items()}})
+
+    @property
     def shared(self) -> int:
-        tiles = self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
-        of_groups = 1 + self.persistent + self.ping_pong  # each of whose queries came, are done with; whose turn it is
-        barriers = self.groups * of_groups + 4 * self.stages + (self.f.v.limit is not None)
-        return tiles + (EIGHT + BARRIER * barriers if self.groups else 0)
+        """Bytes of shared memory of a block; tiles of warp groups are aligned in it."""
+        return self.memory.bytes + (EIGHT if self.groups else 0)
 
     @cached_property
     def registers(self) -> int:

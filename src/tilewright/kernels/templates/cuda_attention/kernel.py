@@ -10,7 +10,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel, parameters
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel, pointers
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_attention import merge, mma, simt, softmax, wgmma
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ITEM, AttentionTiling
@@ -20,10 +20,10 @@ from tilewright.kernels.templates.cuda_attention.text import placed
 def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
     """One pass over the keys, and the merge of their parts."""
     units = wgmma if p.groups else mma if p.cores else simt
-    main = DeviceKernel(
+    main = GlobalFunction(
         program=p.a.program, body=lambda symbol: placed(p, symbol, units.body(p)), blocks=p.launched,
         blocks_y=p.parts, threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, loops=lambda: _nests(p),
-        own=(lambda: (*wgmma.maps(p), *parameters(p.a.program))) if p.groups else None,
+        own=(lambda: (*wgmma.maps(p), *pointers(p.a.program))) if p.groups else None,
     )  # fmt: skip
     # Both products read the tile of keys or values once for each warp's, or group's, rows.
     rows = p.unit_rows * p.tiles if p.cores else p.rows
@@ -36,7 +36,7 @@ def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> GpuKer
     )  # fmt: skip
     return GpuKernel(
         kernels=(main, *merge.kernels(p, softmax.weight(p))), functions=lambda: softmax.functions(p),
-        static=lambda main: features.numbers(target, main, p.blocks, _moved(p)), workspace=merge.workspace(p),
+        static=lambda main: features.numbers(target, main, p.blocks, _moved(p)), workspace=merge.workspace(p).bytes,
         align=p.align,
     )  # fmt: skip
 

@@ -1,8 +1,7 @@
 """Parts of the keys, which blocks share: what each leaves in the workspace, and the second kernel, which merges them.
 
 Where queries are few, blocks of them leave multiprocessors idle (Dao and others, "Flash-Decoding", 2023). So do the
-tiles behind whole rounds of multiprocessors (Osama and others, "Stream-K", 2023). The workspace holds a row of the
-result for each part and query, not divided yet; behind these the bases, then the sums of the weights, all float32.
+tiles behind whole rounds of multiprocessors (Osama and others, "Stream-K", 2023).
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ from __future__ import annotations
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.kernel import Array, Workspace
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.attention.nests import accesses
 from tilewright.kernels.templates.cuda.describe import WORKSPACE
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import finish, heads, indented, position, tile
@@ -26,30 +26,38 @@ MANY = 4
 """Elements of a thread where there are many, which then are neighbours in a row."""
 
 
-def workspace(p: AttentionTiling) -> int:
-    """Bytes of workspace."""
-    return p.each * p.merged_rows * (p.a.width + 2) * ITEM
+def workspace(p: AttentionTiling) -> Workspace:
+    """Rows of the result for each part and query, not divided yet, then their bases, and the sums of the weights."""
+    rows = p.each * p.merged_rows
+    return Workspace((Array("results", "float", rows * p.a.width), Array("bases", "float", rows),
+                      Array("sums", "float", rows)), ITEM)  # fmt: skip
+
+
+def _first(p: AttentionTiling, name: str) -> int:
+    """Floats in front of an array in the workspace."""
+    at = workspace(p).offset(name)
+    assert isinstance(at, int)
+    return at // ITEM
 
 
 def left(p: AttentionTiling, first: str, base: str, total: str) -> list[str]:
     """Statements by which a query's ``first`` thread leaves base and sum; its result belongs at ``partial``."""
     if not p.divided:
         return []
-    rows = p.each * p.merged_rows
-    bases, row = rows * p.a.width, f"(part * {p.a.outer_size} + block) * {p.a.queries} + i"
+    row = f"(part * {p.a.outer_size} + block) * {p.a.queries} + i"
     if p.tail > 1:
         row = f"(part * {p.left} + int(tile) - {p.query_tiles - p.left}) * {p.block_q} + i - i0"
     return [
         f"const int row = {row};",
         f"float *const partial = (float *)ws + row * {p.a.width};",
         f"if ({first}) {{",
-        f"    tw::store_global((float *)ws + {bases} + row, {base});",
-        f"    tw::store_global((float *)ws + {bases + rows} + row, {total});",
+        f"    tw::store_global((float *)ws + {_first(p, 'bases')} + row, {base});",
+        f"    tw::store_global((float *)ws + {_first(p, 'sums')} + row, {total});",
         "}",
     ]
 
 
-def kernels(p: AttentionTiling, weight: str) -> tuple[DeviceKernel, ...]:
+def kernels(p: AttentionTiling, weight: str) -> tuple[GlobalFunction, ...]:
     """The second kernel, ``<symbol>_merge``, where parts are merged.
 
     ``weight``: text of a part's weight, from its ``base`` and that of all parts, ``top``.
@@ -57,7 +65,7 @@ def kernels(p: AttentionTiling, weight: str) -> tuple[DeviceKernel, ...]:
     if not p.divided:
         return ()
     return (
-        DeviceKernel(
+        GlobalFunction(
             program=p.a.program, body=lambda symbol: _body(p, symbol, weight), threads=THREADS, suffix="_merge",
             blocks=ceildiv(p.merged_rows * p.a.width, THREADS * _each(p)), early=True,
             loops=lambda: (_nest(p),) if p.parts > 1 else (),
@@ -69,9 +77,10 @@ def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
     rows, width = p.merged_rows, p.a.width
     each, together = _each(p), min(_each(p), p.output_vector)
     text = fill(MERGED, {
-        "parts": p.each, "rows": rows, "results": rows * width, "bases": p.each * rows * width, "weight": weight,
-        "sums": p.each * rows, "each": each, "together": together, "out": STORAGE[p.a.output.dtype],
-        "at": position(p, "i", "e + n"), "value": finish(p).call(o="o[n + c] / sum", e="e + n + c"),
+        "parts": p.each, "rows": rows, "results": rows * width, "bases": _first(p, "bases"), "weight": weight,
+        "sums": _first(p, "sums") - _first(p, "bases"), "each": each, "together": together,
+        "out": STORAGE[p.a.output.dtype], "at": position(p, "i", "e + n"),
+        "value": finish(p).call(o="o[n + c] / sum", e="e + n + c"),
     })  # fmt: skip
     places = [f"const int e = int(unsigned(at) % {width}u), row = int(unsigned(at) / {width}u);"]
     if p.tail > 1:

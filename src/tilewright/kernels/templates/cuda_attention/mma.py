@@ -141,7 +141,7 @@ def body(p: AttentionTiling) -> list[str]:
     holes = {
         **softmax.statements(p, f"(warp * {p.tiles} + m)"), **softmax.powers(p), "rounded": p.one_rounding,
         "kept": not p.one_rounding, "t": softmax.short(p),
-        "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "stage_bytes": p.stage_bytes, "last_slot": last_slot,
+        "q_bytes": p.memory.at("ring"), "k_bytes": p.bytes("k"), "stage_bytes": p.stage_bytes, "last_slot": last_slot,
         "following": f"{last_slot} - slot" if ahead == 1 else f"slot == {last_slot} ? 0 : slot + {p.stage_bytes}",
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"),
         "q_warp": ROWS * p.tiles * p.pitch("q"), "q_tile": ROWS * p.pitch("q"), "k_tile": 2 * COLUMNS * p.pitch("k"),

@@ -179,7 +179,7 @@ def body(p: AttentionTiling) -> list[str]:
         **softmax.powers(p, "shift[r]"),
         "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
         "depth": p.depth, "block_k": p.block_k, "start": p.start, "end": p.end,
-        "q_bytes": p.bytes("q"), "before_weights": p.bytes("q") + p.stages * p.stage_bytes,
+        "q_bytes": p.memory.at("ring"), "before_weights": p.memory.at("weights"),
         "k_elements": p.bytes("k") // 4,
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"), "weight_pitch": p.weight_pitch,
         "copies": indented([*copied(p, "k", k, f"t * {p.block_k}"), *copied(p, "v", v, f"t * {p.block_k}")]),

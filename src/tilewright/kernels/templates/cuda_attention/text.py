@@ -16,6 +16,7 @@ from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
+    bound,
     mentioned,
     printer,
     split,
@@ -264,8 +265,7 @@ def _scored(
         return []
     made = _printer(p, {p.a.query: "i", p.a.key: "j"}, {SCORE: "x"}, score)
     body: list[str] = []
-    made.bind((score,), body.append, lambda _: f"t{len(body)}")
-    value = made.scalar(score)
+    (value,) = bound(made, (score,), body)
     if p.one_rounding and _reaches_far(score):
         body.append(f"const float y = {value};")
         value = f"y < {FAR} && y > -__builtin_inff() ? {FAR} : y"
@@ -306,8 +306,8 @@ def finish(p: AttentionTiling) -> Function:
     e = stored(p.a.finish, dtype)
     made = _printer(p, {p.a.query: "i", p.a.key: "e"}, {VALUE: "o"}, e)
     body: list[str] = []
-    made.bind((e,), body.append, lambda _: f"t{len(body)}")
+    (value,) = bound(made, (e,), body)
     places = [*(f"o_{x}" for x in p.a.outer), "i", "e"]
-    lines = [" ".join(f"(void){x};" for x in places), *body, f"return {to_storage(dtype, made.scalar(e))};"]
+    lines = [" ".join(f"(void){x};" for x in places), *body, f"return {to_storage(dtype, value)};"]
     taken = {**pointers(p.a.program), "o": "float o", **{x: f"int {x}" for x in places}}
     return Function("finish", STORAGE[dtype], taken, "".join(f"    {x}\n" for x in lines), ("o",))

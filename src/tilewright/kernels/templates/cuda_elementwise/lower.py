@@ -31,7 +31,7 @@ def body(p: ElementwiseTiling) -> str:
     """The kernel's statements."""
     made = _Kernel(p)
     text = made.tiled() if p.tile else p.grid.walk(made.plain)
-    memory = "    TW_SHARED(smem);\n" if p.shared_bytes else ""
+    memory = "    TW_SHARED(smem);\n" if p.tile else ""
     return f"    (void)ws;\n{memory}{text}"
 
 
@@ -102,11 +102,10 @@ class _Kernel:
         still = {a: n for a, n in p.others if p.still(a)}
         others = {a: n for a, n in p.others if a not in still}
         places = digits({**others, "tw_": wide, "th_": high, **still}, "block")
-        shared, base = "", 0
-        for number, (key, t) in enumerate(p.turned.items()):
+        shared = ""
+        for name, key in zip(p.memory.regions, p.turned, strict=True):
             kind = STORAGE[m.reads[key].dtype]
-            shared += f"    {kind} *const s{number} = ({kind} *)(smem{f' + {base}' if base else ''});\n"
-            base += t.bytes
+            shared += f"    {kind} *const {name} = {p.memory.pointer(name, kind)};\n"
         body = f"{shared}{self._fill()}    tw::sync();\n{self._empty()}"
         starts = {f"{a}0": f"({places.pop(t)}) * {p.tile}" for a, t in ((across, "tw_"), (self.inner, "th_"))}
         return declared({"block": "(int)blockIdx.x", **places, **starts}, body)

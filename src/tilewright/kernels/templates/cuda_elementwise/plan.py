@@ -16,6 +16,7 @@ from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda.banks import wavefronts
 from tilewright.kernels.templates.cuda.grid import Grid
 from tilewright.kernels.templates.cuda.runs import WIDEST, Place, Run, places
+from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.sizes import divisor, expression, within
 from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
@@ -75,7 +76,7 @@ class Turned:
     @property
     def conflicts(self) -> int:
         """Passes through the banks beyond the least, of a warp that fills its part and one that empties it."""
-        return _filling(self.layout, self.item, self.read) + _emptying(self.layout, self.item, self.vector)
+        return _conflicts(self.layout, self.item, self.read, self.vector)
 
     @property
     def bytes(self) -> int:
@@ -85,28 +86,22 @@ class Turned:
 @lru_cache(maxsize=1024)
 def _layout(item: int, high: int, wide: int, read: int, vector: int) -> Layout:
     tried = [Layout((high, wide), (wide + pad, 1)) for pad in range(2 * max(1, 4 // item) + 1)]
-    return min(tried, key=lambda x: (_filling(x, item, read) + _emptying(x, item, vector), x.strides[0]))
+    return min(tried, key=lambda x: (_conflicts(x, item, read, vector), x.strides[0]))
+
+
+def _conflicts(layout: Layout, item: int, read: int, vector: int) -> int:
+    """Passes beyond the least of a warp that writes along rows, and of one that reads down columns."""
+    return _passes(layout, item, 1, read) + _passes(layout, item, 0, vector)
 
 
 @lru_cache(maxsize=4096)
-def _filling(layout: Layout, item: int, read: int) -> int:
-    """Passes beyond the least of a warp that writes along rows, element by element."""
-    lanes = layout.shape[1] // read
+def _passes(layout: Layout, item: int, fast: int, each: int) -> int:
+    """Passes beyond the least of a warp whose lanes access ``each`` neighbours along the axis ``fast``, one by one."""
+    slow, lanes = 1 - fast, layout.shape[fast] // each
     total = 0
-    for j in range(read):
-        at = [layout.offset(e // lanes % layout.shape[0], e % lanes * read + j) * item for e in range(32)]
-        total += wavefronts(at, item) - 1
-    return total
-
-
-@lru_cache(maxsize=4096)
-def _emptying(layout: Layout, item: int, vector: int) -> int:
-    """Passes beyond the least of a warp that reads down columns."""
-    lanes = layout.shape[0] // vector
-    total = 0
-    for j in range(vector):
-        at = [layout.offset(e % lanes * vector + j, e // lanes % layout.shape[1]) * item for e in range(32)]
-        total += wavefronts(at, item) - 1
+    for j in range(each):
+        places = ({fast: e % lanes * each + j, slow: e // lanes % layout.shape[slow]} for e in range(32))
+        total += wavefronts([layout.offset(x[0], x[1]) * item for x in places], item) - 1
     return total
 
 
@@ -189,9 +184,10 @@ class ElementwiseTiling:
         """Blocks, as an expression of the size that calls choose."""
         return expression(prod((*self.tiles, *(n for _, n in self.others)))) if self.tile else self.grid.count
 
-    @property
-    def shared_bytes(self) -> int:
-        return sum(t.bytes for t in self.turned.values())
+    @cached_property
+    def memory(self) -> Shared:
+        """Tiles of all reads that are turned in shared memory."""
+        return Shared({f"s{number}": (t.bytes, WIDEST) for number, t in enumerate(self.turned.values())})
 
     @property
     def registers(self) -> int:

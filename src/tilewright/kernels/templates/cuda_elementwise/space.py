@@ -12,7 +12,7 @@ from functools import lru_cache
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.elementwise import Elementwise
-from tilewright.kernels.templates.cuda.kernels import fits, supported
+from tilewright.kernels.templates.cuda import kernels
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_elementwise.plan import across, plan, turned, widest, widest_read
 from tilewright.kernels.templates.tiles import ceildiv
@@ -28,9 +28,7 @@ LEAST = 16
 @lru_cache(maxsize=256)
 def refusal(p: Elementwise) -> str:
     """Why this template leaves an elementwise program to others; empty where it does not."""
-    if not supported(p.program):
-        return "has an element type that is not known here"
-    return "" if fits(p.tensors, (p.value,), p.extents, ()) else "has indices that no int holds"
+    return kernels.refusal(p.program, p.tensors, (p.value,), p.extents)
 
 
 def space(p: Elementwise, target: Target, template: str, version: int) -> SearchSpace:
@@ -64,7 +62,7 @@ def space(p: Elementwise, target: Target, template: str, version: int) -> Search
         ),
         rule(
             f"the tiles exceed {per_block} bytes of shared memory a block",
-            lambda vector, tile, read: plan(p, _values(64, vector, tile, read)).shared_bytes <= per_block,
+            lambda vector, tile, read: plan(p, _values(64, vector, tile, read)).memory.bytes <= per_block,
         ),
     )
     return SearchSpace(template, version, knobs, rules)

@@ -11,7 +11,7 @@ from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.loopnest import Access, LoopNest, Staged
 from tilewright.kernels.templates.base import GPUS
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_elementwise import space as spaces
 from tilewright.kernels.templates.cuda_elementwise.lower import body
@@ -23,8 +23,8 @@ OUT = "out"
 
 def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
     """The one kernel of a map."""
-    main = DeviceKernel(
-        program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.shared_bytes,
+    main = GlobalFunction(
+        program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.memory.bytes,
         loops=lambda: (_nest(p),),
     )  # fmt: skip
     features = StaticFeatures(

@@ -7,9 +7,10 @@ from functools import cache
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import Workspace
 from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.cuda import kernels
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
 from tilewright.kernels.templates.cuda.part_nests import nest, read_bytes, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_generic.lower import body
@@ -34,7 +35,7 @@ def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> GpuKernel:
     """A kernel a part; that of the part with the most work is the main one."""
     program, plans = found
     most = max(plans, key=lambda p: p.part.points)
-    where = kernels.Workspace.of(program, [p.part for p in plans])
+    where = kernels.intermediates(program, [p.part for p in plans])
     read = read_bytes(most.part)
     features = StaticFeatures(
         registers=REGISTERS, tile_m=1, tile_n=most.grid.per_block, tile_k=IN_FLIGHT * most.lanes, read_bytes_a=read,
@@ -43,13 +44,13 @@ def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> GpuKernel:
     moved = sum(traffic(p.part) for p in plans)
     return GpuKernel(
         kernels=tuple(_part(program, p, "" if p is most else f"_{p.part.target}", where) for p in plans),
-        static=lambda main: features.numbers(target, main, most.grid.blocks, moved), workspace=where.size,
+        static=lambda main: features.numbers(target, main, most.grid.blocks, moved), workspace=where.bytes,
     )  # fmt: skip
 
 
-def _part(program: Program, p: PartTiling, suffix: str, where: kernels.Workspace) -> DeviceKernel:
+def _part(program: Program, p: PartTiling, suffix: str, where: Workspace) -> GlobalFunction:
     text = cache(lambda: body(program, p))
-    return DeviceKernel(
+    return GlobalFunction(
         program=program, body=lambda _: text(), blocks=p.grid.blocks, threads=p.threads, shared=p.shared_bytes,
         suffix=suffix, own=lambda: kernels.given(program, p.part, text(), where), loops=lambda: (nest(p.part, p.grid),),
     )  # fmt: skip

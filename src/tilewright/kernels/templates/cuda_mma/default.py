@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda.static import limit, quantity
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes
 from tilewright.kernels.templates.cuda_mma.instruction import DOUBLE
@@ -54,14 +54,10 @@ SEGMENT = 128
 """Bytes in a row from which memory is read at its full speed."""
 
 
-def _number(target: Target, name: str) -> float:
-    return float(target.limit[name])
-
-
 def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     """Estimated time of a schedule."""
     item, words, sms = p.instruction.item, p.instruction.words, limit(target, "sms")
-    clock, full = _number(target, "clock_hz"), _number(target, "bandwidth")
+    clock, full = quantity(target, "clock_hz"), quantity(target, "bandwidth")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     warps = v["WARPS_M"] * v["WARPS_N"]
     ring = v["STAGES"] * (bm + bn) * bk * item
@@ -74,7 +70,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     together = min(resident, busiest)
     # Eight warps keep the matrix units busy if each has enough independent work.
     share = DOUBLE_SHARE if item == DOUBLE else MATRIX_SHARE
-    rate = _number(target, p.instruction.peak) / sms * share * min(1.0, warps * together / 8)
+    rate = quantity(target, p.instruction.peak) / sms * share * min(1.0, warps * together / 8)
     rate *= min(1.0, (bm * bn / warps / (64 * 64)) ** 0.3)
     step = STEP_CYCLES + (0.0 if v["double_buffer"] else READ_CYCLES)
     products = 2.0 * bm * bn * bk * steps * busiest / rate + step / clock * steps * busiest / together

@@ -75,8 +75,7 @@ def read(s: Side, p: MmaTiling) -> list[str]:
 
 def _single(s: Side, p: MmaTiling, count: int) -> list[str]:
     """Elements one by one: lanes of a warp read 4 of k by 8 rows."""
-    base = 0 if s.name == "a" else p.stages * p.a.bytes
-    start, depth = f"smem + {base} + slot * {s.bytes}", p.instruction.depth
+    start, depth = f"smem + {p.ring.at(s.name)} + slot * {s.bytes}", p.instruction.depth
 
     def element(fragment: int, rows: int, k: int) -> str:
         """Text of an element of fragment ``i``, ``rows`` and ``k`` further than a lane's first."""

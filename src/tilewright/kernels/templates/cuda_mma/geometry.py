@@ -9,6 +9,7 @@ from tilewright.core import IntExpr
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda import sorting
+from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.sizes import pieces
 from tilewright.kernels.templates.cuda_mma.fold import Fold, fold
 from tilewright.kernels.templates.cuda_mma.instruction import (
@@ -269,9 +270,10 @@ class MmaTiling(Tiles):
         """Name of what products add to."""
         return "acc" if self.fold is None else "part"
 
-    @property
-    def stage_bytes(self) -> int:
-        return self.a.bytes + self.b.bytes
+    @cached_property
+    def ring(self) -> Shared:
+        """Tiles of both operands in shared memory."""
+        return Shared({s.name: (self.stages * s.bytes, CHUNK) for s in self.sides})
 
     @property
     def strip(self) -> int:
@@ -282,7 +284,7 @@ class MmaTiling(Tiles):
     def shared(self) -> int:
         """Bytes of shared memory of a block."""
         strips = self.warps_m * self.warps_n * ROWS * self.strip * 4 if self.store_shared else 0
-        return max(self.stages * self.stage_bytes, strips)
+        return max(self.ring.bytes, strips)
 
     @property
     def registers(self) -> int:

@@ -10,7 +10,7 @@ from tilewright.kernels.loopnest import Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.describe import WORKSPACE, blocks, reads, summing
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_mma import pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
@@ -25,7 +25,7 @@ def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> GpuKern
     c, split, workspace = p.p.c, int(values["SPLIT"]), pack.workspace_bytes(p)
     sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind all else
     before = (*(s.kernel for s in sort), *(pack.kernel(p, s) for s in pack.packed(p)))
-    main = DeviceKernel(
+    main = GlobalFunction(
         program=c.program, body=lambda symbol: body(p, symbol, sort), arguments=raster.arguments(p.split_k),
         blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
         threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, early=bool(sort) and len(before) == 1,

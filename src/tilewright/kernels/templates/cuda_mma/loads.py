@@ -244,7 +244,7 @@ class Loader:
         """Statements that write ``held_<side>`` to ring slot ``slot``."""
         s, p = self.s, self.p
         words = s.step * s.item // 4
-        base = 0 if s.name == "a" else p.stages * p.a.bytes
+        base = p.ring.at(s.name)
         spare = self._spare()
         start = f"smem + {base} + slot" if base else "smem + slot"
         at = f"{start} * {s.bytes} + {self._shared('r', 'k')}"

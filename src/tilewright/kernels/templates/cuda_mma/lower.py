@@ -71,7 +71,7 @@ def body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
         "m0": f"tile_m * {p.bm}" if sizes.several(p.tiles_m) else "0",
         "n0": f"tile_n * {p.bn}" if sizes.several(p.tiles_n) or p.tiles_m == 1 else "0",
         "one_warp": p.threads == 32, "many_warps": p.warps_m > 1 and p.warps_n > 1, "warps_n": p.warps_n,
-        "ring_a": p.stages * p.a.bytes, "split": p.split_k,
+        "ring_a": p.ring.at("b"), "split": p.split_k,
         "pieces": splitk.pieces(p.tiles_k, "first_tile", "end_tile"), "declared": _indent(declared),
         "acc": p.instruction.acc, "register": p.instruction.register, "mi": p.mi, "ni": p.ni,
         "scaled": p.fold is not None,

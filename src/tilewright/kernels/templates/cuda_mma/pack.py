@@ -16,7 +16,7 @@ from tilewright.kernels.codegen.integers import text, wide
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import reads
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, times, total
 from tilewright.kernels.templates.cuda.splitk import workspace
@@ -92,10 +92,10 @@ BODY = """\
 """
 
 
-def kernel(p: MmaTiling, s: Side) -> DeviceKernel:
+def kernel(p: MmaTiling, s: Side) -> GlobalFunction:
     """The kernel ``<symbol>_pack_<side>``: a thread collects 16 bytes of one row."""
     chunks = s.source.batches * s.source.rows * (s.source.pitch // p.instruction.chunk)
-    return DeviceKernel(
+    return GlobalFunction(
         program=p.p.c.program, body=lambda _: _body(p, s), blocks=pieces(chunks, THREADS), threads=THREADS,
         suffix=f"_pack_{s.name}", arguments=arguments(p), loops=lambda: (_nest(p, s),),
     )  # fmt: skip

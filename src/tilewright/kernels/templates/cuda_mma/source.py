@@ -85,7 +85,7 @@ class Source:
             return CHUNK // self.item
         if self.converted:
             return 1
-        return self.operand.width("k" if self.contiguous == "k" else "mn", CHUNK)
+        return self.operand.width("k" if self.contiguous == "k" else "mn")
 
     @property
     def packed(self) -> Source:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.core import Extent, Target, Value
 from tilewright.kernels.templates.base import GPUS
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_reduce_window import space as spaces
@@ -18,7 +18,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 def kernel(p: WindowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
     """The one kernel of a window."""
-    main = DeviceKernel(
+    main = GlobalFunction(
         program=p.s.program, body=lambda _: body(p), blocks=p.grid.count, threads=p.threads,
         loops=lambda: (nest(p.s.part, p.grid, p.reduce),),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.row_reduction import ELEMENT, RowReduction
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda.grid import WARP
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
 from tilewright.kernels.templates.cuda.sizes import times
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
@@ -28,11 +28,11 @@ OUT = "out"
 def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
     """The kernel of all passes, and one that merges the pieces of rows where there are several."""
     program, second = p.r.program, p.combining
-    main = DeviceKernel(
+    main = GlobalFunction(
         program=program, body=lambda _: Statements(p).body(), blocks=times(p.grid.count, p.pieces), threads=p.threads,
-        shared=p.shared_bytes, cluster=p.cluster, loops=lambda: _nests(p),
+        shared=p.memory.bytes, cluster=p.cluster, loops=lambda: _nests(p),
     )  # fmt: skip
-    combine = DeviceKernel(
+    combine = GlobalFunction(
         program=program, body=lambda _: Statements(p).combined(), blocks=second.count, threads=second.threads,
         suffix="_combine", loops=lambda: (_combining(p),),
     )  # fmt: skip

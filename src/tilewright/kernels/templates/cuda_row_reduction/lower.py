@@ -92,7 +92,7 @@ class Statements:
             text += self._last(f"{inside} && piece == 0" if p.cluster > 1 else inside)
         if p.cluster > 1:
             text += "    tw::cluster_wait();\n"  # others may still read this block's results
-        memory = "    TW_SHARED(smem);\n" if p.shared_bytes else ""
+        memory = "    TW_SHARED(smem);\n" if p.memory.bytes else ""
         return f"    (void)ws; (void)out;\n{memory}{declared(self._places(), self._with_row(text))}"
 
     def _places(self) -> dict[str, str]:
@@ -193,7 +193,7 @@ class Statements:
         if p.order == "rows":
             text = ""
             if p.lanes > 1:
-                base = _base(p.slot_bytes[s.name])
+                base = _base(p.memory.at(s.name))
                 text = acc.gather(base, p.threads, "(int)threadIdx.x", "", "group", p.groups, p.lanes, "    ")
         else:
             text = acc.across(min(p.lanes, WARP), "    ")
@@ -202,7 +202,7 @@ class Statements:
                 tid = "(int)threadIdx.x"
                 first = "0" if p.groups == 1 else f"group * {warps}"
                 text += acc.gather(
-                    _base(p.slot_bytes[s.name]), p.slots, f"{tid} / 32", f"{tid} % 32 == 0", first, 1, warps, "    "
+                    _base(p.memory.at(s.name)), p.slots, f"{tid} / 32", f"{tid} % 32 == 0", first, 1, warps, "    "
                 )
         if p.cluster > 1:
             text += self._exchanged(s)
@@ -211,7 +211,7 @@ class Statements:
     def _exchanged(self, s: RowStage) -> str:
         """Statements that merge the results of a cluster's blocks, which every thread of a block has."""
         p, acc = self.p, self.p.accumulators(s)
-        base, others = _base(p.slot_bytes[s.name] + p.slots * acc.bytes), [f"{acc.name}o{n}" for n in range(acc.parts)]
+        base, others = _base(p.memory.at(s.name) + p.slots * acc.bytes), [f"{acc.name}o{n}" for n in range(acc.parts)]
         text = f"    if ((int)threadIdx.x == 0) {{\n{acc.put(base, '0', 1, '        ')}    }}\n"
         text += "    tw::cluster_publish();\n    tw::cluster_wait();\n    {\n"
         text += f"        const tw::u32 there = tw::cluster_address(tw::shared_address({base}), lane % {p.cluster});\n"
@@ -282,7 +282,7 @@ class Statements:
             at.append(f"group * {p.kept_stride(item)}")
         if p.order == "rows":
             at = ["(int)threadIdx.x", f"k * {p.threads}"]
-        return f"({item.store} *)({_base(p.item_bytes[item.name])}) + {' + '.join(at) or '0'}"
+        return f"({item.store} *)({_base(p.memory.at(p.places[item.name].name))}) + {' + '.join(at) or '0'}"
 
     def _keep(self, v: Vector, kept: Mapping[str, str], reads: bool) -> None:
         """Keeps, where ``kept`` says, what this pass reads first (or computes first)."""

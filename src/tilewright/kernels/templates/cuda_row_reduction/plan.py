@@ -15,6 +15,7 @@ from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR
 from tilewright.kernels.templates.cuda.grid import WARP, Grid
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.runs import Run, places
+from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.sizes import expression, times, within
 from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, computed
 from tilewright.kernels.templates.decisions import decided
@@ -298,33 +299,26 @@ class RowTiling:
         return Accumulators(self.r.program, s.monoid, f"{s.name}a")
 
     @cached_property
-    def slot_bytes(self) -> dict[str, int]:
-        """Where each reduction's slots lie in shared memory; in a cluster the first one is read by other blocks."""
-        at, found = 0, {}
-        for s in self.r.stages:
-            if s.kind == REDUCTION:
-                found[s.name] = at
-                slots = self.slots + (self.cluster > 1)
-                at += -(-slots * self.accumulators(s).bytes // 16) * 16
-        return {**found, "": at}
-
-    @cached_property
-    def item_bytes(self) -> dict[str, int]:
-        """Where each kept value's rows lie in shared memory."""
-        at, found = self.slot_bytes[""], dict[str, int]()
-        last = self.analysis.last
+    def places(self) -> dict[str, Item]:
+        """The kept value in whose region of shared memory each one lies: itself, or one that is done with."""
+        found, last = dict[str, Item](), self.analysis.last
         placed: list[Item] = []
         for item in sorted(self.analysis.items, key=lambda i: i.first) if self.in_shared else ():
             # A thread reads a value's last use before it writes another one in its place.
             done = next((x for x in placed if last[x.name] <= item.first and x.bytes == item.bytes), None)
             if done is not None:
-                found[item.name] = found[done.name]
                 placed.remove(done)
-            else:
-                found[item.name] = at
-                at += -(-self.groups * self.kept_stride(item) * item.bytes // 16) * 16
+            found[item.name] = found[done.name] if done is not None else item
             placed.append(item)
-        return {**found, "": at}
+        return found
+
+    @cached_property
+    def memory(self) -> Shared:
+        """Shared memory: slots of each reduction, in a cluster with one that other blocks read; rows of kept values."""
+        slots = self.slots + (self.cluster > 1)
+        sizes = {s.name: slots * self.accumulators(s).bytes for s in self.r.stages if s.kind == REDUCTION}
+        sizes |= {i.name: self.groups * self.kept_stride(i) * i.bytes for i in self.places.values()}
+        return Shared({name: (ceildiv(size, 16) * 16, 16) for name, size in sizes.items()})
 
     def kept_width(self, item: Item) -> int:
         """Elements of one access of kept values."""
@@ -337,10 +331,6 @@ class RowTiling:
         if self.order == "rows" or self.groups == 1 or chunk >= BANK_BYTES:
             return size
         return (-(-size * item.bytes // BANK_BYTES) * BANK_BYTES + chunk) // item.bytes
-
-    @property
-    def shared_bytes(self) -> int:
-        return self.item_bytes[""]
 
     @property
     def registers(self) -> int:

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from tilewright.core import Target, Value
 from tilewright.kernels.families.row_reduction import RowReduction
+from tilewright.kernels.templates.cuda import kernels
 from tilewright.kernels.templates.cuda.grid import WARP
-from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.static import allocated, limit
 from tilewright.kernels.templates.cuda_row_reduction.plan import RowTiling, analysis, divides, down, plan, widest
 from tilewright.kernels.templates.tiles import ceildiv
@@ -43,10 +43,8 @@ BESIDE, BESIDE_THREADS = 6, 256
 @lru_cache(maxsize=256)
 def refusal(r: RowReduction) -> str:
     """Why this template leaves a row reduction to others; empty where it does not."""
-    if not supported(r.program):
-        return "has an element type that is not known here"
     exprs = tuple(e for s in r.stages for e in s.body)
-    return "" if fits(r.tensors, exprs, r.extents, (r.height, r.width)) else "has indices that no int holds"
+    return kernels.refusal(r.program, r.tensors, exprs, r.extents, (r.height, r.width))
 
 
 def space(r: RowReduction, target: Target, template: str, version: int) -> SearchSpace:
@@ -95,7 +93,7 @@ def space(r: RowReduction, target: Target, template: str, version: int) -> Searc
 
 
 def _fits(p: RowTiling, target: Target, per_block: int) -> bool:
-    if p.shared_bytes > per_block or p.grid.blocks * p.pieces >= 1 << 31:
+    if p.memory.bytes > per_block or p.grid.blocks * p.pieces >= 1 << 31:
         return False
     if p.keep == "registers":
         words = p.rounds * p.vector * sum(2 if i.held in ("double", "long") else 1 for i in p.analysis.items)
@@ -155,7 +153,7 @@ def _clustered(
         return _values(threads, threads, vector, keep, "columns", pieces)
 
     def beside(pieces: int, keep: str) -> int:
-        used = plan(r, cluster(pieces, keep)).shared_bytes + limit(target, "shared_reserved")
+        used = plan(r, cluster(pieces, keep)).memory.bytes + limit(target, "shared_reserved")
         return limit(target, "shared_per_sm") // used
 
     sms, several = limit(target, "sms"), [int(n) for n in options["pieces"] if n != 1]

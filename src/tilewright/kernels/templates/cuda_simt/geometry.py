@@ -14,6 +14,7 @@ from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
+from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.sizes import pieces, within
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.packed import word_steps
@@ -219,9 +220,10 @@ class SimtTiling:
         """Tiles along K."""
         return ceildiv(self.c.k.size, self.bk)
 
-    @property
-    def shared_bytes(self) -> int:
-        return self.stages * sum(s.elements * s.item for s in self.sides)
+    @cached_property
+    def memory(self) -> Shared:
+        """Tiles of both sides in shared memory."""
+        return Shared({s.name: (self.stages * s.elements * s.item, s.item) for s in self.sides})
 
     @property
     def registers(self) -> int:

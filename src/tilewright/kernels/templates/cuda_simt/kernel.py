@@ -8,7 +8,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.describe import blocks, flops, staged_names, summing
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import SimtTiling
@@ -19,10 +19,10 @@ def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> GpuKer
     """One kernel, and others before or after it where rows are sorted or K is split."""
     c, split, partial = p.c, int(values["SPLIT"]), splitk.workspace(p.c, p.split_k)
     sort = sorting.sorts(c, p.bm, partial)  # its tables lie behind partial results
-    main = DeviceKernel(
+    main = GlobalFunction(
         program=c.program, body=lambda symbol: body(p, symbol, sort), arguments=raster.arguments(p.split_k),
         blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
-        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared_bytes, early=bool(sort),
+        threads=p.threads, min_blocks=p.min_blocks, shared=p.memory.bytes, early=bool(sort),
         loops=lambda: (_nest(p, int(values["GROUP"]), split),),
     )  # fmt: skip
     read = p.lanes_m * p.tm * VALUE_BYTES[c.lhs.dtype] + p.lanes_n * p.tn * VALUE_BYTES[c.rhs.dtype]

@@ -307,7 +307,7 @@ $copy_next
     }"""
 
 KERNEL = """\
-    $ta *const sa = ($ta *)(smem + 0);
+    $ta *const sa = ($ta *)(smem + $base_a);
     $tb *const sb = ($tb *)(smem + $base_b);
 $if split:    $pieces
 $if sorted:    int row_a[$each_a];
@@ -362,7 +362,8 @@ def _holes(p: SimtTiling) -> dict[str, object]:
         "takes_left": ", int left" if ragged else "", "first": "if (k < left) " if ragged else "",
         "second": "if (k + 1 < left) " if ragged else "",
         "at": f"ty, tx, {c.k.size} - t * {p.bk}" if ragged else "ty, tx",
-        "base_b": p.stages * a.elements * a.item, "split": split, "pieces": splitk.pieces(p.steps, "from", "to"),
+        "base_a": p.memory.at("a"), "base_b": p.memory.at("b"), "split": split,
+        "pieces": splitk.pieces(p.steps, "from", "to"),
         "from": "from" if split else "0", "end": "to" if split else p.steps, "number": "(t - from)" if split else "t",
         "store": store.call(v="acc[q][i][r]") + ";", "rows": "m" in store.taken,
         "stages": p.stages, "ahead": p.stages - 1, "older": p.stages - 2,

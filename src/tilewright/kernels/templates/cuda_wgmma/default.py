@@ -14,15 +14,16 @@ from typing import Any
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.primitives.wgmma import ROWS
-from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda.static import limit, quantity
 from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import (
+    aligned,
     by_fours,
+    memory,
     output_boxes,
-    regions,
     walkers,
     widest_box,
 )
@@ -68,10 +69,6 @@ STORED_PER_CYCLE = 28.0
 """Bytes of results that a multiprocessor stores in a clock."""
 
 
-def _number(target: Target, name: str) -> float:
-    return float(target.limit[name])
-
-
 def _both(x: float, y: float) -> float:
     """Time of two things at once."""
     return max(x, y) + HIDDEN * min(x, y)
@@ -88,7 +85,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
 
     ``ragged``: batches have m rows on average; rows of each end anywhere in its last tile.
     """
-    k, item, clock = depth(p), p.instruction.item, _number(target, "clock_hz")
+    k, item, clock = depth(p), p.instruction.item, quantity(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     m, n = CLUSTERS[v["CLUSTER"]]
     sms = at_once(target, v["CLUSTER"])
@@ -124,11 +121,11 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any], ragged: bool = Fal
     stored = rows * columns * wide / STORED_PER_CYCLE * slower
     cycles += stored if v["ping_pong"] else stored * busiest
     far = k.read_bytes + p.c.outputs * ITEMSIZE[p.c.output.dtype]
-    total = _both(cycles / clock, far / _number(target, "bandwidth"))
+    total = _both(cycles / clock, far / quantity(target, "bandwidth"))
     meeting = MEET if k.window is None or v["persistent"] else MEET_WINDOWS
     total += FILL * (1 if v["persistent"] else busiest) + meeting * (m * n > 1)
     if parts > 1:
-        total += LAUNCH + 2 * pieces * rows * columns * 4 / _number(target, "bandwidth")
+        total += LAUNCH + 2 * pieces * rows * columns * 4 / quantity(target, "bandwidth")
     return float(total)
 
 
@@ -138,8 +135,8 @@ def _narrow(p: Product, target: Target, v: Mapping[str, Any]) -> bool:
     if len(boxes) < 2:
         return False
     turns = v["GROUPS"] if v["ping_pong"] else 0
-    ring = regions(p, v["BM"], v["BN"], v["BK"], v["STAGES"], turns, v["persistent"], 0)
-    room = (limit(target, "shared_per_block") - ring.bytes) // v["GROUPS"]
+    ring = memory(p, v["BM"], v["BN"], v["BK"], v["STAGES"], turns, v["persistent"], 0)
+    room = (limit(target, "shared_per_block") - aligned(ring)) // v["GROUPS"]
     return widest_box(p, v["BN"], room) != boxes[0]
 
 

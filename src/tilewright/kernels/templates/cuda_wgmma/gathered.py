@@ -16,7 +16,7 @@ from tilewright.kernels.codegen.integers import wide
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import reads
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.sizes import roundup, total
 from tilewright.kernels.templates.cuda.sorting import Sorting
 from tilewright.kernels.templates.cuda.warpgroups import Tile
@@ -65,9 +65,9 @@ class Gathered:
         return CHUNK // self.source.item
 
     @property
-    def kernel(self) -> DeviceKernel:
+    def kernel(self) -> GlobalFunction:
         """The kernel ``<symbol>_gather``: a thread copies 16 bytes of a row."""
-        return DeviceKernel(
+        return GlobalFunction(
             program=self.source.operand.c.program, body=lambda _: self._body(),
             blocks=ceildiv(self.rows * self._per_row, THREADS), threads=THREADS, suffix="_gather",
             arguments=self.sorting.arguments, early=True, loops=lambda: (self._nest(),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.caching import cached_property
 from tilewright.core import tensor_map
@@ -12,7 +12,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.shared import laid_out
+from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.sizes import roundup
 from tilewright.kernels.templates.cuda.sorting import Sorting, edges
 from tilewright.kernels.templates.cuda.warpgroups import (
@@ -69,22 +69,6 @@ def scale_bytes(folded: Fold | None, bm: int) -> int:
         return 0
     rows = bm if folded.scales.a is not None else 0
     return 4 * (rows + (ceildiv(folded.runs, 16) * 16 if folded.pairs else folded.runs))
-
-
-class Regions(NamedTuple):
-    """Byte offsets of what a block has in shared memory, from a multiple of :data:`EIGHT` on."""
-
-    slots: int  # of the ring
-    boxes: int  # of results
-    scales: int  # of each slot
-    staged: int  # scales of four steps as they lie in memory, where they are copied so; else nothing
-    barriers: int
-    end: int
-
-    @property
-    def bytes(self) -> int:
-        """Of shared memory, with what aligning takes."""
-        return EIGHT + self.end
 
 
 @dataclass(frozen=True)
@@ -275,7 +259,7 @@ class WgmmaTiling(Tiles):
     @property
     def staged(self) -> bool:
         """Whether scales of four steps are copied at once."""
-        return self.regions.staged < self.regions.barriers
+        return self.memory.size("staged") > 0
 
     def row(self, number: str) -> str:
         """Text of the first of the 64 rows of a group's products of that number."""
@@ -295,7 +279,7 @@ class WgmmaTiling(Tiles):
         ``None``: they are stored from registers."""
         if not self.store_boxes:
             return None
-        return widest_box(self.p, self.bn, (self.most_shared - self._regions(0).bytes) // self.groups)
+        return widest_box(self.p, self.bn, (self.most_shared - aligned(self._memory(0))) // self.groups)
 
     @property
     def store(self) -> Box | None:
@@ -308,12 +292,13 @@ class WgmmaTiling(Tiles):
         return self.groups * PLACES * self.box.bytes if self.box is not None else 0
 
     @cached_property
-    def regions(self) -> Regions:
-        return self._regions(self.box_bytes)
+    def memory(self) -> Shared:
+        """Shared memory of a block."""
+        return self._memory(self.box_bytes)
 
-    def _regions(self, boxes: int) -> Regions:
+    def _memory(self, boxes: int) -> Shared:
         turns = self.groups if self.ping_pong else 0
-        return regions(self.p, self.bm, self.bn, self.bk, self.stages, turns, self.walkers > 0, boxes)
+        return memory(self.p, self.bm, self.bn, self.bk, self.stages, turns, self.walkers > 0, boxes)
 
     @property
     def registers(self) -> int:
@@ -358,20 +343,27 @@ def sharing(groups: int, ping_pong: bool) -> int:
     return 1 if ping_pong else groups
 
 
-def regions(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int, walks: bool, boxes: int) -> Regions:
-    """Regions of a block's shared memory; ``turns``: groups that take turns, ``boxes``: bytes of boxes of results.
+def aligned(found: Shared) -> int:
+    """Bytes of shared memory whose regions begin at a multiple of :data:`EIGHT`, with what aligning takes."""
+    return EIGHT + found.bytes
 
-    Blocks that walk over tiles copy scales of four steps at once where they can. Where each has one tile, copies of
-    single steps are faster: an H200 takes 45 to 48 us for 128 x 7168 x 16384, and 62 us with four at once.
+
+def memory(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int, walks: bool, boxes: int) -> Shared:
+    """A block's shared memory: slots of the ring, boxes of results, scales of each slot, scales as they lie in memory.
+
+    ``turns``: groups that take turns, ``boxes``: bytes of boxes of results. Blocks that walk over tiles copy scales of
+    four steps at once where they can. Where each block has one tile, copies of single steps are faster: an H200 takes
+    45 to 48 us for 128 x 7168 x 16384, and 62 us with four at once.
     """
     folded = fold(p.c, 1, bn, "", in_shared=True)
     each = scale_bytes(folded, bm)
     staged = 4 * each if folded is not None and walks and folded.by_fours(bk) else 0
     slots = stages * (bm + bn) * bk * p.instruction.item
     barriers = (2 * stages + turns) * BARRIER
-    return Regions(
-        *laid_out((slots, EIGHT), (boxes, EIGHT), (stages * each, CHUNK), (staged, CHUNK), (barriers, BARRIER))
-    )
+    return Shared({
+        "slots": (slots, EIGHT), "boxes": (boxes, EIGHT), "scales": (stages * each, CHUNK), "staged": (staged, CHUNK),
+        "barriers": (barriers, BARRIER),
+    })  # fmt: skip
 
 
 def by_fours(p: Product, bn: int) -> bool:

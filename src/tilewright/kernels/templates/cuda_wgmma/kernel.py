@@ -11,13 +11,13 @@ from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.describe import blocks, reads, summing
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.launches import DeviceKernel, GpuKernel, Parameter, parameters, tensor_maps
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel, Parameter, pointers, tensor_maps
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.warpgroups import STEP_BYTES
 from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.cuda_wgmma import tail
-from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling, aligned
 from tilewright.kernels.templates.cuda_wgmma.lower import body, place_of
 from tilewright.kernels.templates.cuda_wgmma.store import results
 
@@ -26,12 +26,11 @@ def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> GpuKe
     """Rows in order where they choose their batch, the product, and the merge of partial results."""
     c, parts, ordering = p.p.c, int(values["SPLIT"]), p.ordering
     split = 1 if p.tail else parts
-    arguments = raster.arguments(parts > 1)
     tiles = sizes.times(raster.blocks(*p.clusters, c.batches, p.split_k), p.together)
-    main = DeviceKernel(
-        program=c.program, body=lambda symbol: body(p, symbol), arguments=arguments, threads=p.threads,
-        blocks=["min", tiles, p.walkers * p.together] if p.walkers else tiles, shared=p.regions.bytes,
-        cluster=p.together, own=lambda: (*_maps(p), *parameters(c.program, arguments)),
+    main = GlobalFunction(
+        program=c.program, body=lambda symbol: body(p, symbol), arguments=raster.arguments(parts > 1),
+        blocks=["min", tiles, p.walkers * p.together] if p.walkers else tiles, threads=p.threads,
+        shared=aligned(p.memory), cluster=p.together, own=lambda: (*_maps(p), *pointers(c.program)),
         loops=lambda: (_nest(p, int(values["GROUP"]), split),),
     )  # fmt: skip
     features = StaticFeatures(

@@ -256,8 +256,8 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
         out += fill(SCALES, {
             "warp": 4 * p.groups + 1 + number, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
             "barrier": BARRIER, "copies": fill(COPY, holes).split("\n"), "fetches": fill(FETCH, holes).split("\n"),
-            "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": p.regions.scales + begin,
-            "staged_at": p.regions.staged + 4 * begin,
+            "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": p.memory.at("scales") + begin,
+            "staged_at": p.memory.at("staged") + 4 * begin,
             "arrive": "arrive_copied" if copied else "arrive",
         }).split("\n")  # fmt: skip
         begin += 4 * count
@@ -333,14 +333,14 @@ def body(p: WgmmaTiling, symbol: str) -> str:
             **_told(p), "paired": p.together > 1, "kept": p.together > 1 or p.fold is not None,
         }).split("\n")  # fmt: skip
     return fill(BODY, {
-        "symbol": symbol, "less": EIGHT - 1, "eight": EIGHT, "barriers": p.regions.barriers,
-        "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": p.regions.scales,
+        "symbol": symbol, "less": EIGHT - 1, "eight": EIGHT, "barriers": p.memory.at("barriers"),
+        "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": p.memory.at("scales"),
         "scales": _scales(p, first, end), "parts": p.parts,
         "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
         "fewer": fewer, "more": more, "copier": _indent(copies, 2), "first": first, "end": end,
         "stage_units": p.stage_bytes // 16, "walks": p.walkers > 0, "boxes": p.box is not None,
-        "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.regions.boxes,
+        "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.memory.at("boxes"),
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
         "merged": p.split_k or p.tail, "sorted": p.sorting is not None,
         "used": p.sorting.used if p.sorting is not None else "", "parted": p.parted,

@@ -26,9 +26,10 @@ from tilewright.kernels.templates.cuda_mma.fold import fold
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import (
     PLACES,
+    aligned,
+    memory,
     most_sums,
     output_boxes,
-    regions,
     sharing,
     slot_sums,
     walkers,
@@ -126,7 +127,7 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         ping_pong: bool,
     ) -> bool:  # fmt: skip
         boxes, turns = GROUPS * places(SWAP, BN) if store_boxes else 0, GROUPS if ping_pong else 0
-        return regions(seen[SWAP].p, BM, BN, BK, STAGES, turns, persistent, boxes).bytes <= most
+        return aligned(memory(seen[SWAP].p, BM, BN, BK, STAGES, turns, persistent, boxes)) <= most
 
     def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
         mi = BM // (ROWS * sharing(GROUPS, ping_pong))

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from tilewright.core import IntExpr
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.cuda import raster
-from tilewright.kernels.templates.cuda.epilogue import combine
-from tilewright.kernels.templates.cuda.launches import DeviceKernel
+from tilewright.kernels.templates.cuda import raster, splitk
+from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.text import VALUE, VALUE_BYTES
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.store import PAIR, results
@@ -57,15 +56,7 @@ $if paired:    const int rank = number % $together;
     const int tail = number$of_tiles;
 $place
     const $acc *from = (const $acc *)ws + (tail * SPLIT$of_cluster) * $size + element;
-    $acc v[2];
-    tw::pack<$acc, 2> part = tw::load_written<tw::pack<$acc, 2>>(from);
-    TW_UNROLL
-    for (int i = 0; i < 2; i++) v[i] = part.v[i];
-    for (int s = 1; s < SPLIT; s++) {
-        part = tw::load_written<tw::pack<$acc, 2>>(from + s * $apart);
-        TW_UNROLL
-        for (int i = 0; i < 2; i++) v[i] = $combined;
-    }
+$merged
     const int m = m0 + element / $bn, n = n0 + element % $bn;
     $call;
 """
@@ -90,12 +81,12 @@ def stored(p: WgmmaTiling, whole: list[str]) -> list[str]:
     }).split("\n")  # fmt: skip
 
 
-def kernel(p: WgmmaTiling, place: list[str]) -> DeviceKernel:
+def kernel(p: WgmmaTiling, place: list[str]) -> GlobalFunction:
     """The second kernel, ``<symbol>_merge``: a thread has a pair of sums, and the last block none to spare.
 
     ``place``: statements that declare the place of tile ``tail``.
     """
-    return DeviceKernel(
+    return GlobalFunction(
         program=p.p.c.program, body=lambda symbol: _body(p, symbol, place), threads=THREADS, suffix="_merge",
         blocks=ceildiv(p.left * p.together * p.bm * p.bn // PAIR, THREADS), arguments=raster.arguments(True),
         early=True,
@@ -110,7 +101,7 @@ def _body(p: WgmmaTiling, symbol: str, place: list[str]) -> str:
         "paired": paired, "together": p.together, "of_tiles": f" / {p.together}" if paired else "",
         "place": ["    " + x for x in place],
         "acc": VALUE[c.acc], "of_cluster": f" * {p.together} + rank" if paired else "",
-        "apart": p.together * p.bm * p.bn, "combined": combine(c, "v[i]", "part.v[i]"), "bn": p.bn, "call": call,
+        "merged": splitk.merged(c, PAIR, str(p.together * p.bm * p.bn)), "bn": p.bn, "call": call,
     })  # fmt: skip
 
 

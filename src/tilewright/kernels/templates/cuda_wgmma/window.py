@@ -64,7 +64,7 @@ class Window:
 
     def begin(self, origin: str, tile: Tile, readers: Readers) -> list[str]:
         """Statements that declare the place of the window of a tile's first row, or of a block's part of these."""
-        share = f" + {readers.number} * {tile.part(readers.count)}" if readers.count > 1 else ""
+        share = readers.share(tile.part(readers.count))
         return [f"const int pixel = {origin}{share};", *self.places("pixel")]
 
     def places(self, row: str) -> list[str]:
@@ -91,15 +91,10 @@ class Window:
     def loads(self, tile: Tile, of: str, to: str, batch: str, readers: Readers) -> list[str]:
         """Statements that copy a tile to ``to`` by the map ``of``, of ``channel`` and those that follow."""
         names, out = _names(self.rank), []
-        several = readers.count > 1
-        share = f" + {readers.number} * {tile.part(readers.count) * LINE}" if several else ""
-        kind, mask = ("_multicast", f", {readers.mask}") if several else ("", "")
         first = f" + {batch} * {self.first}" if self.first else ""
         for at, _, k in tile.boxes():
-            where = f"{to}{f' + {at}' if at else ''}{share}"
-            places = ", ".join([f"channel{first}{f' + {k}' if k else ''}", *(f"at_{x}" for x in names)])
-            moved = ", ".join(f"by_{x}" for x in names[:-1])
-            out.append(f"tw::tma_im2col{kind}_{self.rank}d({where}, {of}, bar{mask}, {places}, {moved});")
+            places = [f"channel{first}{f' + {k}' if k else ''}", *(f"at_{x}" for x in names)]
+            out.append(tile.load(of, to, at, places, readers, [f"by_{x}" for x in names[:-1]]))
         return out
 
 
@@ -128,14 +123,11 @@ class Planes(Window):
 
     def loads(self, tile: Tile, of: str, to: str, batch: str, readers: Readers) -> list[str]:
         *pixels, image = _names(self.rank)
-        out, several, part = [], readers.count > 1, tile.part(readers.count)
-        kind, mask = ("multicast", f", {readers.mask}") if several else ("load", "")
-        share, own = (f" + {readers.number} * {part * LINE}", f" + {readers.number} * {part}") if several else ("", "")
+        out, own = [], readers.share(tile.part(readers.count))
         first = f" + {batch} * {self.first}" if self.first else ""
         for at, row, _ in tile.boxes():
-            where = f"{to}{f' + {at}' if at else ''}{share}"
-            places = ", ".join([*(f"at_{x} + by_{x}" for x in pixels), f"channel{first}{own}", f"at_{image}"])
-            copied = f"tw::tma_{kind}_{self.rank}d({where}, {of}, bar{mask}, {places});"
+            places = [*(f"at_{x} + by_{x}" for x in pixels), f"channel{first}{own}", f"at_{image}"]
+            copied = tile.load(of, to, at, places, readers)
             out += ["{", *("    " + x for x in (*self.places(f"(pixel + {row})" if row else "pixel"), copied)), "}"]
         return out
 

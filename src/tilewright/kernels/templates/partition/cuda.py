@@ -7,16 +7,17 @@ rearranges them, before the first call.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
 
-from tilewright.core import Candidate, IntExpr, Launch, LaunchProgram, Prepack
+from tilewright.core import Candidate, IntExpr, LaunchProgram, Prepack, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.partition.lower import part_kernel
+from tilewright.kernels.templates.cuda.launches import GpuKernel
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.space import Member
 from tilewright.kernels.templates.partition.together import together
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def main_member(members: tuple[Member, ...]) -> int:
@@ -29,12 +30,13 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
 
     The workspace begins with intermediate results; then comes the scratch memory that all segments use in turn.
     """
-    symbol, values = candidate.symbol, dict(candidate.schedule.values)
+    symbol, values = candidate.symbol, candidate.schedule.values
     main = main_member(members)
-    kernels = [part_kernel(m, values, symbol if n == main else f"{symbol}_p{n}") for n, m in enumerate(members)]
+    kernels = [_part(m, values) for m in members]
+    lowered = [k.lower(symbol if n == main else f"{symbol}_p{n}") for n, k in enumerate(kernels)]
     packing = _packing(program, members, kernels)
     calls = [n for n in range(len(members)) if n not in packing]
-    scratch = [members[n].of(kernels[n].program.workspace) for n in calls]
+    scratch = [members[n].of(kernels[n].workspace) for n in calls]
     offsets, fixed = intermediates(program, tuple(members[n].segment for n in calls))
     places: dict[str, tuple[str, IntExpr]] = {
         t.name: ("tensor", n) for n, t in enumerate((*program.inputs, *program.outputs))
@@ -43,7 +45,7 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     for n, number in packing.items():
         m, tensor = members[n], program.tensors[members[n].segment.result]
         given = [*(places[x] for x in m.segment.reads), ("workspace", 0)]
-        launch = _launch(kernels[n].program.launches[0], given, 0, m)
+        launch = lowered[n].program.launches[0].placed(given, 0, m.of, m.prefix)
         prepack.append(Prepack(number, tensor.size * ITEMSIZE[tensor.dtype], launch))
     places |= {members[n].segment.result: ("tensor", number) for n, number in packing.items()}
     places |= {name: ("workspace", at) for name, at in offsets.items()}
@@ -51,24 +53,31 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     for n in calls:
         m = members[n]
         tensors = [places[x] for x in (*m.segment.reads, m.segment.result)]
-        launches.append([_launch(x, tensors, fixed, m) for x in kernels[n].program.launches])
-    texts = [k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels]
-    sources = [texts[n] for n in calls]
-    alone = _beginning(program, [members[n] for n in calls], [kernels[n] for n in calls])
-    merged = together(sources[:alone], [x for (x,) in launches[:alone]]) if alone > 1 else None
+        launches.append([x.placed(tensors, fixed, m.of, m.prefix) for x in lowered[n].program.launches])
+    sources, called = [lowered[n].source for n in calls], [kernels[n] for n in calls]
+    alone = _beginning(program, [members[n] for n in calls], called)
+    merged = together(called[:alone], sources[:alone], [x for (x,) in launches[:alone]]) if alone > 1 else None
     if merged is not None:
         sources[:alone], launches[:alone] = [merged[0]], [[merged[1]]]
     return LoweredKernel(
         symbol,
-        "".join([*(texts[n] for n in packing), *sources]),
+        "".join([*(lowered[n].source for n in packing), *sources]),
         LaunchProgram(
             tuple(x for each in launches for x in each), workspace=["+", fixed, ["max", 0, *scratch]],
-            align=max(k.program.align for k in kernels), prepack=tuple(prepack),
+            align=max(k.align for k in kernels), prepack=tuple(prepack),
         ),
     )  # fmt: skip
 
 
-def _packing(program: Program, members: tuple[Member, ...], kernels: list[LoweredKernel]) -> dict[int, int]:
+def _part(m: Member, values: Mapping[str, Value]) -> GpuKernel:
+    """The kernel of a segment."""
+    assert isinstance(m.template, PlannedTemplate)
+    kernel = m.template.kernel(m.task, m.schedule(values))
+    assert isinstance(kernel, GpuKernel)
+    return kernel
+
+
+def _packing(program: Program, members: tuple[Member, ...], kernels: list[GpuKernel]) -> dict[int, int]:
     """Segments that only read constant inputs, each with the number of one that no other segment reads: calls find the
     segment's result in that input's place."""
     numbers = {t.name: n for n, t in enumerate(program.inputs)}
@@ -88,12 +97,12 @@ def reads_constants(program: Program, m: Member) -> bool:
     return {t.name for t in program.inputs if t.constant} >= set(m.segment.reads)
 
 
-def _single(m: Member, k: LoweredKernel) -> bool:
+def _single(m: Member, k: GpuKernel) -> bool:
     """Whether a segment is one launch without scratch memory."""
-    return len(k.program.launches) == 1 and m.of(k.program.workspace) == 0
+    return len(k.kernels) == 1 and m.of(k.workspace) == 0
 
 
-def _beginning(program: Program, members: list[Member], kernels: list[LoweredKernel]) -> int:
+def _beginning(program: Program, members: list[Member], kernels: list[GpuKernel]) -> int:
     """How many segments at the beginning read inputs of the program alone, in one launch without scratch memory: they
     may run at the same time."""
     inputs = {t.name for t in program.inputs}
@@ -103,24 +112,3 @@ def _beginning(program: Program, members: list[Member], kernels: list[LoweredKer
         if m.task.target.kind != "cuda":
             return 0
     return len(members)
-
-
-def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, m: Member) -> Launch:
-    """A segment's launch with the parameters listed: its pointers are the whole launch's, or lie in its workspace."""
-
-    def pointer(kind: str, value: Any) -> tuple[str, Any]:
-        return tensors[value] if kind == "tensor" else (kind, ["+", workspace, m.of(value)])
-
-    parameters: list[tuple[str, Any]] = []
-    for kind, value in x.listed(len(tensors)):
-        if kind in ("tensor", "workspace"):
-            parameters.append(pointer(kind, value))
-        elif kind == "tensor_map":
-            sizes = {name: [m.of(x) for x in value[name]] for name in ("sizes", "strides")}
-            parameters.append((kind, {**value, **sizes, "of": list(pointer(*value["of"]))}))
-        else:
-            parameters.append((kind, m.of(value) if kind.startswith("int") else value))
-    return Launch(
-        x.symbol, tuple(m.prefix + a for a in x.arguments), tuple(m.of(g) for g in x.grid), x.block,
-        m.of(x.shared), tuple(parameters), x.early,
-    )  # fmt: skip
