@@ -12,7 +12,7 @@ import pytest
 import tilewright
 from tilewright.backends.cuda.arrays import TORCH_DTYPES
 from tilewright.backends.opencl.translate import translate
-from tilewright.dtypes import C_BYTES, DTYPES, POSITION, DType
+from tilewright.dtypes import C_BYTES, DTYPES, POSITION, VALUES, DType
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression import expr
@@ -64,15 +64,22 @@ def test_every_field_of_a_record_tells_types_apart() -> None:
 def test_what_follows_from_a_record_knows_its_type(d: DType) -> None:
     assert (d.name in expr.FLOATS, d.name in expr.INTEGERS) == (d.kind == "float", d.kind in ("int", "uint"))
     assert (d.name in (*expr.NARROW, *expr.SHORT)) == d.stored_only
-    assert expr.ITEMSIZE[d.name] == d.bytes == d.numpy.itemsize == C_BYTES[d.cpu]
-    assert storage(d.name) == d.cpu
-    assert computed(d.name) == DTYPES[d.computed].cpu
+    if d.per_byte > 1:  # programs have its bytes, which have its sign
+        assert not d.cpu + d.gpu
+        assert d.name in expr.PACKED
+        assert d.name not in (*VALUES, *expr.ITEMSIZE, *expr.BITS)
+        assert DTYPES[d.storage].kind == d.kind
+        assert d.per_byte * d.bits == DTYPES[d.storage].bits == 8
+    else:
+        assert expr.ITEMSIZE[d.name] == d.bytes == d.numpy.itemsize == C_BYTES[d.cpu]
+        assert storage(d.name) == d.cpu
+        assert computed(d.name) == DTYPES[d.computed].cpu
+        assert d.c in ("float", "double", "long", "int", "short", "signed char", "unsigned char", "unsigned short")
     assert computed_dtype(d.name) == d.computed == DTYPES[d.computed].computed
     assert DTYPES[d.accumulated].computed == d.accumulated
     assert (d.name in STORAGE) == (d.name in VALUE) == (d.name in TORCH_DTYPES) == bool(d.gpu)
     assert (d.name in INSTRUCTIONS) == bool(d.matrix)
     assert all(d.name in ELEMENTS[s] for s in d.spellings)
-    assert d.c in ("float", "double", "long", "int", "short", "signed char", "unsigned char", "unsigned short")
     assert (d.agreement.model > 0) == (d.kind == "float")
 
 
@@ -104,7 +111,7 @@ def test_matrix_instructions_of_a_type_exist(d: DType) -> None:
 
 @pytest.mark.parametrize("d", WHOLE, ids=ids)
 def test_limits_are_those_of_numpy(d: DType) -> None:
-    if d.kind != "bool":
+    if d.kind != "bool" and d.per_byte == 1:
         assert d.limits == (np.iinfo(d.name).min, np.iinfo(d.name).max)
     assert d.unit == 0.0
 

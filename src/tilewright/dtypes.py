@@ -35,6 +35,7 @@ class DType:
     arithmetic on values, ``accumulated`` that of sums of products. Of reals, ``digits`` counts significant bits (the
     implicit one included) and ``exponent`` bits of the exponent; without ``infinities``, the largest exponent has
     finite values too. ``storage`` is the NumPy dtype whose arrays hold the bit patterns of a type that NumPy lacks.
+    A packed type, of less than 8 bits, has no C++ types: programs read its bytes as ``storage``, which has its sign.
     ``matrix`` ends the names of the matrix instructions that multiply the type (``mma_<matrix>``), float32 rounded to
     TF32. ``spellings`` are names in C and C++ of an element in kernels that users write.
     """
@@ -67,6 +68,11 @@ class DType:
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of arrays: that of bit patterns, where NumPy lacks the type."""
         return np.dtype(self.storage or self.name)
+
+    @property
+    def per_byte(self) -> int:
+        """Elements of a byte in memory: several of a packed type, of which only inputs are, along their last axis."""
+        return 8 // self.bits if self.bits < 8 else 1
 
     @property
     def c(self) -> str:
@@ -184,8 +190,8 @@ DTYPES = {
 POSITION = DType("index", "int", 64, "long", "long long")
 """What positions are computed in; no tensor holds them."""
 
-VALUES = DTYPES | {POSITION.name: POSITION}
-"""The records of all types that values have, by name."""
+VALUES = {d.name: d for d in (*DTYPES.values(), POSITION) if d.per_byte == 1}
+"""The records of all types that values have, by name: of a packed type, elements are read as its computed type."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

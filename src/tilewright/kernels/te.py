@@ -25,13 +25,14 @@ from typing import Any, NoReturn, Union
 from tilewright.core import OperatorError, UsageError
 from tilewright.dtypes import DTYPES
 from tilewright.errors import NoFunction
-from tilewright.extent import greatest, open_sizes, shape_at
+from tilewright.extent import Extent, greatest, open_sizes, shape_at
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.bounds import check_reads
 from tilewright.kernels.expression.expr import (
     INDEX,
     INTEGERS,
+    PACKED,
     Expr,
     ExprLike,
     Number,
@@ -61,6 +62,7 @@ from tilewright.kernels.expression.functions import (
     truncate_tf32,
     whole_index,
 )
+from tilewright.kernels.expression.packed import element
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Step, Tensor, left, right
 from tilewright.kernels.expression.value_range import checked_range
 from tilewright.kernels.parameters import Ints, Shape
@@ -94,6 +96,7 @@ class TensorRef(Symbol):
     low: float | None = None
     high: float | None = None
     serial: int = field(default_factory=_serial.__next__)
+    memory: TensorRef | None = None  # of a packed dtype: the bytes that hold the elements
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         """One element. An index read from a tensor (a gather) is kept within the axis."""
@@ -103,7 +106,13 @@ class TensorRef(Symbol):
                 f"{self.label} has {len(self.shape)} axes but is read with {len(items)} indices",
                 f"Give one index for each axis; its shape is {self.shape}",
             )
-        return ex.load(self, self.dtype, tuple(kept_index(i, n) for i, n in zip(items, self.shape, strict=True)))
+        kept = tuple(kept_index(i, n) for i, n in zip(items, self.shape, strict=True))
+        if self.memory is None:
+            return ex.load(self, self.dtype, kept)
+        *outer, last = kept
+        record = DTYPES[self.dtype]
+        byte = ex.load(self.memory, record.storage, (*outer, last // record.per_byte))
+        return element(byte, last % record.per_byte, record)
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"{self.label} cannot be iterated over; reduce with te.sum(extent, lambda k: ...)")
@@ -168,18 +177,34 @@ def input(
     given once, before the first call, so that kernels may rearrange it; the operator's attribute
     ``constant`` says the same from outside. ``low`` and ``high``: that its values lie between them, both included,
     which kernels are checked and timed with (a decay is at most 1, a variance not negative); calls are not checked.
+    Of a packed dtype, calls take the bytes, in arrays of the dtype's ``storage`` whose last axis counts bytes.
     """
     dtype = dtype or _default_dtype.get()
     if dtype not in DTYPES:
         raise OperatorError(f"input {name} has the unknown dtype {dtype!r}", f"Use one of {', '.join(DTYPES)}")
     constant = constant or name in _constants.get()
     extents = _check_elements(_positive(shape, f"input {name}"), f"tensor {name}")
+    memory = _bytes(name, extents, dtype, constant, low, high) if dtype in PACKED else None
     low, high = checked_range(name, dtype, low, high)
-    ref = TensorRef(name, extents, dtype, constant=constant, low=low, high=high)
+    ref = TensorRef(name, extents, dtype, constant=constant, low=low, high=high, memory=memory)
     declared = _declared.get()
     if declared is not None:
-        declared.append(ref)
+        declared.append(ref.memory or ref)
     return ref
+
+
+def _bytes(
+    name: str, shape: tuple[int, ...], dtype: str, constant: bool, low: float | None, high: float | None
+) -> TensorRef:
+    """The tensor of bytes that holds an input of a packed dtype; any byte may occur."""
+    count, kind = DTYPES[dtype].per_byte, DTYPES[dtype].storage
+    if not shape or isinstance(shape[-1], Extent) or shape[-1] % count:
+        hint = f"{dtype} has {count} elements in a byte: make the last axis a fixed multiple of {count}"
+        raise OperatorError(f"input {name} has the shape {shape}", hint)
+    if low is not None or high is not None:
+        raise OperatorError(f"input {name} is {dtype} and has a range of values", "Leave low and high out")
+    least, most = map(float, DTYPES[kind].limits)
+    return TensorRef(name, (*shape[:-1], shape[-1] // count), kind, constant=constant, low=least, high=most)
 
 
 def default_dtype() -> str:
@@ -537,7 +562,7 @@ def program(
 
     for ref in outputs:
         visit(ref)
-    args = list(inputs) if inputs is not None else sorted(found, key=lambda r: r.serial)
+    args = [a.memory or a for a in inputs] if inputs is not None else sorted(found, key=lambda r: r.serial)
     for ref in found:
         if not any(ref is a for a in args):
             raise OperatorError(f"input {ref.label} is read but not among the operator's inputs")

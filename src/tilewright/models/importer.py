@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import Extent, TensorSpec, TilewrightError, UsageError
-from tilewright.dtypes import DTYPES
+from tilewright.dtypes import VALUES
 from tilewright.extent import for_every_size, values_at, varies
 from tilewright.graph import Graph, Node, distribute, fold_batch_norms
 from tilewright.graph.importing import Importing
@@ -229,7 +229,7 @@ class Importer(Importing):
                 raise Left("a value is no tensor")
             if 0 in self.shape(name) and name not in self.constants:
                 raise Left("a tensor is empty")
-            if self.spec(name).dtype not in DTYPES:
+            if self.spec(name).dtype not in VALUES:
                 raise Left(f"an input is {self.spec(name).dtype}")
         if node.op_type in WRAPPING and self.spec(node.input[0]).dtype in INTEGERS:
             raise Left("whole numbers wrap around, which kernels do not promise")

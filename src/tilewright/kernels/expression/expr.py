@@ -34,10 +34,12 @@ SHORT = tuple(name for name in INTEGERS if DTYPES[name].stored_only)
 """Whole numbers that are stored only: what is computed with them is computed in int32."""
 BYTES = tuple(name for name in INTEGERS if DTYPES[name].bits == 8)
 """Whole numbers of 8 bits."""
-BITS = {d.name: d.storage for d in DTYPES.values() if d.storage}
+BITS = {d.name: d.storage for d in DTYPES.values() if d.storage and d.per_byte == 1}
 """Dtypes that NumPy lacks: their arrays hold bit patterns, in these dtypes."""
 
 INDEX = POSITION.name
+PACKED = tuple(name for name in DTYPES if name not in VALUES)
+"""Dtypes of inputs of which a byte holds several elements: programs read the bytes."""
 ITEMSIZE = {name: d.bytes for name, d in VALUES.items()}
 """Bytes of an element."""
 
@@ -468,7 +470,8 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 def cast(a: ExprLike, dtype: str) -> Expr:
     """Convert to another dtype (real to whole truncates toward zero, as C does)."""
     if dtype not in VALUES:
-        raise TypeError(f"unknown dtype {dtype!r}; one of {', '.join(DTYPES)}")
+        problem = "only inputs are" if dtype in PACKED else "unknown dtype"
+        raise TypeError(f"{problem} {dtype!r}; one of {', '.join(VALUES)}")
     x = wrap(a)
     if x.dtype == dtype:
         return x

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from tilewright.dtypes import DTYPES, DType
-from tilewright.kernels.expression.expr import BITS
+from tilewright.kernels.expression.expr import BITS, PACKED
 
 Array = np.ndarray[Any, Any]
 
@@ -85,6 +85,21 @@ def _nearest(x: Array, record: DType) -> Array:
     return near
 
 
+def _packed(values: Array, record: DType) -> Array:
+    """Bytes of whole numbers, of which each holds neighbours along the last axis, the first in its lowest bits."""
+    low = np.asarray(values).astype(record.storage) & (1 << record.bits) - 1
+    parts = [low[..., n :: record.per_byte] << record.bits * n for n in range(record.per_byte)]
+    packed: Array = np.bitwise_or.reduce(parts).astype(record.storage)
+    return packed
+
+
+def _unpacked(packed: Array, record: DType) -> Array:
+    """The whole numbers of such bytes, in the bytes' dtype."""
+    top = 8 - record.bits
+    parts = [packed << top - record.bits * n >> top for n in range(record.per_byte)]
+    return np.stack(parts, -1).reshape(*packed.shape[:-1], -1)
+
+
 def from_bfloat16(bits: Array) -> Array:
     """float32 values of bfloat16 bit patterns (uint16)."""
     result: Array = (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)
@@ -106,6 +121,8 @@ def decode(bits: Array, dtype: str) -> Array:
         return bits
     if dtype == "bfloat16":
         return from_bfloat16(bits)
+    if dtype in PACKED:
+        return _unpacked(bits, DTYPES[dtype])
     if dtype in BITS:
         result: Array = _float8_values(dtype)[np.asarray(bits)]
         return result
@@ -120,6 +137,8 @@ def encode(values: Array, dtype: str) -> Array:
     """
     if dtype == "bfloat16":
         return to_bfloat16(values)
+    if dtype in PACKED:
+        return _packed(values, DTYPES[dtype])
     if dtype not in BITS:
         return np.asarray(values).astype(dtype, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):

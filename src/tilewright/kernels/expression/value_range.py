@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import OperatorError
-from tilewright.dtypes import numpy_dtype
+from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Tensor
@@ -43,8 +43,7 @@ def _some(dtype: str, low: End, high: End) -> Array:
     last = min(most, 1.0 if math.isinf(least) else least + max(1.0, abs(least)))
     points = np.linspace(first, last, 17)
     if dtype in INTEGERS:
-        kind = np.iinfo(dtype)
-        points = np.rint(points).clip(float(kind.min), float(kind.max))
+        points = np.rint(points).clip(*DTYPES[dtype].limits)
     with np.errstate(over="ignore"):
         values = decode(encode(points, dtype), dtype).astype(np.float64)
     found: Array = values[np.isfinite(values) & (values >= least) & (values <= most)]
@@ -55,13 +54,15 @@ def draw(tensor: Tensor, rng: np.random.Generator, near: tuple[int, int] = (-8, 
     """Random values of an input, as it is passed: from its range, uniform; without one, normal.
 
     With one end, normal on that side of it. Whole numbers are ``near`` those given, as far as the range and the
-    dtype allow; ``bound``: the exclusive limit of those used as indices.
+    dtype allow, and anywhere in a range that is all of the dtype's; ``bound``: the exclusive limit of indices.
     """
     low, high = tensor.low, tensor.high
     if tensor.dtype == "bool":
         return rng.integers(0, 2, tensor.shape).astype(np.bool_)
     if tensor.dtype in INTEGERS:
-        first, last = _whole(tensor, near if bound is None else (0, bound - 1))
+        limits = DTYPES[tensor.dtype].limits
+        wanted = limits if (low, high) == limits else near
+        first, last = _whole(tensor, wanted if bound is None else (0, bound - 1))
         return rng.integers(first, last, tensor.shape, endpoint=True).astype(numpy_dtype(tensor.dtype))
     if low is None and high is None:
         return encode(rng.standard_normal(tensor.shape, dtype=np.float32), tensor.dtype)
@@ -80,8 +81,8 @@ def draw(tensor: Tensor, rng: np.random.Generator, near: tuple[int, int] = (-8, 
 
 def _whole(tensor: Tensor, near: tuple[int, int]) -> tuple[int, int]:
     """The smallest and largest whole number of a range that are ``near``, or its own where all lie beyond."""
-    kind = np.iinfo(tensor.dtype)
-    low = int(kind.min) if tensor.low is None else max(int(kind.min), math.ceil(tensor.low))
-    high = int(kind.max) if tensor.high is None else min(int(kind.max), math.floor(tensor.high))
+    low, high = DTYPES[tensor.dtype].limits
+    low = low if tensor.low is None else max(low, math.ceil(tensor.low))
+    high = high if tensor.high is None else min(high, math.floor(tensor.high))
     first, last = max(low, near[0]), min(high, near[1])
     return (first, last) if first <= last else (low, low) if near[1] < low else (high, high)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.core import UsageError
-from tilewright.dtypes import VALUES
+from tilewright.dtypes import DTYPES
 from tilewright.extent import Extent
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import ExprLike, const
@@ -100,7 +100,7 @@ def stretched(x: te.TensorRef, index: Sequence[te.Expr]) -> te.Expr:
 
 def computed(dtype: str) -> str:
     """In which type values of ``dtype`` are computed: narrow reals in float32, narrow whole numbers in int32."""
-    return VALUES[dtype].computed
+    return DTYPES[dtype].computed if dtype in DTYPES else dtype
 
 
 def value(element: te.Expr) -> te.Expr:

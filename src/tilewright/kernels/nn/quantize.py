@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.core import UsageError
 from tilewright.dtypes import DTYPES
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import BYTES, FLOAT8, FLOATS
+from tilewright.kernels.expression.expr import BYTES, FLOAT8, FLOATS, PACKED
 from tilewright.kernels.nn.dims import value
 from tilewright.kernels.nn.sizes import check_rank
 
@@ -40,13 +40,14 @@ def dequant_matmul(
 ) -> te.TensorRef:
     """``input @ (weight * scale)`` with whole-number weights, summed in float32 (float64 for float64).
 
-    ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``, int8 or uint8; ``scale`` (n,), or
+    ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``, int8, uint8 or packed; ``scale`` (n,), or
     (groups, n): one for each column, or for each column and each of ``groups`` equal parts of k.
     """
     op = "dequant_matmul"
     m, k, n = _sizes(op, input, weight, trans_b)
-    if input.dtype not in FLOATS or weight.dtype not in BYTES:
-        raise UsageError(f"{op}: {input.dtype} by {weight.dtype}", "The input is real, the weight int8 or uint8")
+    if input.dtype not in FLOATS or weight.dtype not in (*BYTES, *PACKED):
+        taken = ", ".join((*BYTES, *PACKED))
+        raise UsageError(f"{op}: {input.dtype} by {weight.dtype}", f"The input is real, the weight one of {taken}")
     groups = scale.shape[0] if len(scale.shape) == 2 else 1
     if scale.shape not in ((n,), (groups, n)) or k % groups:
         raise UsageError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, TilewrightError, Workload
-from tilewright.dtypes import DTYPES
+from tilewright.dtypes import VALUES
 from tilewright.runtime.bundle.ed25519 import verify
 from tilewright.runtime.bundle.layout import (
     HEADER,
@@ -118,7 +118,7 @@ class Bundle:
             for text in (row["versions"] or "{}", row["flags"]):
                 json.loads(str(text))
             for spec in (*entry.inputs, *entry.outputs):
-                if spec.dtype not in DTYPES or any(n < 0 for n in spec.shape):
+                if spec.dtype not in VALUES or any(n < 0 for n in spec.shape):
                     raise ValueError(f"{spec.name} is no tensor")
         except MALFORMED as e:
             raise unreadable(str(self.path), f"row {number}", e) from None
