@@ -182,6 +182,7 @@ DTYPES = {
             spellings=("signed char", "int8_t", "char"),
         ),
         DType("uint8", "uint", 8, "unsigned char", "unsigned char", "int32", spellings=("char", *_BYTE)),
+        DType("int4", "int", 4, "", "", "int32", storage="int8"),
         DType("bool", "bool", 8, "bool", "unsigned char", spellings=("bool", "char", *_BYTE)),
     )
 }  # fmt: skip
