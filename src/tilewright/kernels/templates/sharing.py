@@ -155,10 +155,7 @@ def split_knobs(members: Iterable[Division]) -> list[Choice]:
     members = sorted(members)
     return [
         Choice("split_k", tuple(sorted({t[2] > 1 for t in members}))),
-        *(
-            Choice(name, tuple(sorted({t[d] for t in members})), half="launch")
-            for d, name in enumerate(SPLITS)
-        ),
+        *(Choice(name, tuple(sorted({t[d] for t in members})), half="launch") for d, name in enumerate(SPLITS)),
     ]
 
 
