@@ -1,7 +1,7 @@
 // cpu_dot version 5, cpu:avx512bf16
 namespace tw_golden_ {
-typedef tw::i32v V; typedef tw::i32v W; typedef int T; typedef unsigned char E;
-enum { L=16, G=4 };
+typedef int T; typedef tw::i32v V; enum { L=16 };
+typedef tw::i32v W; typedef unsigned char E; enum { G=4 };
 TW_INLINE int unit(const void *p) { int v; __builtin_memcpy(&v,p,4); return v; }
 #if defined(__clang__)
 TW_INLINE V dot4(V c,W u,W s) { return __builtin_ia32_vpdpbusd512(c,u,s); }
@@ -22,8 +22,8 @@ TW_INLINE V step(V c,W a,W b) { return dot4(c,b,a); }
 
 struct Ctx {
  void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };
-TW_INLINE W as_unit(const unsigned char *p) { return (W)tw::convert<V>(tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get<tw::vec<unsigned char,L>>((const unsigned char*)p)))); }
-TW_INLINE W as_unit_n(const unsigned char *p,long n) { return (W)tw::convert<V>(tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get_n<tw::vec<unsigned char,L>>((const unsigned char*)p,n)))); }
+TW_INLINE W as_unit(const unsigned char *p) { return tw::load<W>((const unsigned char*)p); }
+TW_INLINE W as_unit_n(const unsigned char *p,long n) { return tw::load_n<W>((const unsigned char*)p,n); }
 TW_INLINE E as_element(unsigned char x) { return (E)(x); }
 template <class X> TW_INLINE W weave(const X *r0,const X *r1,const X *r2,const X *r3) { return weave_bytes(bytes16(r0),bytes16(r1),bytes16(r2),bytes16(r3)); }
 typedef tw::vec<int,4> Q;
@@ -63,11 +63,11 @@ TW_NOINLINE void pack_b(const Ctx *x,long o,long cb,long ce,long k0,long kc,T *T
  for(;cb<ce;cb++) { const long j0=(cb)*2L*16L;
   const long n=tw::imin(32L,25L-j0); (void)n;
   const unsigned char *s=(const unsigned char*)x->t[1]+0L+j0*1L+k0*100L;
-  if(n==32L) {
+  if(n%L==0) {
    T *d=q;
-   for(long u=0;u<units;u++,s+=100L,d+=32L) for(long l=0;l<32L;l+=L) tw::put<W>((int*)d+l,weave(s+0L+l,s+25L+l,s+50L+l,s+75L+l));
+   for(long u=0;u<units;u++,s+=100L,d+=32L) for(long l=0;l<n;l+=L) tw::put<W>((int*)d+l,weave(s+0L+l,s+25L+l,s+50L+l,s+75L+l));
    if(rest) { const unsigned char none[L]={};
-    for(long l=0;l<32L;l+=L) tw::put<W>((int*)d+l,weave((0<rest?s+0L+l:none),(1<rest?s+25L+l:none),(2<rest?s+50L+l:none),(3<rest?s+75L+l:none))); }
+    for(long l=0;l<n;l+=L) tw::put<W>((int*)d+l,weave((0<rest?s+0L+l:none),(1<rest?s+25L+l:none),(2<rest?s+50L+l:none),(3<rest?s+75L+l:none))); }
   } else {
    alignas(64) E rows[4][32]={}; T *d=q;
    for(long k=0;k<deep;d+=32L) {
@@ -75,7 +75,7 @@ TW_NOINLINE void pack_b(const Ctx *x,long o,long cb,long ce,long k0,long kc,T *T
     if(k<deep) row_b(x,o,k0*4L+k,j0,n,rows[1]); else __builtin_memset(rows[1],0,sizeof rows[1]); k++;
     if(k<deep) row_b(x,o,k0*4L+k,j0,n,rows[2]); else __builtin_memset(rows[2],0,sizeof rows[2]); k++;
     if(k<deep) row_b(x,o,k0*4L+k,j0,n,rows[3]); else __builtin_memset(rows[3],0,sizeof rows[3]); k++;
-    for(long l=0;l<32L;l+=L) tw::put<W>((int*)d+l,weave(rows[0]+l,rows[1]+l,rows[2]+l,rows[3]+l)); }
+    for(long l=0;l<n;l+=L) tw::put<W>((int*)d+l,weave(rows[0]+l,rows[1]+l,rows[2]+l,rows[3]+l)); }
   }
   q+=kc*32L; } }
 

@@ -1,18 +1,18 @@
 // cpu_dot version 5, cpu:portable
 namespace tw_golden_ {
-typedef tw::i32v V; typedef tw::i32v W; typedef int T; typedef short E;
-enum { L=4, G=2 };
+typedef int T; typedef tw::i32v V; enum { L=4 };
+typedef tw::i32v W; typedef short E; enum { G=2 };
 TW_INLINE int unit(const void *p) { int v; __builtin_memcpy(&v,p,4); return v; }
 typedef short Pair __attribute__((vector_size(16)));
 TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd128((Pair)a,(Pair)b); }
 
 struct Ctx {
  void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };
-TW_INLINE W as_unit(const signed char *p) { return (tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get<tw::vec<signed char,L>>((const signed char*)p)))&0xffff); }
-TW_INLINE W as_unit_n(const signed char *p,long n) { return (tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get_n<tw::vec<signed char,L>>((const signed char*)p,n)))&0xffff); }
+TW_INLINE W as_unit(const signed char *p) { return (tw::load<W>(p)&0xffff); }
+TW_INLINE W as_unit_n(const signed char *p,long n) { return (tw::load_n<W>(p,n)&0xffff); }
 TW_INLINE E as_element(signed char x) { return (E)(x); }
-TW_INLINE W as_unit(const unsigned char *p) { return (tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get<tw::vec<unsigned char,L>>((const unsigned char*)p)))&0xffff); }
-TW_INLINE W as_unit_n(const unsigned char *p,long n) { return (tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get_n<tw::vec<unsigned char,L>>((const unsigned char*)p,n)))&0xffff); }
+TW_INLINE W as_unit(const unsigned char *p) { return (tw::load<W>(p)&0xffff); }
+TW_INLINE W as_unit_n(const unsigned char *p,long n) { return (tw::load_n<W>(p,n)&0xffff); }
 TW_INLINE E as_element(unsigned char x) { return (E)(x); }
 TW_INLINE W as_unit(const short *p) { return (tw::load<W>(p)&0xffff); }
 TW_INLINE W as_unit_n(const short *p,long n) { return (tw::load_n<W>(p,n)&0xffff); }

@@ -397,15 +397,18 @@ class ContractionTiling:
     @property
     def part(self) -> int:
         """Elements of one part of K's sums, rows of whole vectors, where all parts are beside the output; else 0."""
-        if self.c.in_place or not self.split_k:
-            return 0
-        return self.c.m.size * ceildiv(self.c.n.size, self.lanes) * self.lanes
+        return 0 if self.c.in_place or not self.split_k else self.c.m.size * self._padded
+
+    @property
+    def _padded(self) -> int:
+        """Columns in whole vectors."""
+        return ceildiv(self.c.n.size, self.lanes) * self.lanes
 
     @property
     def row_step(self) -> int:
         """Elements between a tile's rows along its innermost loop where sums are kept: in the output or in a tile."""
         if self.part:
-            return self.part // self.c.m.size
+            return self._padded
         return self.m_walks[-1].other if self.c.in_place else self.width
 
     def row_c(self, row: int) -> int:

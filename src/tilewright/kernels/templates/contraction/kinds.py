@@ -63,20 +63,18 @@ def shifted(c: Contraction, kind: Kind) -> bool:
 
 _BF16_STEP = """#if defined(__clang__)
 typedef __bf16 Pair __attribute__((vector_size(64)));
-TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_512(c,(Pair)a,(Pair)b); }
 #elif __GNUC__ >= 13
 typedef __bf16 Pair __attribute__((vector_size(64)));
-TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_v16sf(c,(Pair)a,(Pair)b); }
 #else
 typedef short Pair __attribute__((vector_size(64)));
-TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_v16sf(c,(Pair)a,(Pair)b); }
 #endif
+typedef tw::vec<unsigned short,16> Rounded;
 #if defined(__clang__)
-TW_INLINE tw::vec<unsigned short,16> rounded(V v) {
- return (tw::vec<unsigned short,16>)__builtin_ia32_cvtneps2bf16_512(v); }
+TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_512(c,(Pair)a,(Pair)b); }
+TW_INLINE Rounded rounded(V v) { return (Rounded)__builtin_ia32_cvtneps2bf16_512(v); }
 #else
-TW_INLINE tw::vec<unsigned short,16> rounded(V v) {
- return (tw::vec<unsigned short,16>)__builtin_ia32_cvtneps2bf16_v16sf(v); }
+TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_v16sf(c,(Pair)a,(Pair)b); }
+TW_INLINE Rounded rounded(V v) { return (Rounded)__builtin_ia32_cvtneps2bf16_v16sf(v); }
 #endif
 """
 
@@ -100,29 +98,18 @@ TW_INLINE W weave_bytes(Q a,Q b,Q c,Q d) {
 """
 """Sixteen columns of four rows of bytes, as units: one shuffle of words, one of bytes."""
 
-_SHORTS_STEP = {
-    64: """typedef short Pair __attribute__((vector_size(64)));
-#if defined(__clang__)
-TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd512((Pair)a,(Pair)b); }
-#else
+_SHORTS_STEP = "TW_INLINE V step(V c,W a,W b) {{ return c+(V)__builtin_ia32_pmaddwd{}((Pair)a,(Pair)b); }}\n"
+_SHORTS_STEP_OF_64 = """#if defined(__clang__)
+$step#else
 TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd512_mask((Pair)a,(Pair)b,W{},(unsigned short)-1); }
 #endif
-""",
-    32: """typedef short Pair __attribute__((vector_size(32)));
-TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd256((Pair)a,(Pair)b); }
-""",
-    16: """typedef short Pair __attribute__((vector_size(16)));
-TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd128((Pair)a,(Pair)b); }
-""",
-}
+"""
 
 
 def functions(c: Contraction, kind: Kind, vector_bytes: int) -> str:
-    """Types of a sum (``T``), of sums (``V``), units (``W``), a packed element (``E``), and ``step(sum, a, b)``."""
+    """Types of units (``W``) and of a packed element (``E``), and ``step(sums, a, b)``."""
     head = (
-        f"typedef tw::{'f32v' if c.acc == 'float32' else 'i32v'} V; typedef tw::i32v W; "
-        f"typedef {'float' if c.acc == 'float32' else 'int'} T; typedef {kind.element} E;\n"
-        f"enum {{ L={vector_bytes // UNIT}, G={kind.group} }};\n"
+        f"typedef tw::i32v W; typedef {kind.element} E; enum {{ G={kind.group} }};\n"
         "TW_INLINE int unit(const void *p) { int v; __builtin_memcpy(&v,p,4); return v; }\n"
     )
     if kind == BF16:
@@ -133,7 +120,10 @@ def functions(c: Contraction, kind: Kind, vector_bytes: int) -> str:
         order = "dot4(c,b,a)" if swapped else "dot4(c,a,b)"
         return head + _BYTES_STEP + _BYTES_WEAVE + f"TW_INLINE V step(V c,W a,W b) {{ return {order}; }}\n"
     if kind == S16:
-        return head + _SHORTS_STEP[vector_bytes]
+        step = _SHORTS_STEP.format(8 * vector_bytes)
+        if vector_bytes == 64:
+            step = _SHORTS_STEP_OF_64.replace("$step", step)
+        return f"{head}typedef short Pair __attribute__((vector_size({vector_bytes})));\n{step}"
     return head + "TW_INLINE V step(V c,W a,W b) { return c+(V)a*(V)b; }\n"
 
 
@@ -148,27 +138,19 @@ def conversions(kind: Kind, source: str) -> str:
     if kind == BF16 and source == "tw::bf16":
         one = "x.bits"
     return (
-        f"TW_INLINE W as_unit(const {source} *p) {{ return {_lanes(kind, source, False)}; }}\n"
-        f"TW_INLINE W as_unit_n(const {source} *p,long n) {{ return {_lanes(kind, source, True)}; }}\n"
+        f"TW_INLINE W as_unit(const {source} *p) {{ return {_lanes(kind, False)}; }}\n"
+        f"TW_INLINE W as_unit_n(const {source} *p,long n) {{ return {_lanes(kind, True)}; }}\n"
         f"TW_INLINE E as_element({source} x) {{ return {one}; }}\n"
     )
 
 
-def _lanes(kind: Kind, source: str, some: bool) -> str:
-    get, arguments = ("get_n", "p,n") if some else ("get", "p")
-    load = "load_n" if some else "load"
-    if kind == BF16:
-        arguments = arguments.replace("p", "(const unsigned short*)p")
-        return f"tw::convert<W>(tw::{get}<tw::vec<unsigned short,L>>({arguments}))"
-    if source.endswith("char"):
-        # By way of 16 bits: GCC converts 8 to 32 bits element by element.
-        byte = "unsigned char" if kind == U8S8 else source
-        arguments = arguments.replace("p", f"(const {byte}*)p")
-        wide = f"tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::{get}<tw::vec<{byte},L>>({arguments})))"
-        return f"({wide}&0xffff)" if kind == S16 else f"(W)tw::convert<V>({wide})"
+def _lanes(kind: Kind, some: bool) -> str:
+    at = f"(const {kind.element}*)p" if kind in (BF16, U8S8) else "p"
+    arguments = f"load_n<{{}}>({at},n)" if some else f"load<{{}}>({at})"
     if kind == F32:
-        return f"(W)tw::{load}<V>({arguments})"
-    return f"(tw::{load}<W>({arguments})&0xffff)" if kind == S16 else f"tw::{load}<W>({arguments})"
+        return f"(W)tw::{arguments.format('V')}"
+    text = f"tw::{arguments.format('W')}"
+    return f"({text}&0xffff)" if kind == S16 else text
 
 
 def from_value(kind: Kind, text: str) -> str:

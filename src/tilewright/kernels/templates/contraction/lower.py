@@ -8,7 +8,6 @@ from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.contraction import clip, finite, limit, micro, prepack, triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
-from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.steps import Steps
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import (
@@ -17,6 +16,7 @@ from tilewright.kernels.templates.contraction.text import (
     combine_text,
     height,
     operand_pointer,
+    outer_names,
     shorter,
     sizes,
     tile_row,
@@ -31,11 +31,6 @@ BLOCKS = ("KC", "MC", "NC")
 def arguments(p: ContractionTiling) -> tuple[str, ...]:
     """Names of the launch arguments, in order."""
     return (*BLOCKS, *(SPLITS if p.threads > 1 else ()), *(s.argument for s in p.c.program.sizes.values()))
-
-
-def outputs(c: Contraction) -> str:
-    """C text of how many elements the output has."""
-    return ctext(c.output.size)
 
 
 def source(steps: Steps, symbol: str) -> str:
@@ -210,7 +205,7 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "marks": p.marks,
             "clip": p.clip,
             "a_tile": not c.in_place and not p.part,
-            "batch": _batch(p),
+            "batch": outer_names(p).splitlines(),
             "rows": p.row_count_text,
             "columns": p.column_count_text,
             "units": ctext(p.units),
@@ -220,7 +215,7 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "inputs": len(c.program.inputs),
             "outer": outer,
             "threads": p.threads,
-            "outputs": outputs(c),
+            "outputs": ctext(c.output.size),
             "operands": _operands(p),
             "cuts": clip.cuts(p).splitlines(),
             "skipped": prepack.skipped_sums(p) if p.clip else "",
@@ -243,11 +238,6 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "finish": _finish(p, e, here) if e.pass_over and not p.split_k else [],
         },
     )
-
-
-def _batch(p: ContractionTiling) -> list[str]:
-    """Declarations of the batch axes."""
-    return [f" const long o_{a}={s}; (void)o_{a};" for a, s in p.c.batch.split("o").items()]
 
 
 def _read_after(e: Epilogue) -> list[str]:
@@ -400,14 +390,14 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
             "rows": p.m.size_text,
             "sizes": sizes(p).splitlines(),
             "columns": c.n.size_text,
-            "batch": _batch(p),
+            "batch": outer_names(p).splitlines(),
             "places": places,
             "inputs": len(c.program.inputs),
             "at": at,
             "threads": p.threads,
             "in_place": c.in_place,
             "row": ctext(p.row_step),
-            "outputs": ctext(p.part * c.batch.size) if p.part else outputs(c),
+            "outputs": ctext(p.part * c.batch.size) if p.part else ctext(c.output.size),
             "combined": combine_text(p, "v", "r"),
             "finish": finish,
         },
@@ -548,7 +538,7 @@ def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
     each = [number for _, number in _blocks(p, mt, nt)]
     size: IntExpr = ["*", p.threads, ["+", *each]] if any(x != 0 for x in each) else 0
     if p.part:
-        size = ["+", size, ["*", "TK", p.part * c.batch.size * p.item]]
+        size = ["+", size, ["*", "TK", ["*", intexpr(p.part * c.batch.size), p.item]]]
     elif p.split_k:
         size = ["+", size, ["*", ["-", "TK", 1], ["*", intexpr(c.output.size), p.item]]]
     fixed = sum(_fixed(p, Epilogue(p)))

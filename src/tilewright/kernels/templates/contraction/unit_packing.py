@@ -166,7 +166,8 @@ def pack_b(p: ContractionTiling) -> str:
     if s is None:
         lines += _buffered(p)
     elif s.along == 1:
-        lines += [f"  if(n=={p.width}L) {{", *_woven(p, s.k), "  } else {", *_buffered(p), "  }"]
+        # Vectors of a panel that have no column are read by no register tile.
+        lines += ["  if(n%L==0) {", *_woven(p, s.k), "  } else {", *_buffered(p), "  }"]
     else:
         lines += _turned(p, s.along, s.k)
     if p.heads:
@@ -180,8 +181,8 @@ def pack_b(p: ContractionTiling) -> str:
 
 
 def _store(p: ContractionTiling, rows: list[str]) -> str:
-    """Statement that weaves vectors of units from rows of elements into ``d``, all of a panel's row."""
-    each = f"for(long l=0;l<{p.width}L;l+=L)"
+    """Statement that weaves vectors of units from rows of elements into ``d``, those of a panel's row with columns."""
+    each = "for(long l=0;l<n;l+=L)"
     if p.half_b:
         half = f"tw::vec<unsigned short,{p.lanes}>"
         return f"{each} tw::put<{half}>(d+l,tw::get<{half}>((const unsigned short*)({rows[0]})));"

@@ -41,7 +41,7 @@ class UnitSteps(Steps):
         return self.p.shifted and not self.p.pack_b
 
     def types(self) -> str:
-        return functions(self.p.c, self.p.kind, self.p.vector_bytes)
+        return f"{super().types()}\n{functions(self.p.c, self.p.kind, self.p.vector_bytes)}"
 
     def copies(self) -> list[str]:
         p = self.p
