@@ -19,11 +19,11 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import templates_for
-from tilewright.kernels.templates.cuda import raster, splitk
+from tilewright.kernels.templates.cuda import raster, runs, splitk
 from tilewright.kernels.templates.cuda.describe import accesses
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction, match
-from tilewright.kernels.templates.cuda.operand import operand
+from tilewright.kernels.templates.cuda.operand import Operand, operand
 from tilewright.kernels.templates.cuda.scales import alike
 from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
@@ -244,16 +244,17 @@ def fused_points(c: CudaContraction, side: str, along: str) -> list[list[dict[st
 
 
 @pytest.mark.parametrize("name", MATCHED)
-def test_vectors_are_contiguous_aligned_and_under_one_guard(name: str) -> None:
+def test_vectors_are_contiguous_aligned_and_under_one_guard(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "WIDEST", 64)
     c = found(CONTRACTIONS[name]())
     for side in ("a", "b"):
         if c.side(side) is None or operand(c, side).plain is None:
             continue
-        o = operand(c, side)
+        o = Operand(c, side)  # one whose widths nobody has asked for
         plain = o.plain
         assert plain is not None
         for along in ("k", "mn"):
-            width = o.width(along, 64)
+            width = o.width(along)
             for row in fused_points(c, side, along):
                 assert len(row) % width == 0
                 for start in range(0, len(row), width):

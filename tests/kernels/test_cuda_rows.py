@@ -265,7 +265,7 @@ def test_defaults_at_real_sizes(m: int, n: int, dtype: str) -> None:
         schedule = TEMPLATE.default(task)
         TEMPLATE.space(task).check(schedule)
         p = plan(matched(gpu_programs.softmax(m, n, dtype)), schedule.values)
-        assert p.shared_bytes <= int(task.target.limit["shared_per_block"])
+        assert p.memory.bytes <= int(task.target.limit["shared_per_block"])
         if n % 1024 == 0:
             assert p.vector * (2 if dtype == "float16" else 4) == 16
 

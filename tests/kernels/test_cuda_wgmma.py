@@ -22,7 +22,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
 from tilewright.kernels.templates.cuda_wgmma.default import walked
-from tilewright.kernels.templates.cuda_wgmma.geometry import walkers
+from tilewright.kernels.templates.cuda_wgmma.geometry import aligned, walkers
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output, emulated
@@ -653,7 +653,7 @@ def test_members_keep_within_the_machine() -> None:
         assert space.size > 1000
         for schedule in (space.sample(rng) for _ in range(30)):
             p = CUDA_WGMMA.plan(CUDA_WGMMA.found(task.workload.program), task.target, schedule.values)
-            assert p.regions.bytes <= limits["shared_per_block"]
+            assert aligned(p.memory) <= limits["shared_per_block"]
             assert p.threads <= limits["threads_per_block"]
             assert p.mi * p.sums + 40 <= 255
             made = CUDA_WGMMA.lower(Candidate(task, schedule)).program
