@@ -68,7 +68,10 @@ def products(tuned: Path) -> tuple[Any, Any, placed.Placed]:
     library = tilewright.Library(tuned, watch=False)
 
     def make(graph: Any, inputs: Any) -> Any:
-        return backend.compiled(graph, inputs, library.find, backend.Rest("eager"), optimizing=True)
+        def find(workload: Any, device: Any) -> Any:
+            return library.resolver.find(workload, device).served
+
+        return backend.compiled(graph, inputs, find, backend.Rest("eager"), optimizing=True)
 
     module = Products()
     run = torch.compile(module, backend=make, fullgraph=True)
