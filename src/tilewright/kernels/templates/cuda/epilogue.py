@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.caching import cached_property
 from tilewright.kernels.codegen.integers import text
@@ -51,11 +52,10 @@ class Epilogue:
         """C type of the output's elements."""
         return STORAGE[self.c.output.dtype]
 
-    @cached_property
+    @property
     def width(self) -> int:
         """The most elements along N that one store may hold: a power of two, 16 bytes at most."""
-        c = self.c
-        return vector_width(c, Linear(0, c.out_strides), c.n, ITEMSIZE[c.output.dtype])
+        return _width(self.c)
 
     def offset(self, batch: str, m: str, n: str) -> str:
         """Text of an element's position in the output."""
@@ -168,3 +168,8 @@ def update(c: CudaContraction, left: str, a: str, b: str) -> str:
 def identity(c: CudaContraction) -> str:
     """Text of the reduction's start."""
     return printer(c.program, {}, {}, {}, ()).scalar(c.monoid.identity[0])
+
+
+@lru_cache(maxsize=512)
+def _width(c: CudaContraction) -> int:
+    return vector_width(c, Linear(0, c.out_strides), c.n, ITEMSIZE[c.output.dtype])
