@@ -10,10 +10,10 @@ import pytest
 from tilewright.core import Schedule, Target, Task
 from tilewright.cost_model.features import FeatureExtractor
 from tilewright.cost_model.roofline import RooflineCostModel
+from tilewright.kernels.kernel.static import STATIC
 from tilewright.kernels.loopnest.footprint import FEATURES
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space
-from tilewright.kernels.templates.cpu_static import STATIC
 from tilewright.search_space import Choice, SearchSpace
 
 TARGET = Target("cpu", "avx2", "x86_64", ("avx2", "fma"), 32, 16, threads=2)

@@ -13,9 +13,9 @@ from tilewright.core import Value
 from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.families.contraction import Contraction
+from tilewright.kernels.kernel import CpuStatic
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.contraction.geometry import LINE, ContractionTiling
-from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.tiles import ceildiv
 
 WOVEN = 4.0
@@ -104,12 +104,12 @@ def _moves(p: ContractionTiling, side: str) -> float:
 
 
 def static(p: ContractionTiling) -> dict[str, float]:
-    """The numbers of :data:`~..cpu_static.STATIC`."""
+    """The static features by name."""
     # Some k steps ahead, or the same k of a panel to the right.
     step = (max(1, p.k_walks[-1].other) if p.prefetch_b > 0 else -p.width) * p.b_item
     if p.mixed and not p.pack_b:
         step = LINE
-    return numbers(prefetch=p.prefetch_b * step, prefetch_output=p.prefetch_c and p.c.in_place)
+    return CpuStatic(prefetch=p.prefetch_b * step, prefetch_output=p.prefetch_c and p.c.in_place).numbers()
 
 
 @lru_cache(maxsize=256)
