@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,25 +54,31 @@ def test_forms_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPa
     assert (turns.count("a"), turns.count("b")) == (2 + 4 * 61, 2 + 3 * 61)
 
 
-def test_a_turn_of_several_threads_begins_when_others_have_stopped_looking_for_work() -> None:
-    spinning: list[threading.Thread] = []
+def test_a_turn_of_several_threads_begins_when_others_have_stopped_looking_for_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, worked, until = [0.0], [0.0], [0.0]
     beside: list[bool] = []
 
-    def spin() -> None:
-        until = time.thread_time() + 0.02
-        while time.thread_time() < until:
-            pass
+    def sleep(seconds: float) -> None:
+        worked[0] += max(0.0, min(seconds, until[0] - now[0]))  # of the pool's threads
+        now[0] += seconds
 
     def theirs() -> None:
-        spinning[:] = [threading.Thread(target=spin)]
-        spinning[0].start()
+        now[0] += 1e-3
+        until[0] = now[0] + 0.035
 
     def ours() -> None:
-        beside.append(any(t.is_alive() for t in spinning))
+        beside.append(now[0] < until[0])
+        now[0] += 1e-3
 
-    comparing.in_turns({"theirs": theirs, "ours": ours}, rounds=2, fewest=2, sample=1e-9, threads=2)
-    assert not any(beside[2:]), "the first two calls are before any turn"
-    spinning[0].join()
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep, process_time=lambda: worked[0])
+    monkeypatch.setattr(comparing, "time", clock)
+    forms = {"theirs": theirs, "ours": ours}
+    for threads, waits in ((1, False), (2, True)):
+        beside.clear()
+        comparing.in_turns(forms, rounds=2, fewest=2, sample=1e-9, clock=lambda: now[0], threads=threads)
+        assert any(beside[2:]) != waits, "the first two calls are before any turn"
 
 
 def test_a_turn_ends_when_its_calls_have_ended_on_their_device() -> None:
