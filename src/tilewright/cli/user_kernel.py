@@ -27,7 +27,7 @@ class OwnKernel:
     with_templates: bool = option(help="Own kernel: search the built-in templates too.")
 
     def given(self) -> dict[str, Any]:
-        """The options by their names on the command line, those that are not given empty."""
+        """The options by their names on the command line; an option that is not given is empty."""
         return {f"--{name.replace('_', '-')}": value for name, value in vars(self).items()}
 
 

@@ -68,7 +68,7 @@ class Store:
     def _tasks(
         self, c: Connection, keys: Iterable[tuple[str, str]], partly: bool = False
     ) -> dict[tuple[str, str], Task]:
-        """Tasks by workload key and target key. ``partly``: without those that are missing or make no sense."""
+        """Tasks by workload key and target key. ``partly``: leaves out tasks that are missing or cannot be read."""
         wanted = sorted(keys)
 
         def decoded(table: Table, these: set[str], make: Callable[[Row[Any]], T]) -> dict[str, T]:

@@ -299,7 +299,7 @@ def _make(
         return op._params({**attributes, **found}, least)
 
     def arguments(accepted: Mapping[str, Value | None], stored: Mapping[str, Value]) -> dict[str, Argument]:
-        """What a function receives of parameters: those that it accepts, and the operator's defaults of the others."""
+        """The parameters that a function accepts, with the operator's defaults where none is given."""
         known = {k: stored.get(k, default) for k, default in accepted.items()}
         return {k: by_name[k].argument(v) for k, v in known.items() if v is not None}
 

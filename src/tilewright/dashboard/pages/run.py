@@ -73,7 +73,7 @@ class RunView:
 
     @property
     def sample(self) -> Sequence[TrialRecord]:
-        """The run's trials, or so many of them that charts over knobs say the same."""
+        """The run's trials, or a sample that is large enough for charts over knobs."""
         return self._sample[0]
 
     @property

@@ -6,6 +6,8 @@ gone on while this one began: no compiler moves it across ``grid_wait``.
 
 from __future__ import annotations
 
+from string import Template
+
 import numpy as np
 
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
@@ -76,16 +78,20 @@ template <class P> TW_DEVICE void store_global(void *p, P v, int line = __builti
 """
 
 # Each thread moves one piece of every size, from the other end of its row.
+_EVERY_SIZE = """
+    unsigned char *o = (unsigned char *)out;
+    tw::store_global(o + t, tw::$load<tw::pack<signed char, 1>>($base + 31 - t));
+    tw::store_global(o + 32 + 2 * t, tw::$load<tw::f16>($base + 32 + 2 * (31 - t)));
+    tw::store_global(o + 96 + 4 * t, tw::$load<float>($base + 96 + 4 * (31 - t)));
+    tw::store_global(o + 224 + 8 * t, tw::$load<double>($base + 224 + 8 * (31 - t)));
+    tw::store_global(o + 480 + 16 * t, tw::$load<tw::pack<float, 4>>($base + 480 + 16 * (31 - t)));
+"""
+
 _GLOBAL_MEMORY_SIZES = """
     int t = threadIdx.x;
-    const unsigned char *a = (const unsigned char *)x0;
-    unsigned char *o = (unsigned char *)out;
-    tw::store_global(o + t, tw::load_global<tw::pack<signed char, 1>>(a + 31 - t));
-    tw::store_global(o + 32 + 2 * t, tw::load_global<tw::f16>(a + 32 + 2 * (31 - t)));
-    tw::store_global(o + 96 + 4 * t, tw::load_global<float>(a + 96 + 4 * (31 - t)));
-    tw::store_global(o + 224 + 8 * t, tw::load_global<double>(a + 224 + 8 * (31 - t)));
-    tw::store_global(o + 480 + 16 * t, tw::load_global<tw::pack<float, 4>>(a + 480 + 16 * (31 - t)));
-"""
+    const unsigned char *a = (const unsigned char *)x0;""" + Template(_EVERY_SIZE).substitute(
+    load="load_global", base="a"
+)
 
 _PACKS = """
     int t = threadIdx.x;
@@ -221,14 +227,7 @@ _SHARED_MEMORY_SIZES = """
     TW_SHARED(smem);
     int t = threadIdx.x;
     for (int i = t; i < 248; i += 32) tw::store_shared(smem + 4 * i, x0[i]);
-    tw::sync();
-    unsigned char *o = (unsigned char *)out;
-    tw::store_global(o + t, tw::load_shared<tw::pack<signed char, 1>>(smem + 31 - t));
-    tw::store_global(o + 32 + 2 * t, tw::load_shared<tw::f16>(smem + 32 + 2 * (31 - t)));
-    tw::store_global(o + 96 + 4 * t, tw::load_shared<float>(smem + 96 + 4 * (31 - t)));
-    tw::store_global(o + 224 + 8 * t, tw::load_shared<double>(smem + 224 + 8 * (31 - t)));
-    tw::store_global(o + 480 + 16 * t, tw::load_shared<tw::pack<float, 4>>(smem + 480 + 16 * (31 - t)));
-"""
+    tw::sync();""" + Template(_EVERY_SIZE).substitute(load="load_shared", base="smem")
 
 # Wide stores, read back a byte at a time.
 _STORES = """

@@ -118,7 +118,7 @@ _COPIED = """
 
 
 def written_down(size: int, copies: str, cluster: bool = False, places: str = "") -> str:
-    """A kernel whose ``copies`` bring so many bytes to shared memory, all of which it writes down.
+    """A kernel whose ``copies`` bring ``size`` bytes to shared memory, and which stores all of them.
 
     ``cluster``: the blocks of one copy for each other; ``places``: where a block is in it, by its rank.
     """

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from tilewright.core import IntExpr, Launch, LaunchProgram
+from collections.abc import Callable, Mapping
+
+from tilewright.core import IntExpr, Launch, LaunchProgram, Target, Value
 from tilewright.extent import ctext, intexpr
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.kernel import Built, LoweredKernel
 from tilewright.kernels.templates.contraction import clip, finite, limit, micro, prepack, triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
+from tilewright.kernels.templates.contraction.nests import nests, static
 from tilewright.kernels.templates.contraction.steps import Steps
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import (
@@ -22,10 +26,22 @@ from tilewright.kernels.templates.contraction.text import (
     tile_row,
     walk_names,
 )  # fmt: skip
+from tilewright.kernels.templates.planned import described
 from tilewright.kernels.templates.sharing import SPLITS
 from tilewright.kernels.templates.tiles import ChosenBlocks
 
 BLOCKS = ("KC", "MC", "NC")
+
+
+def built(
+    steps: Callable[[ContractionTiling], Steps],
+) -> Callable[[ContractionTiling, Mapping[str, Value], Target], Built]:
+    """How a template builds kernels whose register tile is printed by these ``steps``."""
+    return described(
+        nests,
+        lambda p, *_: static(p),
+        lambda p, symbol: LoweredKernel(symbol, source(steps(p), symbol), launch_program(p, symbol)),
+    )
 
 
 def arguments(p: ContractionTiling) -> tuple[str, ...]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.contraction.defaults import default
 from tilewright.kernels.templates.contraction.geometry import plan, takes_ranges
-from tilewright.kernels.templates.contraction.lower import launch_program, source
+from tilewright.kernels.templates.contraction.lower import built
 from tilewright.kernels.templates.contraction.match import match
-from tilewright.kernels.templates.contraction.nests import nests, static
 from tilewright.kernels.templates.contraction.space import gathers, phases_apart, space
 from tilewright.kernels.templates.contraction.steps import Steps
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 CPU_CONTRACTION = PlannedTemplate(
     name="cpu_contraction",
@@ -22,11 +20,7 @@ CPU_CONTRACTION = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(
-        nests,
-        lambda p, *_: static(p),
-        lambda p, symbol: LoweredKernel(symbol, source(Steps(p), symbol), launch_program(p, symbol)),
-    ),
+    build=built(Steps),
     ranges=takes_ranges,
     any_sizes=True,
     last=lambda c, _: gathers(c) or phases_apart(c),

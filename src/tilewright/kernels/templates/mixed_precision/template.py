@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.contraction.lower import launch_program, source
-from tilewright.kernels.templates.contraction.nests import nests, static
+from tilewright.kernels.templates.contraction.lower import built
 from tilewright.kernels.templates.contraction.unit_steps import UnitSteps
 from tilewright.kernels.templates.mixed_precision.geometry import gathers, plan
 from tilewright.kernels.templates.mixed_precision.match import match
 from tilewright.kernels.templates.mixed_precision.space import default, space
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 CPU_DOT = PlannedTemplate(
     name="cpu_dot",
@@ -23,9 +21,5 @@ CPU_DOT = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(
-        nests,
-        lambda p, *_: static(p),
-        lambda p, symbol: LoweredKernel(symbol, source(UnitSteps(p), symbol), launch_program(p, symbol)),
-    ),
+    build=built(UnitSteps),
 )
