@@ -37,7 +37,7 @@ OTHERS = {
     "jax/native.py": "XLA's numbers",
     "kernels/primitives/conformance.py": "results of conformance kernels",
     "kernels/operators/numeric.py": "what results the product operators offer",
-    "kernels/templates/row_reduction/moments.py": "how far one algorithm's sums may be off",
+    "kernels/templates/cpu_rows/moments.py": "how far one algorithm's sums may be off",
 }
 
 

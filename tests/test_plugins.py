@@ -30,7 +30,7 @@ from dataclasses import replace
 from tilewright import operator, te
 from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.cost_model.random import RandomCostModel
-from tilewright.kernels.templates.generic.template import CPU_GENERIC
+from tilewright.kernels.templates.cpu_generic.template import CPU_GENERIC
 from tilewright.tuner.strategies.random import RandomStrategy
 
 

@@ -306,7 +306,7 @@ def test_a_short_run_imports_what_it_needs(tmp_path: Path) -> None:
         [*command, "--db", str(tmp_path / "t.db")], capture_output=True, text=True, check=True, timeout=120
     )
     modules = imported(done.stderr)
-    assert {"sqlalchemy", "tilewright.kernels.templates.contraction.template"} <= modules
+    assert {"sqlalchemy", "tilewright.kernels.templates.cpu_contraction.template"} <= modules
     # Fewer trials than a model is trained with, a file, this machine and its cores.
     others = {"xgboost", "scipy", "alembic", "sqlalchemy.orm", "sqlalchemy.dialects.postgresql", "nats"}
     ours = {"farm.client", "cli.many", "kernels.primitives", "kernels.templates.cuda_mma.template"}

@@ -19,10 +19,10 @@ from tilewright.kernels.expression.expr import Expr, axis, select
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.attention import match
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.templates.attention.blocks import Blocks
-from tilewright.kernels.templates.attention.staging import staged_reads
-from tilewright.kernels.templates.attention.template import CPU_ATTENTION
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cpu_attention.blocks import Blocks
+from tilewright.kernels.templates.cpu_attention.staging import staged_reads
+from tilewright.kernels.templates.cpu_attention.template import CPU_ATTENTION
 from tilewright.testing.kernels import Array, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract, portable_target
 

@@ -10,7 +10,7 @@ from test_rewrite import same_values
 
 from tilewright.kernels.families.contraction import contractions
 from tilewright.kernels.rewrite import normal_forms
-from tilewright.kernels.templates.contraction.match import match
+from tilewright.kernels.templates.cpu_contraction.match import match
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.template import TemplateContract
 

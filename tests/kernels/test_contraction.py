@@ -13,8 +13,8 @@ from tilewright.core import Candidate, IllegalSchedule, Target, Task, evaluate
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates.contraction.match import Contraction, match
-from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
+from tilewright.kernels.templates.cpu_contraction.match import Contraction, match
+from tilewright.kernels.templates.cpu_contraction.template import CPU_CONTRACTION
 from tilewright.kernels.templates.tiles import Blocks, balanced
 from tilewright.testing.kernels import task_of
 

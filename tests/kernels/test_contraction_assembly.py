@@ -10,7 +10,7 @@ from tilewright.backends.cpu.targets import host_arch, parse_target
 from tilewright.core import Candidate, Value
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
+from tilewright.kernels.templates.cpu_contraction.template import CPU_CONTRACTION
 from tilewright.testing.assembly import InnermostLoop, assembly, innermost_loops
 from tilewright.testing.kernels import task_of
 

@@ -7,9 +7,9 @@ from tilewright.core import Candidate
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.contraction.geometry import plan
-from tilewright.kernels.templates.contraction.match import match
-from tilewright.kernels.templates.contraction.store import Epilogue
+from tilewright.kernels.templates.cpu_contraction.geometry import plan
+from tilewright.kernels.templates.cpu_contraction.match import match
+from tilewright.kernels.templates.cpu_contraction.store import Epilogue
 from tilewright.testing.kernels import task_of
 
 

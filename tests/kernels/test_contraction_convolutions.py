@@ -19,10 +19,10 @@ from tilewright.extent import Extent, greatest
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.ranges import at
-from tilewright.kernels.templates.contraction import window
-from tilewright.kernels.templates.contraction.match import Contraction, match
-from tilewright.kernels.templates.contraction.store import Epilogue
-from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
+from tilewright.kernels.templates.cpu_contraction import window
+from tilewright.kernels.templates.cpu_contraction.match import Contraction, match
+from tilewright.kernels.templates.cpu_contraction.store import Epilogue
+from tilewright.kernels.templates.cpu_contraction.template import CPU_CONTRACTION
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
 
@@ -267,7 +267,7 @@ def test_elements_that_rows_share_are_read_again(dilation: int, hidden: bool) ->
 
 
 def epilogue(p: Program) -> Epilogue:
-    from tilewright.kernels.templates.contraction.geometry import plan
+    from tilewright.kernels.templates.cpu_contraction.geometry import plan
 
     t = task(p)
     return Epilogue(plan(found(p), t.target, TEMPLATE.default(t).values))

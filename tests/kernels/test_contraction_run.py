@@ -15,7 +15,7 @@ from tilewright.core import Candidate, Target, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
+from tilewright.kernels.templates.cpu_contraction.template import CPU_CONTRACTION
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 
 TEMPLATE = CPU_CONTRACTION

@@ -16,8 +16,8 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda.banks import wavefronts
-from tilewright.kernels.templates.cuda_elementwise.plan import Turned, plan, widest, widest_read
-from tilewright.kernels.templates.cuda_elementwise.template import CUDA_MAP
+from tilewright.kernels.templates.cuda_map.plan import Turned, plan, widest, widest_read
+from tilewright.kernels.templates.cuda_map.template import CUDA_MAP
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import task_of

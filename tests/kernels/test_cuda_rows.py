@@ -22,8 +22,8 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.row_reduction import RowReduction, row_reduction
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import default_schedule, templates_for
-from tilewright.kernels.templates.cuda_row_reduction.plan import Analysis, plan
-from tilewright.kernels.templates.cuda_row_reduction.template import CUDA_ROWS
+from tilewright.kernels.templates.cuda_rows.plan import Analysis, plan
+from tilewright.kernels.templates.cuda_rows.template import CUDA_ROWS
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract, emulated
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of

@@ -14,9 +14,9 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.reduce_window import Window
 from tilewright.kernels.loopnest.footprint import footprint
 from tilewright.kernels.templates import templates_for
-from tilewright.kernels.templates.cuda_reduce_window.match import Stencil, match
-from tilewright.kernels.templates.cuda_reduce_window.plan import plan
-from tilewright.kernels.templates.cuda_reduce_window.template import CUDA_STENCIL
+from tilewright.kernels.templates.cuda_stencil.match import Stencil, match
+from tilewright.kernels.templates.cuda_stencil.plan import plan
+from tilewright.kernels.templates.cuda_stencil.template import CUDA_STENCIL
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import task_of

@@ -18,11 +18,11 @@ from tilewright.kernels.expression.numerics import from_bfloat16
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.templates.contraction.kinds import BF16, kind_of
-from tilewright.kernels.templates.contraction.match import constant
-from tilewright.kernels.templates.mixed_precision.geometry import direct_a, direct_b
-from tilewright.kernels.templates.mixed_precision.match import match
-from tilewright.kernels.templates.mixed_precision.template import CPU_DOT
+from tilewright.kernels.templates.cpu_contraction.kinds import BF16, kind_of
+from tilewright.kernels.templates.cpu_contraction.match import constant
+from tilewright.kernels.templates.cpu_dot.geometry import direct_a, direct_b
+from tilewright.kernels.templates.cpu_dot.match import match
+from tilewright.kernels.templates.cpu_dot.template import CPU_DOT
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 from tilewright.testing.template import TemplateContract
 

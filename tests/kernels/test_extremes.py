@@ -13,9 +13,9 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.contraction.finite import extreme
-from tilewright.kernels.templates.contraction.geometry import plan
-from tilewright.kernels.templates.contraction.match import match
+from tilewright.kernels.templates.cpu_contraction.finite import extreme
+from tilewright.kernels.templates.cpu_contraction.geometry import plan
+from tilewright.kernels.templates.cpu_contraction.match import match
 from tilewright.testing.kernels import compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
 

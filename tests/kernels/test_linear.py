@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.kernels.expression.expr import Expr, axis, binary, cast, load, wrap
 from tilewright.kernels.expression.linear import Linear, atom, flat_step, linearise, total
-from tilewright.kernels.templates.contraction.match import evaluate_index
+from tilewright.kernels.templates.cpu_contraction.match import evaluate_index
 
 FIXED = settings(deadline=None, derandomize=True, max_examples=150)
 A, J = axis("i"), axis("j")

@@ -11,8 +11,8 @@ from tilewright.core import Candidate, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.elementwise.program import Map, match
-from tilewright.kernels.templates.elementwise.turn import turn
+from tilewright.kernels.templates.cpu_map.program import Map, match
+from tilewright.kernels.templates.cpu_map.turn import turn
 from tilewright.testing import programs
 from tilewright.testing.kernels import compile_kernels, launch_values, run_kernel, task_of
 from tilewright.testing.template import TemplateContract

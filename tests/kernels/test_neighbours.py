@@ -15,9 +15,9 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.neighbours import neighbours
 from tilewright.kernels.templates import default_schedule, get_template, templates_for
-from tilewright.kernels.templates.neighbours.interior import interior
-from tilewright.kernels.templates.neighbours.regions import regions
-from tilewright.kernels.templates.neighbours.space import rolled
+from tilewright.kernels.templates.cpu_neighbours.interior import interior
+from tilewright.kernels.templates.cpu_neighbours.regions import regions
+from tilewright.kernels.templates.cpu_neighbours.space import rolled
 from tilewright.testing.kernels import task_of
 from tilewright.testing.template import TemplateContract
 

@@ -19,8 +19,8 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.contraction.match import match as contraction
-from tilewright.kernels.templates.mixed_precision.match import match as dot
+from tilewright.kernels.templates.cpu_contraction.match import match as contraction
+from tilewright.kernels.templates.cpu_dot.match import match as dot
 from tilewright.kernels.templates.partition.segments import cuts
 from tilewright.kernels.templates.partition.template import EXCLUDED
 from tilewright.testing.kernels import Array, check, compile_kernels, launch_values, run_kernel, task_of

@@ -21,8 +21,8 @@ from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import Kind, Parameter
 from tilewright.kernels.ranges import at
 from tilewright.kernels.templates.chains import CHAIN
-from tilewright.kernels.templates.row_reduction.program import match
-from tilewright.kernels.templates.row_reduction.space import plan
+from tilewright.kernels.templates.cpu_rows.program import match
+from tilewright.kernels.templates.cpu_rows.space import plan
 from tilewright.verifying.verify import Verifier
 
 REFUSED = {

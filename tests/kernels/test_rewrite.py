@@ -16,7 +16,7 @@ from tilewright.kernels.expression.expr import Expr, axis, compare, const, selec
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.rewrite import inlined, normal_forms, simplified, split, squeezed
-from tilewright.kernels.templates.contraction.match import evaluate_index
+from tilewright.kernels.templates.cpu_contraction.match import evaluate_index
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.kernels import random_arrays
 from tilewright.testing.programs import PROGRAMS

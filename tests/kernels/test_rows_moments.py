@@ -15,8 +15,8 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.row_reduction.moments import paired
-from tilewright.kernels.templates.row_reduction.program import RowProgram, match
+from tilewright.kernels.templates.cpu_rows.moments import paired
+from tilewright.kernels.templates.cpu_rows.program import RowProgram, match
 from tilewright.testing.kernels import check, random_arrays, task_of
 
 

@@ -14,11 +14,11 @@ from tilewright.core import Task, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.contraction import space as contraction
-from tilewright.kernels.templates.contraction.match import Contraction
-from tilewright.kernels.templates.contraction.match import match as match_contraction
-from tilewright.kernels.templates.mixed_precision import space as dot
-from tilewright.kernels.templates.mixed_precision.match import match as match_dot
+from tilewright.kernels.templates.cpu_contraction import space as contraction
+from tilewright.kernels.templates.cpu_contraction.match import Contraction
+from tilewright.kernels.templates.cpu_contraction.match import match as match_contraction
+from tilewright.kernels.templates.cpu_dot import space as dot
+from tilewright.kernels.templates.cpu_dot.match import match as match_dot
 from tilewright.kernels.templates.sharing import LINE, MORE, TASKS, Axis, balance, divisions, on_lines, traffic, useful
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 

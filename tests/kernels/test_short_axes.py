@@ -15,7 +15,7 @@ from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.elementwise import elementwise
 from tilewright.kernels.templates import default_schedule, get_template, lower
-from tilewright.kernels.templates.elementwise.program import Map, match
+from tilewright.kernels.templates.cpu_map.program import Map, match
 from tilewright.testing.kernels import task_of
 from tilewright.testing.template import TemplateContract
 

@@ -18,9 +18,9 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
-from tilewright.kernels.templates.reduce_window.match import match
-from tilewright.kernels.templates.reduce_window.space import loads, spans
-from tilewright.kernels.templates.reduce_window.spans import open_levels
+from tilewright.kernels.templates.cpu_stencil.match import match
+from tilewright.kernels.templates.cpu_stencil.space import loads, spans
+from tilewright.kernels.templates.cpu_stencil.spans import open_levels
 from tilewright.testing import programs
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.schedules import covering

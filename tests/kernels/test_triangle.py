@@ -10,9 +10,9 @@ from tilewright.backends import get_backend
 from tilewright.core import Candidate, Task
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.contraction.geometry import plan
-from tilewright.kernels.templates.contraction.match import match
-from tilewright.kernels.templates.contraction.triangle import guards
+from tilewright.kernels.templates.cpu_contraction.geometry import plan
+from tilewright.kernels.templates.cpu_contraction.match import match
+from tilewright.kernels.templates.cpu_contraction.triangle import guards
 from tilewright.testing.kernels import compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.programs import conv2d, matmul
 from tilewright.testing.template import TemplateContract

@@ -18,11 +18,11 @@ from tilewright.kernels.families import winograd as family
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import get_template, templates_for
-from tilewright.kernels.templates.winograd import rounding as rules
-from tilewright.kernels.templates.winograd.match import match, refuses
-from tilewright.kernels.templates.winograd.rounding import rounding
-from tilewright.kernels.templates.winograd.template import CPU_WINOGRAD
-from tilewright.kernels.templates.winograd.transforms import POINTS, growth, transforms
+from tilewright.kernels.templates.cpu_winograd import rounding as rules
+from tilewright.kernels.templates.cpu_winograd.match import match, refuses
+from tilewright.kernels.templates.cpu_winograd.rounding import rounding
+from tilewright.kernels.templates.cpu_winograd.template import CPU_WINOGRAD
+from tilewright.kernels.templates.cpu_winograd.transforms import POINTS, growth, transforms
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
 from tilewright.verifying.references import tolerance_inputs, widened
@@ -131,9 +131,9 @@ def test_variants_whose_bound_is_too_large_are_refused(monkeypatch: pytest.Monke
     found = match(convolution().dumps())
     assert found is not None
     assert found.variants == (2, 4)
-    monkeypatch.setattr("tilewright.kernels.templates.winograd.match.MOST", 1.5)
+    monkeypatch.setattr("tilewright.kernels.templates.cpu_winograd.match.MOST", 1.5)
     assert found.variants == (2,)
-    monkeypatch.setattr("tilewright.kernels.templates.winograd.match.MOST", 1.0)
+    monkeypatch.setattr("tilewright.kernels.templates.cpu_winograd.match.MOST", 1.0)
     assert "rounds" in refuses.__wrapped__(found)
 
 

@@ -19,34 +19,42 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.plugins import find, installed
 from tilewright.search_space import Space, UnionSpace
 
-# Its ``name`` -> folder, and what is in its ``template.py``; most specific first.
-_TEMPLATES = {
-    "cpu_attention": ("attention", "CPU_ATTENTION"),
-    "cpu_scatter": ("scatter", "CPU_SCATTER"),
-    "cpu_map": ("elementwise", "CPU_MAP"),
-    "cpu_stencil": ("reduce_window", "CPU_STENCIL"),
-    "cpu_grouped": ("grouped", "CPU_GROUPED"),
-    "cpu_contraction": ("contraction", "CPU_CONTRACTION"),
-    "cpu_winograd": ("winograd", "CPU_WINOGRAD"),
-    "cpu_dot": ("mixed_precision", "CPU_DOT"),
-    "cpu_rows": ("row_reduction", "CPU_ROWS"),
-    "cpu_scan": ("recurrence", "CPU_SCAN"),
-    "cpu_recurrent": ("recurrent", "CPU_RECURRENT"),
-    "cpu_neighbours": ("neighbours", "CPU_NEIGHBOURS"),
-    "cpu_partition": ("partition", "CPU_PARTITION"),
-    "cpu_generic": ("generic", "CPU_GENERIC"),
-    "cuda_attention": ("cuda_attention", "CUDA_ATTENTION"),
-    "cuda_map": ("cuda_elementwise", "CUDA_MAP"),
-    "cuda_stencil": ("cuda_reduce_window", "CUDA_STENCIL"),
-    "cuda_grouped_wgmma": ("cuda_grouped", "CUDA_GROUPED_WGMMA"),
-    "cuda_grouped": ("cuda_grouped", "CUDA_GROUPED"),
-    "cuda_relaid": ("partition", "CUDA_RELAID"),
-    "cuda_wgmma": ("cuda_wgmma", "CUDA_WGMMA"),
-    "cuda_mma": ("cuda_mma", "CUDA_MMA"),
-    "cuda_rows": ("cuda_row_reduction", "CUDA_ROWS"),
-    "cuda_simt": ("cuda_simt", "CUDA_SIMT"),
-    "cuda_partition": ("partition", "CUDA_PARTITION"),
-    "cuda_generic": ("cuda_generic", "CUDA_GENERIC"),
+# Most specific first. The constant of the name, in capitals, lies in ``template.py`` of the folder of that name.
+_TEMPLATES = (
+    "cpu_attention",
+    "cpu_scatter",
+    "cpu_map",
+    "cpu_stencil",
+    "cpu_grouped",
+    "cpu_contraction",
+    "cpu_winograd",
+    "cpu_dot",
+    "cpu_rows",
+    "cpu_scan",
+    "cpu_recurrent",
+    "cpu_neighbours",
+    "cpu_partition",
+    "cpu_generic",
+    "cuda_attention",
+    "cuda_map",
+    "cuda_stencil",
+    "cuda_grouped_wgmma",
+    "cuda_grouped",
+    "cuda_relaid",
+    "cuda_wgmma",
+    "cuda_mma",
+    "cuda_rows",
+    "cuda_simt",
+    "cuda_partition",
+    "cuda_generic",
+)
+
+# Templates that share a folder.
+_FOLDERS = {
+    "cpu_partition": "partition",
+    "cuda_partition": "partition",
+    "cuda_relaid": "partition",
+    "cuda_grouped_wgmma": "cuda_grouped",
 }
 
 FALLBACKS = ("cpu_generic", "cuda_generic")
@@ -62,8 +70,7 @@ def get_template(name: str) -> Template:
 def _built_in(name: str) -> Template:
     template: Template
     if name in _TEMPLATES:
-        folder, attribute = _TEMPLATES[name]
-        template = getattr(imported(f"{__name__}.{folder}.template"), attribute)
+        template = getattr(imported(f"{__name__}.{_FOLDERS.get(name, name)}.template"), name.upper())
     else:
         template = find("templates", name, _TEMPLATES, by_path=False)
     return template

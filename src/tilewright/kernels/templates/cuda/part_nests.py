@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.loopnest import Loop, LoopNest
+from tilewright.kernels.templates.cpu_generic.tiling import body
 from tilewright.kernels.templates.cuda.grid import WARP, Grid, narrowed, spread
-from tilewright.kernels.templates.generic.tiling import body
 
 
 def grid(part: Part, threads: int, each: int = 1, lanes: int = 1, own: Mapping[str, int] | None = None) -> Grid:

@@ -9,7 +9,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
+from tilewright.kernels.templates.cpu_attention.nests import EXP_FLOPS, accesses
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel, pointers
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_attention import merge, mma, simt, softmax, wgmma

@@ -11,7 +11,7 @@ from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.kernel import Array, Workspace
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.attention.nests import accesses
+from tilewright.kernels.templates.cpu_attention.nests import accesses
 from tilewright.kernels.templates.cuda.describe import WORKSPACE
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.text import STORAGE

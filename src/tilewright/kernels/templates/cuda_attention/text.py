@@ -11,7 +11,7 @@ from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
+from tilewright.kernels.templates.cpu_attention.blocks import FALSE, TRUE, Blocks
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,

@@ -15,12 +15,12 @@ from tilewright.caching import cached_property
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families.parts import Part, recompute, split
+from tilewright.kernels.templates.cpu_generic.knobs import Merging, chosen, merging_knobs
 from tilewright.kernels.templates.cuda import raster
 from tilewright.kernels.templates.cuda.grid import Grid
 from tilewright.kernels.templates.cuda.part_nests import grid
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.static import limit
-from tilewright.kernels.templates.generic.knobs import Merging, chosen, merging_knobs
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace
 

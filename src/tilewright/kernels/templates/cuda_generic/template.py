@@ -9,13 +9,13 @@ from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Workspace
 from tilewright.kernels.templates.base import GPUS
+from tilewright.kernels.templates.cpu_generic.knobs import chosen, parts
 from tilewright.kernels.templates.cuda import kernels
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
 from tilewright.kernels.templates.cuda.part_nests import nest, read_bytes, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_generic.lower import body
 from tilewright.kernels.templates.cuda_generic.space import PartTiling, default, plan, space
-from tilewright.kernels.templates.generic.knobs import chosen, parts
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 REGISTERS = 40

@@ -1,0 +1,92 @@
+"""The two register tiles: scores of some keys, and some elements of the result, for one strip of queries.
+
+Vectors lie along the queries, so keys and values are read where they are, one element at a time, and the
+softmax needs no reduction within a vector. Every accumulator is a variable of its own: GCC keeps arrays of
+vectors in memory under -O2.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.cpu_attention.geometry import AttentionTiling
+
+
+def score_tile(p: AttentionTiling, rows: int) -> str:
+    """``s[i][query] = sum over r of k[i][r] * q[r][query]`` for ``rows`` keys."""
+    (along, inner), w, lanes = p.steps(p.a.k), p.strip, p.lanes
+    lines = [
+        f"TW_NOINLINE void scores_{rows}(const float *TW_RESTRICT k, const float *TW_RESTRICT q, "
+        "float *TW_RESTRICT s) {"
+    ]
+    cells = [(i, v) for i in range(rows) for v in range(p.vectors)]
+    lines += [" V " + ", ".join(f"c{i}_{v}={{}}" for v in range(p.vectors)) + ";" for i in range(rows)]
+    lines.append(f" for(long r=0;r<{p.a.depth}L;r+={p.unroll_depth}) {{")
+    for u in range(p.unroll_depth):
+        loads = "".join(f" const V b{v}=tw::load<V>(q+{u * w + v * lanes}L);" for v in range(p.vectors))
+        lines.append(f"  {{{loads}")
+        for i in range(rows):
+            sums = " ".join(f"c{i}_{v}+=x*b{v};" for v in range(p.vectors))
+            lines.append(f"   {{ const V x=tw::splat<V>(k[{i * along + u * inner}L]); {sums} }}")
+        lines.append("  }")
+    lines.append(f"  q+={p.unroll_depth * w}L; k+={p.unroll_depth * inner}L; }}")
+    lines += [f" tw::store(s+{i * w + v * lanes}L,c{i}_{v});" for i, v in cells]
+    return "\n".join([*lines, "}"])
+
+
+def value_tile(p: AttentionTiling, rows: int) -> str:
+    """``o[i][query] = o * c[query] + sum over j of v[j][i] * s[j][query]``; from zero where it is the ``first``."""
+    (along, inner), w, lanes = p.steps(p.a.v), p.strip, p.lanes
+    lines = [
+        f"TW_NOINLINE void values_{rows}(long n, const float *TW_RESTRICT v, const float *TW_RESTRICT s, "
+        "float *TW_RESTRICT o, const float *TW_RESTRICT c, long first) {"
+    ]
+    cells = [(i, v) for i in range(rows) for v in range(p.vectors)]
+    lines += [" V " + ", ".join(f"a{i}_{v}={{}}" for v in range(p.vectors)) + ";" for i in range(rows)]
+
+    def step(u: int) -> None:
+        loads = "".join(f" const V b{v}=tw::load<V>(s+{u * w + v * lanes}L);" for v in range(p.vectors))
+        lines.append(f"  {{{loads}")
+        for i in range(rows):
+            sums = " ".join(f"a{i}_{v}+=x*b{v};" for v in range(p.vectors))
+            lines.append(f"   {{ const V x=tw::splat<V>(v[{u * along + i * inner}L]); {sums} }}")
+        lines.append("  }")
+
+    u = p.unroll_keys
+    lines.append(" long j=0;")
+    if u > 1:
+        lines.append(f" for(;j+{u}<=n;j+={u}) {{")
+        for n in range(u):
+            step(n)
+        lines.append(f"  s+={u * w}L; v+={u * along}L; }}")
+    lines.append(" for(;j<n;j++) {")
+    step(0)
+    lines.append(f"  s+={w}L; v+={along}L; }}")
+    lines.append(" if(!first) {")  # last: a total that all keys go into would round with each of them
+    lines += [f"  const V c{v}=tw::load<V>(c+{v * lanes}L);" for v in range(p.vectors)]
+    lines += [f"  a{i}_{v}+=tw::load<V>(o+{i * w + v * lanes}L)*c{v};" for i, v in cells]
+    lines.append(" }")
+    lines += [f" tw::store(o+{i * w + v * lanes}L,a{i}_{v});" for i, v in cells]
+    return "\n".join([*lines, "}"])
+
+
+def turn(lanes: int) -> str:
+    """A function that turns a square of ``lanes`` by ``lanes`` elements in registers; it gives floats."""
+    rows = [f"r{n}" for n in range(lanes)]
+    lines = [
+        "template <class S> TW_INLINE void turn(const S *s, long ss, float *d, long ds) {",
+        *(f" V {r}=tw::load<V>(s+{n}*ss);" for n, r in enumerate(rows)),
+    ]
+    step, serial = lanes // 2, 0
+    while step:
+        # Off-diagonal blocks of this size change places.
+        low = ",".join(str(n if not n & step else lanes + n - step) for n in range(lanes))
+        high = ",".join(str(n + step if not n & step else lanes + n) for n in range(lanes))
+        for n in range(lanes):
+            if not n & step:
+                a, b = rows[n], rows[n + step]
+                rows[n], rows[n + step] = f"t{serial}", f"t{serial + 1}"
+                lines.append(f" const V t{serial}=__builtin_shufflevector({a},{b},{low});")
+                lines.append(f" const V t{serial + 1}=__builtin_shufflevector({a},{b},{high});")
+                serial += 2
+        step //= 2
+    lines += [f" tw::store(d+{n}*ds,{r});" for n, r in enumerate(rows)]
+    return "\n".join([*lines, "}"])

@@ -1,0 +1,124 @@
+"""The schedule space of an attention, and its default.
+
+Knobs of the source: ``NV`` vectors of queries make a strip; ``KR`` keys and ``ER`` elements of the width are
+the other side of the two register tiles; ``unroll_depth`` and ``unroll_keys`` the steps of their loops that
+are printed out. Passed at each call: ``KB``, how many keys' scores are computed before their values are added
+(rounded down to whole tiles); where strips are too few for the threads, ``KP``, how many tasks share the keys of
+each, whose results are then added (Dao and others, "Flash-Decoding", 2023).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.core import Target, Value
+from tilewright.kernels.families.attention import Attention
+from tilewright.kernels.templates.cpu_attention.geometry import ITEM
+from tilewright.kernels.templates.cpu_contraction.space import CODE_LIMIT, MANY, fits, step_cycles
+from tilewright.kernels.templates.sharing import Axis, Division, agreeing, chosen, divisions, useful
+from tilewright.kernels.templates.tiles import balanced, ceildiv
+from tilewright.search_space import Choice, SearchSpace, rule
+
+MAX_VECTORS, MAX_ROWS = 6, 28
+BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
+UNROLLS = (1, 2, 4)
+PART = 64
+"""Keys of a part, at least: each costs another result to add."""
+
+
+def _rows(extent: int, vectors: int, registers: int, even: bool) -> dict[int, float]:
+    """Heights of a register tile worth trying, each with its cycles per element of the other axis.
+
+    ``even``: blocks are balanced, so only sizes that divide the extent evenly count.
+    """
+    found = {}
+    for r in range(1, min(extent, MAX_ROWS) + 1):
+        if not fits(r, vectors, registers) or (even and not balanced(extent, r)):
+            continue
+        blocks = ceildiv(extent, r)
+        whole, rest = (blocks, 0) if even or extent % r == 0 else (blocks - 1, extent % r)
+        cycles = whole * step_cycles(r, vectors, MANY) + (step_cycles(rest, vectors, MANY) if rest else 0)
+        found[r] = cycles / extent
+    best = min(found.values())
+    return {r: c for r, c in found.items() if c <= 1.3 * best}
+
+
+@lru_cache(maxsize=64)
+def tiles(a: Attention, target: Target) -> dict[tuple[int, int, int], float]:
+    """(NV, KR, ER) worth trying, each with an estimate of its cycles for all queries of a head."""
+    lanes = target.vector_bytes // ITEM
+    found = {}
+    for v in range(1, min(ceildiv(a.queries, lanes), MAX_VECTORS) + 1):
+        strips = ceildiv(a.queries, v * lanes)
+        for r, c in _rows(a.keys, v, target.registers, even=False).items():
+            for e, d in _rows(a.width, v, target.registers, even=True).items():
+                cycles = c * a.depth + d * a.width + 12 * v
+                found[v, r, e] = strips * a.keys * cycles
+    best = min(found.values())
+    return {t: c for t, c in found.items() if c <= 1.5 * best}
+
+
+def shared_keys(a: Attention, target: Target, vectors: int) -> tuple[int, tuple[Axis]]:
+    """What threads share for strips of so many vectors: how many strips there are, and the keys of each."""
+    strips = int(a.outer_size) * ceildiv(a.queries, vectors * (target.vector_bytes // ITEM))
+    parts = a.keys // PART
+    if target.threads == 1 or parts < 2 or a.program.varying is not None:
+        return strips, (Axis(1, (1,), 0),)
+    return strips, (Axis(parts, useful(target.threads, strips, parts, parts), 2 * a.queries * a.width),)
+
+
+def space(a: Attention, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of an attention on a target."""
+    good = tiles(a, target)
+    knobs = [
+        *(Choice(name, tuple(sorted({t[n] for t in good}))) for n, name in enumerate(("NV", "KR", "ER"))),
+        Choice("unroll_depth", tuple(u for u in UNROLLS if a.depth % u == 0)),
+        Choice("unroll_keys", tuple(u for u in UNROLLS if u <= a.keys)),
+        Choice("KB", tuple(sorted({b for b in BLOCKS if b < a.keys} | {a.keys})), half="launch"),
+    ]
+    rules = [
+        rule("the register tiles do not fit or waste too much", lambda NV, KR, ER: (NV, KR, ER) in good),
+        rule(
+            "the unrolled loop over the depth is too long",
+            lambda NV, KR, unroll_depth: unroll_depth == 1 or NV * KR * unroll_depth <= CODE_LIMIT,
+        ),
+        rule(
+            "the unrolled loop over the keys is too long",
+            lambda NV, ER, unroll_keys: unroll_keys == 1 or NV * ER * unroll_keys <= CODE_LIMIT,
+        ),
+        rule("a block of keys is smaller than a tile", lambda KR, KB: KB >= KR),
+    ]
+    members: dict[tuple[Value, ...], list[Division]] = {
+        (v,): list(divisions(target.threads, *shared_keys(a, target, v))) for v in sorted({t[0] for t in good})
+    }
+    parts = sorted({p for found in members.values() for (p,) in found})
+    if parts != [1]:
+        # Beside the strip, which decides about it.
+        knobs.insert(1, Choice("KP", tuple(parts), half="launch"))
+        rules += agreeing(("NV", "KP"), members)
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A schedule by arithmetic on the sizes and the caches."""
+    good = tiles(a, target)
+    # Of tiles that cost about the same: as many accumulators as hide the latency, and room for operands.
+    close = [t for t in good if good[t] <= 1.03 * min(good.values())]
+    wanted = 0.55 * target.registers
+    v, r, e = min(close, key=lambda t: (abs(t[0] * t[1] - wanted) + abs(t[0] * t[2] - wanted), t))
+    options = within.options
+    strip = v * (target.vector_bytes // ITEM) * ITEM
+    # The scores of a block stay in L1 beside the keys or values that stream past.
+    room = max(1, target.l1_bytes // 2 // strip)
+    blocks = [int(b) for b in options["KB"] if int(b) >= r]
+    values: dict[str, Value] = {
+        "NV": v,
+        "KR": r,
+        "ER": e,
+        "unroll_depth": max(int(u) for u in options["unroll_depth"] if u == 1 or int(u) * v * r <= CODE_LIMIT),
+        "unroll_keys": max(int(u) for u in options["unroll_keys"] if u == 1 or int(u) * v * e <= CODE_LIMIT),
+        "KB": max([b for b in blocks if b <= room] or blocks[:1]),
+    }
+    if "KP" in options:
+        (values["KP"],) = chosen(target.threads, *shared_keys(a, target, v))
+    return values

@@ -1,0 +1,535 @@
+"""Sizes that follow from a contraction and a schedule: tiles, loops, paths of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.core import IllegalSchedule, Target, Value, cached_property
+from tilewright.dtypes import DTYPES
+from tilewright.extent import Extent, ctext, least
+from tilewright.kernels.codegen.access import storage
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.group import Group
+from tilewright.kernels.templates.cpu_contraction import window
+from tilewright.kernels.templates.cpu_contraction.kinds import BF16, PLAIN, UNIT, Kind, shifted
+from tilewright.kernels.templates.cpu_contraction.match import Contraction, Operand, constant
+from tilewright.kernels.templates.cpu_contraction.window import Clip, Cuts, Image, Table
+from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
+
+LINE = 64
+"""Bytes of a cache line."""
+ENOUGH_SUMS = 8
+"""Vectors of sums that keep the multiply-add units of a core busy while each waits for its last step."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Strides of an operand that is a plain read: along its M or N axis and along K (elements)."""
+
+    tensor: str
+    along: int
+    k: int
+
+
+def side(c: Contraction, operand: Operand, group: str) -> Side | None:
+    """The operand's strides, where its axes fuse there."""
+    if operand.affine is None or operand.tensor is None or operand.value.dtype != c.acc:
+        return None
+    along = (c.m if group == "m" else c.n).stride(operand.affine)
+    k = c.k.stride(operand.affine)
+    return None if along is None or k is None else Side(operand.tensor, along, k)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Axes of M or K walked as one loop: steps in A, and in the output (M) or in B (K), in elements."""
+
+    group: Group
+    a: int
+    other: int
+
+    @property
+    def size(self) -> int:
+        return self.group.size
+
+
+def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset[str] = frozenset()) -> list[Walk]:
+    """A group's axes as the fewest loops: neighbours that fuse in A and in the other tensor are one.
+
+    Where a position is ``None`` it does not matter. Axes in ``alone`` are loops by themselves.
+    """
+    parts: list[list[tuple[str, int]]] = []
+    for name, extent in zip(group.axes, group.extents, strict=True):
+        if parts and name not in alone and parts[-1][-1][0] not in alone:
+            longer = [*parts[-1], (name, extent)]
+            tried = Group(tuple(n for n, _ in longer), tuple(e for _, e in longer))
+            if all(p is None or tried.stride(p) is not None for p in (a, other)):
+                parts[-1].append((name, extent))
+                continue
+        parts.append([(name, extent)])
+    found = [Group(tuple(n for n, _ in p), tuple(e for _, e in p)) for p in parts] or [Group((), ())]
+    return [Walk(g, (a and g.stride(a)) or 0, (other and g.stride(other)) or 0) for g in found]
+
+
+@dataclass(frozen=True)
+class ContractionTiling:
+    """Everything that the printed source depends on.
+
+    ``a`` and ``b`` say how an operand is read: ``direct`` where it is, ``pack``ed block by block, ``prepack``ed
+    once; and A from a padded ``copy`` of its tensor, or in place with the guard's steps skipped (``clip``).
+    Of a ``kind`` of narrow elements, A is ``direct`` or packed as ``rows``, and B may be packed as a ``whole`` in each
+    call; ``half_b``: in 16 bits, to be widened as it is read.
+    """
+
+    c: Contraction
+    vector_bytes: int
+    registers: int
+    inner: int  # MR: rows of a register tile along the innermost loop over M
+    lines: int  # MH: along the loop around it
+    images: int  # batch items computed at a time; 1 where the batch is no axis of its own
+    vectors: int  # NR in vectors
+    unroll: int
+    a: str
+    b: str
+    order: str
+    prefetch_b: int
+    prefetch_c: bool
+    split_k: bool
+    threads: int = 1
+    kind: Kind = PLAIN
+    half_b: bool = False
+
+    @property
+    def rows(self) -> int:
+        return self.inner * self.lines
+
+    @property
+    def pack_a(self) -> bool:
+        """Whether A is read from packed panels."""
+        return self.a in ("pack", "prepack")
+
+    @property
+    def pack_b(self) -> bool:
+        return self.b != "direct"
+
+    @property
+    def item(self) -> int:
+        return ITEMSIZE[self.c.acc]
+
+    @property
+    def lanes(self) -> int:
+        return self.vector_bytes // self.item
+
+    @property
+    def ctype(self) -> str:
+        return storage(self.c.acc)
+
+    @property
+    def vtype(self) -> str:
+        record = DTYPES[self.c.acc]
+        return f"tw::{record.kind[0]}{record.bits}v"
+
+    def source_type(self, dtype: str) -> str:
+        """C type of elements in memory: ``T`` where they are in the type of the sums."""
+        return "T" if dtype == self.c.acc else storage(dtype)
+
+    # ------------------------------------------------------------------ steps of several elements, narrower than sums
+
+    @property
+    def mixed(self) -> bool:
+        """Whether steps take units of narrow elements. Blocks of rows are then the outermost loop, in which A is packed
+        as ``rows`` with all of K, and epilogues compute in vectors of any type."""
+        return self.kind != PLAIN
+
+    @property
+    def group(self) -> int:
+        """Elements of K that one step takes; panels, loops over K and their sizes count steps."""
+        return self.kind.group
+
+    @property
+    def depth(self) -> int:
+        """Steps of all of K."""
+        return ceildiv(self.c.k.size, self.group) if self.mixed else self.c.k.size
+
+    @property
+    def b_at_once(self) -> bool:
+        """Whether tasks of their own pack all of B: before the first call, or in each call (``whole``)."""
+        return self.mixed and self.b in ("prepack", "whole")
+
+    @property
+    def shifted(self) -> bool:
+        """Whether A, or a B read in place, is shifted by 128 to be unsigned."""
+        return shifted(self.c, self.kind)
+
+    @property
+    def heads(self) -> int:
+        """Rows in front of each panel of B: 1 where they hold the sums' first values, else 0."""
+        return int(self.shifted and self.pack_b)
+
+    @property
+    def rest(self) -> int:
+        """Elements of K in the last step, where a side is read in place and the step is not whole; else 0."""
+        return 0 if self.group == 1 or (self.a == "rows" and self.pack_b) else self.c.k.size % self.group
+
+    @property
+    def marks(self) -> str:
+        """C text of further bits of a tile's ``mode``: 4, the last step is not whole; 8, sums begin at the head."""
+        whole = f"|(pc+kc>={self.depth}L?4:0)" if self.rest else ""
+        return whole + ("" if not self.heads else "|(pc?0:8)" if self.b_at_once else "|8")
+
+    @property
+    def a_type(self) -> str:
+        """C type of what a register tile's pointer to A steps over."""
+        return self.source_type(self.c.a.dtype or "") if self.mixed and self.a == "direct" else "T"
+
+    @property
+    def b_type(self) -> str:
+        """C type of what a register tile's pointer to B steps over."""
+        if self.half_b:
+            return "unsigned short"
+        return self.source_type(self.c.b.dtype or "") if self.mixed and self.b == "direct" else "T"
+
+    @property
+    def b_item(self) -> int:
+        """Bytes of an element of a packed panel of B."""
+        return 2 if self.half_b else self.item
+
+    @property
+    def a_row(self) -> int:
+        """Units between packed rows of A: an odd number of cache lines, so that rows spread over the cache."""
+        return (ceildiv(self.depth * UNIT, LINE) | 1) * (LINE // UNIT)
+
+    @property
+    def rounds(self) -> str:
+        """The function that rounds a vector as it is stored; empty where storing converts."""
+        # The instruction rounds as tw::narrow does, but for results below the smallest normal float.
+        return "rounded" if self.kind == BF16 and self.c.output.dtype == "bfloat16" else ""
+
+    # ------------------------------------------------------------------ loops
+
+    @cached_property
+    def image(self) -> Image | None:
+        """The padded copy of A's tensor; of ``images`` batch items at a time."""
+        if self.a != "copy":
+            return None
+        found = window.image(self.c)
+        assert found is not None
+        return found if self.chunks == 1 else Image(found.low, (self.images, *found.shape[1:]))
+
+    @cached_property
+    def clip(self) -> Clip | None:
+        return window.clip(self.c) if self.a == "clip" else None
+
+    @cached_property
+    def chunks(self) -> int:
+        """Parts of the batch that are computed one after the other."""
+        return batch_items(self.c) // self.images
+
+    @cached_property
+    def m(self) -> Group:
+        """The M axes of one chunk."""
+        if self.chunks == 1:
+            return self.c.m
+        return Group(self.c.m.axes, (self.images, *self.c.m.extents[1:]))
+
+    @cached_property
+    def a_position(self) -> Linear | None:
+        """Where A is read, when it is not packed."""
+        if self.pack_a or self.a == "rows":
+            return None
+        w = self.c.a.window
+        assert w is not None
+        return self.image.position(w) if self.image else w.position
+
+    @cached_property
+    def m_walks(self) -> list[Walk]:
+        """Loops over M, outermost first."""
+        alone = frozenset(n for w in (self.c.a.window,) if w and self.clip for b in w.bounds for n in b.coef)
+        found = walks(self.m, self.a_position, Linear(0, self.c.out_strides), alone)
+        return [replace(w, a=self.a_row) for w in found] if self.a == "rows" else found
+
+    @cached_property
+    def k_walks(self) -> list[Walk]:
+        """Loops over K, outermost first."""
+        if self.mixed:
+            beside = self.b_side
+            columns = self.width if self.pack_b or beside is None else self.group * beside.k
+            return [Walk(Group(("k",), (self.depth,)), self.group if self.a == "direct" else 1, columns)]
+        if self.pack_a and self.pack_b:
+            return [Walk(self.c.k, 1, self.width)]
+        b = None if self.pack_b else self.c.b.affine
+        found = walks(self.c.k, self.a_position, b, self.clip.axes if self.clip else frozenset())
+        if self.pack_b:
+            # Panels hold K in its own order, one row of columns after the other.
+            step = self.width
+            for n in range(len(found) - 1, -1, -1):
+                found[n] = Walk(found[n].group, found[n].a, step)
+                step *= found[n].size
+        return found
+
+    @property
+    def units(self) -> int:
+        """Trips of the outermost loop over K, of which blocks of K are made."""
+        return self.k_walks[0].size
+
+    @property
+    def unit(self) -> int:
+        """Steps of K in one such trip."""
+        return self.depth // self.units
+
+    @cached_property
+    def row_blocks(self) -> Blocks:
+        """Blocks of rows along the innermost loop over M."""
+        extent = self.m_walks[-1].size
+        if isinstance(extent, Extent):
+            return ChosenBlocks(int(extent), self.inner, least(extent))
+        return Blocks(extent, self.inner)
+
+    @property
+    def open_rows(self) -> bool:
+        """Whether calls choose how many rows the innermost loop over M has."""
+        return isinstance(self.row_blocks, ChosenBlocks)
+
+    @property
+    def row_lines(self) -> int:
+        """Trips of the loops over M around the innermost one, in one chunk."""
+        return self.m.size // (self.m_walks[-1].size * self.lines)
+
+    @property
+    def row_count(self) -> int:
+        """Register tiles along M, in one chunk, of rows whose number is known."""
+        return self.row_lines * self.row_blocks.count
+
+    @property
+    def varying(self) -> bool:
+        """Whether calls choose sizes."""
+        return bool(self.c.program.sizes)
+
+    @property
+    def told(self) -> bool:
+        """Whether register tiles are told what calls choose: it is in steps, not a length of first axes alone."""
+        return self.varying and not self.c.program.leading
+
+    @property
+    def deep(self) -> bool:
+        """Whether calls choose K: it is then not divided among tasks, and met unpacked as one loop alone."""
+        return isinstance(self.c.k.size, Extent)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all of K is one block, because calls choose it and unfinished sums have no place."""
+        return self.deep and not self.c.in_place
+
+    @property
+    def row_count_text(self) -> str:
+        """C text of :attr:`row_count`."""
+        if not self.open_rows:
+            return ctext(self.row_count)
+        return "x->blocks" if self.row_lines == 1 else f"({ctext(self.row_lines)}*x->blocks)"
+
+    @property
+    def column_count_text(self) -> str:
+        """C text of the number of register tiles along N."""
+        return "x->nblocks" if self.c.n.varying else f"{self.column_blocks.count}L"
+
+    @cached_property
+    def table(self) -> Table | Cuts | None:
+        """Which rows of a tile each trip of the clipped loop computes; ``None`` too where that is too varied."""
+        if self.clip is None or self.clip.axis is None:
+            return None
+        if self.open_rows:
+            return window.cuts(self.c, self.clip, self.inner)
+        return window.table(self.c, self.clip, self.row_blocks.spans)
+
+    @property
+    def clips(self) -> bool:
+        """Whether the window can be clipped: tiles have few enough ranges of rows."""
+        if self.clip is None or (self.clip.axis is not None and self.table is None):
+            return False
+        return self.lines == 1 or not any(b.of(a) for _, b in self.clip.ranges for a in self.m_walks[-2].group.axes)
+
+    @property
+    def column_blocks(self) -> Blocks:
+        """Blocks of columns, counted in vectors."""
+        if (extent := self.c.n.varying) is not None:
+            least_, most = (ceildiv(int(n), self.lanes) for n in (least(extent), extent))
+            return ChosenBlocks(most, self.vectors, least_, "n")
+        return Blocks(ceildiv(self.c.n.size, self.lanes), self.vectors)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the last vector of a row may not be whole."""
+        return self.c.n.size % self.lanes > 0
+
+    @property
+    def tail(self) -> str:
+        """C text of the valid lanes in the last vector of a row."""
+        if self.c.n.varying:
+            return f"(({self.c.n.size_text}-1)%{self.lanes}L+1)"
+        return f"{self.c.n.size % self.lanes or self.lanes}L"
+
+    @property
+    def width(self) -> int:
+        """Columns of a packed panel of B."""
+        return self.vectors * self.lanes
+
+    @property
+    def a_side(self) -> Side | None:
+        return side(self.c, self.c.a, "m")
+
+    @property
+    def b_side(self) -> Side | None:
+        return side(self.c, self.c.b, "n")
+
+    # ------------------------------------------------------------------ places of a tile's rows
+
+    def place(self, row: int) -> tuple[int, int]:
+        """The line of a tile that a row is in, and the row's number along it."""
+        return divmod(row, self.inner) if self.lines > 1 else (0, row)
+
+    def row_out(self, row: int) -> int:
+        """Elements from a tile's first row in the output to row ``row``."""
+        line, along = self.place(row)
+        return line * (self.m_walks[-2].other if line else 0) + along * self.m_walks[-1].other
+
+    @property
+    def part(self) -> int:
+        """Elements of one part of K's sums, rows of whole vectors, where all parts are beside the output; else 0."""
+        return 0 if self.c.in_place or not self.split_k else self.c.m.size * self._padded
+
+    @property
+    def _padded(self) -> int:
+        """Columns in whole vectors."""
+        return ceildiv(self.c.n.size, self.lanes) * self.lanes
+
+    @property
+    def row_step(self) -> int:
+        """Elements between a tile's rows along its innermost loop where sums are kept: in the output or in a tile."""
+        if self.part:
+            return self._padded
+        return self.m_walks[-1].other if self.c.in_place else self.width
+
+    def row_c(self, row: int) -> int:
+        """Elements from a tile's first row to row ``row`` where sums are kept."""
+        return self.row_out(row) if self.c.in_place else row * self.row_step
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a tile may begin from sums that are kept."""
+        return bool(self.c.in_place or self.mixed or self.clip or self.c.b.limit is not None)
+
+    def row_a(self, row: int) -> int:
+        """Elements from a tile's first row in A to row ``row``, for A that is not packed."""
+        line, along = self.place(row)
+        return line * (self.m_walks[-2].a if line else 0) + along * self.m_walks[-1].a
+
+
+def batch_items(c: Contraction) -> int:
+    """Extent of the batch: the outermost M axis, where it alone indexes the outermost axis of A's tensor."""
+    w = c.a.window
+    if w is None or len(c.m.axes) < 2:
+        return 1
+    name, extent = c.m.axes[0], c.m.extents[0]
+    used_elsewhere = any(d.of(name) for d in w.dims[1:]) or any(b.of(name) for b in w.bounds)
+    own = w.dims[0].coef == {name: 1} and w.dims[0].const == 0 and w.tensor.shape[0] == extent
+    return extent if own and not used_elsewhere else 1
+
+
+def takes_ranges(c: Contraction) -> bool:
+    """Whether rows are one loop where calls choose their number, and conditions are over steps that are known.
+
+    All other steps may be expressions of sizes: those between rows and columns, of what is packed and read in place.
+    """
+    bounds = [k for w in (c.a.window, c.b.window) if w for b in w.bounds for k in b.coef.values()]
+    return (
+        not (c.m.varying and c.m.stride(Linear(0, c.out_strides)) is None)
+        and (c.program.leading or c.b.limit is None)
+        and not any(isinstance(k, Extent) for k in bounds)
+        and not any(x.op == "size" for e in c.atoms.values() for x in e.walk())
+    )
+
+
+def direct_a(c: Contraction) -> bool:
+    """Whether A can be read where it is."""
+    return c.a.affine is not None and c.a.value.dtype == c.acc
+
+
+def direct_b(c: Contraction) -> bool:
+    """Whether B can be read where it is: vectors along N are contiguous."""
+    return c.b.affine is not None and c.b.value.dtype == c.acc and c.n.stride(c.b.affine) == 1
+
+
+def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
+    tiling = ContractionTiling(
+        c=(c.narrow or c) if values.get("narrow") else c,
+        vector_bytes=target.vector_bytes,
+        registers=target.registers,
+        inner=int(values["MR"]),
+        lines=int(values["MH"]),
+        images=int(values["images"]),
+        vectors=int(values["NV"]),
+        unroll=int(values["unroll"]),
+        a=str(values["a"]),
+        b=str(values["b"]),
+        order=str(values["order"]),
+        prefetch_b=int(values["prefetch_b"]),
+        prefetch_c=bool(values["prefetch_c"]),
+        split_k=bool(values.get("split_k", False)),
+        threads=target.threads,
+    )
+    return _chosen(tiling) if tiling.varying else tiling
+
+
+def _chosen(tiling: ContractionTiling) -> ContractionTiling:
+    """The plan for all sizes that calls choose, of one that was made for some."""
+    c, deep = tiling.c, tiling.deep
+    whole = replace(tiling, images=batch_items(c), split_k=tiling.split_k and not deep)
+    clipped = _clipped(whole) if whole.a in ("clip", "copy") else None
+    if clipped is not None:
+        return clipped
+    if whole.a == "prepack":
+        kept = constant(c, "a") is not None and not c.m.varying
+    else:
+        kept = whole.a == "direct" and direct_a(c) and _steps_known(whole) and not (deep and len(whole.k_walks) > 1)
+    if kept and c.m.varying and len(whole.m_walks) > 1:
+        kept = least(whole.m_walks[-1].size) * whole.vectors >= ENOUGH_SUMS
+    if not kept:
+        whole = replace(whole, a="pack")
+    if whole.b == "direct":
+        kept = direct_b(c) and not (whole.pack_a and len(whole.k_walks) > 1)
+    else:
+        kept = constant(c, "b") is not None
+    if not kept or (deep and len(whole.k_walks) > 1):
+        whole = replace(whole, b="pack")
+    if whole.pack_a and c.m.varying and len(whole.m_walks) > 1:
+        raise IllegalSchedule("rows whose number calls choose are no one loop", "Use another schedule")
+    return _fitting(whole)
+
+
+def _clipped(p: ContractionTiling) -> ContractionTiling | None:
+    """The plan whose window is clipped, where it can be: register tiles know where rows of A are."""
+    p = replace(p, a="clip", split_k=False)
+    if p.b != "prepack" or constant(p.c, "b") is None or p.clip is None:
+        return None
+    p = _fitting(p)
+    return p if _steps_known(p) and p.clips else None
+
+
+def _steps_known(p: ContractionTiling) -> bool:
+    """Whether register tiles know where A's rows are, from the first one, and where the next step of K is."""
+    return not any(isinstance(w.a, Extent) for w in (p.m_walks[-1], p.k_walks[-1]))
+
+
+def _fitting(p: ContractionTiling) -> ContractionTiling:
+    """A register tile whose blocks are as equal as can be, of one for other sizes."""
+    walks = [w.size for w in p.m_walks]
+    if p.lines > 1 and not (len(walks) > 1 and p.inner == walks[-1] and walks[-2] % p.lines == 0 and not p.open_rows):
+        p = replace(p, inner=p.rows, lines=1)
+    if not p.open_rows:
+        p = replace(p, inner=ceildiv(walks[-1], ceildiv(walks[-1], p.inner)))
+    if not p.c.n.varying:
+        vectors = ceildiv(p.c.n.size, p.lanes)
+        p = replace(p, vectors=ceildiv(vectors, ceildiv(vectors, p.vectors)))
+    return p

@@ -1,0 +1,48 @@
+"""Operands B that are zero from a step of K on, which is read for each of the batch: no step further is taken.
+
+Steps left out would have added zero times elements of A, which is NaN where one of these is not finite: the tile's sums
+then start from that.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.codegen.printer import print_expr
+from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.cpu_contraction.text import axis_texts, height, scalar_read
+
+
+def steps(p: ContractionTiling) -> list[str]:
+    """Declares ``kt``, the steps that are taken of the block of ``kc`` from ``pc``; ``o_<axis>`` are given."""
+    limit = p.c.b.limit
+    if limit is None:
+        return []
+    axes = axis_texts(p)
+    text = print_expr(limit, axis=axes, load=lambda x: scalar_read(p, x, axes), var={}, lanes=None)
+    return [f"   const long kt=tw::imin(tw::imax(({text})-pc,0L),kc);"]
+
+
+def start(p: ContractionTiling, valid: str) -> list[str]:
+    """Declares ``begun``, the ``mode`` of a tile whose steps left out have been seen to."""
+    if p.c.b.limit is None:
+        return []
+    return [f"     const long begun=kt<kc?left_out(a,kt,kc,{height(p)},{valid},mode,c):mode;"]
+
+
+def left_out(p: ContractionTiling) -> str:
+    """Function: adds what steps ``k`` to before ``kc`` add to a tile's sums where that is not zero; the tile's mode."""
+    if p.c.b.limit is None:
+        return ""
+    r, u, row, step = p.rows, p.unroll, p.m_walks[-1].a, p.k_walks[0].a
+    if p.pack_a:
+        at, some = f"(v/{u}*{r}+i)*{u}+v%{u}", f"a+k/{u}*{r * u}L,1,((kc+{u - 1})/{u}-k/{u})*{r * u}L,0"
+    else:
+        # Along rows or along columns, as they lie in memory.
+        at = f"i*{row}L+v*{step}L"
+        some = f"a+k,rows,kc-k,{row}L" if step == 1 else f"a+k*{step}L,kc-k,rows,{step}L"
+    looked = f" if(finite({some})) return mode;\n" if p.pack_a or 1 in (row, step) or r == 1 else ""
+    return (
+        "TW_NOINLINE long left_out(const T *a, long k, long kc, long rows, long cols, long mode, T *c) {\n"
+        f"{looked} for(long i=0;i<rows;i++) {{ T s=0; for(long v=k;v<kc;v++) s+=0*a[{at}];\n"
+        f"  for(long j=0;j<cols;j++) {{ T *d=c+i*{p.row_step}L+j; *d=mode&1?*d+s:s; }} }}\n"
+        " return mode|1; }"
+    )

@@ -1,0 +1,563 @@
+"""Printing a contraction: packing, register tiles, the cache-blocking loops and the entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tilewright.core import IntExpr, Launch, LaunchProgram, Target, Value
+from tilewright.extent import ctext, intexpr
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.kernel import Built, LoweredKernel
+from tilewright.kernels.templates.cpu_contraction import clip, finite, limit, micro, prepack, triangle
+from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.cpu_contraction.image import image_rows, image_task
+from tilewright.kernels.templates.cpu_contraction.nests import nests, static
+from tilewright.kernels.templates.cpu_contraction.steps import Steps
+from tilewright.kernels.templates.cpu_contraction.store import Epilogue
+from tilewright.kernels.templates.cpu_contraction.text import (
+    C_TYPES,
+    along_m,
+    combine_text,
+    height,
+    operand_pointer,
+    outer_names,
+    shorter,
+    sizes,
+    tile_row,
+    walk_names,
+)  # fmt: skip
+from tilewright.kernels.templates.planned import described
+from tilewright.kernels.templates.sharing import SPLITS
+from tilewright.kernels.templates.tiles import ChosenBlocks
+
+BLOCKS = ("KC", "MC", "NC")
+
+
+def built(
+    steps: Callable[[ContractionTiling], Steps],
+) -> Callable[[ContractionTiling, Mapping[str, Value], Target], Built]:
+    """How a template builds kernels whose register tile is printed by these ``steps``."""
+    return described(
+        nests,
+        lambda p, *_: static(p),
+        lambda p, symbol: LoweredKernel(symbol, source(steps(p), symbol), launch_program(p, symbol)),
+    )
+
+
+def arguments(p: ContractionTiling) -> tuple[str, ...]:
+    """Names of the launch arguments, in order."""
+    return (*BLOCKS, *(SPLITS if p.threads > 1 else ()), *(s.argument for s in p.c.program.sizes.values()))
+
+
+def source(steps: Steps, symbol: str) -> str:
+    """The whole kernel."""
+    p = steps.p
+    e = Epilogue(p)
+    parts = [f"namespace {symbol}_ {{", steps.types(), fill(CONTEXT, {"more": _more(p)}), *steps.copies()]
+    if p.image:
+        parts.append(image_task(p))
+    parts += [
+        finite.functions(p),
+        limit.left_out(p),
+        clip.tables_of_rows(p),
+        prepack.helpers(p),
+        clip.start_tile(p),
+        e.table_text(),
+    ]
+    if e.pass_over:
+        parts.append(e.tile_pass())
+    parts += [micro.micro_kernel(steps, r, v, t, e) for r, v, t in micro.variants(p)]
+    parts.append(_task(p, e))
+    if p.split_k:
+        parts.append(_combine_task(p, e))
+    parts += ["}", prepack.entries(p, symbol), _entry(p, e, symbol)]
+    return "\n".join(x for x in parts if x)
+
+
+def _more(p: ContractionTiling) -> str:
+    """What the context holds for some kernels only."""
+    told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
+    blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
+    packed = f" {p.b_type} *packed;" if p.b_at_once else ""
+    return packed + (told + blocks if p.varying else " bool finite;" if finite.extreme(p) else "")
+
+
+CONTEXT = """struct Ctx {
+ void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips;$more };"""
+
+
+def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
+    """The call of the right register tile at row block ``rb`` and column block ``cb``."""
+    rows, columns = p.row_blocks, p.column_blocks
+    masked = micro.masked_variants(p)
+    last = "cb==x->nblocks-1" if p.c.n.varying else f"cb=={columns.count - 1}L"
+    tail = f"({last}?{p.tail}:{p.lanes}L)" if p.ragged else f"{p.lanes}L"
+    limited = p.c.b.limit is not None
+    walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or limited else "kc"
+    if p.table:
+        walk += ",spans+pc" if clip.first_loop(p) else ",spans"
+    if p.told:
+        walk += ",x"
+    arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p), f'out+{here}')});"
+
+    def by_columns(r: int) -> str:
+        if p.c.n.varying:
+            cases = ""
+            for v in columns.sizes:
+                call = f"{micro.name(r, v, False)}{arguments}"
+                if masked:
+                    call = f"if({last}) {micro.name(r, v, True)}{arguments} else {call}"
+                cases += f"case {v}: {{ {call} }} break; "
+            return f"{{ switch({columns.height('cb')}) {{ {cases}}} }}"
+        out = ""
+        have = [x for x in micro.variants(p) if x[0] == r]
+        for _, v, t in have:
+            conditions = []
+            if masked:
+                if t:
+                    conditions.append(last)
+                elif not columns.even and v == columns.size:
+                    conditions.append(f"cb<{columns.full}L")
+                else:
+                    conditions.append(f"cb<{columns.count - 1}L")
+            elif not columns.even:
+                conditions.append(f"cb<{columns.full}L" if v == columns.size else f"cb>={columns.full}L")
+            name = micro.name(r, v, t)
+            call = name + arguments
+            if finite.extreme(p):
+                call = f"if(x->finite) {name}<true>{arguments} else {name}<false>{arguments}"
+            out += f"if({'&&'.join(conditions)}) {{ {call} }} else " if conditions else f"{{ {call} }} else "
+        return out.removesuffix(" else ")
+
+    if rows.even:
+        return by_columns(rows.size * p.lines)
+    if p.open_rows:
+        cases = " ".join(f"case {r}: {by_columns(r)} break;" for r in rows.sizes)
+        return f"switch({height(p)}) {{ {cases} }}"
+    return f"if({shorter(p)}) {{ {by_columns(rows.size - 1)} }} else {{ {by_columns(rows.size)} }}"
+
+
+def cols_start(p: ContractionTiling) -> str:
+    return f"{p.column_blocks.start('cb')}*{p.lanes}L"
+
+
+def _chunk_rows(p: ContractionTiling) -> int:
+    """Output elements from one chunk to the next."""
+    return p.images * p.c.out_strides[p.c.m.axes[0]] if p.chunks > 1 else 0
+
+
+def _chunk_a(p: ContractionTiling) -> int:
+    """Elements of A, read in place, from one chunk to the next."""
+    return p.images * p.a_position.of(p.c.m.axes[0]) if p.a_position else 0
+
+
+TASK = """\
+TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+$sizes
+$if pack_a: T *pa=(T*)(x->ws+w*x->bytes);
+$if pack_b: $b_type *pb=($b_type*)(x->ws+w*x->bytes+x->a_bytes);
+ const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
+ const long tk=t%x->TK, o=t/x->TK; (void)o;
+$batch
+ const long r0=ti*$rows/x->TM, r1=(ti+1)*$rows/x->TM, c0=tj*$columns/x->TN, c1=(tj+1)*$columns/x->TN;
+ const long k0=tk*$units/x->TK, k1=(tk+1)*$units/x->TK;
+ $out_type *out=($out_type*)x->t[$inputs]+$outer;
+$if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*$outputs+$outer;
+$if parts: T *const part=(T*)(x->ws+$threads*x->bytes)+tk*$parts+o*$part;
+$if resumes: T *const sums=(T*)(x->ws+(w+1)*x->bytes)-x->MT*x->NT*$tile;
+$operands
+$if clip: const T *skip=$skipped;
+$cuts
+$after
+$if a_tile: alignas(64) T tile[$tile];
+$if rows_first: for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
+$if pack_rows:  pack_a(x,o,rb0,rb1,0,$depth,pa);
+ for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
+  for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);
+$if clip:   long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
+$unless clip:   const long mode=(pc>k0)|(pc+kc>=k1?2:0)$marks; (void)mode;
+$if clip:   if(x->skips) mode|=1;
+$taken
+$if pack_b:   pack_b(x,o,cb0,cb1,pc*${unit}L,$steps_of_b*${unit}L,pb);
+$looked_through
+$unless rows_first:   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
+$if pack_blocks:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
+$if pack_blocks:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
+    $loops {
+     $walks
+     const $a_type *a=$a;
+     const $b_type *b=$b;
+     T *c=$c;
+$steps
+$before
+     $call
+$finish
+    } } } } }"""
+
+
+def _task(p: ContractionTiling, e: Epilogue) -> str:
+    c = p.c
+    strides = c.out_strides
+    outer = "+".join(["0L"] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
+    if p.chunks > 1:
+        outer += f"+x->chunk*{_chunk_rows(p)}L"
+    i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
+    here = f"{along_m(tuple(w.other for w in p.m_walks))}+{_columns_out(p)}"
+    return fill(
+        TASK,
+        {
+            "pack_a": p.a in ("pack", "rows"),
+            "pack_blocks": p.a == "pack",
+            "pack_rows": p.a == "rows",
+            "rows_first": p.mixed,
+            "depth": ctext(p.depth),
+            "pack_b": p.b == "pack",
+            "a_type": p.a_type,
+            "b_type": p.b_type,
+            "split_k": p.split_k and c.in_place,
+            "parts": ctext(p.part * c.batch.size) if p.part else "",
+            "part": ctext(p.part),
+            "resumes": _sums_wait(p),
+            "marks": p.marks,
+            "clip": p.clip,
+            "a_tile": not c.in_place and not p.part,
+            "batch": outer_names(p).splitlines(),
+            "rows": p.row_count_text,
+            "columns": p.column_count_text,
+            "units": ctext(p.units),
+            "sizes": sizes(p).splitlines(),
+            "unit": p.unit,
+            "out_type": C_TYPES[c.output.dtype],
+            "inputs": len(c.program.inputs),
+            "outer": outer,
+            "threads": p.threads,
+            "outputs": ctext(c.output.size),
+            "operands": _operands(p),
+            "cuts": clip.cuts(p).splitlines(),
+            "skipped": prepack.skipped_sums(p) if p.clip else "",
+            "after": _read_after(e) if e.inline or (e.pass_over and e.vector and not p.split_k) else [],
+            "tile": p.rows * p.width,
+            "unroll": p.unroll,
+            "unroll_less": p.unroll - 1,
+            "panel_step": p.rows * p.unroll,
+            "loops": f"{j_loop} {i_loop}" if p.order == "ji" else f"{i_loop} {j_loop}",
+            "walks": walk_names(p),
+            "a": _tile_a(p),
+            "b": _tile_b(p),
+            "c": _tile_c(p, here),
+            "taken": limit.steps(p),
+            "steps_of_b": _steps_of_b(p),
+            "looked_through": triangle.looked_through(p, "cb0", "cb1"),
+            "steps": triangle.steps(p) + limit.start(p, _valid(p)),
+            "before": _bounds(p),
+            "call": _row_call(p, e, here),
+            "finish": _finish(p, e, here) if e.pass_over and not p.split_k else [],
+        },
+    )
+
+
+def _read_after(e: Epilogue) -> list[str]:
+    """Pointers to what is read once sums are finished."""
+    return [f" const {e.p.source_type(r.load.dtype)} *{r.name}={e.base(r)};" for r in e.reads]
+
+
+def _operands(p: ContractionTiling) -> list[str]:
+    """Pointers to the operands that are not packed here."""
+    lines = []
+    for which, how, kind in (("A", p.a, p.a_type), ("B", p.b, p.b_type)):
+        if how in ("prepack", "whole"):
+            lines.append(f" const {kind} *{which}={prepack.panels(p, which.lower())};")
+        elif how not in ("pack", "rows"):
+            chunk = f"+x->chunk*{_chunk_a(p)}L" if which == "A" and p.chunks > 1 and not p.image else ""
+            lines.append(f" const {kind} *{which}={operand_pointer(p, which.lower())}{chunk};")
+    return lines
+
+
+def _tile_a(p: ContractionTiling) -> str:
+    """Where the rows of a register tile begin."""
+    if p.a == "pack":
+        return "pa+(rb-rb0)*pstep"
+    if p.a == "rows":
+        return f"pa+(l0-{p.row_blocks.start('rb0')})*{ctext(p.m_walks[-1].a)}+pc"
+    if p.a == "prepack":
+        return f"A+rb*{clip.a_panel_elements(p) // p.row_count}L+pc*{p.rows}L"
+    return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{ctext(p.k_walks[0].a)}"
+
+
+def _steps_of_b(p: ContractionTiling) -> str:
+    """Steps of a block of K for which B is packed."""
+    return "kc" if p.c.b.limit is None else "kt"
+
+
+def _tile_b(p: ContractionTiling) -> str:
+    """Where the columns of a register tile begin."""
+    head = f"+{p.heads * p.width}L" if p.heads else ""
+    if p.b == "pack":
+        step = f"({_steps_of_b(p)}+{p.heads}L)" if p.heads else _steps_of_b(p)
+        return f"pb+(cb-cb0)*{step}*{p.unit * p.width}L{head}"
+    if p.pack_b:
+        return f"B+cb*{(p.heads + p.depth) * p.width}L+pc*{p.unit * p.width}L{head}"
+    return f"B+{cols_start(p)}+pc*{ctext(p.k_walks[0].other)}"
+
+
+def _sums_wait(p: ContractionTiling) -> bool:
+    """Whether unfinished sums of a block of rows wait in the workspace, tile by tile, where blocks divide K."""
+    return p.resumes and p.mixed and not p.c.in_place and not p.part
+
+
+def _tile_c(p: ContractionTiling, here: str) -> str:
+    """Where a register tile keeps its sums."""
+    if p.part:
+        return f"part+l0*{ctext(p.row_step)}+{cols_start(p)}"
+    if _sums_wait(p):
+        return f"x->KC<{ctext(p.depth)}?sums+((rb-rb0)*x->NT+cb-cb0)*{p.rows * p.width}L:tile"
+    return f"out+{here}" if p.c.in_place else "tile"
+
+
+def _valid(p: ContractionTiling) -> str:
+    """Columns of the register tile that exist."""
+    cols = p.column_blocks
+    wide = f"{p.width}L" if cols.even else f"({p.width}L-(cb>={cols.full}L?{p.lanes}L:0L))"
+    if p.c.n.varying:
+        wide = f"{cols.height('cb')}*{p.lanes}L"
+    return f"tw::imin({wide},{p.c.n.size_text}-{cols_start(p)})"
+
+
+def _bounds(p: ContractionTiling) -> list[str]:
+    """What a tile over nested loops needs to know before: where its walks begin and end, what they skip."""
+    if not micro.nested(p):
+        return []
+    lines = []
+    if p.table:
+        lines.append(f"     {clip.spans(p)}")
+    if p.clip:
+        sums = f"skip+cb*{clip.trips(p) * p.width}L"
+        start = f"start({sums},kr,{'spans' if p.table else '0'},{height(p)}*{p.lines}L,{_valid(p)},c);"
+        lines.append(f"     if(x->skips&&pc==0) {{ {clip.bounds(p, False)} {start} }}")
+    return [*lines, "     " + clip.bounds(p, True)]
+
+
+def _finish(p: ContractionTiling, e: Epilogue, here: str) -> list[str]:
+    """Calls that finish a tile's sums, line by line."""
+    lines = []
+    for line in range(p.lines):
+        down = line * p.m_walks[-2].other if line else 0
+        sums = f"c+{ctext(p.row_c(line * p.inner))},{ctext(p.row_step)}"
+        lines.append(
+            f"     if(mode&2) finish(x,o,{_first_row(p, line)},{cols_start(p)},{height(p)},{_valid(p)},"
+            f"{sums},out+{here}+{ctext(down)}{e.pass_arguments(line, cols_start(p))});"
+        )
+    return lines
+
+
+def _columns_out(p: ContractionTiling) -> str:
+    return cols_start(p) if p.c.n_step == 1 else f"{cols_start(p)}*{ctext(p.c.n_step)}"
+
+
+def _first_row(p: ContractionTiling, line: int) -> str:
+    """The fused M index of a tile's line."""
+    text = tile_row(p)
+    if line:
+        text += f"+{line * p.m_walks[-1].size}L"
+    if p.chunks > 1:
+        text += f"+x->chunk*{p.m.size}L"
+    return text
+
+
+MERGE = """\
+TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+$sizes
+ const long o=t/$rows, m=t%$rows; (void)o;
+$batch
+$places
+$if in_place: T *d=(T*)x->t[$inputs]+$at;
+$if in_place: const T *s=(const T*)(x->ws+$threads*x->bytes)+$at;
+$unless in_place: T *d=(T*)(x->ws+$threads*x->bytes)+t*$row;
+$unless in_place: const T *s=d+$outputs;
+ for(long j=0;j<$columns;j+=L) { const long n=$columns-j;
+  V v=n>=L?tw::load<V>(d+j):tw::load_n<V>(d+j,n);
+  for(long k=0;k<x->TK-1;k++) { const T *y=s+k*$outputs+j;
+   const V r=n>=L?tw::load<V>(y):tw::load_n<V>(y,n); v=$combined; }
+  if(n>=L) tw::store(d+j,v); else tw::store_n(d+j,v,n); }
+$finish
+}"""
+
+
+def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
+    c = p.c
+    places, step = [], 1
+    for d in range(len(p.m_walks) - 1, -1, -1):
+        at = "m" if step == 1 else f"m/{ctext(step)}"
+        places.append(f" const long l{d}={at if d == 0 else f'({at})%{ctext(p.m_walks[d].size)}'};")
+        step *= p.m_walks[d].size
+    strides = c.out_strides
+    at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
+    if p.chunks > 1:
+        at += f"+x->chunk*{_chunk_rows(p)}L"
+    finish = []
+    if e.pass_over:
+        first = f"m+x->chunk*{p.m.size}L" if p.chunks > 1 else "m"
+        finish = _read_after(e) if e.vector else []
+        to = "d" if c.in_place else f"({e.out_type}*)x->t[{len(c.program.inputs)}]+{at}"
+        finish.append(f" finish(x,o,{first},0,1,{c.n.size_text},d,0L,{to}{e.pass_arguments(0, '0')});")
+    return fill(
+        MERGE,
+        {
+            "rows": p.m.size_text,
+            "sizes": sizes(p).splitlines(),
+            "columns": c.n.size_text,
+            "batch": outer_names(p).splitlines(),
+            "places": places,
+            "inputs": len(c.program.inputs),
+            "at": at,
+            "threads": p.threads,
+            "in_place": c.in_place,
+            "row": ctext(p.row_step),
+            "outputs": ctext(p.part * c.batch.size) if p.part else ctext(c.output.size),
+            "combined": combine_text(p, "v", "r"),
+            "finish": finish,
+        },
+    )
+
+
+def _chosen(p: ContractionTiling) -> str:
+    """Statements that fill in the blocks of extents that calls choose."""
+    columns = f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"
+    extents = ((p.row_blocks, ctext(p.m_walks[-1].size)), (p.column_blocks, columns))
+    return " ".join(b.set(text) for b, text in extents if isinstance(b, ChosenBlocks))
+
+
+Bytes = tuple[str, IntExpr]
+"""A number of bytes: C text in the entry point, and an expression of launch arguments."""
+
+
+def _blocks(p: ContractionTiling, mt: IntExpr, nt: IntExpr) -> tuple[Bytes, Bytes, Bytes]:
+    """Bytes that each thread packs of A and of B, for ``mt`` by ``nt`` register tiles, and of sums that wait there."""
+    u, g = 1 if p.mixed else p.unroll, p.group
+    most = -(-int(p.depth) // u) * u
+    kc: Bytes = (
+        f"tw::imin((args[0]+{u * g - 1})/{u * g}*{u},{most}L)",
+        ["min", ["*", ["ceildiv", "KC", u * g], u], most],
+    )
+    if p.at_once:
+        kc = f"{most}L", most
+    a_steps: Bytes = (f"{p.m_walks[-1].a}L", p.m_walks[-1].a) if p.a == "rows" else kc
+    b_steps: Bytes = (f"({kc[0]}+{p.heads}L)", ["+", kc[1], p.heads]) if p.heads else kc
+    a = (
+        f"(mt*{p.rows}L*{a_steps[0]}*{p.item}L+4095)/4096*4096",
+        ["roundup", ["*", mt, p.rows * p.item, a_steps[1]], 4096],
+    )
+    b = (
+        f"(nt*{p.width}L*{b_steps[0]}*{p.b_item}L+4095)/4096*4096",
+        ["roundup", ["*", nt, p.width * p.b_item, b_steps[1]], 4096],
+    )
+    tile, several = p.rows * p.width * p.item, ["min", 1, ["//", int(p.c.k.size) - 1, "KC"]]
+    sums = f"(x->KC<{ctext(p.depth)}?mt*nt*{tile}L:0)", ["*", several, mt, nt, tile]
+    none: Bytes = "0", 0
+    return a if p.a in ("pack", "rows") else none, b if p.b == "pack" else none, sums if _sums_wait(p) else none
+
+
+def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int, int]:
+    """Bytes at the start of the workspace: the padded image, the tables of columns, and panels of all of B."""
+    image = p.image.size * p.item if p.image else 0
+    tables = len(e.tables) * int(e.columns) * p.item
+    panels = prepack.elements(p, "b") * p.b_item if p.b == "whole" else 0
+    return (image + 4095) // 4096 * 4096, (tables + 4095) // 4096 * 4096, (panels + 4095) // 4096 * 4096
+
+
+ENTRY = """\
+TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
+$if varying: Ctx c{}; Ctx *x=&c; $told
+$if varying: $sizes
+$if chosen: $chosen
+ const long mt=tw::imin(tw::imax(1,args[1]/$rows),$row_count);
+ const long nt=tw::imin(tw::imax(1,args[2]/$width),$column_count);
+ ${context}x->t=tensors; x->ws=(char*)workspace+${fixed}L; x->image=(T*)workspace;
+ x->tables=(T*)((char*)workspace+${image}L); x->KC=$units; x->MT=mt; x->NT=nt; $splits
+ x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes$waiting;
+$if whole: x->packed=($b_type*)((char*)workspace+${tables_end}L); tw::parallel_for(env,$pack_count,pack_task,x);
+$if clip: x->skips=$flag;
+$if extreme: x->finite=$finite;
+$if tables: fill_tables(x);
+ for(x->chunk=0;x->chunk<${chunks}L;x->chunk++) {
+$if copied:  tw::parallel_for(env,${copied}L,copy_row,x);
+  tw::parallel_for(env,$batch*x->TM*x->TN*x->TK,task,x);
+$if split_k:  tw::parallel_for(env,$merged,merge,x);
+ }
+ return 0; }"""
+
+
+def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
+    c = p.c
+    r, width = p.rows, p.width
+    told = enumerate(c.program.sizes.values(), len(arguments(p)) - len(c.program.sizes))
+    image, tables, panels = _fixed(p, e)
+    a_bytes, b_bytes, waiting = (text for text, _ in _blocks(p, "mt", "nt"))
+    return fill(
+        ENTRY,
+        {
+            "symbol": symbol,
+            "rows": r,
+            "width": width,
+            "varying": p.varying,
+            "context": "" if p.varying else "Ctx c{}; Ctx *x=&c; ",
+            "told": " ".join(f"x->{s.argument}=args[{n}];" for n, s in told),
+            "sizes": " ".join(sizes(p).split("\n")),
+            "chosen": _chosen(p),
+            "row_count": p.row_count_text,
+            "column_count": p.column_count_text,
+            "image": image,
+            "fixed": image + tables + panels,
+            "tables_end": image + tables,
+            "units": _steps_of_call(p),
+            "splits": "".join(
+                f"x->{a}={1 if p.threads == 1 or (a == 'TK' and p.deep) else f'args[{3 + i}]'};"
+                for i, a in enumerate(SPLITS)
+            ),
+            "a_bytes": a_bytes,
+            "b_bytes": b_bytes,
+            "waiting": "" if waiting == "0" else f"+{waiting}",
+            "whole": p.b == "whole",
+            "b_type": p.b_type,
+            "pack_count": prepack.pack_count(p) if p.b_at_once else "",
+            "clip": p.clip,
+            "flag": prepack.flag(p) if p.clip else "",
+            "extreme": finite.extreme(p),
+            "finite": finite.looked_through(p),
+            "tables": bool(e.tables),
+            "chunks": p.chunks,
+            "copied": image_rows(p) if p.image else "",
+            "batch": c.batch.size_text,
+            "split_k": p.split_k,
+            "merged": f"{c.batch.size_text}*{p.m.size_text}" if p.varying else f"{c.batch.size * p.m.size}L",
+        },
+    )
+
+
+def _steps_of_call(p: ContractionTiling) -> str:
+    """C text of the trips in a block of K, of the launch argument ``KC``."""
+    if p.at_once:
+        return ctext(p.depth)
+    if p.group > 1:
+        return f"(args[0]+{p.group - 1})/{p.group}"
+    return "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})"
+
+
+def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
+    c, r, width = p.c, p.rows, p.width
+    tiles: IntExpr = ["ceildiv", intexpr(p.m_walks[-1].size), r] if p.open_rows else int(p.row_blocks.count)
+    rows: IntExpr = ["*", intexpr(p.row_lines), tiles] if p.m.varying else int(p.row_count)
+    mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], rows]
+    vectors: IntExpr = ["ceildiv", intexpr(c.n.size), p.lanes]
+    columns: IntExpr = ["ceildiv", vectors, p.vectors] if c.n.varying else p.column_blocks.count
+    nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], columns]
+    each = [number for _, number in _blocks(p, mt, nt)]
+    size: IntExpr = ["*", p.threads, ["+", *each]] if any(x != 0 for x in each) else 0
+    if p.part:
+        size = ["+", size, ["*", "TK", ["*", intexpr(p.part * c.batch.size), p.item]]]
+    elif p.split_k:
+        size = ["+", size, ["*", ["-", "TK", 1], ["*", intexpr(c.output.size), p.item]]]
+    fixed = sum(_fixed(p, Epilogue(p)))
+    if fixed:
+        size = ["+", size, fixed] if size != 0 else fixed
+    return LaunchProgram((Launch(symbol, arguments(p)),), workspace=size, prepack=prepack.prepacks(p, symbol))

@@ -1,0 +1,155 @@
+"""C text that the parts of a contraction's kernel share: positions, reads of single elements, types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.dtypes import DTYPES
+from tilewright.extent import ctext
+from tilewright.kernels.codegen.printer import print_expr
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.cpu_contraction.match import Contraction
+
+C_TYPES = {d.name: "unsigned char" if d.kind == "bool" else d.cpu for d in DTYPES.values()}
+"""How a dtype is stored."""
+
+
+def no_load(e: Expr) -> str:
+    raise AssertionError(f"unexpected read {e!r}")
+
+
+def combine_text(p: ContractionTiling, left: str, right: str) -> str:
+    """C text of the monoid's combine of two vectors."""
+    assert p.c.stage.monoid is not None
+    combine = p.c.stage.monoid.combine[0]
+    return print_expr(combine, axis={}, load=no_load, var={"l0": left, "r0": right}, lanes=p.lanes)
+
+
+# ------------------------------------------------------------------ positions
+
+
+def sizes(p: ContractionTiling) -> str:
+    """Declarations of the sizes that calls choose, which the context has."""
+    names = [size.argument for size in p.c.program.sizes.values()]
+    return "".join(f" const long {n}=x->{n}; (void){n};\n" for n in names)
+
+
+def outer_names(p: ContractionTiling) -> str:
+    """Declarations of ``o_<axis>`` from the outer index ``o``."""
+    return "".join(f" const long o_{a}={t}; (void)o_{a};\n" for a, t in p.c.batch.split("o").items())
+
+
+def outer_texts(c: Contraction) -> dict[str, str]:
+    """C text of every outer axis and atom, given ``o_<axis>``."""
+    texts = {a: f"o_{a}" for a in c.batch.axes}
+    atoms = {n: f"({print_expr(e, axis=texts, load=no_load, var={}, lanes=None)})" for n, e in c.atoms.items()}
+    return texts | atoms
+
+
+def form(f: Linear, texts: Mapping[str, str]) -> str:
+    """C text of a linear form, of the axes and atoms that ``texts`` names; the others count as zero."""
+    return "+".join([ctext(f.const)] + [f"{ctext(k)}*{texts[n]}" for n, k in f.coef.items() if k and n in texts])
+
+
+def tensor_pointer(c: Contraction, name: str) -> str:
+    """C text of a program input's pointer, untyped."""
+    return f"x->t[{[t.name for t in c.program.inputs].index(name)}]"
+
+
+def operand_pointer(p: ContractionTiling, which: str) -> str:
+    """C text of the address of an affine operand at M or N = 0, k = 0."""
+    operand = p.c.a if which == "a" else p.c.b
+    w = operand.window
+    assert w is not None
+    if which == "a" and p.image:
+        return f"x->image+{form(p.image.position(w), outer_texts(p.c))}"
+    kind = p.source_type(w.tensor.dtype)
+    return f"(const {kind}*){tensor_pointer(p.c, w.tensor.name)}+{form(w.position, outer_texts(p.c))}"
+
+
+# ------------------------------------------------------------------ rows of tiles
+
+
+def walk_names(p: ContractionTiling) -> str:
+    """Declarations of ``l<d>``, the position along each loop over M, of the register tile number ``rb``."""
+    blocks, loops = p.row_blocks, p.m_walks
+    last = len(loops) - 1
+    if last == 0:
+        return f"const long l0={blocks.start('rb')};"
+    out = [f"const long b0=rb%{_count(p)}, l{last}={blocks.start('b0')};"]
+    step = 1 if p.open_rows else blocks.count
+    for d in range(last - 1, -1, -1):
+        size = loops[d].size // (p.lines if d == last - 1 else 1)
+        by = f"(x->blocks*{ctext(step)})" if p.open_rows else ctext(step)
+        at = f"rb/{by}" + (f"%{ctext(size)}" if d else "")
+        out.append(f"const long l{d}=({at}){f'*{p.lines}L' if d == last - 1 and p.lines > 1 else ''};")
+        step *= size
+    return " ".join(out)
+
+
+def height(p: ContractionTiling) -> str:
+    """C text of the rows, along the innermost loop over M, of tile ``rb``."""
+    blocks = p.row_blocks
+    if p.open_rows:
+        return blocks.height(_along(p))
+    return f"{blocks.size}L" if blocks.even else f"({blocks.size}L-({shorter(p)}))"
+
+
+def shorter(p: ContractionTiling) -> str:
+    """Condition that tile ``rb`` has one row less than the largest."""
+    blocks = p.row_blocks
+    return f"{_along(p)}>={blocks.full}L"
+
+
+def _count(p: ContractionTiling) -> str:
+    """C text of the number of tiles along the innermost loop over M."""
+    return "x->blocks" if p.open_rows else f"{p.row_blocks.count}L"
+
+
+def _along(p: ContractionTiling) -> str:
+    """C text of the number of tile ``rb`` along the innermost loop over M."""
+    return "rb" if len(p.m_walks) == 1 else f"rb%{_count(p)}"
+
+
+def tile_row(p: ContractionTiling) -> str:
+    """The fused M index, within a chunk, of the first row of tile ``rb``, given ``l<d>``."""
+    text = "l0"
+    for d, w in list(enumerate(p.m_walks))[1:]:
+        text = f"({text})*{ctext(w.size)}+l{d}"
+    return text
+
+
+def along_m(steps: tuple[int, ...]) -> str:
+    """Offset of tile ``rb`` in something that has these steps along the loops over M."""
+    return "+".join(f"l{d}*{ctext(s)}" for d, s in enumerate(steps) if s) or "0L"
+
+
+# ------------------------------------------------------------------ single elements
+
+
+def axis_texts(p: ContractionTiling, m: str = "m", n: str = "n") -> dict[str, str]:
+    """C text of every output axis, given the fused M and N positions and ``o_<axis>``."""
+    c = p.c
+    texts = dict.fromkeys(c.stage.axes, "0L")
+    texts.update({a: f"o_{a}" for a in c.batch.axes})
+    texts.update({a: f"({t})" for a, t in c.m.split(m).items()})
+    texts.update({a: f"({t})" for a, t in c.n.split(n).items()})
+    return texts
+
+
+def scalar_read(p: ContractionTiling, load: Expr, axes: Mapping[str, str]) -> str:
+    """C text of one element of an input."""
+    tensor = p.c.program.tensors[str(load.value)]
+
+    def nested(x: Expr) -> str:
+        return scalar_read(p, x, axes)
+
+    terms = [
+        f"({print_expr(i, axis=axes, load=nested, var={}, lanes=None)})*{ctext(s)}"
+        for i, s in zip(load.args, tensor.strides, strict=True)
+    ]
+    kind = C_TYPES[tensor.dtype]
+    text = f"((const {kind}*){tensor_pointer(p.c, tensor.name)})[{'+'.join(terms) or '0'}]"
+    return f"tw::widen({text})" if kind.startswith("tw::") else text

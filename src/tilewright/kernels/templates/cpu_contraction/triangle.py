@@ -1,0 +1,71 @@
+"""Operands of which a guard leaves a part of each row, as triangles and bands: tiles take the steps of their rows.
+
+What is skipped would have added zero times elements of B, which is NaN where one of these is not finite: a block of B
+is looked through first, and where it is not all finite nothing of it is skipped.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.cpu_contraction.text import height, tile_row
+
+
+def guards(p: ContractionTiling) -> tuple[Linear, ...]:
+    """The guards of A over its one M and its one K axis, where tiles skip what they exclude; else empty."""
+    c, w = p.c, p.c.a.window
+    if p.a != "pack" or p.b == "prepack" or c.b.limit is not None or p.varying:
+        return ()
+    if w is None or w.fill is None or w.fill.value != 0 or not c.is_product:
+        return ()
+    if len(p.k_walks) > 1 or p.chunks > 1 or p.lines > 1 or len(c.m.axes) != 1:
+        return ()
+    wide = [a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1]
+    if len(wide) != 1 or not all(b.of(wide[0]) and set(b.coef) <= {wide[0], c.m.axes[0]} for b in w.bounds):
+        return ()
+    return w.bounds
+
+
+def looked_through(p: ContractionTiling, first: str, last: str) -> list[str]:
+    """Declares ``skips``, of a block of B: column blocks ``first`` to before ``last``, ``kc`` steps from ``pc``."""
+    if not guards(p):
+        return []
+    if p.b == "pack":
+        return [f"   const bool skips=finite(pb,1,({last}-{first})*kc*{p.width}L,0);"]
+    step = p.k_walks[0].other
+    columns = p.column_blocks
+    low, high = (f"({columns.start(x)})*{p.lanes}L" for x in (first, last))
+    count = f"tw::imin({high},{p.c.n.size}L)-{low}"
+    return [f"   const bool skips=finite(B+{low}+pc*{step}L,kc,{count},{step}L);"]
+
+
+def along(p: ContractionTiling) -> str:
+    """The K axis of the guards."""
+    return next(a for a, n in zip(p.c.k.axes, p.c.k.extents, strict=True) if n > 1)
+
+
+def narrowed(p: ContractionTiling, first: str, last: str, start: str) -> list[str]:
+    """Statements that narrow ``low`` and ``high``, steps from ``start``, to what rows ``first`` to ``last`` have."""
+    (m,), out = p.c.m.axes, []
+    for b in guards(p):
+        slope, row = b.of(along(p)), b.of(m)
+        # The guard at step 0, of the row that it leaves the most steps to.
+        out.append(f"      {{ const long v={b.const}L+{row}L*{last if row > 0 else first};")
+        if slope > 0:
+            out.append(f"       low=tw::imax(low,(v<0?(-v+{slope - 1})/{slope}:0)-{start}); }}")
+        else:
+            out.append(f"       high=tw::imin(high,(v<0?0:v/{-slope}+1)-{start}); }}")
+    return out
+
+
+def steps(p: ContractionTiling) -> list[str]:
+    """Declares ``kt``, the steps that a tile takes of a block, and moves ``a`` and ``b`` to the first of them."""
+    if not guards(p):
+        return []
+    u = p.unroll
+    rows = f"const long i0={tile_row(p)}, i1=i0+{height(p)}-1; (void)i0; (void)i1;"
+    out = [f"     long kt=kc; if(skips) {{ {rows} long low=0, high=kc;", *narrowed(p, "i0", "i1", "pc")]
+    if u > 1:
+        out.append(f"      low=low/{u}*{u};")  # packed rows hold a few steps side by side
+    out.append(f"      kt=tw::imax(0,high-low); if(kt) {{ a+=low*{p.rows}L; b+=low*{p.k_walks[0].other}L; }} }}")
+    return out

@@ -1,0 +1,102 @@
+"""Which contractions the CPU computes as dot products of 16-bit reals and of 8-bit whole numbers.
+
+Sums of a product of two values, in float32 or int32. Of the family's groups, M and N keep the innermost axes that
+are one axis in the output; the others are batch axes here. Sides may be padded reads, which is all that the fast
+instructions take, or any other value, which is converted while it is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from tilewright.kernels.codegen.ranges import Range, index_range
+from tilewright.kernels.expression.expr import BYTES, SIXTEEN, Expr, unwidened
+from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.families import contraction as family
+from tilewright.kernels.families.index_forms import IndexForms
+from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.templates.cpu_contraction.match import Contraction, Operand
+
+VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
+"""Types of inputs, of the output and of values after the sum."""
+
+
+@lru_cache(maxsize=256)
+def match(text: str) -> Contraction | None:
+    """The product that a program (canonical text) is, or ``None`` where it is none that is computed here."""
+    for form in family.contractions(text):
+        try:
+            return _computed(form)
+        except NoMatch:
+            continue
+    return None
+
+
+def _computed(form: family.Contraction) -> Contraction:
+    program = form.program
+    if form.acc not in ("float32", "int32") or not form.is_product:
+        raise NoMatch
+    if form.lhs.dtype != form.acc or form.rhs.dtype != form.acc or [x.op for x in form.body.args] != ["var", "var"]:
+        raise NoMatch
+    if any(t.dtype not in VALUES for t in (*program.inputs, program.output)):
+        raise NoMatch
+    _check_epilogue(program, form.stage, form.epilogue)
+    m, n = form.together(form.m), form.together(form.n)
+    batch = form.group([x for x in form.wide if x not in m.axes and x not in n.axes])
+    a, b = _operand(form.lhs, program), _operand(form.rhs, program)
+    rhs, limit = form.limited(batch.axes)
+    cut = replace(_operand(rhs, program), limit=limit)
+    if form.acc == "float32" and not a.dtype == cut.dtype == "bfloat16":
+        b = cut  # steps are single elements
+    if form.acc == "float32" and not any(x.dtype in SIXTEEN for side in (a, b) for x in side.value.loads()):
+        raise NoMatch  # nothing here is better at float32 than the contraction template
+    if not form.m.axes and b.affine is None:
+        raise NoMatch  # nothing is reused across rows
+    return Contraction(
+        program, form.stage, form.epilogue, batch, m, n, form.k, form.lhs, form.rhs, form.body, a, b, {}
+    )  # fmt: skip
+
+
+def _operand(value: Expr, program: Program) -> Operand:
+    """A side as ``cast(x[...])``, or as ``select(bounds, x[...], 0)`` with a cast in or around it, where it is one."""
+    read = unwidened(value)
+    if read.op == "select":
+        condition, inside, other = read.args
+        inside = unwidened(inside)
+        read = Expr("select", inside.dtype, (condition, inside, other))
+    window = IndexForms().window(read, program)
+    if window is None or (window.fill is not None and window.fill.value != 0):
+        return Operand(value, None, None)
+    if window.bounds:
+        return Operand(value, None, None, window)
+    return Operand(value, window.tensor.name, window.position, window)
+
+
+def _check_epilogue(program: Program, stage: Stage, after: Sequence[Stage]) -> None:
+    """Reads under a ``select`` that could lie outside of their tensors are refused; so are positions used as values."""
+    assert stage.monoid is not None
+    for s, e in ((stage, stage.monoid.finish), *((s, s.body[0]) for s in after)):
+        bounds: dict[str, Range] = {x: (0, extent - 1) for x, extent in s.ranges.items()}
+        _check_values(e, program, bounds)
+
+
+def _check_values(e: Expr, program: Program, bounds: Mapping[str, Range]) -> None:
+    if e.op == "load":
+        return
+    if e.dtype not in (*VALUES, "bool") or e.op == "axis" or (e.dtype in SIXTEEN and e.op not in ("cast", "var")):
+        raise NoMatch
+    if e.op == "select" and not all(_inside(x, program, bounds) for part in e.args[1:] for x in part.loads()):
+        raise NoMatch
+    for x in e.args:
+        _check_values(x, program, bounds)
+
+
+def _inside(load: Expr, program: Program, bounds: Mapping[str, Range]) -> bool:
+    """Whether a read lies within its tensor wherever the axes are."""
+    for index, extent in zip(load.args, program.tensors[str(load.value)].shape, strict=True):
+        low, high = index_range(index, bounds)
+        if low is None or high is None or low < 0 or high >= extent:
+            return False
+    return True

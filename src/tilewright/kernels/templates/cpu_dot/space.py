@@ -1,0 +1,247 @@
+"""The schedules of a product: knobs, what keeps them legal, and a choice made by arithmetic.
+
+Knobs of the binary: ``MR`` x ``NV`` is the register tile (rows by vectors), ``unroll`` units of k are
+printed out; ``pack_a`` copies rows of A before use; ``pack_b`` says when B is packed: ``once`` (it is
+constant), ``whole`` (at the start of each call), ``blocks`` (each task packs what it needs next) or not at
+all (``none``: columns lie side by side, and their units are woven as they are read);
+``half_b`` keeps 16-bit elements of B as they are and widens them as they are read; ``order`` says which
+loop over register tiles is outer (``ji``: columns); ``prefetch`` how many units ahead B is fetched (cache
+lines to the right where it is read in place).
+Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements); ``TM``, ``TN``, ``TK`` into
+how many tasks each extent is divided for the threads, k in whole blocks; ``split_k`` says whether k is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+from tilewright.core import Target, Value
+from tilewright.kernels.templates.cpu_contraction import space as space_of_contractions
+from tilewright.kernels.templates.cpu_contraction.geometry import batch_items
+from tilewright.kernels.templates.cpu_contraction.kinds import UNIT, Kind, kind_of, shifted
+from tilewright.kernels.templates.cpu_contraction.match import Contraction, constant
+from tilewright.kernels.templates.cpu_contraction.prepack import outer_axes
+from tilewright.kernels.templates.cpu_contraction.space import (
+    CODE_LIMIT,
+    MAX_ROWS,
+    MAX_VECTORS,
+    Core,
+    Form,
+    even_depths,
+    legal_divisions,
+    sizes_to,
+    step_cycles,
+    thread_knobs,
+)  # fmt: skip
+from tilewright.kernels.templates.cpu_dot.geometry import can_halve_b, direct_a, direct_b
+from tilewright.kernels.templates.sharing import (
+    FEW_THREADS,
+    SMALL_OUTPUT,
+    SPLIT_K,
+    SPLITS,
+    Axis,
+    agreeing,
+    chosen,
+    divisions,
+    evenness,
+    split_knobs,
+)  # fmt: skip
+from tilewright.kernels.templates.tiles import balanced, ceildiv
+from tilewright.search_space import Choice, SearchSpace, rule
+
+LEAST_DEPTH = 256
+"""Elements of K of a task, at least."""
+SLACK = 1.25
+"""By how much a register tile's products may take longer than those of the best one."""
+WHOLE_LIMIT = 256 << 20
+"""Bytes of B up to which it may be packed as a whole."""
+ROW = 4096
+"""Bytes of a row of A, or of a column of B, that one pass over k takes by default."""
+FEW = 64
+"""Rows up to which B may be read in place: units are woven again for each block of rows."""
+STRIP = 9
+"""Vectors of columns that a single row takes at a time from a B read in place: others were slower."""
+SMALL = 16
+"""Rows up to which reading B decides."""
+
+
+@lru_cache(maxsize=256)
+def tiles(m: int, vectors: int, registers: int, spare: int, latency: float) -> dict[tuple[int, int], float]:
+    """Register tiles worth trying, each with the cycles it needs per unit of k over the whole output.
+
+    Only sizes that divide the extents into even blocks count: the others equal one of those.
+    ``spare``: registers that are neither sums nor units of B.
+    """
+    found: dict[tuple[int, int], float] = {}
+    on = Core(latency, 2, SLACK, False)
+    for r in range(1, min(m, MAX_ROWS) + 1):
+        for v in range(1, min(vectors, MAX_VECTORS) + 1):
+            if balanced(m, r) and balanced(vectors, v) and r * v + v + spare <= max(registers, spare + 2):
+                found[r, v] = ceildiv(m, r) * ceildiv(vectors, v) * step_cycles(r, v, on)
+    best = min(found.values())
+    return {t: cost for t, cost in found.items() if cost <= best * on.slack}
+
+
+def _tiles(c: Contraction, kind: Kind, target: Target) -> dict[tuple[int, int], float]:
+    vectors = ceildiv(c.n.size, target.vector_bytes // UNIT)
+    return tiles(c.m.size, vectors, target.registers, 2 + shifted(c, kind), kind.latency)
+
+
+def depths(k: int, short: bool) -> list[int]:
+    """Values of KC: even divisions of K, rounded up to whole units; short ones for a few rows."""
+    wanted = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if short else (128, 256, 512, 1024, 2048, 4096)
+    return sorted(even_depths(k, wanted) | {k})
+
+
+HEIGHTS = (16, 32, 64, 128, 256, 512, 1024)
+WIDTHS = (64, *HEIGHTS[3:], 2048, 4096)
+
+
+def space(c: Contraction, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a product on a target."""
+    kind = kind_of(c, target)
+    m, n, k = c.m.size, c.n.size, c.k.size
+    good = _tiles(c, kind, target)
+    whole = c.b.limit is None and outer_axes(c, c.b).size * n * k * kind.bytes <= WHOLE_LIMIT
+    pack_b: tuple[str, ...] = ("blocks", "whole") if whole else ("blocks",)
+    if constant(c, "b") is not None:
+        pack_b = ("once",)
+    elif direct_b(c) and m <= FEW:
+        pack_b = ("none", *pack_b)
+    kc = depths(k, m <= SMALL)
+    mc, nc = sizes_to(m, HEIGHTS), sizes_to(n, WIDTHS)
+    b_limit = max(target.l2_bytes, kc[0] * nc[0] * kind.bytes)
+    a_limit = max(2 * target.l2_bytes, mc[0] * k * kind.bytes)
+    s_limit = max(target.l2_bytes, mc[0] * nc[0] * UNIT)
+    knobs = [
+        Choice("MR", tuple(sorted({r for r, _ in good}))),
+        Choice("NV", tuple(sorted({v for _, v in good}))),
+        Choice("unroll", (1, 2, 4)),
+        Choice("pack_a", (False, True) if direct_a(c, kind) else (True,)),
+        Choice("MC", mc, half="launch"),
+        Choice("NC", nc, half="launch"),
+        Choice("KC", tuple(kc), half="launch"),
+        Choice("pack_b", pack_b, ordered=False),
+        Choice("half_b", (False, True) if can_halve_b(c, kind) else (False,)),
+        Choice("order", ("ij", "ji"), ordered=False),
+        Choice("prefetch", (0, 4, 8, 16, 32)),
+    ]
+    rules = [
+        rule("the register tile does not fit or wastes too much", lambda MR, NV: (MR, NV) in good),
+        rule(
+            "the unrolled loop body is too long",
+            lambda MR, NV, unroll: unroll == 1 or MR * NV * unroll <= CODE_LIMIT,
+        ),
+        rule(
+            "the packed rows of A are larger than twice the second-level cache",
+            lambda pack_a, MC: not pack_a or MC * k * kind.bytes <= a_limit,
+        ),
+        rule(
+            "the packed block of B is larger than the second-level cache",
+            lambda pack_b, NC, KC: pack_b != "blocks" or NC * KC * kind.bytes <= b_limit,
+        ),
+    ]
+    if can_halve_b(c, kind):
+        rules.append(rule("a B read in place is not packed", lambda pack_b, half_b: pack_b != "none" or not half_b))
+    if not c.in_place:
+        rules.append(
+            rule(
+                "the unfinished sums are larger than the second-level cache",
+                lambda MC, NC, KC: k == KC or s_limit >= MC * NC * UNIT,
+            )
+        )
+    if target.threads > FEW_THREADS:
+        even = {t: divisions(target.threads, *shared_axes(c, target, t)) for t in good}
+        # Beside the register tile, which decides about them.
+        knobs[2:2] = split_knobs({d for found in even.values() for d in found})
+        rules += agreeing(("MR", "NV", *SPLITS), even)
+    elif target.threads > 1:
+        more, further = thread_knobs(c, target.threads, LEAST_DEPTH, _short(c))
+        knobs += more
+        rules += further
+    if target.threads > 1:
+        rules += [SPLIT_K, rule("k has fewer blocks than parts", lambda KC, TK: ceildiv(k, KC) >= TK)]
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def _short(c: Contraction) -> bool:
+    """Whether partial results of a divided K are small."""
+    return c.batch.size * c.output.size <= SMALL_OUTPUT
+
+
+def shared_axes(c: Contraction, target: Target, tile: tuple[int, int]) -> tuple[int, tuple[Axis, Axis, Axis]]:
+    """What threads share for a register tile: how many outer positions, and M, N and K of each."""
+    form = Form(batch_items(c), "rows", "pack", False, c.m.size, 1, 1, c.n.size, LEAST_DEPTH, False, _short(c))
+    return space_of_contractions.shared_axes(c, target, form, (tile[0], 1, tile[1]))
+
+
+def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A schedule by arithmetic on the sizes and the caches."""
+    kind = kind_of(c, target)
+    m, n, k = c.m.size, c.n.size, c.k.size
+    good = _tiles(c, kind, target)
+    options = within.options
+    units = ceildiv(k, kind.group)
+
+    def cost(tile: tuple[int, int]) -> float:
+        r, v = tile
+        start = 20 + 2 * r * v  # cycles of a tile's start and end
+        # What two loads a cycle leave out: they come from further away, and those of A may be shifted.
+        reads = (0.15 * v + 0.1 * r + 0.1 * r * shifted(c, kind)) * units
+        all_tiles = ceildiv(m, r) * ceildiv(n, v * target.vector_bytes // UNIT)
+        even = evenness(target.threads, *shared_axes(c, target, tile))
+        return (good[tile] * units + (start + reads) * all_tiles) / even
+
+    pack_b = _default_pack(options["pack_b"], m, kind)
+    strips = [t for t in good if t[1] >= STRIP] if pack_b == "none" and m == 1 else []
+    rows, vectors = min(strips or good, key=(lambda t: t[1]) if strips else cost)
+    values: dict[str, Value] = {
+        "MR": rows,
+        "NV": vectors,
+        "unroll": max(u for u in (1, 2, 4) if u == 1 or u * rows * vectors <= 32),
+        "pack_a": options["pack_a"][0],
+        "pack_b": pack_b,
+        "half_b": m <= SMALL and options["half_b"][-1],
+        "order": "ji",
+        "prefetch": 16 if m <= SMALL else 0,
+    }
+    if pack_b == "none":
+        values |= {"prefetch": 8, "half_b": False}
+    blocks = pack_b == "blocks"
+    deep = ROW // kind.bytes
+    if pack_b == "none":
+        deep = 256 if m > 2 else 64 if kind.group == 4 else 16
+    elif blocks and m <= SMALL:
+        deep = 32 if m <= 2 else 256
+    if target.threads > FEW_THREADS:
+        values |= zip(SPLITS, chosen(target.threads, *shared_axes(c, target, (rows, vectors))), strict=True)
+    elif target.threads > 1:
+        values |= _default_threads(c, target.threads, within)
+    parts = int(values.get("TK", 1))
+    if target.threads > 1:
+        values["split_k"] = parts > 1
+    depths_left = [x for x in options["KC"] if ceildiv(k, x) >= parts]
+    values["KC"] = max([x for x in depths_left if x <= deep] or depths_left[:1])
+    kc = int(values["KC"])
+    room = target.l2_bytes
+    depth = k if values["pack_a"] else kc
+    values["MC"] = max([x for x in options["MC"] if x * depth * kind.bytes <= room] or options["MC"][:1])
+    fits = [x for x in options["NC"] if (not blocks or x * kc * kind.bytes <= room // 8)]
+    if not c.in_place and kc < k:
+        fits = [x for x in fits if x * int(values["MC"]) * UNIT <= room]
+    values["NC"] = max(fits or options["NC"][:1])
+    return values
+
+
+def _default_pack(options: tuple[str, ...], m: int, kind: Kind) -> str:
+    """Where rows are few, packing is most of the work; four rows of bytes cost more to weave than two of pairs."""
+    if m > SMALL or len(options) == 1:
+        return options[-1]
+    return "blocks" if "none" not in options or (kind.group == 4 and m > 2) else "none"
+
+
+def _default_threads(c: Contraction, threads: int, within: SearchSpace) -> dict[str, Value]:
+    """As few tasks as fill the threads, columns divided first: tasks then share no part of B."""
+    best = min(legal_divisions(within), key=lambda t: (c.batch.size * prod(t) < threads, t[2], prod(t), t[0]))
+    return dict(zip(SPLITS, best, strict=True))

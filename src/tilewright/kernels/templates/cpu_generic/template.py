@@ -1,0 +1,35 @@
+"""The generic CPU template: a loop nest a stage, merged, ordered, blocked and vectorised as told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.templates.cpu_generic.kernel import kernel
+from tilewright.kernels.templates.cpu_generic.knobs import chosen, default, parts, space
+from tilewright.kernels.templates.cpu_generic.tiling import PartTiling, plan
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+Plans = tuple[Program, tuple[PartTiling, ...]]
+
+
+def _plans(text: str, target: Target, values: Mapping[str, Value]) -> Plans:
+    return Program.loads(text), tuple(plan(p, values, target) for p in parts(text, *chosen(values)))
+
+
+CPU_GENERIC = PlannedTemplate[str, Plans](
+    name="cpu_generic",
+    family="generic",
+    version=4,
+    kinds=("cpu",),
+    refusal="is none",
+    find=str,
+    refuses=lambda text: "has products of a state in its steps" if Program.loads(text).recurrent else "",
+    ranges=lambda _: True,
+    any_sizes=True,
+    span=space,
+    choose=default,
+    plan=_plans,
+    build=lambda plans, *_: kernel(*plans),
+)

@@ -1,0 +1,82 @@
+"""Which kernel computes a group, its schedules, and a plan: that kernel with its decisions.
+
+A group's kernel is that of a contraction template for any number of rows. Its schedules are those for the number that
+a group has where rows are dealt evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core import Schedule, Target, Task, Value
+from tilewright.kernels.expression.program import Program, bare_workload
+from tilewright.kernels.families.grouped import Grouped
+from tilewright.kernels.ranges import program_at
+from tilewright.kernels.templates.cpu_contraction.template import CPU_CONTRACTION
+from tilewright.kernels.templates.cpu_dot.template import CPU_DOT
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.search_space import SearchSpace
+
+MEMBERS: tuple[PlannedTemplate[Any, Any], ...] = (CPU_CONTRACTION, CPU_DOT)
+"""Templates that may compute a group, the first that does taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedPlan:
+    """``template`` computes a group by ``schedule``, found for :attr:`~.Grouped.typical` rows."""
+
+    g: Grouped
+    target: Target
+    template: PlannedTemplate[Any, Any]
+    schedule: Schedule
+
+    @property
+    def any_rows(self) -> Task:
+        """A group of any number of rows."""
+        return _task(self.g.one.dumps(), self.target)
+
+    @property
+    def typical(self) -> Task:
+        """A group of as many rows as most have."""
+        return typical(self.g, self.target)
+
+
+def member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any] | None:
+    """The template that computes a group."""
+    tasks = (_task(g.one.dumps(), target), typical(g, target))
+    return next((t for t in MEMBERS if all(t.matches(task) for task in tasks)), None)
+
+
+def typical(g: Grouped, target: Target) -> Task:
+    """A group of as many rows as each has where they are dealt evenly."""
+    return _task(program_at(g.one.dumps(), {g.varying.name: g.typical}), target)
+
+
+def _task(text: str, target: Target) -> Task:
+    return Task(bare_workload("group", Program.loads(text)), target)
+
+
+def _member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any]:
+    found = member(g, target)
+    assert found is not None
+    return found
+
+
+def space(g: Grouped, target: Target, template: str, version: int) -> SearchSpace:
+    """The schedules of a group's kernel."""
+    found = _member(g, target).space(typical(g, target))
+    return SearchSpace(template, version, found.knobs, found.constraints)
+
+
+def default(g: Grouped, target: Target, _: SearchSpace) -> Mapping[str, Value]:
+    """That of a group's kernel."""
+    return _member(g, target).default(typical(g, target)).values
+
+
+def plan(g: Grouped, target: Target, values: Mapping[str, Value]) -> GroupedPlan:
+    """The group's kernel with its decisions."""
+    template = _member(g, target)
+    schedule = template.space(typical(g, target)).schedule(values)
+    return GroupedPlan(g, target, template, schedule)

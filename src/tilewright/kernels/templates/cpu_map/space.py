@@ -1,0 +1,206 @@
+"""The schedules of a map: knobs, what keeps them legal, and a choice by arithmetic.
+
+``mode``: ``rows`` runs vectors along the innermost axis; ``tiles`` transposes square tiles in registers.
+``vectors`` a row's loop handles so many vectors a trip, ``prefetch`` asks for what it reads so many bytes
+ahead, ``order`` is that of the outer axes. ``walk`` is the axis that the innermost loop over tiles follows
+(``in``: along the read, ``out``: along the output), ``tile_in`` x ``tile_out`` the blocks of tiles (elements),
+``ahead`` by how many tiles reads are asked for before they are due. ``stream`` stores past the caches. ``tasks``:
+into how many pieces the work is divided for the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.core import Target, Value
+from tilewright.kernels.codegen.stream import can_stream
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.families.flatten import linear
+from tilewright.kernels.templates.cpu_map.program import Map
+from tilewright.search_space import Choice, Constraint, SearchSpace, rule
+
+MAX_TILE = 16
+"""Rows of a register tile at most: two tiles must fit 32 registers."""
+UNITS = 64
+"""Pieces of work below which long rows are cut for the threads."""
+LONG_ROW = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class ElementwiseTiling:
+    """A map with its decisions."""
+
+    m: Map
+    target: Target
+    tiled: bool
+    lanes: int
+    vectors: int
+    prefetch: int
+    stream: bool
+    order: tuple[str, ...]
+    along_output: bool
+    tile_in: int
+    tile_out: int
+    ahead: int
+    tasks: int
+
+    @property
+    def item(self) -> int:
+        return ITEMSIZE[self.m.program.output.dtype]
+
+    @property
+    def piece(self) -> int:
+        """Elements of a row that are one unit of work."""
+        size, rows = self.m.extents[self.m.inner], prod(self.m.extents[a] for a in self.m.outer)
+        if self.target.threads == 1 or rows >= UNITS or size <= LONG_ROW or len(self.m.segments) > 1:
+            return size
+        return max(LONG_ROW // 2, -(-int(size) * int(rows) // UNITS // 64) * 64)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Outer axes around a tile, in order."""
+        return tuple(a for a in self.order if a != self.m.across) if self.tiled else self.order
+
+
+def lane_bytes(m: Map, e: Expr) -> int:
+    """Bytes of a lane in which a value is computed."""
+    if m.moves and e.dtype != INDEX:
+        return ITEMSIZE[m.program.output.dtype]
+    return 8 if ITEMSIZE[e.dtype] == 8 else 4
+
+
+def row_lanes(m: Map, target: Target) -> int:
+    """Lanes of a vector along the innermost axis."""
+    if m.moves:
+        masked = any(
+            n.op == "select" and m.inner in n.args[0].axes() for s in m.segments for v in s.values for n in v.walk()
+        )
+        item = ITEMSIZE[m.program.output.dtype]
+        return max(2, target.vector_bytes // (max(item, 4) if masked else item))
+    wide = all(ITEMSIZE[n.dtype] == 8 for n in m.value.walk() if n.dtype not in ("bool", INDEX))
+    return max(2, target.vector_bytes // (8 if wide else 4))
+
+
+def tile_lanes(m: Map, target: Target) -> int:
+    """Rows and columns of a register tile; 0 where there is nothing to transpose in registers."""
+    if m.across is None or len(m.segments) > 1:
+        return 0
+    lanes = min(row_lanes(m, target), MAX_TILE)
+    widest = max(lane_bytes(m, x) for x in m.turned)
+    return lanes if widest * lanes <= target.vector_bytes else 0
+
+
+def aligned_rows(m: Map, lanes: int) -> bool:
+    """Whether all rows of the output lie alike with regard to vectors."""
+    return all(m.where.of(a) % lanes == 0 for a in m.outer)
+
+
+def orders(m: Map) -> tuple[str, ...]:
+    """Orders of the outer axes: as in the output, and as in each tensor that is read along all of them."""
+    found = [m.outer]
+    for x in m.value.loads():
+        s = linear(x.args[0])
+        if all(s.of(a) for a in m.outer):
+            found.append(tuple(sorted(m.outer, key=lambda a: -abs(s.of(a)))))
+    return tuple(dict.fromkeys(" ".join(o) for o in found))
+
+
+def _blocks(extent: int, lanes: int) -> tuple[int, ...]:
+    top = -(-extent // lanes) * lanes
+    return (*(lanes * k for k in (1, 4, 16, 64) if lanes * k < top), top)
+
+
+def units(m: Map) -> int:
+    """An estimate of the units of work, for dividing them."""
+    return max(1, m.program.output.size // 2048)
+
+
+def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a map."""
+    tile, lanes = tile_lanes(m, target), row_lanes(m, target)
+    modes = ("rows", "tiles") if tile else ("rows",)
+    size = m.extents[m.inner]
+    across = m.extents[m.across] if tile and m.across else 1
+    streams = {
+        "rows": can_stream(m.program.output.dtype, target, lanes, m.moves),
+        "tiles": bool(tile) and can_stream(m.program.output.dtype, target, tile, m.moves) and aligned_rows(m, tile),
+    }
+    counts = tuple(v for v in (1, 2, 4, 8) if v == 1 or (v * lanes <= size and v * m.components <= 8))
+    knobs = [
+        Choice("mode", modes, ordered=False),
+        Choice("vectors", counts),
+        Choice("prefetch", (0, 512, 1024, 2048, 4096) if m.bytes > target.l1_bytes else (0,)),
+        Choice("stream", (False, True) if any(streams[x] for x in modes) else (False,)),
+        Choice("walk", ("in", "out") if tile else ("out",), ordered=False),
+        Choice("ahead", (0, 1, 2, 4) if tile else (0,)),
+        Choice("tile_in", _blocks(across, tile) if tile else (1,), half="launch"),
+        Choice("tile_out", _blocks(size, tile) if tile else (1,), half="launch"),
+        Choice("order", orders(m), ordered=False),
+    ]
+    settled: dict[str, dict[str, Value]] = {
+        "rows": {k.name: k.values[0] if k.name == "ahead" else k.values[-1] for k in knobs[4:8]},
+        "tiles": {"vectors": 1, "prefetch": 0},
+    }
+
+    rules = []
+    if tile:
+        names = ("mode", "vectors", "prefetch", "walk", "ahead", "tile_in", "tile_out")
+        reason = "a knob of the other mode is turned"
+        rules.append(Constraint(names, lambda v: all(v[k] == x for k, x in settled[str(v["mode"])].items()), reason))
+    if len(knobs[3].values) > 1:
+        rules.append(rule("rows are not aligned alike", lambda mode, stream: not stream or streams[mode]))
+    if target.threads > 1:
+        wanted = [k * target.threads for k in (1, 2, 4, 8) if k * target.threads <= units(m)]
+        knobs.append(Choice("tasks", tuple(wanted) or (1,), half="launch"))
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A schedule by arithmetic on the sizes and the caches."""
+    options = within.options
+    tile = tile_lanes(m, target)
+    big = m.bytes > target.l3_bytes // 2
+    values: dict[str, Value] = {
+        "mode": "tiles" if tile else "rows",
+        "vectors": 1 if tile else max(v for v in options["vectors"] if v == 1 or int(v) * m.components <= 4),
+        "prefetch": 0,
+        "walk": "out",
+        "ahead": 0,
+        "tile_in": options["tile_in"][-1],
+        "tile_out": options["tile_out"][-1],
+        "order": options["order"][0],
+    }
+    if tile:
+        for name in ("tile_in", "tile_out"):
+            values[name] = next((x for x in options[name] if int(x) >= 4 * tile), options[name][-1])
+        if big:
+            values |= {"walk": "in", "ahead": 1}
+    values["stream"] = False
+    # Short rows share cache lines with their neighbours, which stores past the caches cannot complete.
+    if big and True in options["stream"] and (tile or m.extents[m.inner] >= LONG_ROW):
+        trial = {**values, "stream": True}
+        values["stream"] = all(r.holds({n: trial[n] for n in r.reads}) for r in within.constraints)
+    if target.threads > 1:
+        values["tasks"] = options["tasks"][min(2, len(options["tasks"]) - 1)]
+    return values
+
+
+def plan(m: Map, target: Target, values: Mapping[str, Value]) -> ElementwiseTiling:
+    """The decisions of a schedule."""
+    order = str(values["order"]).split()
+    tiled, stream = values["mode"] == "tiles", bool(values["stream"])
+    if m.program.sizes:
+        # What is turned at one size, or aligned alike, need not be at all sizes.
+        tiled = tiled and tile_lanes(m, target) > 0
+        stream = stream and (not tiled or aligned_rows(m, tile_lanes(m, target)))
+        # Where its size was 1, there was no axis to order.
+        order = [*(a for a in m.outer if a not in order), *(a for a in order if a in m.outer)]
+    return ElementwiseTiling(
+        m=m, target=target, tiled=tiled, lanes=tile_lanes(m, target) if tiled else row_lanes(m, target),
+        vectors=int(values["vectors"]), prefetch=int(values["prefetch"]), stream=stream,
+        order=tuple(order), along_output=values["walk"] == "out",
+        tile_in=int(values["tile_in"]), tile_out=int(values["tile_out"]), ahead=int(values["ahead"]),
+        tasks=int(values.get("tasks", 1)),
+    )  # fmt: skip

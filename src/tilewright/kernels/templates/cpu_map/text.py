@@ -1,0 +1,163 @@
+"""What rows and tiles share in printing: values, stores, what is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, stored, unrounded
+from tilewright.kernels.codegen.emitter import Body, Emitter, Scope
+from tilewright.kernels.codegen.printer import Memo, Printer
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.templates.cpu_map.segments import Segment
+from tilewright.kernels.templates.cpu_map.short import any_order
+from tilewright.kernels.templates.cpu_map.space import ElementwiseTiling, lane_bytes
+
+BLOCK = 16
+"""Bytes within which lanes change places, at no cost, where their order is free (``headers/interleave.h``)."""
+
+RAW_TYPES = {"raw1": "signed char", "raw2": "short", "raw4": "int", "raw8": "long"}
+
+
+class MovePrinter(MemoryPrinter):
+    """Prints elements that are only moved: lanes hold their bits."""
+
+    def lane_type(self, e: Expr) -> str:
+        return RAW_TYPES.get(e.dtype) or super().lane_type(e)
+
+    def scalar_type(self, e: Expr) -> str:
+        return RAW_TYPES.get(e.dtype) or super().scalar_type(e)
+
+
+def ctype(dtype: str) -> str:
+    """C type of a stored element."""
+    return RAW_TYPES.get(dtype) or storage(dtype)
+
+
+@dataclass
+class Text:
+    """Prints values of one kernel."""
+
+    p: ElementwiseTiling
+    kernel: Kernel
+    emitter: Emitter
+    nest: LoopNest
+    memo: Memo = field(default_factory=Memo)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether results are stored past the caches."""
+        return self.kernel.numbers["streamed"] > 0
+
+    @property
+    def prefetch(self) -> int:
+        """Bytes ahead of its use at which an input is asked for; 0: it is not."""
+        return int(self.kernel.numbers["prefetch"])
+
+    def tasks(self, body: Body, offsets: Mapping[str, str] | None = None) -> None:
+        """Print the units of work, shared out among tasks."""
+        self.emitter.nest(
+            self.emitter.entry, self.nest, body, loops=self.nest.dealt, tasks=self.kernel.tasks, offsets=offsets,
+            closing="streamed();" if self.streamed else "",
+        )  # fmt: skip
+
+    def places(self, scope: Scope) -> dict[str, str]:
+        """C texts of the axes' positions."""
+        return {a: scope.at(a) for a in self.p.m.names}
+
+    def printer(
+        self, at: Mapping[str, str], names: Mapping[int, str], vector: bool = True, count: str | None = None
+    ) -> Printer:
+        """For the point (or the vector along the innermost axis) at the positions ``at``."""
+        m = self.p.m
+        return MovePrinter(
+            axis=at, lanes=self.p.lanes if vector else None, vector=m.inner if vector else None,
+            ranges=m.ranges(), names=dict(names), memo=self.memo, tensors=m.tensors, count=count if vector else None,
+        )  # fmt: skip
+
+    def known(self, printer: Printer, vectors: Mapping[int, str]) -> None:
+        """Make a printer take reads, by value number, from vectors."""
+        read = printer.load
+        printer.load = lambda e, guard: vectors.get(self.memo.numbers.of(e)) or read(e, guard)
+
+    def take_apart(self, w: Writer, printer: Printer, s: Segment, count: str | None) -> None:
+        """Read a segment's runs, and make a printer take their elements from there."""
+        found: dict[int, str] = {}
+        for run in s.runs:
+            tensor, name = self.p.m.tensors[str(run.first.value)], self.emitter.fresh("g")
+            at = f"{tensor.name} + ({flat_index(run.first.args, tensor, printer)})"
+            tail = "" if count is None else f", {count}"
+            zero = " = {}" if run.when else ""
+            w.line(f"{printer.vec(printer.lane_type(run.first))} {name}[{run.size}]{zero};")
+            condition = " && ".join(map(printer.scalar, run.when))
+            guard = f"if ({condition}) " if run.when else ""
+            w.line(f"{guard}tw::load_apart<{self.ordered(s)}, {run.spare}>({name}, {at}{tail});")
+            found |= {self.memo.numbers.of(x): f"{name}[{k}]" for k, x in run.reads}
+        self.known(printer, found)
+
+    def ordered(self, s: Segment) -> str:
+        """C text of whether lanes are to hold the points of a vector in order."""
+        m = self.p.m
+        widths = {lane_bytes(m, e) for e in (*s.values, *(run.first for run in s.runs))}
+        within = len(widths) == 1 and len(s.values) * max(widths) <= BLOCK
+        return "false" if within and any_order(s.values, s.runs, m.inner) else "true"
+
+    def store_together(self, w: Writer, printer: Printer, s: Segment, count: str | None, stream: bool) -> None:
+        """Compute a vector of every component and store them side by side."""
+        m, n = self.p.m, len(s.values)
+        printer.bind(s.values, w.line, self.emitter.fresh)
+        name, lane = self.emitter.fresh("o"), printer.lane_type(s.values[0])
+        values = ", ".join(printer.vector_text(v) for v in s.values)
+        w.line(f"{printer.vec(lane)} {name}[{n}] = {{{values}}};")
+        w.line(f"tw::together<{self.ordered(s)}>({name});")
+        at = f"{m.output.name} + ({flat_index((m.position,), m.output, printer)})"
+        for k in range(n):
+            left = None if count is None else f"{count} * {n}L - {k * self.p.lanes}"
+            to = f"{at} + {k * self.p.lanes}" if k else at
+            w.line(stored(to, m.output.dtype, f"{name}[{k}]", left, "stream" if stream else "tw::store"))
+
+    def store(
+        self, w: Writer, printer: Printer, value: Expr, count: str | None, to: str | None = None, stream: bool = False
+    ) -> None:
+        """Compute a vector of the result and store it: at ``to``, or where it belongs."""
+        m = self.p.m
+        value = unrounded(value, m.output.dtype)
+        printer.bind((value,), w.line, self.emitter.fresh)
+        at = to or f"{m.output.name} + ({flat_index((m.position,), m.output, printer)})"
+        w.line(stored(at, m.output.dtype, printer.vector_text(value), count, "stream" if stream else "tw::store"))
+
+    def hoisted(
+        self, w: Writer, values: Iterable[Expr], at: Mapping[str, str], fixed: frozenset[str]
+    ) -> dict[int, str]:
+        """Compute what does not depend on the axes ``fixed`` and is worth it; names by value number."""
+        printer = self.printer(at, {}, vector=False)
+        names: dict[int, str] = {}
+        for e in invariants(values, fixed, self.memo.numbers):
+            name = self.emitter.fresh("h")
+            printer.names = names
+            w.line(f"const {printer.scalar_type(e)} {name} = {printer.scalar(e)};")
+            names[self.memo.numbers.of(e)] = name
+        return names
+
+
+def invariants(values: Iterable[Expr], moving: frozenset[str], numbers: ValueNumbers) -> Iterable[Expr]:
+    """Largest parts that read or compute something, do not depend on ``moving`` axes, and are always evaluated."""
+    found: dict[int, Expr] = {}
+
+    def visit(e: Expr) -> None:
+        if not e.axes() & moving:
+            if any(n.op in ("load", "div", *FUNCTIONS) for n in e.walk()):
+                found.setdefault(numbers.of(e), e)
+            return
+        for a in e.args[:1] if e.op == "select" else e.args:
+            visit(a)
+
+    for value in values:
+        visit(value)
+    return tuple(found.values())
+
+
+__all__ = ["Text", "ctype"]

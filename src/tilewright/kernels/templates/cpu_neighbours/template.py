@@ -1,0 +1,23 @@
+"""The CPU template of chains of stages that read their neighbours: boxes of the result."""
+
+from __future__ import annotations
+
+from tilewright.kernels.families.neighbours import neighbours
+from tilewright.kernels.templates.cpu_neighbours.kernel import kernel
+from tilewright.kernels.templates.cpu_neighbours.space import default, plan, refusal, space, usable
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+CPU_NEIGHBOURS = PlannedTemplate(
+    name="cpu_neighbours",
+    family="neighbours",
+    version=2,
+    kinds=("cpu",),
+    refusal="is no chain of stages that read their neighbours",
+    find=neighbours,
+    refuses=refusal,
+    usable=usable,
+    span=space,
+    choose=default,
+    plan=plan,
+    build=lambda p, *_: kernel(p),
+)

@@ -1,0 +1,140 @@
+"""The schedules of a recurrent layer.
+
+``vectors`` of features and ``rows`` are the register tile: every gate has as many accumulators. ``unroll`` steps over
+the terms of a product are printed out. ``tasks``: into how many parts the features of a step are divided for the
+threads, who meet after each pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.core import Target, Value, cached_property
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.families.recurrence import Pass, Recurrent
+from tilewright.kernels.templates.cpu_contraction.space import core, step_cycles
+from tilewright.kernels.templates.tiles import Blocks, balanced, ceildiv
+from tilewright.search_space import Choice, SearchSpace, rule
+
+VECTORS, TALLEST, UNROLLS = (1, 2, 3, 4, 6, 8), 12, (1, 2, 4)
+L2_CYCLES = 2
+"""Cycles in which a vector of weights comes from the second cache, where a layer's weights are at best."""
+LEAST_TASK = 100_000
+"""Operations of a task at least: threads meet behind every pass, which takes about half a microsecond."""
+FEW = 8
+"""Accumulators of a register tile up to which several steps are printed out: loops around so few cost time."""
+ALIGN = 16
+"""Elements to which arrays of the workspace are rounded up."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentPlan:
+    """A recurrent layer with its decisions."""
+
+    r: Recurrent
+    target: Target
+    vectors: int
+    rows: int
+    unroll: int
+    tasks: int
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return ITEMSIZE[self.r.output.dtype]
+
+    @property
+    def lanes(self) -> int:
+        return lane_count(self.r, self.target)
+
+    @property
+    def width(self) -> int:
+        """Features of a register tile."""
+        return self.vectors * self.lanes
+
+    @property
+    def tiles(self) -> int:
+        """Register tiles side by side."""
+        return ceildiv(self.r.sizes[3], self.width)
+
+    @property
+    def row_blocks(self) -> Blocks:
+        return Blocks(self.r.sizes[2], self.rows)
+
+    def panel(self, p: Pass) -> int:
+        """Packed weights of a register tile's features, in elements."""
+        return self.r.sizes[3] * len(p.mixes) * self.width
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each pass's packed weights begin, in elements, and behind the last where they end."""
+        found = [0]
+        for p in self.r.passes:
+            found.append(found[-1] + self.tiles * self.panel(p))
+        return tuple(found)
+
+
+def lane_count(r: Recurrent, target: Target) -> int:
+    return max(2, target.vector_bytes // ITEMSIZE[r.output.dtype])
+
+
+def _gates(r: Recurrent) -> int:
+    """Mixes of the largest pass."""
+    return max(len(p.mixes) for p in r.passes)
+
+
+def space(r: Recurrent, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a recurrent layer."""
+    _, _, rows, features = r.sizes
+    lanes, gates, registers = lane_count(r, target), _gates(r), target.registers
+    most = ceildiv(features, lanes)
+    vectors = tuple(v for v in VECTORS if v <= most)
+    heights = tuple(h for h in range(1, min(rows, TALLEST) + 1) if balanced(rows, h))
+    knobs = [Choice("vectors", vectors), Choice("rows", heights), Choice("unroll", UNROLLS)]
+    if target.threads > 1:
+        knobs.append(Choice("tasks", _tasks(features, lanes, target), half="launch"))
+
+    def fits(vectors: int, rows: int) -> bool:
+        # Accumulators, a vector of weights and a broadcast value; a tile of one vector and row exists in any case.
+        return (vectors, rows) == (1, 1) or vectors * rows * gates + 2 <= registers
+
+    rules = [rule("the register tile does not fit", fits)]
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def _tasks(features: int, lanes: int, target: Target) -> tuple[int, ...]:
+    most = ceildiv(features, lanes)
+    return tuple(sorted({1, *(min(most, k * target.threads) for k in (1, 2, 4))}))
+
+
+def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """The tile that takes the fewest cycles over all features and rows."""
+    _, _, rows, features = r.sizes
+    lanes, gates, on = lane_count(r, target), _gates(r), core(target.registers)
+
+    def cycles(vectors: int, height: int) -> float:
+        tiles = ceildiv(features, vectors * lanes) * ceildiv(rows, height)
+        return tiles * max(step_cycles(height, vectors * gates, on), L2_CYCLES * vectors * gates)
+
+    fitting = [
+        (v, h)
+        for v in map(int, within.options["vectors"])
+        for h in map(int, within.options["rows"])
+        if (v, h) == (1, 1) or v * h * gates + 2 <= target.registers
+    ]
+    vectors, height = min(fitting, key=lambda t: (cycles(*t), t))
+    unroll = UNROLLS[-1] if vectors * height * gates <= FEW else 1
+    values: dict[str, Value] = {"vectors": vectors, "rows": height, "unroll": unroll}
+    if target.threads > 1:
+        work = 2 * features * features * rows * gates
+        most = min(target.threads, work // LEAST_TASK)
+        values["tasks"] = max(t for t in map(int, within.options["tasks"]) if t <= max(1, most))
+    return values
+
+
+def plan(r: Recurrent, target: Target, values: Mapping[str, Value]) -> RecurrentPlan:
+    """The decisions of a schedule."""
+    return RecurrentPlan(
+        r, target, int(values["vectors"]), int(values["rows"]), int(values["unroll"]), int(values.get("tasks", 1))
+    )

@@ -1,0 +1,238 @@
+"""The kernel of a row program: tasks over rows, or over pieces of the row where there are few; a nest a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from tilewright.extent import ctext
+from tilewright.kernels.codegen.access import storage
+from tilewright.kernels.codegen.emitter import Emitter, Scope
+from tilewright.kernels.codegen.printer import computed
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.row_reduction import ELEMENT, RowStage
+from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
+from tilewright.kernels.templates.cpu_rows.columns import print_groups
+from tilewright.kernels.templates.cpu_rows.monoids import lane_types
+from tilewright.kernels.templates.cpu_rows.passes import Passes, partial_name
+from tilewright.kernels.templates.cpu_rows.program import RowProgram
+from tilewright.kernels.templates.cpu_rows.space import AHEAD, MEMORY, REGISTERS, RowTiling
+from tilewright.kernels.templates.tiles import ceildiv
+
+ROW = "row"
+"""Name of all rows as one axis."""
+
+
+def kernel(plan: RowTiling) -> Kernel:
+    """The kernel of a schedule."""
+    p = plan.program
+    nests = _nests(plan)
+    return Kernel(
+        text=Emitted(nests, 1, partial(_text, plan)),
+        static=_static(plan),
+        launches=entry(p.program, "block"),
+        workspace=Workspace(tuple(_arrays(plan, nests[0]))),
+    )
+
+
+def _static(plan: RowTiling) -> CpuStatic:
+    p, ahead, output = plan.program, 0, False
+    if plan.prefetch:
+        ahead = plan.prefetch * AHEAD if plan.within_row else plan.row_bytes * plan.rows
+        output = plan.prefetch > 1 and not plan.within_row and p.result.kind == ELEMENT
+    return CpuStatic(prefetch=ahead, prefetch_output=output, inverted=plan.reciprocal)
+
+
+def _arrays(plan: RowTiling, every: LoopNest) -> Iterator[Array]:
+    """Partial results of every piece of a row, then the maps that a thread keeps between passes."""
+    p = plan.program
+    for s in p.stages if plan.pieces > 1 else ():
+        if s.monoid is not None and p.accumulates(s):
+            for c, lane in enumerate(lane_types(s.monoid)):
+                yield Array(partial_name(s, c), lane, _cut(plan, every).trips)
+    for name in plan.buffered:
+        size, copies = plan.rows * int(p.width), 1 if plan.pieces > 1 else plan.threads
+        yield Array(f"k_{name}", computed(p.stage[name].dtype), size, copies)
+
+
+def _cut(plan: RowTiling, every: LoopNest) -> Loop:
+    """The loop over pieces of a row."""
+    (cut,) = (x for x in every.loops if x.axis == plan.program.inner and x.kind == "parallel")
+    return cut
+
+
+# --------------------------------------------------------------------------- loops
+
+
+def _nests(plan: RowTiling) -> tuple[LoopNest, ...]:
+    """The passes over the row, in order."""
+    return tuple(_nest(plan, n) for n in range(plan.program.passes))
+
+
+def _nest(plan: RowTiling, n: int) -> LoopNest:
+    """Pass ``n``: its loops as they are printed."""
+    p = plan.program
+    loops: list[Loop] = []
+    rows, side_by_side = p.height, []
+    if plan.threads > 1 and plan.pieces == 1:
+        loops.append(Loop(ROW, rows, plan.block, "parallel", "l2", "block"))
+        rows = plan.block
+    loops.append(Loop(ROW, rows, plan.rows, level="register"))
+    # Rows side by side; or one after the other, and the last pass over some of them by blocks of columns.
+    if plan.rows > 1 and not plan.columns:
+        side_by_side = [Loop(ROW, plan.rows, 1, "unroll", "register")]
+    loops += [Loop(a, n, 1) for a, n in p.columns[:-1]]
+    inner, length = p.inner, p.run
+    if plan.columns:
+        if n == p.passes - 1:
+            loops.append(Loop(inner, length, plan.columns, level="l1"))
+            length = plan.columns
+        loops.append(Loop(ROW, plan.rows, 1))
+    if plan.pieces > 1:
+        step = ceildiv(ceildiv(length, plan.lanes), plan.pieces) * plan.lanes
+        loops.append(Loop(inner, length, step, "parallel", "l2"))
+        length = step
+    step = plan.vectors * plan.lanes
+    held = plan.keep == REGISTERS
+    whole = ceildiv(length, plan.lanes) * plan.lanes
+    loops += [Loop(inner, length, whole if held else step, level="register"), *side_by_side]
+    if held:
+        loops.append(Loop(inner, length, step, "unroll", "register"))
+    if plan.vectors > 1:
+        loops.append(Loop(inner, step, plan.lanes, "unroll", "register"))
+    loops.append(Loop(inner, plan.lanes, 1, "vector", "register"))
+    accesses, flops, after, name, dtype = _pass(p, n, plan.keep)
+    axes = {ROW: p.height, **dict(p.columns)}
+    return LoopNest(name, axes, tuple(loops), accesses, (), flops, ITEMSIZE[dtype], after)
+
+
+@lru_cache(maxsize=256)
+def _pass(p: RowProgram, n: int, keep: str) -> tuple[tuple[Access, ...], int, int, str, str]:
+    """Accesses of a pass, operations per element and per row, and what it stores."""
+    own = [s for s in p.stages if p.accumulates(s) and p.level[s.name] == n]
+    final = p.result if p.result.kind == ELEMENT and p.level[p.result.name] == n else None
+    exprs: list[Expr] = []
+    seen: set[str] = set()
+    stored = set(p.kept) if keep == MEMORY else set()
+
+    def visit(s: RowStage) -> None:
+        exprs.extend(s.body)
+        for name in sorted(s.reads):
+            e = p.stage[name]
+            if e.kind == ELEMENT and name not in seen:
+                seen.add(name)
+                earlier = p.needed[name][0] < n
+                if name in stored and earlier:
+                    kept.append(Access(name, (p.element,), e.dtype))
+                elif not (earlier and keep == REGISTERS):
+                    visit(e)
+
+    kept: list[Access] = []
+    for s in [*own, *([final] if final else [])]:
+        visit(s)
+    accesses = [*reads(exprs), *kept]
+    flops = count_ops(*exprs) + sum(_combining(p, s) for s in own)
+    after = sum(count_ops(s.monoid.finish) for s in own if s.monoid is not None)
+    if final is not None:
+        target, at = final, p.element
+    else:
+        target, at = own[-1], p.place
+    accesses.append(Access(target.name, (at,), target.dtype, store=True))
+    fused = Group(p.row_axes, tuple(n for _, n in p.rows)).indices(ROW)
+    accesses = [replace(x, indices=tuple(i.substitute(fused) for i in x.indices)) for x in accesses]
+    return tuple(accesses), flops, after, target.name, target.dtype
+
+
+def _combining(p: RowProgram, s: RowStage) -> int:
+    """Operations that take one element into a reduction."""
+    assert s.monoid is not None
+    # Of moments: the sum, the difference from the block's mean, its square and their sum.
+    return 4 if s.name in p.moments else max(1, count_ops(*s.monoid.combine))
+
+
+# --------------------------------------------------------------------------- text
+
+
+def _text(plan: RowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest, ...]) -> str:
+    p = plan.program
+    kinds = {t.name: storage(t.dtype) for t in p.inputs}
+    emitter.tensors({**kinds, "out": storage(p.result.dtype)})
+    emitter.local("char *", "space", "(char *)workspace")
+    emitter.arguments(kernel.arguments)
+    passes = Passes(plan, emitter, nests, kernel.workspace, kernel.numbers)
+    (_split if plan.pieces > 1 else _whole)(passes)
+    return passes.merges()
+
+
+def _buffers(w: Writer, passes: Passes, worker: str) -> None:
+    """Pointers to the maps that a thread keeps."""
+    for a in passes.workspace:
+        if a.copies:
+            at = f"{passes.workspace.offset(a.name)} + {worker} * {passes.workspace.each(a.name)}L"
+            w.line(f"{a.ctype} *const {a.name} = ({a.ctype} *)(space + {at});")
+
+
+def _whole(passes: Passes) -> None:
+    """Tasks over blocks of rows."""
+    plan, every = passes.plan, passes.nests[0]
+    tasks = [x for x in every.loops if x.axis == ROW and x.kind == "parallel"]
+    rows = [x for x in every.loops if x.axis == ROW and x.kind == "serial"][:1]
+
+    def some(w: Writer, scope: Scope) -> None:
+        _buffers(w, passes, scope.worker)
+        if plan.columns:
+            w.line(f"const long row = {scope.at(ROW)}, last = {scope.tiles[ROW].end};")
+            print_groups(w, passes, scope)
+            return
+        for n, shorter in enumerate(plan.shorter):
+            fits = f"if ({ctext(plan.program.run)} <= {int(shorter.program.run)}L)"
+            with w.block(f"else {fits}" if n else fits):
+                walk(w, scope, Passes(shorter, passes.emitter, _nests(shorter), passes.workspace, passes.numbers))
+        with w.block("else") if plan.shorter else nullcontext():
+            walk(w, scope, passes)
+
+    def walk(w: Writer, scope: Scope, some: Passes) -> None:
+        def side_by_side(w: Writer, scope: Scope) -> None:
+            w.line(f"const long row = {scope.at(ROW)};")
+            some.before(w, plan.program.passes, scope.tiles[ROW].size, scope)
+
+        some.emitter.nest(w, every, side_by_side, loops=rows, blocks={ROW: (plan.rows, 1)}, scope=scope)
+
+    passes.emitter.nest(passes.emitter.entry, every, some, loops=tasks)
+
+
+def _split(passes: Passes) -> None:
+    """One row after the other, each pass over it as tasks of one piece."""
+    plan, p = passes.plan, passes.plan.program
+    every = passes.nests[0]
+    cut = _cut(plan, every)
+    scalars = [s for s in p.stages if s.kind != ELEMENT]
+
+    def one(w: Writer, scope: Scope) -> None:
+        w.line(f"const long row = {scope.at(ROW)};")
+        passes.coordinates(w, 1)
+        for n in range(p.passes + 1):
+            passes.scalars(w, n, 1)
+            if n == p.passes:
+                break
+            inner = scope.with_local("long", "row")
+            for s in scalars:
+                if passes.known(s, n):
+                    inner = inner.with_local(computed(s.dtype), f"{s.name}_0")
+            passes.emitter.nest(w, every, partial(piece, n), loops=[cut], scope=inner)
+            passes.merge_pieces(w, n, cut.trips)
+
+    def piece(n: int, w: Writer, scope: Scope) -> None:
+        _buffers(w, passes, "0")
+        tile = scope.tiles[p.inner]
+        w.line(f"const long begin = {tile.start}, end = {tile.end}, piece = begin / {cut.step};")
+        passes.piece(w, n, scope)
+
+    rows = [x for x in every.loops if x.axis == ROW]
+    passes.emitter.nest(passes.emitter.entry, every, one, loops=rows)

@@ -1,0 +1,167 @@
+"""Row reductions as vectors along the columns compute them: what is kept between passes, and what they read.
+
+Row axes are called ``i0, i1, ...`` and column axes ``r0, r1, ...``; there is one of these at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from tilewright.core import cached_property
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, TRANSCENDENTAL, Expr, axis, cast, const
+from tilewright.kernels.expression.program import Monoid, Tensor
+from tilewright.kernels.families.flatten import Axes, linear, ordered
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, RowReduction, RowStage, row_reduction
+from tilewright.kernels.templates.cpu_rows.monoids import commutes, narrowed
+
+SLOW = ("div", "sqrt", "rsqrt", *TRANSCENDENTAL)
+
+
+@dataclass(frozen=True, eq=False)
+class RowProgram(RowReduction):
+    """The normal form, its reductions as they are accumulated.
+
+    ``moments``: of reductions that are finished from moments (``moments.py``), the one whose partial results these are.
+    """
+
+    moments: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(self.tensors[t.name] for t in self.program.inputs)
+
+    @property
+    def inner(self) -> str:
+        """The column axis that is vectorised."""
+        return self.columns[-1][0]
+
+    @property
+    def run(self) -> int:
+        """Its extent."""
+        return self.columns[-1][1]
+
+    def accumulates(self, s: RowStage) -> bool:
+        """Whether a stage is a reduction with partial results of its own."""
+        return s.kind == REDUCTION and self.moments.get(s.name, s.name) == s.name
+
+    @cached_property
+    def needed(self) -> dict[str, tuple[int, ...]]:
+        """The passes in which each map over elements is needed, if it is computed wherever it is read."""
+        found: dict[str, set[int]] = {s.name: set() for s in self.stages}
+        for s in reversed(self.stages):
+            if s.kind == REDUCTION or (s is self.result and s.kind == ELEMENT):
+                found[s.name].add(self.level[s.name])
+            for name in s.reads:
+                if self.stage[name].kind == ELEMENT:
+                    found[name] |= found[s.name]
+        return {n: tuple(sorted(p)) for n, p in found.items() if self.stage[n].kind == ELEMENT}
+
+    @cached_property
+    def kept(self) -> tuple[str, ...]:
+        """Maps over elements that are expensive and needed in several passes."""
+        return tuple(
+            n for n, p in self.needed.items()
+            if len(p) > 1 and self.stage[n].dtype != "bool"
+            and any(x.op in SLOW for e in self.stage[n].body for x in e.walk())
+        )  # fmt: skip
+
+    @cached_property
+    def shared(self) -> int:
+        """Bytes that the last pass reads of inputs along a row and that are the same for every row."""
+        last = self.passes - 1
+        stages = [self.result, *(self.stage[n] for n, passes in self.needed.items() if last in passes)]
+        found = {
+            (str(n.value), repr(n.args[0])): ITEMSIZE[n.dtype]
+            for s in stages
+            for e in s.body
+            for n in e.loads()
+            if linear(n.args[0]).step(self.inner) == 1 and not n.args[0].axes() & set(self.row_axes)
+        }
+        return sum(found.values()) * self.width
+
+    @cached_property
+    def position(self) -> Expr:
+        """Flat position of an element within its row."""
+        return _flat(self.columns)
+
+    @cached_property
+    def place(self) -> Expr:
+        """Flat position of a row's scalar among all rows'."""
+        return _flat(self.rows)
+
+    @cached_property
+    def element(self) -> Expr:
+        """Flat position of an element among those of all rows."""
+        return _flat((*self.rows, *self.columns))
+
+    @cached_property
+    def streams(self) -> tuple[Expr, ...]:
+        """Reads of inputs that differ from row to row, none at a computed index, and walk along it, once each."""
+        found: dict[tuple[str, str], Expr] = {}
+        for s in self.stages:
+            for x in s.body:
+                for n in x.loads():
+                    moves = linear(n.args[0]).step(self.inner)
+                    chosen = any(x.op in ("load", "var") for x in n.args[0].walk())
+                    if moves == 1 and not chosen and (not self.rows or n.args[0].axes() & set(self.row_axes)):
+                        found.setdefault((str(n.value), repr(n.args[0])), n)
+        return tuple(found.values())
+
+
+def _flat(axes: Axes) -> Expr:
+    total, step = const(0, INDEX), 1
+    for a, n in reversed(axes):
+        total = axis(a) * step + total
+        step *= n
+    return total
+
+
+@lru_cache(maxsize=256)
+def match(text: str) -> RowProgram | None:
+    """The row reduction that a program (canonical text) is, or ``None``; the same object each time."""
+    found = row_reduction(text)
+    if found is None:
+        return None
+    rows = tuple((f"i{k}", n) for k, (_, n) in enumerate(found.rows))
+    columns = tuple((f"r{k}", n) for k, (_, n) in enumerate(found.columns)) or (("r0", 1),)
+    renamed = {a: axis(b) for a, (b, _) in zip((*found.row_axes, *found.column_axes), (*rows, *columns), strict=False)}
+    stages = tuple(_accumulated(s, renamed, found.width) for s in found.stages)
+    where = linear(found.where.expr().substitute(renamed))
+    return RowProgram(found.program, found.tensors, rows, columns, stages, where)
+
+
+def _accumulated(s: RowStage, renamed: Mapping[str, Expr], width: int) -> RowStage:
+    body = tuple(ordered(e.substitute(renamed)) for e in s.body)
+    if s.monoid is None:
+        return replace(s, body=body)
+    m, body = narrowed(s.monoid, body, width)
+    return replace(s, body=body, monoid=Monoid(m.name, m.identity, m.combine, cast(m.finish, s.dtype)))
+
+
+# --------------------------------------------------------------------------- what is refused
+
+
+@lru_cache(maxsize=256)
+def refusal(p: RowProgram) -> str:
+    """Why this template leaves a row reduction to others; empty where it does not."""
+    if not p.program.plain:
+        return "has 8-bit reals"
+    if not all(commutes(s.monoid) for s in p.stages if s.monoid is not None):
+        return "has a reduction whose order matters"
+    single = [a for a, n in p.columns if n == 1]
+    if linear(p.element if p.result.kind == ELEMENT else p.place).without(*single) != p.where:
+        return "writes its rows in another order"
+    for n in (n for s in p.stages for e in s.body for n in e.loads()):
+        form = linear(n.args[0])
+        steps, walked = ([form.step(a) for a in axes] for axes in (p.row_axes, p.column_axes))
+        if walked[-1] not in (0, 1) or None in walked or not _apart(p, steps, walked):
+            return "reads rows whose elements do not lie one after the other"
+    return ""
+
+
+def _apart(p: RowProgram, steps: Sequence[int | None], walked: Sequence[int | None]) -> bool:
+    """Whether rows do not overlap: no step between rows is shorter than what a row spans."""
+    span = sum(abs(c or 0) * (n - 1) for c, (_, n) in zip(walked, p.columns, strict=True))
+    return all(c is None or c == 0 or abs(c) > span or span == 0 for c in steps)

@@ -1,0 +1,24 @@
+"""The CPU template of recurrences: one walk along the sequence computes everything."""
+
+from __future__ import annotations
+
+from tilewright.kernels.families.recurrence import recurrence
+from tilewright.kernels.templates.cpu_scan.kernel import kernel
+from tilewright.kernels.templates.cpu_scan.space import default, plan, refusal, space, takes_ranges
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+CPU_SCAN = PlannedTemplate(
+    name="cpu_scan",
+    family="recurrence",
+    version=4,
+    kinds=("cpu",),
+    refusal="is no recurrence",
+    find=recurrence,
+    refuses=refusal,
+    ranges=takes_ranges,
+    any_sizes=True,
+    span=space,
+    choose=default,
+    plan=plan,
+    build=lambda p, *_: kernel(p),
+)

@@ -1,0 +1,258 @@
+"""The kernel of a stencil: tasks over units of work, with the loops around blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import prod
+
+from tilewright.extent import Extent, ctext
+from tilewright.kernels.codegen.access import storage
+from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
+from tilewright.kernels.codegen.stream import STREAM
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import count_ops, flops_per_point
+from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel, entry
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, reads
+from tilewright.kernels.templates.cpu_stencil.block import COUNT, Block, Place
+from tilewright.kernels.templates.cpu_stencil.match import Stencil
+from tilewright.kernels.templates.cpu_stencil.space import WindowTiling, hoistable
+from tilewright.kernels.templates.cpu_stencil.spans import Level, Span
+
+REPEAT = "template <class V, class H, class F> TW_INLINE V repeat(H h, F f) { return f(h); }\n"
+STRIP = "strip"
+"""Name of the number of a strip, as an axis."""
+
+
+def kernel(p: WindowTiling) -> Kernel:
+    """The kernel of a schedule: one nest over other axes, vectors, blocks and reduce axes."""
+    taps = prod(p.s.ranges[a] for a in p.unrolled)
+    return Kernel(
+        text=Emitted((_nest(p),), p.tasks, partial(_text, p)),
+        static=CpuStatic(hoisted=len(hoistable(p.s, p.blocked)) * taps if p.hoist else 0, streamed=p.stream),
+        launches=entry(p.s.program, *(("strips",) if p.stripped else ()), tasks=p.target.threads > 1),
+    )
+
+
+def _nest(p: WindowTiling) -> LoopNest:
+    """The loops as they are printed, those over blocks with edges at known places."""
+    s = p.s
+    size = s.ranges[s.inner]
+    loops = [Loop(s.inner, size, p.lanes, "dealt")] if p.order == "v" else []
+    loops += [Loop(a, s.ranges[a], p.blocked.get(a, 1), "dealt") for a in p.others]
+    if p.block is not None and p.stripped:
+        across = s.ranges[p.block]
+        pieces = (Loop(p.block, across, -(-across // p.strips), "dealt", "l1", "strips"),) if p.strips > 1 else ()
+        loops.insert(len(loops) - 1, Loop(STRIP, p.strips, 1, "dealt", walked=pieces))
+    vectors = [] if p.order == "v" else [Loop(s.inner, size, p.lanes, level="register")]
+    span = -(-s.ranges[p.block] // p.strips) if p.block is not None else 1
+    along = [] if p.block is None else [Loop(p.block, span, p.size, level="register")]
+    loops += [*along, *vectors] if p.order == "bv" else [*vectors, *along]
+    reduce = dict(zip(s.part.reduce_axes, s.part.reduce, strict=True))
+    loops += [Loop(a, reduce[a], 1) for a in p.rolled]
+    loops += [Loop(a, reduce[a], 1, "unroll", "register") for a in p.unrolled]
+    loops += [Loop(a, min(n, s.ranges[a]), 1, "unroll", "register") for a, n in p.blocked.items()]
+    loops.append(Loop(s.inner, min(size, p.lanes), 1, "vector", "register"))
+    axes = {a: s.ranges[a] for a in (*s.axes, *s.part.reduce_axes)}
+    accesses, flops, after = _body(s)
+    return LoopNest(
+        s.part.stage, axes, tuple(loops), accesses, flops_per_point=flops, itemsize=ITEMSIZE[s.accumulator],
+        flops_per_output=after,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _body(s: Stencil) -> tuple[tuple[Access, ...], int, int]:
+    accesses = []
+    for r in s.reads:
+        accesses.append(Access(r.tensor, (r.at.expr(),), s.tensors[r.tensor].dtype))
+    accesses += reads((s.value,), s.tensors, outside=True)
+    accesses.append(Access(s.output.name, (Linear(0, s.strides).expr(),), s.output.dtype, store=True))
+    return tuple(accesses), flops_per_point(s.part), count_ops(s.value)
+
+
+def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest, ...]) -> str:
+    emitter.tensors({t.name: storage(t.dtype) for t in (*p.s.program.inputs, p.s.output)})
+    emitter.arguments(kernel.arguments)
+    streamed = kernel.numbers["streamed"] > 0
+    # How many strips there are is known at run time only.
+    scope = Scope({STRIP: Tile("0", "strips", 1, False, False)}, captured=tuple(emitter.captured))
+
+    def unit(w: Writer, scope: Scope) -> None:
+        _unit(Block(p, emitter, streamed), w, scope)
+
+    emitter.nest(emitter.entry, nests[0], unit, loops=nests[0].dealt, scope=scope, tasks=kernel.tasks)
+    return (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (STREAM if streamed else "")
+
+
+def _unit(block: Block, w: Writer, scope: Scope) -> None:
+    """What one unit of work computes: all blocks and vectors of the other axes' position."""
+    _walk(block, w, scope)
+    if block.streamed:
+        w.line("streamed();")
+
+
+def _walk(block: Block, w: Writer, scope: Scope) -> None:
+    p = block.p
+    for a in (*p.others, *((STRIP,) if p.stripped else ())):
+        w.line(f"const long {a} = {scope.at(a)};")
+    for level in _reached(p, w, p.second, p.levels(p.second, p.rows)):
+        for rows in _dealt(p, w, level):
+            _row(block, w, scope, rows)
+
+
+def _row(block: Block, w: Writer, scope: Scope, rows: Stand) -> None:
+    """All blocks and vectors of one position along the second axis, or of all where there is none."""
+    p = block.p
+
+    def blocks() -> Iterator[Stand]:
+        for level in _reached(p, w, p.block, p.levels(p.block, p.size)):
+            yield from _walked(w, level, "b_", p)
+
+    def vectors(level: Level) -> Iterator[Stand]:
+        for v in _walked(w, level, "v_", p):
+            block.count(w, _place(p, rows, v, v))
+            yield v
+
+    if p.order == "v":
+        w.line(f"const long v_ = {scope.at(p.s.inner)};")
+    for level in _reached(p, w, p.s.inner, p.levels(p.s.inner, p.lanes)):
+        if p.order == "bv":
+            for b in blocks():
+                for v in vectors(level):
+                    place = _place(p, rows, b, v)
+                    block.print(w, place, *block.hoisted(w, place))
+            continue
+        for v in vectors(level):
+            found = block.hoisted(w, _place(p, rows, v, v))
+            for b in blocks():
+                block.print(w, _place(p, rows, b, v), *found)
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where blocks of a span stand: a known place, or the C text of one."""
+
+    first: str | int
+    span: Span
+    inside: bool
+
+
+def _reached(p: WindowTiling, w: Writer, axis: str | None, levels: tuple[Level, ...]) -> Iterator[Level]:
+    """The levels of an axis, each where its extent reaches it and no larger one."""
+    if len(levels) == 1 or axis is None:
+        yield levels[0]
+        return
+    for n, level in enumerate(levels):
+        head = "" if n == 0 else "else "
+        if n < len(levels) - 1:
+            head += f"if ({ctext(p.s.ranges[axis])} >= {level.least}L)"
+        with w.block(head.strip()):
+            yield level
+
+
+def _walked(w: Writer, level: Level, name: str, p: WindowTiling) -> Iterator[Stand]:
+    """The blocks of an axis one after the other, each inside of its loop."""
+    if level.spans[0].when:
+        extent = ctext(p.s.ranges[p.s.inner])
+        with w.block(f"for (long {name} = 0; {name} < {extent}; {name} += {p.lanes}L)"):
+            for n, span in enumerate(level.spans):
+                with w.block(("else " if n else "") + (f"if ({span.when.format(name)})" if span.when else "")):
+                    yield Stand(name, span, span.inside)
+        return
+    for span in level.spans:
+        if span.last:
+            with w.block(f"for (long {name}at = {span.start}L; {name}at < {span.end}; {name}at += {span.size}L)"):
+                yield from _run(w, span, name, f"{name}at")
+            continue
+        with w.block(_again(level, span) if isinstance(span.start, Extent) else _fixed(p, level, span, name)):
+            yield Stand(span.start if span.count == 1 else name, span, span.inside)
+
+
+def _run(w: Writer, span: Span, name: str, at: str) -> Iterator[Stand]:
+    """A block of a run along an axis whose extent calls choose: inside, or where conditions are to be asked."""
+    w.line(f"const long {name} = tw::imin({at}, {span.last});")
+    if span.unless:
+        with w.block(f"if ({span.unless.format(name)})"):
+            yield Stand(name, span, False)
+    with w.block("else" if span.unless else ""):
+        yield Stand(name, span, True)
+
+
+def _again(level: Level, span: Span) -> str:
+    """The condition under which a last block is another one than the first."""
+    first = level.spans[0]
+    return f"if ({ctext(span.start)} > 0)" if first is not span and first.count == 1 else ""
+
+
+def _fixed(p: WindowTiling, level: Level, span: Span, name: str) -> str:
+    """The loop over a run of blocks of an axis whose extent is known; nothing for a block at a known place."""
+    if name == "v_" and p.order == "v":
+        extent, lanes = p.s.ranges[p.s.inner], p.lanes
+        return f"if (v_ {'<' if span.size == lanes else '=='} {extent // lanes * lanes}L)" if extent % lanes else ""
+    if name == "b_" and p.stripped:
+        return _strip(level, span)
+    if span.count == 1:
+        return ""
+    end = span.start + span.count * span.size
+    return f"for (long {name} = {span.start}L; {name} < {end}L; {name} += {span.size}L)"
+
+
+def _strip(level: Level, span: Span) -> str:
+    """The blocks in the strip at hand: a share of the run; the first and last strips have those beside it."""
+    run = max(level.spans, key=lambda x: x.count)
+    if span.start < run.start:
+        return "if (strip == 0)"
+    if span != run:
+        return "if (strip == strips - 1)"
+    ends = [f"{span.start}L + ({k}) * {span.count}L / strips * {span.size}L" for k in ("strip", "strip + 1")]
+    return f"for (long b_ = {ends[0]}; b_ < {ends[1]}; b_ += {span.size}L)"
+
+
+def _dealt(p: WindowTiling, w: Writer, level: Level) -> Iterator[Stand]:
+    """The blocks along the second axis that are a unit of work: all of them where the axis is shorter than one."""
+    axis = p.second
+    if axis is None or (isinstance(p.s.ranges[axis], Extent) and level.spans[0].size < p.rows):
+        yield from _walked(w, level, "a_", p)
+        return
+    for span in level.spans:
+        with w.block(_among(level, span, axis)):
+            if span.last:
+                yield from _run(w, span, "a_", axis)
+            else:
+                yield Stand(span.start if span.count == 1 else axis, span, span.inside)
+
+
+def _among(level: Level, span: Span, axis: str) -> str:
+    """The condition under which a unit of work is one of a span along the second axis."""
+    if len(level.spans) == 1:
+        return ""
+    if not span.last and span.count == 1 and not isinstance(span.start, Extent):
+        return f"if ({axis} == {span.start}L)"
+    first = next((x for x in level.spans if not x.last and x is not span), None)
+    if isinstance(span.start, Extent):  # the first one begins nearer to the end where they are the same
+        beside = f" && {axis} > 0" if first is not None else ""
+        return f"if ({axis} >= {ctext(span.start)}{beside})"
+    past = span.end or f"{span.start + span.count * span.size}L"
+    return f"if ({axis} >= {span.start}L && {axis} < {past})"
+
+
+def _place(p: WindowTiling, rows: Stand, block: Stand, v: Stand) -> Place:
+    first: dict[str, str | int] = {p.s.inner: v.first}
+    outputs, sizes = {}, dict[str, tuple[int, int]]()
+    stands = {p.s.inner: v}
+    for axis, stand in ((p.second, rows), (p.block, block)):
+        if axis is not None:
+            stands[axis], first[axis], outputs[axis] = stand, stand.first, stand.span.size
+    for stand in stands.values():
+        for name, (low, high) in stand.span.sizes:
+            least, most = sizes.get(name, (low, high))
+            sizes[name] = max(low, least), min(high, most)
+    size = v.span.size
+    return Place(
+        first, outputs, frozenset(a for a, x in stands.items() if x.inside),
+        COUNT if v.span.masked else str(size) if size < p.lanes else None, size, tuple(sizes.items()), v.span.least,
+    )  # fmt: skip

@@ -1,0 +1,24 @@
+"""The CPU template of windows: depthwise convolutions, pooling and filters, directly, without copies."""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.cpu_stencil.kernel import kernel
+from tilewright.kernels.templates.cpu_stencil.match import match
+from tilewright.kernels.templates.cpu_stencil.space import default, plan, printable, space, takes_ranges
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+CPU_STENCIL = PlannedTemplate(
+    name="cpu_stencil",
+    family="reduce_window",
+    version=6,
+    kinds=("cpu",),
+    refusal="is no stencil",
+    find=match,
+    usable=printable,
+    ranges=takes_ranges,
+    any_sizes=True,
+    span=space,
+    choose=default,
+    plan=plan,
+    build=lambda p, *_: kernel(p),
+)

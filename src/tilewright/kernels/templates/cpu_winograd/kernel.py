@@ -1,0 +1,436 @@
+"""Printing a convolution by minimal filtering: tiles transformed, multiplied point by point, and transformed back.
+
+A task takes a range of tiles and a range of panels of output channels. Block by block of its tiles it transforms their
+inputs, all channels of them, multiplies them at every point with the weights of some panels (the register tile is
+that of contractions), and writes the outputs of those panels with what follows the sum. What lies between stays in
+the worker's own part of the workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache, partial
+
+from tilewright.core import IntExpr, Launch, Prepack, Value
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.integers import long_text
+from tilewright.kernels.expression.expr import axis, const
+from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.winograd import Along
+from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
+from tilewright.kernels.templates.cpu_contraction import micro
+from tilewright.kernels.templates.cpu_contraction.match import Contraction
+from tilewright.kernels.templates.cpu_contraction.steps import Steps
+from tilewright.kernels.templates.cpu_contraction.store import Epilogue
+from tilewright.kernels.templates.cpu_winograd import text
+from tilewright.kernels.templates.cpu_winograd.match import epilogue
+from tilewright.kernels.templates.cpu_winograd.plan import APART, WinogradPlan
+from tilewright.kernels.templates.cpu_winograd.rounding import rounding
+from tilewright.kernels.templates.cpu_winograd.transforms import Matrix
+
+BLOCKS = ("TB", "PB")
+SPLITS = ("TT", "TP")
+TILES, WEIGHTS_READ, PRODUCTS_MADE = "tiles", "weights", "products"
+"""Names, in nests, of what lies between the parts."""
+
+
+def kernel(p: WinogradPlan, values: Mapping[str, Value]) -> Kernel:
+    """The kernel of a schedule: inputs are transformed, multiplied at all points, and transformed back."""
+    number = p.number(p.found.convolution.weight.tensor.name)
+    return Kernel(
+        text=Opaque(_nests(p, values), partial(_source, p)),
+        static=CpuStatic(prefetch=4 * p.prefetch * p.width),
+        launches=(Launch("", (*BLOCKS, *(SPLITS if p.target.threads > 1 else ()))),),
+        workspace=_workspace(p),
+        prepack=(Prepack(number, 4 * p.weights, Launch("_pack")),) if p.constant else (),
+        rounding=rounding(p.outputs, p.channels),
+    )
+
+
+@lru_cache(maxsize=256)
+def _table_elements(c: Contraction, lanes: int) -> int:
+    e = epilogue(c, lanes)
+    return len(e.tables) * int(e.columns)
+
+
+def _workspace(p: WinogradPlan) -> Workspace:
+    """Zeros, tables of columns, weights that are no constants; and transformed tiles and products of every worker.
+
+    ``vs`` and ``ms``: elements from one point to the next, of tiles and of products.
+    """
+    worker: IntExpr = ["*", p.points, ["+", "vs", ["*", "PB", "ms"]]]
+    shared = {"zero": p.pitch, "tables": _table_elements(p.c, p.lanes), "made": 0 if p.constant else p.weights}
+    arrays = tuple(Array(name, "float", count) for name, count in shared.items())
+    return Workspace(
+        (*arrays, Array("ws", "float", worker, p.target.threads)), 4096,
+        {
+            "TB": ["min", "TB", p.tiles], "PB": ["min", "PB", p.panels],
+            "vs": ["+", ["*", "TB", p.pitch], APART], "ms": ["+", ["*", "TB", p.width], APART],
+        },
+    )  # fmt: skip
+
+
+def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+    """Transforming the inputs, the products of all points, and transforming back with what follows."""
+    tb, pb = min(int(values["TB"]), p.tiles), min(int(values["PB"]), p.panels)
+    shared: list[Loop] = []
+    for name, extent, split in (("t", p.tiles, "TT"), ("f", p.panels * p.width, "TP")):
+        parts = int(values.get(split, 1))
+        if p.target.threads > 1 and parts > 1:
+            shared.append(Loop(name, extent, -(-extent // parts), "parallel"))
+    t, q, k, f = axis("t"), axis("q"), axis("k"), axis("f")
+    block = Loop("t", p.tiles, tb, level="l2", argument="TB")
+    group = Loop("f", p.panels * p.width, pb * p.width, level="l2", argument="PB")
+    one = (Loop("t", p.tiles, 1), Loop("q", p.points, 1, "unroll"))
+    terms = p.transforms.points
+    inputs = LoopNest(
+        "inputs",
+        {"t": p.tiles, "q": p.points, "k": p.channels},
+        (*(x for x in shared if x.axis == "t"), block, *one, Loop("k", p.channels, p.lanes), _vector("k", p)),
+        (
+            Access(p.found.convolution.image.tensor.name, (t * (p.outputs**2) + q % (p.outputs**2), k), "float32"),
+            Access(TILES, (q, t, k), "float32", store=True),
+        ),
+        flops_per_point=terms,
+    )
+    packed = Layout.row_major(p.panels, p.points, p.channels, p.width)
+    products = LoopNest(
+        PRODUCTS_MADE,
+        {"q": p.points, "t": p.tiles, "f": p.panels * p.width, "k": p.channels},
+        (
+            *shared, block, group, Loop("q", p.points, 1),
+            Loop("f", p.panels * p.width, p.width, level="l1"), Loop("t", p.tiles, p.height, level="l1"),
+            Loop("k", p.channels, p.unroll, level="register"), Loop("k", p.channels, 1, "unroll", "register"),
+            Loop("t", p.tiles, 1, "unroll", "register"), Loop("f", p.panels * p.width, p.lanes, "unroll", "register"),
+            Loop("f", p.panels * p.width, 1, "vector", "register"),
+        ),
+        (
+            Access(TILES, (q, t, k), "float32"), Access(WEIGHTS_READ, (q, k, f), "float32"),
+            Access(PRODUCTS_MADE, (q, t, f), "float32", store=True),
+        ),
+        (Staged(WEIGHTS_READ, None if p.constant else 0, packed, "l3", terms),),
+    )  # fmt: skip
+    after = sum(count_ops(*s.body) for s in p.c.epilogue)
+    outputs = LoopNest(
+        "outputs",
+        {"t": p.tiles, "q": p.points, "f": p.panels * p.width},
+        (*shared, block, group, *one, Loop("f", p.panels * p.width, p.lanes), _vector("f", p)),
+        (
+            Access(PRODUCTS_MADE, (q, t, f), "float32"),
+            Access(
+                p.c.output.name, (t * (p.outputs**2) + q % (p.outputs**2), const(0, "index"), f), "float32", store=True
+            ),
+        ),
+        flops_per_point=terms,
+        flops_per_output=after,
+    )
+    return inputs, products, outputs
+
+
+def _vector(name: str, p: WinogradPlan) -> Loop:
+    return Loop(name, p.channels if name == "k" else p.panels * p.width, 1, "vector", "register")
+
+
+CONTEXT = """struct Ctx {
+ void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes; };"""
+
+
+def _source(p: WinogradPlan, kernel: Kernel, symbol: str) -> str:
+    e = epilogue(p.c, p.lanes)
+    heights = range(min(p.height, p.tiles), 0, -1)
+    parts = [
+        f"namespace {symbol}_ {{",
+        f"typedef float T; typedef tw::f32v V; enum {{ L={p.lanes} }};",
+        CONTEXT,
+        _weights(p),
+        _inputs(p),
+        e.table_text(),
+        *(micro.micro_kernel(Steps(p.product), h, p.vectors, False, Epilogue(p.product)) for h in heights),
+        _products(p, list(heights)),
+        _outputs(p, e),
+        _task(p),
+        "}",
+        _prepack(p, symbol) if p.constant else "",
+        _entry(p, e, kernel, symbol),
+    ]
+    return "\n".join(x for x in parts if x)
+
+
+# --------------------------------------------------------------------------- weights
+
+WEIGHTS = """\
+TW_NOINLINE void weights(const T *g, long q, T *u) {
+ static const double G[$n][3]={$matrix};
+ for(long c=0;c<${channels}L;c++) {
+  double a[9][$width],b[$n][3][$width];
+  for(long j=0;j<${width}L;j++) { const long f=tw::imin(q*${width}L+j,${last}L);
+   for(long r=0;r<3;r++) for(long s=0;s<3;s++) a[3*r+s][j]=g[c*${c}L+f*${f}L+r*${r}L+s*${s}L]; }
+  for(long i=0;i<$n;i++) for(long s=0;s<3;s++) for(long j=0;j<$width;j++)
+   b[i][s][j]=G[i][0]*a[s][j]+G[i][1]*a[3+s][j]+G[i][2]*a[6+s][j];
+  for(long i=0;i<$n;i++) for(long k=0;k<$n;k++) { T *d=u+((q*${points}L+i*$n+k)*${channels}L+c)*${width}L;
+   for(long j=0;j<$width;j++) d[j]=(T)(b[i][0][j]*G[k][0]+b[i][1][j]*G[k][1]+b[i][2][j]*G[k][2]); } } }"""
+
+
+def _weights(p: WinogradPlan) -> str:
+    """The function that transforms the weights of panel ``q``. Lanes beyond the last feature hold copies of it."""
+    found = p.found.convolution
+    where = found.weight.position
+    rows = ",".join(
+        "{" + ",".join(f"{x.numerator}.0/{x.denominator}" for x in row) + "}" for row in p.transforms.filter
+    )
+    holes = {
+        "n": p.transforms.points, "matrix": rows, "channels": p.channels, "width": p.width, "last": p.features - 1,
+        "points": p.points, "c": where.of(found.channel), "f": where.of(found.feature),
+        "r": where.of(found.rows.tap), "s": where.of(found.columns.tap),
+    }  # fmt: skip
+    lines = fill(WEIGHTS, holes)
+    if not p.constant:
+        lines += (
+            "\nTW_NOINLINE void weights_task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;\n"
+            f" weights((const T*)x->t[{p.number(found.weight.tensor.name)}],t,x->made); }}"
+        )
+    return lines
+
+
+def _prepack(p: WinogradPlan, symbol: str) -> str:
+    number = p.number(p.found.convolution.weight.tensor.name)
+    return (
+        f"TW_ENTRY({symbol}_pack) {{ using namespace {symbol}_; (void)args; (void)env;\n"
+        f" for(long q=0;q<{p.panels}L;q++) weights((const T*)tensors[{number}],q,(T*)workspace);\n return 0; }}"
+    )
+
+
+# --------------------------------------------------------------------------- inputs
+
+INPUTS = """\
+TW_NOINLINE void inputs(const Ctx *x, long first, long count, T *v) {
+ for(long t=0;t<count;t++,v+=${pitch}L) {
+  const T *s[$points];
+  { const T *d=(const T*)x->t[$image]; $place
+   d+=n*${item}L;
+   for(long i=0;i<$n;i++) for(long j=0;j<$n;j++) { const long a=y+i,b=z+j;
+    s[i*$n+j]=a>=0&&a<${height}L&&b>=0&&b<${width}L?d+a*${row}L+b*${column}L:x->zero; } }
+  T *TW_RESTRICT q=v;
+  for(long c=0;c<${whole}L;c+=L,q+=L) {
+$body
+  }
+$if tail:  { const long c=${whole}L;
+$rest
+$if tail:  }
+ } }"""
+
+
+def _inputs(p: WinogradPlan) -> str:
+    """The function that transforms ``count`` tiles from tile ``first`` on, all their channels."""
+    found = p.found.convolution
+    where = found.image.position
+    tail = p.channels % p.lanes
+    holes = {
+        "pitch": p.pitch, "points": p.points, "n": p.transforms.points, "tail": tail,
+        "image": p.number(found.image.tensor.name), "place": _place(p, "first+t", starts=True),
+        "item": where.of(found.item) if found.item else 0,
+        "row": found.image.tensor.strides[found.rows.dim], "height": found.rows.length,
+        "column": found.image.tensor.strides[found.columns.dim], "width": found.columns.length,
+        "whole": p.channels - tail, "body": _input_tile(p, 0), "rest": _input_tile(p, tail) if tail else [],
+    }  # fmt: skip
+    return fill(INPUTS, holes)
+
+
+def _place(p: WinogradPlan, tile: str, starts: bool) -> str:
+    """Declarations of ``n``, ``y``, ``z``: the item of a tile, its first row and column of the output, or of the image
+    where it ``starts``."""
+    _, rows, columns = p.found.tiles(p.outputs)
+
+    def begin(along: Along) -> str:
+        return f"+({along.start}L)" if starts else ""
+
+    found = p.found.convolution
+    return (
+        f"const long m={tile},n=m/{rows * columns}L; (void)n; "
+        f"const long y=m/{columns}L%{rows}L*{p.outputs}L{begin(found.rows)},"
+        f"z=m%{columns}L*{p.outputs}L{begin(found.columns)};"
+    )
+
+
+def _input_tile(p: WinogradPlan, tail: int) -> list[str]:
+    """One vector of channels of a tile; ``tail`` of them where they are the last."""
+    n = p.transforms.points
+    matrix = p.transforms.input
+    lines: list[str] = []
+    for j in range(n):
+        for i in range(n):
+            at = f"s[{i * n + j}]+c"
+            lines.append(f"   const V d{i}_{j}={f'tw::load_n<V>({at},{tail}L)' if tail else f'tw::load<V>({at})'};")
+        lines += ["   " + x for x in text.by_rows(matrix, _names("d", n, column=j), _names("e", n, column=j))]
+    for i in range(n):
+        made = _names("f", n, row=i)
+        lines += ["   " + x for x in text.by_rows(matrix, _names("e", n, row=i), made)]
+        lines += [f"   tw::store(q+{i * n + j}L*x->vs,{made[j]});" for j in range(n)]
+    return lines
+
+
+def _names(prefix: str, count: int, row: int | None = None, column: int | None = None) -> list[str]:
+    """Names of a row or a column of a tile's elements."""
+    return [f"{prefix}{row}_{k}" if column is None else f"{prefix}{k}_{column}" for k in range(count)]
+
+
+# --------------------------------------------------------------------------- products
+
+PRODUCTS = """\
+TW_NOINLINE void products(const Ctx *x, long count, long q0, long q1, const T *v, T *o) {
+ const long blocks=(count+$less)/$most,height=(count+blocks-1)/blocks,full=count-blocks*(height-1);
+ for(long k=0;k<${points}L;k++) for(long q=q0;q<q1;q++) {
+  const T *b=x->u+(q*${points}L+k)*${panel}L; T *d=o+((q-q0)*${points}L+k)*x->ms;
+  for(long r=0;r<blocks;r++) {
+   const long at=r*height-tw::imax(0,r-full); const T *a=v+k*x->vs+at*${pitch}L; T *c=d+at*${width}L;
+   switch(height-(r>=full)) {
+$cases
+   } } } }"""
+
+
+def _products(p: WinogradPlan, heights: list[int]) -> str:
+    """The function that multiplies ``count`` tiles with panels ``q0`` to ``q1`` at every point."""
+    call = f"({p.channels}L,a,b,c,0,{p.lanes}L); break;"
+    holes = {
+        "less": p.height - 1, "most": p.height, "points": p.points, "panel": p.channels * p.width, "pitch": p.pitch,
+        "width": p.width, "cases": [f"   case {h}: {micro.name(h, p.vectors, False)}{call}" for h in heights],
+    }  # fmt: skip
+    return fill(PRODUCTS, holes)
+
+
+# --------------------------------------------------------------------------- outputs
+
+OUTPUTS = """\
+TW_NOINLINE void outputs(const Ctx *x, long first, long count, long q0, long q1, const T *o) {
+ for(long t=0;t<count;t++) { $place
+  T *to=(T*)x->t[$out]+n*${item}L+y*${row}L+z*${column}L;
+$reads
+  for(long q=q0;q<q1;q++) { const long end=tw::imin(${features}L,(q+1)*${width}L);
+   const T *m=o+(q-q0)*${points}L*x->ms+t*${width}L;
+   for(long f=q*${width}L;f<end;f+=L,m+=L) {
+$if tail:    const long left=end-f;
+$body
+   } } } }"""
+
+
+def _outputs(p: WinogradPlan, e: Epilogue) -> str:
+    """The function that transforms products back and writes what follows of them."""
+    found = p.found.convolution
+    c = p.c
+    tail = p.features % p.lanes
+    reads = []
+    for r in e.reads:
+        steps = ((found.item, "n"), (found.rows.axis, "y"), (found.columns.axis, "z"))
+        at = "".join(f"+{r.where.of(a)}L*{name}" for a, name in steps if a and r.where.of(a))
+        reads.append(f"  const T *{r.name}={e.base(r)}{at};")
+    n, m = p.transforms.points, p.outputs
+    matrix: Matrix = p.transforms.output
+    body: list[str] = []
+    for j in range(n):
+        body += [f"    const V d{i}_{j}=tw::load<V>(m+{i * n + j}L*x->ms);" for i in range(n)]
+        body += ["    " + x for x in text.by_columns(matrix, _names("d", n, column=j), _names("e", m, column=j))]
+    body += [f"    const V {r.name}_={_read(p, e, r.name, '0', tail)};" for r in e.reads if not _moves(p, e, r.name)]
+    for i in range(m):
+        body += ["    " + x for x in text.by_columns(matrix, _names("e", n, row=i), _names("f", m, row=i))]
+        for j in range(m):
+            body.append(_store(p, e, i, j, tail))
+    strides = c.out_strides
+    holes = {
+        "place": _place(p, "first+t", starts=False), "out": len(c.program.inputs), "points": p.points,
+        "item": strides[found.item] if found.item else 0, "row": strides[found.rows.axis],
+        "column": strides[found.columns.axis], "features": p.features, "width": p.width, "reads": reads, "tail": tail,
+        "body": body,
+    }  # fmt: skip
+    return fill(OUTPUTS, holes)
+
+
+def _moves(p: WinogradPlan, e: Epilogue, name: str) -> bool:
+    """Whether what is read differs between the outputs of a tile."""
+    where = next(r for r in e.reads if r.name == name).where
+    return bool(where.of(p.found.convolution.rows.axis) or where.of(p.found.convolution.columns.axis))
+
+
+def _read(p: WinogradPlan, e: Epilogue, name: str, at: str, tail: int) -> str:
+    """A vector of what the later stages read, ``at`` elements from where the tile's first output has it."""
+    r = next(r for r in e.reads if r.name == name)
+    if r.n == 0:
+        return f"tw::splat<V>({name}[{at}])"
+    place = f"{name}+f+{at}"
+    return f"(left>=L?tw::load<V>({place}):tw::load_n<V>({place},left))" if tail else f"tw::load<V>({place})"
+
+
+def _store(p: WinogradPlan, e: Epilogue, i: int, j: int, tail: int) -> str:
+    """The later stages at one output of a tile, and its store; nothing where it lies beyond the edge."""
+    found = p.found.convolution
+    guards = []
+    for name, along, number in (("y", found.rows, i), ("z", found.columns, j)):
+        if along.size % p.outputs and number >= along.size % p.outputs:
+            guards.append(f"{name}+{number}<{along.size}L")
+    lines, names = [], {}
+    for r in e.reads:
+        name = f"{r.name}_"
+        if _moves(p, e, r.name):
+            at = f"{i * r.where.of(found.rows.axis) + j * r.where.of(found.columns.axis)}L"
+            lines.append(f"const V {r.name}v={_read(p, e, r.name, at, tail)};")
+            name = f"{r.name}v"
+        names[repr(r.load)] = name
+    lines += e.values("v", names)
+    place = f"to+{i * p.c.out_strides[found.rows.axis] + j * p.c.out_strides[found.columns.axis]}L+f"
+    lines.append(
+        f"if(left>=L) tw::store({place},v); else tw::store_n({place},v,left);" if tail else f"tw::store({place},v);"
+    )
+    condition = f"if({'&&'.join(guards)}) " if guards else ""
+    return f"    {condition}{{ V v=f{i}_{j}; {' '.join(lines)} }}"
+
+
+# --------------------------------------------------------------------------- tasks
+
+TASK = """\
+TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
+ T *v=(T*)(x->ws+w*x->bytes),*o=v+${points}L*x->vs;
+ const long i=t%x->TT,j=t/x->TT,t0=i*${tiles}L/x->TT,t1=(i+1)*${tiles}L/x->TT;
+ const long q0=j*${panels}L/x->TP,q1=(j+1)*${panels}L/x->TP,blocks=tw::ceildiv(t1-t0,x->TB);
+ for(long b=0;b<blocks;b++) {
+  const long first=t0+(t1-t0)*b/blocks,count=t0+(t1-t0)*(b+1)/blocks-first;
+  inputs(x,first,count,v);
+  for(long q=q0;q<q1;q+=x->PB) { const long end=tw::imin(q1,q+x->PB);
+   products(x,count,q,end,v,o);
+   outputs(x,first,count,q,end,o); } } }"""
+
+
+def _task(p: WinogradPlan) -> str:
+    return fill(TASK, {"points": p.points, "tiles": p.tiles, "panels": p.panels})
+
+
+ENTRY = """\
+TW_ENTRY($symbol) { using namespace ${symbol}_;
+ Ctx c{}; Ctx *x=&c; x->t=tensors; $shared
+ x->ws=(char*)(x->made+${made}L); x->TB=$tiles_at_once; x->PB=$panels_at_once; $splits
+ x->vs=$vs; x->ms=$ms;
+ x->bytes=$bytes;
+ for(long i=0;i<${zero}L;i++) x->zero[i]=0;
+$if filled: fill_tables(x);
+$if constant: x->u=(const T*)tensors[$weight];
+$unless constant: x->u=x->made; tw::parallel_for(env,${panels}L,weights_task,x);
+ tw::parallel_for(env,x->TT*x->TP,task,x);
+ return 0; }"""
+
+
+def _entry(p: WinogradPlan, e: Epilogue, kernel: Kernel, symbol: str) -> str:
+    memory = kernel.workspace
+    room = {a.name: memory.elements(a) for a in memory if not a.copies}
+    names = {name: f"x->{name}" for name in memory.locals}
+    given = {name: kernel.argument(name) for name in BLOCKS}
+    own = {n: long_text(x, given if n in BLOCKS else names) for n, x in memory.locals.items()}
+    threads = p.target.threads > 1
+    chain = zip(room, ("(T*)workspace", *(f"x->{name}+{size}L" for name, size in room.items())), strict=False)
+    holes = {
+        "symbol": symbol, "shared": " ".join(f"x->{name}={at};" for name, at in chain), "made": room["made"],
+        "splits": "".join(f"x->{a}={kernel.argument(a) if threads else 1};" for a in SPLITS),
+        "tiles_at_once": own["TB"], "panels_at_once": own["PB"], "vs": own["vs"], "ms": own["ms"],
+        "bytes": long_text(memory.each("ws"), names), "zero": room["zero"], "panels": p.panels,
+        "filled": bool(e.tables), "constant": p.constant,
+        "weight": p.number(p.found.convolution.weight.tensor.name),
+    }  # fmt: skip
+    return fill(ENTRY, holes) + "\n"

@@ -1,0 +1,113 @@
+"""The schedules of a map.
+
+``threads`` is a block's size, ``vector`` how many neighbouring outputs a thread computes together, ``each`` how
+many such groups; ``tile`` is the size of tiles that are turned in shared memory (0: reads go where they
+must), ``read`` how many elements one read of them holds.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.families.elementwise import Elementwise
+from tilewright.kernels.templates.cuda import kernels
+from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda_map.plan import across, plan, turned, widest, widest_read
+from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.search_space import Choice, SearchSpace, rule
+
+THREADS = (64, 128, 256, 512, 1024)
+VECTORS = (1, 2, 4, 8, 16)
+TILES = (16, 32, 64, 128)
+LEAST = 16
+"""Outputs along both axes from which tiles are turned."""
+
+
+@lru_cache(maxsize=256)
+def refusal(p: Elementwise) -> str:
+    """Why this template leaves an elementwise program to others; empty where it does not."""
+    return kernels.refusal(p.program, p.tensors, (p.value,), p.extents)
+
+
+def space(p: Elementwise, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a map on a target."""
+    per_block, most = limit(target, "shared_per_block"), limit(target, "threads_per_block")
+    tiles: tuple[int, ...] = (0,)
+    sides = (p.extents[str(across(p))], p.extents[p.inner]) if turned(p) else (0,)
+    if min(sides) >= LEAST:
+        tiles += tuple(t for t in TILES if t < 2 * max(sides))
+    wide = widest(p)
+    read = widest_read(p) if len(tiles) > 1 else 1
+    knobs = (
+        Choice("threads", tuple(t for t in THREADS if t <= most)),
+        Choice("vector", tuple(v for v in VECTORS if v <= wide)),
+        Choice("each", (1, 2, 4, 8)),
+        Choice("tile", tiles),
+        Choice("read", tuple(v for v in VECTORS if v <= read)),
+    )
+    rules = (
+        rule("read belongs to tiles", lambda tile, read: tile != 0 or read == 1),
+        rule("each belongs to plain kernels", lambda each, tile: tile == 0 or each == 1),
+        rule(
+            "most threads would have nothing to do",
+            lambda threads, vector, each, tile: each == 1 or each * threads * vector <= p.output.size,
+        ),
+        rule(
+            "a thread would have no part of a tile, or more than 32",
+            lambda threads, vector, tile, read: (
+                tile == 0 or (threads <= tile**2 // max(vector, read) and tile**2 // min(vector, read) <= 32 * threads)
+            ),
+        ),
+        rule(
+            f"the tiles exceed {per_block} bytes of shared memory a block",
+            lambda vector, tile, read: plan(p, _values(64, vector, tile, read)).memory.bytes <= per_block,
+        ),
+    )
+    return SearchSpace(template, version, knobs, rules)
+
+
+def default(p: Elementwise, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """Wide accesses; tiles where axes change places; several vectors a thread where there are enough."""
+    options = {k.name: tuple(map(int, k.values)) for k in within.knobs}
+    if len(options["tile"]) > 1:
+        found = _turning(p, within, options)
+        if found is not None:
+            return found
+    vector = max(options["vector"])
+    busy = limit(target, "sms") * limit(target, "threads_per_sm")
+    # Fewer elements a thread where that keeps all multiprocessors at work.
+    while vector > 1 and ceildiv(p.output.size, vector) < busy // 4 and vector * ITEMSIZE[p.output.dtype] > 4:
+        vector //= 2
+    each = max(e for e in options["each"] if e == 1 or (e <= 4 and p.output.size >= e * vector * 4 * busy))
+    values: dict[str, Value] = {"threads": 256, "vector": vector, "each": each, "tile": 0, "read": 1}
+    return values
+
+
+def _turning(p: Elementwise, within: SearchSpace, options: dict[str, tuple[int, ...]]) -> dict[str, Value] | None:
+    """Tiles without bank conflicts: the widest accesses first, then tiles of whole lines."""
+    own = ITEMSIZE[p.output.dtype]
+    item = max(own, *(t.item for t in plan(p, _values(128, 1, 32, 1)).turned.values()))
+    best: tuple[tuple[int, ...], dict[str, Value]] | None = None
+    for tile in (t for t in options["tile"] if t):
+        for vector in options["vector"]:
+            for read in options["read"]:
+                values = _values(256, vector, tile, read)
+                for threads in (256, 128, 64):
+                    values["threads"] = threads
+                    if within.allows(values):
+                        break
+                else:
+                    continue
+                parts = plan(p, values).turned.values()
+                conflicts = sum(t.conflicts for t in parts)
+                short = tile * min(own, *(t.item for t in parts)) < 64
+                score = (conflicts, short, tile * item > 256, -vector * read, tile)
+                if best is None or score < best[0]:
+                    best = (score, dict(values))
+    return best[1] if best is not None else None
+
+
+def _values(threads: int, vector: int, tile: int, read: int) -> dict[str, Value]:
+    return {"threads": threads, "vector": vector, "each": 1, "tile": tile, "read": read}

@@ -1,0 +1,317 @@
+"""Source of a row program: passes over the columns, merged results between them, what is kept in place.
+
+Every thread reads what it has kept itself, so only partial results of reductions need barriers. Threads
+beyond the last row compute it again and store nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from tilewright.kernels.codegen import integers
+from tilewright.kernels.expression.expr import SIXTEEN, Expr, cast
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.flatten import unconditional
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
+from tilewright.kernels.templates.cuda import sizes
+from tilewright.kernels.templates.cuda.grid import WARP, fused
+from tilewright.kernels.templates.cuda.kernels import evaluated
+from tilewright.kernels.templates.cuda.runs import Run
+from tilewright.kernels.templates.cuda.text import (
+    DevicePrinter,
+    computed,
+    declared,
+    digits,
+    from_storage,
+    mentioned,
+    printer,
+    stored,
+    to_storage,
+)
+from tilewright.kernels.templates.cuda.vectors import Vector
+from tilewright.kernels.templates.cuda_rows.plan import Item, RowTiling
+
+
+class Statements:
+    """Prints one plan."""
+
+    def __init__(self, p: RowTiling) -> None:
+        self.p, self.r, self.a = p, p.r, p.analysis
+        self.flat = Program(tuple(self.r.tensors[t.name] for t in self.r.program.inputs), ())
+        self.rows, self.cols, self.run = self.r.row_axes, self.r.column_axes, Run(self.r.columns)
+        self.row_reads = self._row_reads()
+        self.ragged = self.r.width % p.span != 0
+        self.height = integers.text(sizes.expression(self.r.height))
+
+    # ------------------------------------------------------------------ values
+
+    def printer(
+        self, exprs: tuple[Expr, ...], var: Mapping[str, str], reads: Mapping[int, str], base: bool = False
+    ) -> DevicePrinter:
+        """A printer over this kernel's names; ``base``: of positions of a thread's first column of a round."""
+        names = {a: a for a in self.rows} | {a: f"{a}b" if base else a for a in self.cols}
+        scalars = {s.name: s.name for s in self.r.stages if s.kind != ELEMENT}
+        made = printer(
+            self.flat, self.r.extents, names, {**scalars, **var}, exprs, lambda e: reads.get(self.a.numbers.of(e))
+        )
+        # 22 bits are more than enough for results of 11 or 8, and an exp of 25 instructions takes longer than memory.
+        made.approximate = all(t.dtype in SIXTEEN for t in self.r.program.outputs)
+        return made
+
+    def index(self, e: Expr, base: bool = False) -> str:
+        """Text of an index, or of a read."""
+        return self.printer((e,), {}, {}, base).scalar(e)
+
+    def _row_reads(self) -> dict[int, tuple[str, Expr]]:
+        """Reads that every column makes alike: they are made once."""
+        found: dict[int, tuple[str, Expr]] = {}
+        for values in self.a.passes:
+            for _, exprs in values:
+                for e in exprs:
+                    for x in unconditional(e):
+                        if not x.axes() & set(self.cols):
+                            found.setdefault(self.a.numbers.of(x), (f"w{len(found)}", x))
+        return found
+
+    # ------------------------------------------------------------------ the kernel
+
+    def body(self) -> str:
+        """Statements of the kernel of all passes."""
+        p, r = self.p, self.r
+        text = self._arrays() + self._scalars(0)
+        last = max(r.level[s.name] for s in r.stages if s.kind == REDUCTION)
+        for number in range(r.passes):
+            text += self._pass(number) + ("" if p.merged else self._scalars(number + 1))
+            if number == last and p.cluster > 1:
+                text += "    tw::cluster_publish();\n"  # it has read what others hold
+        inside = f"lane == 0 && place < {self.height}" if p.grid.ragged else "lane == 0"
+        if p.merged:
+            text += self._put(inside)
+        elif r.result.kind != ELEMENT:
+            text += self._last(f"{inside} && piece == 0" if p.cluster > 1 else inside)
+        if p.cluster > 1:
+            text += "    tw::cluster_wait();\n"  # others may still read this block's results
+        memory = "    TW_SHARED(smem);\n" if p.memory.bytes else ""
+        return f"    (void)ws; (void)out;\n{memory}{declared(self._places(), self._with_row(text))}"
+
+    def _places(self) -> dict[str, str]:
+        """A thread's place: among those of a row, among the rows of a block, and the row."""
+        p, tid, block = self.p, "(int)threadIdx.x", "(int)blockIdx.x"
+        counts = {"lane": p.lanes, "group": p.groups}
+        low = "group" if p.order == "rows" else "lane"
+        places = {n: f"{tid} {'%' if n == low else '/'} {counts[low]}" for n in counts}
+        if 1 in counts.values():
+            places = {n: tid if count > 1 else "0" for n, count in counts.items()}
+        piece = f"{block} % {p.pieces}"
+        block = block if p.pieces == 1 else f"{block} / {p.pieces}"
+        place = f"{block} * {p.groups} + group" if p.groups > 1 else block
+        row = p.grid.clamped("place") if p.grid.ragged else place
+        return {**places, "place": place, "row": row, "piece": piece}
+
+    def _with_row(self, text: str) -> str:
+        """Statements behind the declarations of the row's axes and of what all its columns read."""
+        reads = {name: self.index(x) for name, x in self.row_reads.values()}
+        types = {name: computed(x.dtype) for name, x in self.row_reads.values()}
+        text = "".join(f"    const {types[n]} {n} = {reads[n]};\n" for n in mentioned(text, *reads)) + text
+        return declared(digits(dict(self.r.rows), "row"), text)
+
+    def _last(self, inside: str) -> str:
+        """The store of a result that is one value a row."""
+        result, at = self.r.result, self.index(self.r.where.expr())
+        return f"    if ({inside}) tw::store_global(out + ({at}), {to_storage(result.dtype, result.name)});\n"
+
+    # ------------------------------------------------------------------ rows in pieces
+
+    def _partial(self, component: int) -> str:
+        """Text of where the pieces' results of a component lie: rows of pieces."""
+        acc = self.p.accumulators(self.p.reduction)
+        before = sizes.times(component * acc.slot * self.p.pieces, sizes.expression(self.r.height)) if component else 0
+        at = str(before) if isinstance(before, int) else integers.wide(before)
+        return f"({acc.types[component]} *)(ws{f' + {at}' if before else ''})"
+
+    def _put(self, inside: str) -> str:
+        acc = self.p.accumulators(self.p.reduction)
+        stores_ = "".join(
+            f"        tw::store_global({self._partial(n)} + row * {self.p.pieces} + piece, {x});\n"
+            for n, x in enumerate(acc.names)
+        )
+        return f"    if ({inside}) {{\n{stores_}    }}\n"
+
+    def combined(self) -> str:
+        """Statements of the second kernel: a warp merges the pieces of a row."""
+        p = self.p
+        acc = p.accumulators(p.reduction)
+        others = [f"{acc.name}o{n}" for n in range(acc.parts)]
+        reads = "".join(
+            f"        const {t} {o} = tw::load_global<{t}>({self._partial(n)} + row * {p.pieces} + k);\n"
+            for n, (t, o) in enumerate(zip(acc.types, others, strict=True))
+        )
+        text = acc.start("    ") + f"    for (int k = lane; k < {p.pieces}; k += {WARP}) {{\n{reads}"
+        text += acc.combine(others, "        ") + "    }\n" + acc.across(WARP, "    ")
+        text += self._final(p.reduction) + self._scalars(1) + self._last(f"lane == 0 && place < {self.height}")
+        grid = p.combining
+        places = {
+            "lane": f"(int)threadIdx.x % {WARP}", "place": grid.shared_place(), "row": grid.clamped("place"),
+        }  # fmt: skip
+        return declared(places, self._with_row(text))
+
+    def _arrays(self) -> str:
+        if self.p.keep != "registers":
+            return ""
+        shape = f"[{self.p.rounds}][{self.p.vector}]"
+        return "".join(f"    {i.held} {i.name}k{shape};\n" for i in self.a.items)
+
+    def _scalars(self, level: int) -> str:
+        """Values of a row that are known once ``level`` passes are done."""
+        out = ""
+        for s in self.r.stages:
+            if s.kind == SCALAR and self.r.level[s.name] == level:
+                reads = {k: name for k, (name, _) in self.row_reads.items()}
+                p = self.printer((s.body[0],), {}, reads)
+                lines, (value,) = evaluated(p, (s.body[0],), "    ", f"{s.name}t")
+                out += f"{lines}    const {computed(s.dtype)} {s.name} = {value};\n"
+        return out
+
+    # ------------------------------------------------------------------ one pass
+
+    def _pass(self, number: int) -> str:
+        p, values = self.p, self.a.passes[number]
+        reductions = [s for s, _ in values if s.kind == REDUCTION]
+        before = "".join(p.accumulators(s).start("    ") for s in reductions)
+        unroll = "    TW_UNROLL\n" if p.keep == "registers" and p.rounds > 1 else ""
+        inner = self._round(number, "            " if self.ragged else "        ")
+        col = f"{fused(p.columns)} * {p.vector}" if p.vector > 1 else fused(p.columns)
+        if self.ragged:
+            inner = f"        if (col < {self.r.width}) {{\n{inner}        }}\n"
+        loop = f"{unroll}    for (int k = 0; k < {p.rounds}; k++) {{\n        const int col = {col};\n{inner}    }}\n"
+        return before + loop + "".join(self._merged(s) for s in reductions)
+
+    def _merged(self, s: RowStage) -> str:
+        """A reduction's value, from the partial results of the row's threads."""
+        p, acc = self.p, self.p.accumulators(s)
+        if p.order == "rows":
+            text = ""
+            if p.lanes > 1:
+                base = _base(p.memory.at(s.name))
+                text = acc.gather(base, p.threads, "(int)threadIdx.x", "", "group", p.groups, p.lanes, "    ")
+        else:
+            text = acc.across(min(p.lanes, WARP), "    ")
+            if p.lanes > WARP:
+                warps = p.lanes // WARP
+                tid = "(int)threadIdx.x"
+                first = "0" if p.groups == 1 else f"group * {warps}"
+                text += acc.gather(
+                    _base(p.memory.at(s.name)), p.slots, f"{tid} / 32", f"{tid} % 32 == 0", first, 1, warps, "    "
+                )
+        if p.cluster > 1:
+            text += self._exchanged(s)
+        return text if p.merged else text + self._final(s)
+
+    def _exchanged(self, s: RowStage) -> str:
+        """Statements that merge the results of a cluster's blocks, which every thread of a block has."""
+        p, acc = self.p, self.p.accumulators(s)
+        base, others = _base(p.memory.at(s.name) + p.slots * acc.bytes), [f"{acc.name}o{n}" for n in range(acc.parts)]
+        text = f"    if ((int)threadIdx.x == 0) {{\n{acc.put(base, '0', 1, '        ')}    }}\n"
+        text += "    tw::cluster_publish();\n    tw::cluster_wait();\n    {\n"
+        text += f"        const tw::u32 there = tw::cluster_address(tw::shared_address({base}), lane % {p.cluster});\n"
+        for n, (t, o) in enumerate(zip(acc.types, others, strict=True)):
+            text += f"        const {t} {o} = tw::load_cluster<{t}>(there + {n * acc.slot});\n"
+        text += "".join(f"        {x} = {o};\n" for x, o in zip(acc.names, others, strict=True))
+        return f"{text}    }}\n{acc.across(p.cluster, '    ')}"
+
+    def _final(self, s: RowStage) -> str:
+        """A reduction's value, from its accumulators."""
+        acc = self.p.accumulators(s)
+        assert s.monoid is not None
+        value = cast(s.monoid.finish, s.dtype)
+        printed = self.printer((value,), acc.var, {})
+        lines, (final,) = evaluated(printed, (value,), "    ", f"{s.name}f")
+        return f"{lines}    const {computed(s.dtype)} {s.name} = {final};\n"
+
+    def _round(self, number: int, pad: str) -> str:
+        """What a thread does with the columns that it takes at once."""
+        p, r = self.p, self.r
+        v = Vector(self.run, p.vector, pad)
+        reads = {k: name for k, (name, _) in self.row_reads.items()}
+        for key, x in self.a.reads(number).items():
+            item = self.a.read_items.get(key)
+            if (item is not None and item.first < number) or (item is None and v.width(x) == 1):
+                continue
+            reads[key] = name = item.name if item is not None else f"q{len(reads)}"
+            packed = v.width(x) > 1
+            text = v.packed(x, f"{name}p", partial(self.index, base=True)) if packed else self.index(x)
+            v.line(f"const {computed(x.dtype)} {name} = {text};")
+        kept: dict[str, str] = {}
+        for item in self.a.items:
+            first, text = item.first == number, f"{item.name}k[k][{v.j}]"
+            if not first and not (item.first < number and self.a.reads_item(item, number)):
+                continue
+            if p.in_shared:
+                width, access = p.kept_width(item), v.stored if first else v.loaded
+                name = f"{item.name}{'o' if first else 'p'}"
+                text = access(name, item.store, width, self._kept(item), "shared", p.lanes * width)
+            if first:
+                kept[item.name] = text
+                continue
+            if p.in_shared and self._is_read(item):
+                text = from_storage(item.value.dtype, text)
+            v.line(f"const {item.held} {item.name} = {text};")
+            reads |= {k: i.name for k, i in self.a.read_items.items() if i is item}
+        self._keep(v, kept, reads=True)
+        self._values(v, number, reads)
+        self._keep(v, kept, reads=False)
+        axes = digits(dict(r.columns), "c" if p.vector > 1 else "col")
+        v.within = declared({"c": "col + j", **axes}, v.within, v.inner)
+        bases = digits({f"{a}b": n for a, n in r.columns}, "col")
+        return declared(bases, v.text(), pad)
+
+    def _is_read(self, item: Item) -> bool:
+        """Whether a kept value is a read of an input."""
+        return item.name not in self.a.stage_items
+
+    def _kept(self, item: Item) -> str:
+        """Text of the address of a thread's kept values of a round."""
+        p = self.p
+        width = p.kept_width(item)
+        across = p.lanes * width
+        at = [f"lane * {width}" if width > 1 else "lane"] if p.lanes > 1 else []
+        if p.rounds > 1:
+            at.append(f"k * {p.vector // width * across}")
+        if p.groups > 1:
+            at.append(f"group * {p.kept_stride(item)}")
+        if p.order == "rows":
+            at = ["(int)threadIdx.x", f"k * {p.threads}"]
+        return f"({item.store} *)({_base(p.memory.at(p.places[item.name].name))}) + {' + '.join(at) or '0'}"
+
+    def _keep(self, v: Vector, kept: Mapping[str, str], reads: bool) -> None:
+        """Keeps, where ``kept`` says, what this pass reads first (or computes first)."""
+        for item in self.a.items:
+            if item.name in kept and self._is_read(item) == reads:
+                stored_ = reads and self.p.in_shared
+                value = to_storage(item.value.dtype, item.name) if stored_ else item.name
+                v.line(f"{kept[item.name]} = {value};")
+
+    def _values(self, v: Vector, number: int, reads: Mapping[int, str]) -> None:
+        """Computes, folds and stores what the pass is for."""
+        p, r = self.p, self.r
+        var = {i.name: i.name for i in self.a.stage_items.values()}
+        for s, exprs in self.a.passes[number]:
+            final = s is r.result and s.kind == ELEMENT
+            printed = tuple(stored(e, s.dtype) for e in exprs) if final else exprs
+            lines, texts = evaluated(self.printer(printed, var, reads), printed, v.inner, f"{s.name}e")
+            if s.kind == REDUCTION:
+                v.within += p.accumulators(s).fold(lines, texts, v.inner)
+                continue
+            v.within += lines
+            if final:
+                v.store(r.where, s.dtype, texts[0], partial(self.index, r.where.expr()), self._store_guard())
+            else:
+                v.line(f"const {self.a.stage_items[s.name].held} {s.name} = {texts[0]};")
+
+    def _store_guard(self) -> str:
+        return f"if (place < {self.height}) " if self.p.grid.ragged else ""
+
+
+def _base(offset: int) -> str:
+    return f"smem + {offset}" if offset else "smem"
