@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -340,6 +341,7 @@ def test_a_child_that_does_not_start(
         assert isinstance(o, Failure)
         assert o.kind is FailureKind.DEVICE_LOST
         assert cause in o.message
+        assert re.search(r"does not start within its memory limit of [\d,]+ bytes: ", o.message)
 
 
 def test_the_child_imports_little(device: Device, target: Target, task: Task, make: Make, tmp_path: Path) -> None:

@@ -308,7 +308,9 @@ class LocalRunner(Runner):
                 child = Child(self._settings, self._command)
             except ChildDied as e:
                 if attempt == START_ATTEMPTS - 1:
-                    raise DeviceLost(f"the measuring process does not start: {e}") from e
+                    limit = self._settings["memory"]
+                    within = f" within its memory limit of {limit:,} bytes" if limit else ""
+                    raise DeviceLost(f"the measuring process does not start{within}: {e}") from e
                 continue
             with self._lock:
                 self._child = child
