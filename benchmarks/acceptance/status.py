@@ -43,9 +43,9 @@ def written(page: str, folder: Path) -> tuple[str, str]:
 
 def _with(page: str, device: str, date: str, rows: Sequence[Row]) -> str:
     """The page with one device's rows."""
-    page = _cells(page, "Templates", 3, lambda name, old: _entry(old, device, date, _template(rows, name)))
-    page = _cells(page, "Templates", 4, lambda name, old: _merged(old, device, _ratio(rows, name, device)))
-    page = _cells(page, "Primitives", 4, lambda name, old: _entry(old, device, date, _primitive(rows, name)))
+    page = _cells(page, "Templates", 2, lambda name, old: _entry(old, device, date, _template(rows, name)))
+    page = _cells(page, "Templates", 3, lambda name, old: _merged(old, device, _ratio(rows, name, device)))
+    page = _cells(page, "Primitives", 1, lambda name, old: _entry(old, device, date, _primitive(rows, name)))
     return RAN.sub(lambda m: f"Ran on {_merged(m['where'] or '', device, f'{device} ({date})')}.", page)
 
 
