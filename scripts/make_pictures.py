@@ -108,7 +108,8 @@ def animated(frames: Sequence[tuple[float, Any]]) -> str:
     total = sum(seconds for seconds, _ in frames)
     width, height = COLUMNS * CHARACTER + 24, LINES * LINE + 24
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" role="img" '
         f'aria-label="A run of tilewright {html.escape(" ".join(COMMAND))} in a terminal">',
         "<style>text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre}"
         f".f{{visibility:hidden;animation:{total:.2f}s step-end infinite}}",
@@ -126,7 +127,8 @@ def animated(frames: Sequence[tuple[float, Any]]) -> str:
         bodies.append(f'<g class="f f{number}">{"".join(_text(y, runs) for y, runs in enumerate(lines))}</g>')
         at += seconds
     final = len(frames) - 1
-    parts.append(f"@media(prefers-reduced-motion:reduce){{.f{{animation:none}}.f{final}{{visibility:visible}}}}")
+    # The last frame is there without animation too: in viewers that have none, in print, for readers who want none.
+    parts.append(f".f{final}{{visibility:visible}}@media(prefers-reduced-motion:reduce){{.f{{animation:none}}}}")
     parts.append(f'</style><rect width="{width:g}" height="{height:g}" rx="8" fill="#10161d"/>')
     return "\n".join([*parts, *bodies, "</svg>"]) + "\n"
 
@@ -181,14 +183,14 @@ def chart() -> None:
     operators = _rows("ansor_suite")
     rows = [
         Row("matrix products", against(_rows("gemm_one_thread"), NumPy="numpy", PyTorch="torch")),
-        Row("convolutions, norms, ...", against(operators, PyTorch="torch")),
-        Row("the same, against TVM's tuner", {"TVM": _spread([r["ratio"][0] for r in _rows("tvm_suite")])}),
+        Row("convolutions and norms", against(operators, PyTorch="torch")),
+        Row("convolutions and norms, TVM's tuner", {"TVM": _spread([r["ratio"][0] for r in _rows("tvm_suite")])}),
         Row("unusual operators", against(_rows("unusual"), NumPy="numpy", PyTorch="torch")),
-        Row("whole networks", against(_rows("networks"), PyTorch="eager", torch_compile="compiled")),
+        Row("networks", against(_rows("networks"), PyTorch="eager", torch_compile="compiled")),
     ]
     PICTURES.mkdir(exist_ok=True)
     for theme in THEMES:
-        _picture(PICTURES / f"against-{theme}.svg", theme, rows, "their time over ours, one core", 1.0)
+        _picture(PICTURES / f"against-{theme}.svg", theme, rows, "speed-up over other libraries, one core", 1.0)
 
 
 # --------------------------------------------------------------------------- pages and plots

@@ -8,50 +8,59 @@ from typing import Any
 
 import tilewright
 
-SPECIAL = {
-    "te": "The language of operators: [operators](operators.md#the-language).",
-    "nn": "Functions of tensors, named as PyTorch names them: [operators](operators.md).",
-    "__version__": "The version, as text.",
-}
-"""Modules and values, whose descriptions have pages of their own."""
+MEMBERS = ":members:"
+THEMES: dict[str, dict[str, str]] = {
+    "tune": {
+        "tilewright.tune": "",
+        "tilewright.tune_range": "",
+        "tilewright.autotune": "",
+        "tilewright.tuner.TuneSettings": "",
+        "tilewright.tuner.TuneResult": MEMBERS,
+        "tilewright.tuner.BestKernel": MEMBERS,
+        "tilewright.tuner.RangeResult": MEMBERS,
+        "tilewright.tuner.RangeKernel": MEMBERS,
+        "tilewright.tuner.Observer": MEMBERS,
+    },
+    "operators": dict.fromkeys(
+        ("tilewright.operator", "tilewright.Operator", "tilewright.own_kernel", "tilewright.Target"), ""
+    ),
+    "serve": {"tilewright.Library": MEMBERS, "tilewright.Explanation": "", "tilewright.MissedKernelWarning": ""},
+    "database": {"tilewright.database.Database": ":members: open, runs, run, trials, kernels, close"},
+    "models": {"tilewright.models.inference_session.InferenceSession": ":members: run, io_binding, network"},
+    "errors": {"tilewright.TilewrightError": "", "tilewright.UsageError": "", "tilewright.DatabaseError": ""},
+    "testing": {
+        f"tilewright.testing.{module}.{name}Contract": ""
+        for module, name in (
+            ("operator", "Operator"), ("template", "Template"), ("cuda_template", "CudaTemplate"),
+            ("strategy", "Strategy"), ("cost_model", "CostModel"), ("backend", "Backend"), ("runner", "Runner"),
+        )
+    },
+}  # fmt: skip
+"""Pages of docs/api: what each describes, and autodoc's options for it."""
 
-CLASSES = {"Library": ":members:", "Target": "", "Operator": "", "Explanation": "", "own_kernel": ""}
-CONTRACTS = (
-    ("tilewright.testing.operator", "OperatorContract"),
-    ("tilewright.testing.template", "TemplateContract"),
-    ("tilewright.testing.cuda_template", "CudaTemplateContract"),
-    ("tilewright.testing.strategy", "StrategyContract"),
-    ("tilewright.testing.cost_model", "CostModelContract"),
-    ("tilewright.testing.backend", "BackendContract"),
-    ("tilewright.testing.runner", "RunnerContract"),
-)
-"""Tests that an extension of each kind passes: the how-to pages say how."""
-RESULTS = tuple(
-    ("tilewright.tuner", name) for name in ("TuneResult", "BestKernel", "RangeResult", "RangeKernel", "Observer")
-)
-DATABASE = (("tilewright.database", "Database", ":members: open, runs, run, trials, kernels, close"),)
-
-MODELS = (("tilewright.models.inference_session", "InferenceSession", ":members: run, io_binding, network"),)
+MODULES = {"tilewright.te", "tilewright.nn", "tilewright.__version__"}
+"""Described in docs/api.md by hand."""
 
 
 def markdown(_docs: Path) -> str:
-    out = ["## `tilewright`\n"]
-    for name in tilewright.__all__:
-        if name in SPECIAL:
-            out.append(f"**`tilewright.{name}`** {SPECIAL[name]}\n")
-            continue
-        kind = "autoclass" if isinstance(getattr(tilewright, name), type) else "autofunction"
-        out.append(_directive(kind, f"tilewright.{name}", CLASSES.get(name, "")))
-    out.append("## Settings and results of `tune`\n")
-    out.append(_directive("autoclass", "tilewright.tuner.TuneSettings"))
-    out += [_directive("autoclass", f"{module}.{name}", ":members:") for module, name in RESULTS]
-    out.append("## Reading a database\n")
-    out += [_directive("autoclass", f"{module}.{name}", options) for module, name, options in DATABASE]
-    out.append("## ONNX models\n")
-    out += [_directive("autoclass", f"{module}.{name}", options) for module, name, options in MODELS]
-    out.append("## Contracts for extensions\n")
-    out += [_directive("autoclass", f"{module}.{name}") for module, name in CONTRACTS]
-    return "\n".join(out)
+    """A table of all names, each with its page."""
+    described = {name for theme in THEMES.values() for name in theme} | MODULES
+    if missing := {f"tilewright.{name}" for name in tilewright.__all__} - described:
+        raise ValueError(f"docs/_ext/api_reference.py has no page for {', '.join(sorted(missing))}")
+    out = ["| page | names |\n|---|---|"]
+    for theme, names in THEMES.items():
+        out.append(f"| [{theme}](api/{theme}.md) | {', '.join(f'`{name}`' for name in names)} |")
+    pages = "\n".join(f"api/{theme}" for theme in THEMES)
+    return "\n".join([*out, "\n```{toctree}\n:hidden:\n\n" + pages + "\n```\n"])
+
+
+def theme(_docs: Path, name: str) -> str:
+    return "\n".join(_directive(each, options) for each, options in THEMES[name].items())
+
+
+def _directive(name: str, options: str) -> str:
+    kind = "autoclass" if name.rpartition(".")[2][0].isupper() else "autofunction"
+    return f"```{{eval-rst}}\n.. {kind}:: {name}\n   {options}\n```\n"
 
 
 MADE = re.compile(r"<factory>|<function [\w.]*(?:<lambda>)?(?: at 0x\w+)?>|<[\w.]+ object at 0x\w+>")
@@ -62,8 +71,3 @@ def plain_signature(
 ) -> tuple[str | None, str | None]:
     """A signature without how Python shows what is made anew for each call, or at an address."""
     return (None if signature is None else MADE.sub("...", signature)), returned
-
-
-def _directive(kind: str, name: str, options: str = "") -> str:
-    inner = f".. {kind}:: {name}\n" + (f"   {options}\n" if options else "")
-    return "```{eval-rst}\n" + inner + "```\n"

@@ -21,69 +21,72 @@ from acceptance.status import TRITON, best
 
 TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "products": ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
-                                     "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2", "gemm_zen4_two_threads")),
-    "operators": ("Operators", ("ansor_suite", "ansor_zen4", "ansor_zen4_depthwise", "ansor_zen4_two_threads",
-                                 "ansor_subgraphs", "operator_suite", "operators_zen4")),
+                                     "gemm_squares_2048")),
+    "products_zen4": ("Matrix products on Zen 4", ("gemm_zen4", "gemm_zen4_avx2", "gemm_zen4_two_threads")),
+    "operators": ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite")),
+    "operators_zen4": ("Operators on Zen 4", ("ansor_zen4", "ansor_zen4_depthwise", "ansor_zen4_two_threads",
+                                              "operators_zen4")),
     "accuracy": ("Accuracy", ("accuracy",)),
-    "unusual": ("Unusual operators, and TVM", ("unusual", "unusual_large", "tvm_suite")),
-    "networks": ("Whole networks, and sizes that change", ("networks", "onnx_light", "onnx_light_two_threads",
+    "unusual": ("Unusual operators and TVM", ("unusual", "unusual_large", "tvm_suite")),
+    "networks": ("Networks and ranges", ("networks", "onnx_light", "onnx_light_two_threads",
                                                             "onnx_files", "kernelbench", "ranges")),
     "calls": ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
-    "tuning": ("Tuning", ("gain", "gain_busy", "search_live", "search_replay", "search_spread", "search_ablation",
-                          "search_model", "gpu_model", "versions")),
-    "farm": ("Farm, database and dashboard", ("farm_throughput", "farm_scale", "farm_faults", "farm_history",
+    "tuning": ("Tuning", ("gain", "gain_busy", "search_live", "versions")),
+    "search": ("Search strategies", ("search_replay", "search_spread", "search_ablation")),
+    "cost_model": ("Cost models", ("search_model", "gpu_model")),
+    "farm": ("Farms, databases and pages", ("farm_throughput", "farm_scale", "farm_faults", "farm_history",
                                               "farm_flood", "database_scale", "dashboard")),
-    "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_wgmma_schedules", "cuda_mutants",
+    "cuda": ("CUDA kernels without a GPU", ("cuda_schedules", "cuda_wgmma_schedules", "cuda_mutants",
                                              "cuda_wgmma_mutants",
                                              "cuda_sass", "cuda_compile_rate")),
     "gpu": ("On a GPU", ("gpu_h200",)),
 }  # fmt: skip
 """Pages of docs/benchmarks: a title, and the results in their order."""
 
-LONGEST = 24
-"""Rows of a table that is shown at once; longer ones are opened by a click."""
+LONGEST = 12
+"""Rows of a table, or items of a list, that are shown at once; longer ones are opened by a click."""
 
 TITLES = {
-    "gemm_one_thread": "One thread", "gemm_one_thread_again": "The same kernels, compared once more",
-    "gemm_two_threads": "Two threads", "gemm_squares": "Squares, eight kernels in the final",
-    "gemm_squares_2048": "2048^3, eight kernels in the final", "ansor_suite": "Ansor's operators against PyTorch",
-    "ansor_subgraphs": "Ansor's subgraphs against torch.compile",
-    "gemm_zen4": "One thread of a core that has as many multiply-adds with AVX-512 as with AVX2",
-    "gemm_zen4_avx2": "The same core, AVX2 alone", "gemm_zen4_two_threads": "Two of these cores",
-    "operators_zen4": "Some of them on another core",
-    "ansor_zen4": "Ansor's operators on a core with half the multiply-adds",
-    "ansor_zen4_depthwise": "The depthwise convolutions again, whose large results go past the caches",
-    "ansor_zen4_two_threads": "The same, batch 1, on two of these cores",
-    "cuda_wgmma_schedules": "Random schedules for Hopper", "cuda_wgmma_mutants": "Planted mistakes in them",
-    "operator_suite": "Rows, maps, 16-bit and int8, attention",
+    "gemm_one_thread": "One thread", "gemm_one_thread_again": "One thread, the same kernels measured again",
+    "gemm_two_threads": "Two threads", "gemm_squares": "Square products, eight finalists",
+    "gemm_squares_2048": "2048^3, eight finalists",
+    "gemm_zen4": "One thread of Zen 4, whose AVX-512 does as many multiply-adds a cycle as its AVX2",
+    "gemm_zen4_avx2": "One thread of Zen 4, AVX2 only", "gemm_zen4_two_threads": "Two threads of Zen 4",
+    "ansor_suite": "Ansor's operators against PyTorch", "ansor_subgraphs": "Ansor's subgraphs against torch.compile",
+    "ansor_zen4": "Ansor's operators on Zen 4",
+    "ansor_zen4_depthwise": "Depthwise convolutions on Zen 4, large results stored past the caches",
+    "ansor_zen4_two_threads": "Ansor's operators, batch 1, on two threads of Zen 4",
+    "operator_suite": "Row reductions, elementwise operators, 16-bit and int8 products, attention",
+    "operators_zen4": "Operators on Zen 4",
+    "accuracy": "Errors against float64, beside NumPy and PyTorch",
     "unusual": "Operators that libraries have no kernel for, against NumPy and PyTorch",
-    "unusual_large": "Three of them in sizes whose parts share more than caches hold",
-    "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
-    "gpu_call_overhead": "Host time of a GPU call, on the emulator's driver", "startup": "Start-up",
-    "bundle": "Start from a bundle", "replaced_kernels": "Kernels replaced under calls",
-    "ranges": "One tuning for many sizes", "accuracy": "Errors against float64, beside NumPy and PyTorch",
-    "gain": "What tuning gains, and how close 64 trials come to 1,000",
-    "gain_busy": "What tuning gains over the default schedule, beside a busy core",
+    "unusual_large": "Unusual operators whose intermediate results exceed the caches",
+    "tvm_suite": "Against TVM MetaSchedule, at equal trials",
+    "networks": "Networks beside onnxruntime, PyTorch and torch.compile",
+    "onnx_light": "Light models of the onnx package after two minutes of tuning, beside onnxruntime",
+    "onnx_light_two_threads": "Light models on two threads, after 90 seconds of tuning",
+    "onnx_files": "Models of published packages after a minute of tuning, beside onnxruntime",
     "kernelbench": "KernelBench's 250 problems, beside PyTorch and torch.compile",
-    "onnx_light": "The onnx package's light models after two minutes of tuning, beside onnxruntime",
-    "onnx_light_two_threads": "The same on two threads, after 90 seconds of tuning",
-    "onnx_files": "Files of published packages after a minute of tuning, beside onnxruntime",
-    "networks": "Beside onnxruntime, PyTorch and torch.compile",
-    "search_live": "Trials a second, and where the time goes",
-    "farm_throughput": "Throughput of a farm", "farm_scale": "2,000 runners", "farm_faults": "Faults",
-    "farm_flood": "A fuzzer with certificates",
-    "farm_history": "Histories of a farm under faults",
-    "database_scale": "A million trials",
+    "ranges": "One tuning for a range of sizes",
+    "call_overhead": "Cost of a call on 4x4 matrices",
+    "gpu_call_overhead": "Host time of a GPU call, on the emulator's driver", "startup": "Start-up",
+    "bundle": "Start from a bundle", "replaced_kernels": "Kernels replaced while they are called",
+    "gain": "Gain of tuning, and how close 64 trials come to 1,000",
+    "gain_busy": "Gain of tuning beside a busy core",
+    "search_live": "Trials per second, and where the time goes",
     "search_replay": "Search strategies on recorded spaces",
-    "search_spread": "The same, 200 trials: how far seeds differ",
+    "search_spread": "Search strategies after 200 trials, over seeds",
     "search_ablation": "The default search without each of its parts",
-    "search_model": "What the cost model foresees of tasks that it never saw",
-    "gpu_model": "The same of the GPUs' model",
-    "dashboard": "Pages at a million trials",
-    "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
-    "cuda_sass": "Main loops in machine code, beside Triton's",
-    "gpu_h200": "An H200",
-    "cuda_compile_rate": "Compiling", "versions": "Kernels and tuner of two versions",
+    "search_model": "Predictions of the cost model for unseen tasks",
+    "gpu_model": "Predictions of the GPU cost model for unseen tasks",
+    "versions": "Kernels and search of two versions",
+    "farm_throughput": "Throughput of a farm", "farm_scale": "2,000 runners", "farm_faults": "Faults",
+    "farm_history": "Histories of a farm under faults", "farm_flood": "A fuzzer with certificates",
+    "database_scale": "A database of a million trials", "dashboard": "Dashboard pages at a million trials",
+    "cuda_schedules": "Random schedules on the emulator", "cuda_wgmma_schedules": "Random schedules for Hopper",
+    "cuda_mutants": "Planted mistakes in kernels", "cuda_wgmma_mutants": "Planted mistakes in kernels for Hopper",
+    "cuda_sass": "Main loops in machine code, beside Triton's", "cuda_compile_rate": "Compile rate",
+    "gpu_h200": "NVIDIA H200",
 }  # fmt: skip
 
 
@@ -139,16 +142,16 @@ def machine(data: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A result's Markdown under a heading of this page: its own headings become bold lines, long tables are folded."""
+    """A result's Markdown below a heading: its own headings become bold lines, long tables and lists are folded."""
     bold = re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
-    return re.sub(r"(?:^\|.*\n?)+", _folded, bold, flags=re.MULTILINE)
+    tables = re.sub(r"(?:^\|.*\n?)+", lambda m: _folded(m[0], m[0].count("\n|") - 1, "rows"), bold, flags=re.MULTILINE)
+    return re.sub(r"(?:^- .*\n?)+", lambda m: _folded(m[0], m[0].count("\n"), "items"), tables, flags=re.MULTILINE)
 
 
-def _folded(table: re.Match[str]) -> str:
-    rows = table[0].count("\n|") - 1
-    if rows <= LONGEST:
-        return table[0]
-    return f"\n<details><summary>A table of {rows} rows</summary>\n\n{table[0]}\n</details>\n"
+def _folded(text: str, count: int, of: str) -> str:
+    if count <= LONGEST:
+        return text
+    return f"\n<details><summary>Show {count} {of}</summary>\n\n{text}\n</details>\n\n"
 
 
 # ------------------------------------------------------------------------------------------------ figures
@@ -190,7 +193,7 @@ def _gpu(data: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 def _farm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     return [
-        Row(_named(r), {"reached / wanted": (r["value"] / w, r["low"] / w, r["high"] / w)})
+        Row(_named(r), {"reached / required": (r["value"] / w, r["low"] / w, r["high"] / w)})
         for r in data[1:]
         for w in [r["wanted"]]
     ]
@@ -200,18 +203,18 @@ def _named(row: Mapping[str, Any]) -> str:
     return str(row["what"]) + (" (before)" if row.get("version") == "before" else "")
 
 
-RATIO = "rival's time / ours (above 1: ours is faster), median and quartiles"
+RATIO = "speed-up over a rival (above 1: Tilewright is faster), median and quartiles"
 FIGURES: dict[str, Any] = {
     "gemm_one_thread": lambda d: (_by_rival(d, "shape"), RATIO, 1.0),
     "gemm_two_threads": lambda d: (_by_rival(d, "shape"), RATIO, 1.0),
     "ansor_suite": lambda d: (
-        _grouped(d), "PyTorch's time / ours: geometric mean, least and largest of an operator's cases", 1.0
+        _grouped(d), "speed-up over PyTorch: geometric mean, least and largest of an operator's cases", 1.0
     ),
     "ansor_subgraphs": lambda d: (_by_rival(d, "name"), RATIO, 1.0),
     "operator_suite": lambda d: (_by_rival(d, "name"), RATIO, 1.0),
-    "gpu_h200": lambda d: (_gpu(d), "rival's time / ours", 1.0),
+    "gpu_h200": lambda d: (_gpu(d), "speed-up over a rival", 1.0),
     "tvm_suite": lambda d: (_tvm(d), RATIO, 1.0),
-    "farm_throughput": lambda d: (_farm(d), "reached / wanted (1: as wanted), and range", 1.0),
+    "farm_throughput": lambda d: (_farm(d), "reached / required (1: as required), and range", 1.0),
 }  # fmt: skip
 
 
@@ -220,7 +223,7 @@ FIGURES: dict[str, Any] = {
 
 def _call_table(data: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"{data[0]['device']}, Python {data[0]['python']}, NumPy {data[0]['numpy']}; paired in one process.\n"]
-    lines += ["| call | NumPy's or PyTorch's time / ours | low | high |", "|---|---|---|---|"]
+    lines += ["| call | speed-up over NumPy or PyTorch | low | high |", "|---|---|---|---|"]
     lines += [f"| `{r['name']}` | {r['ratio']:.1f} | {r['low']:.1f} | {r['high']:.1f} |" for r in data[1:]]
     return "\n".join(lines)
 

@@ -13,39 +13,79 @@ import click
 
 from tilewright.cli.app import app
 
+TOPICS = {
+    "tune": ("tune", "misses", "ops", "space"),
+    "kernels": ("best", "kernels", "bench", "verify", "lock"),
+    "runs": ("runs", "show", "explain", "plot", "dashboard"),
+    "check": ("check", "prepare"),
+    "models": ("extract", "run"),
+    "bundle": ("bundle",),
+    "bundle_keys": ("bundle key",),
+    "database": ("db", "db export", "db import", "db merge", "db pending", "db rebuild"),
+    "database_upkeep": ("db backup", "db gc", "db grants", "db stats", "db upgrade"),
+    "farm": ("farm",),
+    "farm_processes": ("farm up", "farm server", "farm scheduler", "farm keeper", "farm runner", "farm builder"),
+    "farm_certificates": ("farm init", "farm issue", "farm revoke", "farm certs", "farm users"),
+    "machine": ("doctor", "config", "completion", "cache", "model"),
+}
+"""The pages of docs/cli, with their commands. A group brings the commands below it that have no page of their own."""
+
+PAGES = {f"tilewright {path}": topic for topic, paths in TOPICS.items() for path in paths}
+
 
 def markdown(_docs: Path) -> str:
-    return "\n".join(_command(click.Context(app, info_name="tilewright"), app, 2))
+    """The options of all commands, and a table that leads to each command's page."""
+    ctx, command = next(_walk())
+    toctree = "\n".join(f"cli/{topic}" for topic in TOPICS)
+    return "\n".join([*_command(ctx, command, "cli/"), "```{toctree}\n:hidden:\n\n" + toctree + "\n```\n"])
 
 
-def walk(ctx: click.Context, command: click.Command) -> Iterator[tuple[click.Context, click.Command]]:
-    """A command and all below it, with the contexts that know their full names."""
+def topic(_docs: Path, name: str) -> str:
+    """The commands of one page, each under a heading of its own."""
+    found = [(ctx, each) for ctx, each in _walk() if ctx.parent and _page(ctx.command_path) == name]
+    return "\n".join(line for ctx, each in found for line in [f"## {ctx.command_path}\n", *_command(ctx, each, "")])
+
+
+def _page(path: str) -> str:
+    """The page of a command: its own, or that of the group above it."""
+    above = path
+    while above not in PAGES:
+        above = above.rpartition(" ")[0]
+        if not above:
+            raise ValueError(f"docs/_ext/cli_reference.py has no page for {path}")
+    return PAGES[above]
+
+
+def _walk(
+    ctx: click.Context | None = None, command: click.Command = app
+) -> Iterator[tuple[click.Context, click.Command]]:
+    """Every command, with the context that knows its full name."""
+    ctx = ctx or click.Context(command, info_name="tilewright")
     yield ctx, command
     if isinstance(command, click.Group):
         for name in command.list_commands(ctx):
             child = command.get_command(ctx, name)
             assert child is not None, name
-            yield from walk(click.Context(child, info_name=name, parent=ctx), child)
+            yield from _walk(click.Context(child, info_name=name, parent=ctx), child)
 
 
-def _command(ctx: click.Context, command: click.Command, level: int) -> Iterator[str]:
-    for inner, each in walk(ctx, command):
-        depth = level + (0 if inner.parent is None else 1 if inner.parent.parent is None else 2)
-        usage = " ".join(each.collect_usage_pieces(inner))
-        yield f"{'#' * depth} {inner.command_path}\n\n```text\n{inner.command_path} {usage}\n```\n"
-        yield _prose(each.help or "")
-        options = [p for p in each.params if isinstance(p, click.Option) and not p.hidden]
-        if options:
-            yield "| option | what it does | default |\n|---|---|---|"
-            yield "\n".join(_row(o, inner) for o in options) + "\n"
-        if isinstance(each, click.Group):
-            yield "| command | what it does |\n|---|---|"
-            for name in each.list_commands(inner):
-                child = each.get_command(inner, name)
-                assert child is not None
-                path = f"{inner.command_path} {name}"
-                yield f"| [`{path}`](#{path.replace(' ', '-')}) | {_cell(child.get_short_help_str(200))} |"
-            yield ""
+def _command(ctx: click.Context, command: click.Command, folder: str) -> Iterator[str]:
+    """What ``--help`` says of one command. ``folder`` leads from the page to docs/cli."""
+    yield f"```text\n{ctx.command_path} {' '.join(command.collect_usage_pieces(ctx))}\n```\n"
+    yield _prose(command.help or "")
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    if options:
+        yield "| option | what it does | default |\n|---|---|---|"
+        yield "\n".join(_row(o, ctx) for o in options) + "\n"
+    if isinstance(command, click.Group):
+        yield "| command | what it does |\n|---|---|"
+        for name in command.list_commands(ctx):
+            child = command.get_command(ctx, name)
+            assert child is not None
+            path = f"{ctx.command_path} {name}"
+            link = f"{folder}{_page(path)}.md#{path.replace(' ', '-')}"
+            yield f"| [`{path}`]({link}) | {_cell(child.get_short_help_str(200))} |"
+        yield ""
 
 
 def _prose(text: str) -> str:

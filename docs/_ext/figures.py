@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 THEMES = {
-    "light": ("#1d2733", "#d5dbe3", ("#0b62b8", "#c4570a", "#1b7f4b", "#7a3fb0")),
-    "dark": ("#dbe2ea", "#3b4655", ("#6cb2f5", "#f5a25d", "#6fd19c", "#c79bf2")),
+    "light": ("#ffffff", "#1d2733", "#d5dbe3", ("#0b62b8", "#c4570a", "#1b7f4b", "#7a3fb0")),
+    "dark": ("#131416", "#dbe2ea", "#3b4655", ("#6cb2f5", "#f5a25d", "#6fd19c", "#c79bf2")),
 }
-"""Text, grid, and a colour a rival."""
+"""Background, text, grid, and a colour for each rival. A picture that is opened alone has the same background."""
 MARKS = ("o", "s", "D", "^")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A case, and by rival a middle value with its low and high end."""
+    """A case, with the middle, low and high value for each rival."""
 
     label: str
     values: Mapping[str, tuple[float, float, float]]
 
 
 def draw(folder: Path, name: str, rows: Sequence[Row], axis: str, unit: float, caption: str) -> str:
-    """Write both pictures; returns the Markdown that shows them. ``unit``: where the line that matters stands."""
+    """Write both pictures; returns the Markdown that shows them. ``unit``: the ratio that a line marks."""
     folder.mkdir(exist_ok=True)
     for theme in THEMES:
         _picture(folder / f"{name}-{theme}.svg", theme, rows, axis, unit)
@@ -34,7 +34,7 @@ def draw(folder: Path, name: str, rows: Sequence[Row], axis: str, unit: float, c
 
 def _alt(rows: Sequence[Row], axis: str, caption: str) -> str:
     middles = [v[0] for row in rows for v in row.values.values()]
-    text = f"{caption} {axis}: from {min(middles):.2f} to {max(middles):.2f}. The table says each."
+    text = f"{caption} {axis}: from {min(middles):.2f} to {max(middles):.2f}. The table lists every value."
     return text.replace("[", "(").replace("]", ")")
 
 
@@ -44,14 +44,14 @@ def _picture(path: Path, theme: str, rows: Sequence[Row], axis: str, unit: float
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    text, grid, colours = THEMES[theme]
+    ground, text, grid, colours = THEMES[theme]
     rivals = list(dict.fromkeys(rival for row in rows for rival in row.values))
     style = {
         "svg.hashsalt": path.stem, "svg.fonttype": "none", "font.size": 9.5, "text.color": text, "axes.edgecolor": grid,
         "axes.labelcolor": text, "xtick.color": text, "ytick.color": text, "font.family": "sans-serif",
     }  # fmt: skip
     with rc_context(style):
-        figure = Figure(figsize=(7.6, 1.1 + 0.235 * len(rows)), layout="constrained", facecolor="none")
+        figure = Figure(figsize=(7.6, 1.1 + 0.235 * len(rows)), layout="constrained", facecolor=ground)
         axes = figure.add_subplot(facecolor="none")
         axes.set_xscale("log")
         axes.axvline(unit, color=text, linewidth=1)

@@ -27,12 +27,14 @@ FOR_TESTS = re.compile(r"^<!-- (?:run:|not run:|before:|file:).*?-->\n", re.MULT
 
 PARTS: dict[str, Callable[[Path], str]] = {
     "api": api_reference.markdown,
+    **{f"api_{name}": partial(api_reference.theme, name=name) for name in api_reference.THEMES},
     "aten_operators": operations_reference.aten,
     "benchmarks": benchmark_pages.markdown,
     **{f"benchmarks_{name}": partial(benchmark_pages.topic, name=name) for name in benchmark_pages.TOPICS},
     "budgets": budgets_reference.markdown,
     "changelog": outside.changelog,
     "cli": cli_reference.markdown,
+    **{f"cli_{name}": partial(cli_reference.topic, name=name) for name in cli_reference.TOPICS},
     "contents": contents.markdown,
     "onnx_operators": operations_reference.onnx,
     "schema": schema_reference.markdown,

@@ -15,7 +15,15 @@ RESULT = re.compile(r"benchmarks/results/(\w+)\.\w+")
 
 
 def changelog(docs: Path) -> str:
-    return _body(docs.parent / "CHANGELOG.md")
+    """The newest version as it stands; earlier ones are opened by a click."""
+    head, *versions = re.split(r"^## ", _body(docs.parent / "CHANGELOG.md"), flags=re.MULTILINE)
+    return head + "\n".join([f"## {versions[0]}", *map(_folded, versions[1:])])
+
+
+def _folded(version: str) -> str:
+    title, _, text = version.partition("\n")
+    bold = re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
+    return f"<details><summary>{title}</summary>\n\n{bold}\n\n</details>\n"
 
 
 def security(docs: Path) -> str:

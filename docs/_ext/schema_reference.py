@@ -18,9 +18,9 @@ def markdown(docs: Path) -> str:
     picture.parent.mkdir(exist_ok=True)
     picture.write_text(diagram(), encoding="utf-8")
     out = [
-        f"Schema {schema.SCHEMA}; databases from {schema.REVISIONS[0]} on are upgraded, those from "
-        f"{schema.OLDEST_READABLE} on are read as they are.\n",
-        "![Tables, and which refer to which: the lists below say the same](_generated/schema.svg)\n",
+        f"This is schema {schema.SCHEMA}. Tilewright upgrades databases from schema {schema.REVISIONS[0]} on. It reads "
+        f"databases from schema {schema.OLDEST_READABLE} on without an upgrade.\n",
+        "![The tables and their foreign keys; the lists below say the same](_generated/schema.svg)\n",
     ]
     for table in schema.metadata.sorted_tables:
         out += _table(table)
@@ -36,21 +36,17 @@ def _table(table: Table) -> Iterator[str]:
         null = "yes" if column.nullable else "no"
         yield f"| `{column.name}` | {str(column.type).lower()} | {null} | {', '.join(keys)} |"
     yield ""
-    lines = [
-        f"- unique: {_columns(c.columns.keys())}"
-        for c in sorted(table.constraints, key=lambda c: str(c.name))
-        if isinstance(c, UniqueConstraint)
-    ]
-    lines += [
-        f"- where a row of `{c.referred_table.name}` goes, "
-        + ("rows here go with it" if c.ondelete == "CASCADE" else "its key here becomes null")
-        for c in table.constraints
+    constraints = sorted(table.constraints, key=lambda c: str(c.name))
+    unique = [f"({_columns(c.columns.keys())})" for c in constraints if isinstance(c, UniqueConstraint)]
+    indexes = [f"`{i.name}` ({_columns(i.columns.keys())})" for i in sorted(table.indexes, key=lambda i: str(i.name))]
+    deleted = [
+        f"Deleting a row of `{c.referred_table.name}` "
+        + ("deletes its rows here." if c.ondelete == "CASCADE" else "sets its key here to null.")
+        for c in constraints
         if isinstance(c, ForeignKeyConstraint) and c.ondelete
     ]
-    lines += [
-        f"- index `{i.name}`: {_columns(i.columns.keys())}" for i in sorted(table.indexes, key=lambda i: str(i.name))
-    ]
-    yield "\n".join(lines) + "\n"
+    listed = [f"{kind}: {', '.join(found)}." for kind, found in (("Unique", unique), ("Indexes", indexes)) if found]
+    yield " ".join(listed + deleted) + "\n"
 
 
 def _columns(names: list[str]) -> str:

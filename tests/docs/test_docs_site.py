@@ -13,6 +13,7 @@ import click
 import pytest
 from blocks import ROOT
 
+import tilewright
 from harness.shared import made_once
 from tilewright.cli.app import app
 
@@ -44,11 +45,13 @@ def text_of(page: Path) -> str:
 
 
 def test_every_command_and_option_is_there(site: Path) -> None:
-    text = text_of(site / "cli.html")
-    parts = re.split(r"^\s*(tilewright[\w -]*)¶\n", text, flags=re.MULTILINE)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    commands = _commands("tilewright", app)
-    assert list(sections) == [path for path, _ in commands]
+    pages = [text_of(page) for page in (site / "cli").glob("*.html")]
+    parts = [re.split(r"^\s*(tilewright[\w -]*)¶\n", page, flags=re.MULTILINE) for page in pages]
+    found = [pair for p in parts for pair in zip(p[1::2], p[2::2], strict=True)]
+    (_, command), *commands = _commands("tilewright", app)
+    assert sorted(path for path, _ in found) == sorted(path for path, _ in commands)
+    sections = dict(found) | {"tilewright": text_of(site / "cli.html")}
+    commands.append(("tilewright", command))
     missing = [
         f"{path} {o}"
         for path, command in commands
@@ -104,9 +107,14 @@ def test_every_result_has_its_machine_and_date(site: Path) -> None:
 
 
 def test_signatures_can_be_read(site: Path) -> None:
-    text = text_of(site / "api.html")
+    text = "".join(text_of(page) for page in (site / "api").glob("*.html"))
     assert "tilewright.tune(" in text
     assert not re.findall(r"=\s*<|at 0x", text)
+
+
+def test_every_public_name_is_there(site: Path) -> None:
+    text = "".join(text_of(page) for page in [site / "api.html", *(site / "api").glob("*.html")])
+    assert not [name for name in tilewright.__all__ if f"tilewright.{name}" not in text]
 
 
 def test_code_can_be_copied_and_the_icon_is_the_dashboards(site: Path) -> None:
