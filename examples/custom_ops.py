@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import operator, te
+from tilewright import nn, operator, te
 
 
 def _sqdist_numpy(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -63,3 +63,18 @@ def layernorm(m: int, n: int) -> te.TensorRef:
         (m, n),
         lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(variance[i] + eps[()]) * gamma[j] + beta[j],
     )
+
+
+@operator(example={"n": 1, "c": 64, "h": 14, "w": 14, "m": 16})
+def bottleneck(n: int, c: int, h: int, w: int, m: int) -> te.TensorRef:
+    """Three convolutions of an image with channels last, 1x1 down, depthwise 3x3, 1x1 up, plus the image itself.
+
+    Inputs: ``input`` (n, h, w, c), ``down`` (1, 1, c, m), ``deep`` (3, 3, 1, m), ``up`` (1, 1, m, c). Output: as
+    ``input``.
+    """
+    x = te.input("input", (n, h, w, c))
+    down, deep, up = te.input("down", (1, 1, c, m)), te.input("deep", (3, 3, 1, m)), te.input("up", (1, 1, m, c))
+    y = nn.relu(nn.conv2d(x, down, layout="NHWC"))
+    y = nn.relu(nn.conv2d(y, deep, padding=1, groups=m, layout="NHWC"))
+    y = nn.conv2d(y, up, layout="NHWC")
+    return te.compute(x.shape, lambda *i: y[i] + x[i])

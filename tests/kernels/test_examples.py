@@ -18,7 +18,7 @@ FILE = EXAMPLES / "custom_ops.py"
 
 
 class TestExamples(OperatorContract):
-    @pytest.fixture(params=["sqdist", "chebyshev", "layernorm"])
+    @pytest.fixture(params=["sqdist", "chebyshev", "layernorm", "bottleneck"])
     def op(self, request: pytest.FixtureRequest) -> Operator:
         return load_operator(f"{FILE}:{request.param}")
 

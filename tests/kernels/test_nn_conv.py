@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random as chance
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.testing.operator import random_inputs
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NEAR = {"rtol": 1e-10, "atol": 1e-11}
 
 
@@ -231,12 +233,10 @@ def test_constant_weights() -> None:
     assert [s.constant for s in workload.inputs] == [False, True]
 
 
-def test_the_bottleneck_of_the_documentation(tmp_path: Any) -> None:
-    from test_operator_docs import code_of
-
-    path = tmp_path / "page.py"
-    path.write_text(code_of("operators/conv.md"))
-    workload = load_operator(f"{path}:bottleneck").workload(n=1, c=3, h=5, w=4, m=2, dtype="float64")
+def test_the_example_bottleneck_computes_three_convolutions_and_a_sum() -> None:
+    workload = load_operator(f"{EXAMPLES / 'custom_ops.py'}:bottleneck").workload(
+        n=1, c=3, h=5, w=4, m=2, dtype="float64"
+    )
     x, down, deep, up = inputs = random_inputs(workload)
     y = np.maximum(x @ down[0, 0], 0)
     padded = np.pad(y, ((0, 0), (1, 1), (1, 1), (0, 0)))
