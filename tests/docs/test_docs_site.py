@@ -88,7 +88,7 @@ def test_the_schema_is_there(site: Path) -> None:
 def test_every_budget_of_a_farm_is_there(site: Path) -> None:
     from tilewright.farm.budgets import BUDGETS
 
-    text = text_of(site / "farm.html")
+    text = text_of(site / "farm_reference.html")
     for budget in BUDGETS:
         assert re.search(rf"{budget.name}\s+{re.escape(budget.of)}\s+[\d.,]+", text), budget.name
 

@@ -1,5 +1,5 @@
 """Budgets: how much of everything a peer can make the farm hold. The code, nats-server's configuration and
-docs/farm.md take each number from here.
+docs/farm_reference.md take each number from here.
 
 A peer over a budget is refused (:class:`OverBudget`), with one line that names the limit and this file.
 """
@@ -12,7 +12,7 @@ from tilewright.farm.errors import Refused
 
 WHERE = "tilewright/farm/budgets.py"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-_HINT = "docs/farm.md lists the limits under Budgets; a farm's owner may raise this one on every machine of it"
+_HINT = "docs/farm_reference.md lists the limits; a farm's owner may raise this one on every machine of the farm"
 
 
 @dataclass(frozen=True)
