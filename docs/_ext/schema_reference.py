@@ -1,12 +1,13 @@
-"""The database's tables as ``tilewright.database.schema`` defines them: columns, keys, indexes, and how they refer."""
+"""The database's tables as ``tilewright.database.schema`` defines them: columns and their meanings, keys, indexes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import ForeignKeyConstraint, Table, UniqueConstraint
+from sqlalchemy import Column, ForeignKeyConstraint, Table, UniqueConstraint
 
 from tilewright.database import schema
 
@@ -20,7 +21,7 @@ def markdown(docs: Path) -> str:
     out = [
         f"This is schema {schema.SCHEMA}. Tilewright upgrades databases from schema {schema.REVISIONS[0]} on. It reads "
         f"databases from schema {schema.OLDEST_READABLE} on without an upgrade.\n",
-        "![The tables and their foreign keys; the lists below say the same](_generated/schema.svg)\n",
+        "![The tables with their primary and foreign keys; the lists below say the same](_generated/schema.svg)\n",
     ]
     for table in schema.metadata.sorted_tables:
         out += _table(table)
@@ -29,12 +30,12 @@ def markdown(docs: Path) -> str:
 
 def _table(table: Table) -> Iterator[str]:
     yield f"## `{table.name}`\n"
-    yield "| column | type | null | key |\n|---|---|---|---|"
+    yield f"{table.info['holds']}\n"
     for column in table.columns:
-        keys = ["primary"] if column.primary_key else []
-        keys += [f"[`{k.target_fullname}`](#{k.column.table.name})" for k in column.foreign_keys]
-        null = "yes" if column.nullable else "no"
-        yield f"| `{column.name}` | {str(column.type).lower()} | {null} | {', '.join(keys)} |"
+        kind = str(column.type).lower()
+        kind += ", primary key" if column.primary_key else ", may be null" if column.nullable else ""
+        kind += "".join(f", [`{k.target_fullname}`](#{k.column.table.name})" for k in column.foreign_keys)
+        yield f"- `{column.name}` ({kind}): {column.doc}"
     yield ""
     constraints = sorted(table.constraints, key=lambda c: str(c.name))
     unique = [f"({_columns(c.columns.keys())})" for c in constraints if isinstance(c, UniqueConstraint)]
@@ -49,12 +50,18 @@ def _table(table: Table) -> Iterator[str]:
     yield " ".join(listed + deleted) + "\n"
 
 
+def _keys(table: Table) -> list[Column[Any]]:
+    """A table's primary and foreign keys."""
+    return [c for c in table.columns if c.primary_key or c.foreign_keys]
+
+
 def _columns(names: list[str]) -> str:
     return ", ".join(f"`{n}`" for n in names)
 
 
 def diagram() -> str:
-    """Tables that refer to others in columns by how far they are from those that refer to none; an arrow a key."""
+    """Tables that refer to others, with their keys, in columns by how far they are from tables that refer to none; an
+    arrow a foreign key."""
     depth: dict[str, int] = {}
     for table in schema.metadata.sorted_tables:
         above = [depth[k.column.table.name] for k in table.foreign_keys]
@@ -66,7 +73,7 @@ def diagram() -> str:
     for table in tables:
         column = depth[table.name]
         place[table.name] = (10 + column * (WIDTH + GAP_X), bottom.get(column, 10))
-        bottom[column] = place[table.name][1] + HEAD + ROW * len(table.columns) + 26
+        bottom[column] = place[table.name][1] + HEAD + ROW * len(_keys(table)) + 26
     width, height = 10 + (1 + max(bottom)) * (WIDTH + GAP_X), max(bottom.values())
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
@@ -77,10 +84,10 @@ def diagram() -> str:
     ]
     for table in tables:
         x, y = place[table.name]
-        h = HEAD + ROW * len(table.columns) + 6
+        h = HEAD + ROW * len(_keys(table)) + 6
         out.append(f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{h}" rx="4" fill="#fff" stroke="#9aa7b8"/>')
         out.append(f'<text x="{x + 8}" y="{y + 16}" font-weight="bold" fill="#1d2733">{escape(table.name)}</text>')
-        for n, column in enumerate(table.columns):
+        for n, column in enumerate(_keys(table)):
             at = y + HEAD + ROW * n
             mark = "● " if column.primary_key else ""
             out.append(f'<text x="{x + 8}" y="{at + 11}" fill="#334155">{mark}{escape(column.name)}</text>')
