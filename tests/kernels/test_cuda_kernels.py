@@ -11,7 +11,7 @@ from tilewright.kernels.templates.cuda.grid import Grid
 from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.runs import Run
-from tilewright.kernels.templates.cuda.text import declared, digits
+from tilewright.kernels.templates.cuda.text import Names, declarations, digits, printer
 
 A = axis("i")
 
@@ -25,17 +25,32 @@ def test_digits() -> None:
     assert digits({}, "e") == {}
 
 
-def test_declarations_are_of_what_is_mentioned_through_later_ones_too() -> None:
-    texts = {"tid": "threadIdx.x", "lane": "tid % 32", "warp": "tid / 32"}
+def test_variables_that_are_used_are_declared_and_what_they_are_computed_from_is_used() -> None:
+    used = {"b", "c"}
+    texts = digits({"a": 5, "b": 1, "c": 7}, "e")
+    declared = declarations(texts, used, "e", "", "long")
+    assert declared == "const long b = 0;\nconst long c = int(unsigned(e) % 7u);\n"
+    assert used == {"b", "c", "e"}
+    used = {"b"}
+    assert declarations(texts, used, "e") == "    const int b = 0;\n"
+    assert used == {"b"}, "a constant is computed from nothing"
+
+
+def test_a_printer_says_which_axes_and_tensors_its_text_uses() -> None:
+    flat = Program((Tensor("x0", (5, 7), "float32"), Tensor("x1", (1,), "float32")), ())
+    names = Names({"i": "ib", "j": "(j + 1)", "k": "k"}, set())
+    p = printer(flat, {"i": 5, "j": 6, "k": 3}, names, {}, (), used=names.used)
     assert (
-        declared(texts, "f(lane);", "", "long")
-        == "const long tid = threadIdx.x;\nconst long lane = tid % 32;\nf(lane);"
+        p.scalar(load("x0", "float32", (axis("i"), axis("j")))) == "tw::load_global<float>(x0 + ((ib) * 7 + ((j + 1))))"
     )
-    assert declared(texts, "f(lanes);") == "f(lanes);"
+    assert names.used == {"ib", "j", "x0"}
+    p.scalar(load("x1", "float32", (axis("k"),)))
+    assert names.used == {"ib", "j", "x0", "x1"}, "the index of one element is not printed"
 
 
-def test_functions_take_what_they_read() -> None:
-    f = Function("f", "int", {"x": "int *x", "y": "int *y", "n": "int n", "k": "int k"}, "    return x[n];\n", ("k",))
+def test_functions_take_what_they_use() -> None:
+    taken = {"x": "int *x", "y": "int *y", "n": "int n", "k": "int k"}
+    f = Function("f", "int", taken, "    return x[n];\n", {"n", "k", "x"})
     assert f.define() == "TW_DEVICE int f(int *x, int n, int k) {\n    return x[n];\n}\n"
     assert f.call(n="2", y="none") == "f(x, 2, k)"
 

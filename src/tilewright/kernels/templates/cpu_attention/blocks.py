@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.expression.expr import INDEX, Expr, whole
@@ -19,7 +20,19 @@ from tilewright.kernels.expression.linear import Linear, linearise
 Ends = tuple[str, str]
 """C texts of the least and the greatest value over a block."""
 
-TRUE, FALSE = "1", "0"
+
+class Condition(str):
+    """C text of a condition; ``axes``: the axes that it compares."""
+
+    axes: frozenset[str]
+
+    def __new__(cls, text: str, axes: frozenset[str] = frozenset()) -> Self:
+        made = super().__new__(cls, text)
+        made.axes = axes
+        return made
+
+
+TRUE, FALSE = Condition("1"), Condition("0")
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,7 @@ class Blocks:
     axes: Mapping[str, Ends]
     element: Callable[[Expr], str]
 
-    def masked(self, score: Expr) -> str:
+    def masked(self, score: Expr) -> Condition:
         """C condition under which every score of the block is certainly minus infinity."""
         if score.op == "const":
             return TRUE if score.value == -math.inf else FALSE
@@ -42,9 +55,9 @@ class Blocks:
         a, b = self.masked(yes), self.masked(no)
         return _any([_all([always, a]), _all([never, b]), _all([a, b])])
 
-    def open(self, score: Expr) -> tuple[str, Expr]:
+    def open(self, score: Expr) -> tuple[Condition, Expr]:
         """C condition under which conditions that can be decided all hold, and what the score is then."""
-        tests: list[str] = []
+        tests: list[Condition] = []
 
         def simplify(e: Expr) -> Expr | None:
             if e.op != "select":
@@ -58,7 +71,7 @@ class Blocks:
         simple = score.map(simplify)
         return _all(list(dict.fromkeys(tests))), simple
 
-    def decide(self, condition: Expr) -> tuple[str, str]:
+    def decide(self, condition: Expr) -> tuple[Condition, Condition]:
         """C conditions under which it holds for the whole block, and for no part of it."""
         op, args = condition.op, condition.args
         if op == "const":
@@ -74,9 +87,9 @@ class Blocks:
         ends = self._ends(linearise(Expr("sub", INDEX, args)))
         if ends is None:
             return FALSE, FALSE
-        always, never = _TESTS[op]
-        low, high = ends
-        return always.format(low=low, high=high), never.format(low=low, high=high)
+        (low, high), axes = ends, condition.axes()
+        always, never = (Condition(test.format(low=low, high=high), axes) for test in _TESTS[op])
+        return always, never
 
     # ------------------------------------------------------------------ whole numbers
 
@@ -126,11 +139,16 @@ _TESTS = {
 """Of the difference of a comparison's sides: when it always holds, and when it never does."""
 
 
-def _all(tests: list[str]) -> str:
-    kept = [t for t in tests if t != TRUE]
-    return FALSE if FALSE in kept else f"({'&&'.join(kept)})" if kept else TRUE
+def _all(tests: list[Condition]) -> Condition:
+    return _joined(tests, "&&", TRUE, FALSE)
 
 
-def _any(tests: list[str]) -> str:
-    kept = [t for t in tests if t != FALSE]
-    return TRUE if TRUE in kept else f"({'||'.join(kept)})" if kept else FALSE
+def _any(tests: list[Condition]) -> Condition:
+    return _joined(tests, "||", FALSE, TRUE)
+
+
+def _joined(tests: list[Condition], operator: str, neutral: Condition, decisive: Condition) -> Condition:
+    kept = [t for t in tests if t != neutral]
+    if not kept or decisive in kept:
+        return decisive if kept else neutral
+    return Condition(f"({operator.join(kept)})", frozenset().union(*(t.axes for t in kept)))

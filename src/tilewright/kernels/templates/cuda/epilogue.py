@@ -14,11 +14,13 @@ from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import vector_width
 from tilewright.kernels.templates.cuda.sizes import divisor, expression
+from tilewright.kernels.templates.cuda.sizes import used as sizes_used
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     VALUE,
+    AxisTexts,
+    Names,
     affine_text,
-    axis_texts,
     bound,
     computed,
     from_storage,
@@ -27,7 +29,8 @@ from tilewright.kernels.templates.cuda.text import (
     to_storage,
 )
 
-POSITIONS = ("batch", "m", "n")
+PLACE = {x: x for x in ("batch", "m", "n")}
+"""Texts of an element's place in the functions of a kernel's namespace."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,15 @@ class Epilogue:
         """The most elements along N that one store may hold: a power of two, 16 bytes at most."""
         return _width(self.c)
 
-    def offset(self, batch: str, m: str, n: str) -> str:
-        """Text of an element's position in the output."""
-        return affine_text(self.c, Linear(0, self.c.out_strides), {"batch": batch, "m": m, "n": n, "k": "0"})
+    def offset(self, batch: str, m: str, n: str, used: set[str] | None = None) -> str:
+        """Text of an element's position in the output; ``used`` gets the names of the indices in it."""
+        fused = Names({"batch": batch, "m": m, "n": n, "k": "0"}, set() if used is None else used)
+        return affine_text(self.c, Linear(0, self.c.out_strides), fused)
 
-    def value(self, acc: str, batch: str, m: str, n: str) -> tuple[list[str], str]:
-        """Statements, and then the text of the output's value in its storage type."""
+    def value(self, acc: str, used: set[str]) -> tuple[list[str], str]:
+        """Statements, and then the text of the output's value in its storage type. ``used`` gets what they use."""
         c = self.c
-        axes = axis_texts(c, batch, m, n)
+        axes = AxisTexts(c, Names(PLACE, used))
         chain = [(c.stage.name, c.stage.dtype, c.monoid.finish), *((s.name, s.dtype, s.body[0]) for s in c.epilogue)]
         held: dict[str, str] = {}
         lines: list[str] = []
@@ -72,7 +76,7 @@ class Epilogue:
             last = number == len(chain) - 1
             if last:
                 e = stored(e, c.output.dtype)
-            p = printer(c.program, c.stage.ranges, axes, {"l0": acc}, (e,), lambda x: held.get(str(x.value)))
+            p = printer(c.program, c.stage.ranges, axes, {"l0": acc}, (e,), lambda x: held.get(str(x.value)), used)
             (text,) = bound(p, (e,), lines)
             if last:
                 return lines, to_storage(c.output.dtype, text)
@@ -87,16 +91,17 @@ class Epilogue:
 
     # ------------------------------------------------------------------ functions of the kernel's namespace
 
-    def _function(self, name: str, returns: str, own: Mapping[str, str], body: str) -> Function:
-        taken = {**pointers(self.c.program), **own, **{x: f"int {x}" for x in POSITIONS}}
-        return Function(name, returns, taken, body, tuple(own))
+    def _function(self, name: str, returns: str, own: Mapping[str, str], body: str, used: set[str]) -> Function:
+        taken = {**pointers(self.c.program), **own, **{x: f"int {x}" for x in PLACE}}
+        return Function(name, returns, taken, body, used.union(own))
 
     @cached_property
     def finished(self) -> Function:
         """``finish(inputs..., v, batch, m, n)``: the value to be stored for the accumulator ``v``."""
-        lines, text = self.value("v", "batch", "m", "n")
+        used = set[str]()
+        lines, text = self.value("v", used)
         body = "".join(f"    {line}\n" for line in [*lines, f"return {text};"])
-        return self._function("finish", self.out, {"v": f"{self.acc} v"}, body)
+        return self._function("finish", self.out, {"v": f"{self.acc} v"}, body, used)
 
     @cached_property
     def stored(self) -> Function:
@@ -105,42 +110,48 @@ class Epilogue:
         n is a multiple of ``values``, a power of two; what is outside of the output is left out.
         """
         c, v = self.c, self.values
-        body = f"    if (m >= {text(expression(c.m.size))}) return;\n" if "m" in self.edges else ""
+        body, used = "", set[str]()
         inner = "n" in self.edges and divisor(c.n.size) % v != 0
-        if "n" in self.edges and not inner:
-            body += f"    if (n >= {text(expression(c.n.size))}) return;\n"
+        for x, size in (("m", c.m.size), ("n", c.n.size)):
+            if x in self.edges and not (x == "n" and inner):
+                body += f"    if ({x} >= {text(expression(size))}) return;\n"
+                used |= {x, *sizes_used(size)}
         own = {"out": f"{self.out} *out", "v": f"const {self.acc} (&v)[{v}]"}
-        return self._function("store", "void", own, body + self.write(v, edge=inner))
+        return self._function("store", "void", own, body + self.write(v, used, edge=inner), used)
 
     def define(self) -> str:
         """Both functions."""
         return self.finished.define() + self.stored.define()
 
-    def _exists(self, n: str) -> str:
+    def _exists(self, n: str, used: set[str]) -> str:
         """Text of the condition that the element at ``n`` exists, beyond M and N; "" where all do."""
         c = self.c
-        axes = axis_texts(c, "batch", "m", n)
-        p = printer(c.program, c.stage.ranges, axes, {}, c.clips)
+        axes = AxisTexts(c, Names({**PLACE, "n": n}, used))
+        p = printer(c.program, c.stage.ranges, axes, {}, c.clips, used=used)
         return " && ".join(f"({p.scalar(e)})" for e in c.clips)
 
-    def write(self, values: int, at: str | None = None, pad: str = "    ", edge: bool = False) -> str:
+    def write(
+        self, values: int, used: set[str], at: str | None = None, pad: str = "    ", edge: bool = False
+    ) -> str:  # fmt: skip
         """Statements that finish and store the array ``v`` of ``values`` at ``n``, ``n + 1``, ...
 
         ``at`` is the first one's position in the output where that is known as such; they lie there in
-        order. ``edge``: the array may reach beyond N.
+        order. ``edge``: the array may reach beyond N. ``used`` gets the names that the statements use.
         """
         w = min(values, self.width)
         many = w < values
         n = "n + i" if many else "n"
-        place = self.offset("batch", "m", f"({n})") if at is None else f"{at} + i" if many else at
+        place = self.offset("batch", "m", f"({n})", used) if at is None else f"{at} + i" if many else at
         out = ""
         if many:
             out += f"{pad}TW_UNROLL\n{pad}for (int i = 0; i < {values}; i += {w}) {{\n"
             pad += "    "
             if edge:
                 out += f"{pad}if (n + i >= {text(expression(self.c.n.size))}) continue;\n"
+                used |= {"n", *sizes_used(self.c.n.size)}
         if self.c.clips:
-            out += f"{pad}if (!({self._exists(f'({n})')})) {'continue' if many else 'return'};\n"
+            out += f"{pad}if (!({self._exists(f'({n})', used)})) {'continue' if many else 'return'};\n"
+        used |= set(self.finished.taken)
         if w == 1:
             value = self.finished.call(v="v[i]" if many else "v[0]", n=n)
         else:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tilewright.caching import cached_property
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda import sizes
-from tilewright.kernels.templates.cuda.text import STORAGE, mentioned
+from tilewright.kernels.templates.cuda.text import STORAGE
 
 
 def pointers(program: Program) -> dict[str, str]:
@@ -19,22 +18,18 @@ def pointers(program: Program) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a kernel's namespace: of its ``parameters``, declarations by name, it takes those in its body.
-
-    Those in ``always`` are taken anyway.
-    """
+    """A function of a kernel's namespace: of its ``parameters``, declarations by name, it takes the ``used`` ones."""
 
     name: str
     returns: str
     parameters: Mapping[str, str]
     body: str
-    always: tuple[str, ...] = ()
+    used: Collection[str]
 
-    @cached_property
+    @property
     def taken(self) -> tuple[str, ...]:
         """Names of the parameters that it has."""
-        read = mentioned(self.body, *self.parameters)
-        return tuple(n for n in self.parameters if n in read or n in self.always)
+        return tuple(n for n in self.parameters if n in self.used)
 
     def define(self) -> str:
         """Its definition."""

@@ -6,7 +6,7 @@ uses, under the names of the program's tensors, and ``out``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.ranges import Range
@@ -16,7 +16,7 @@ from tilewright.kernels.expression.program import Program, Tensor, strides_of
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.kernel import Array, Workspace
 from tilewright.kernels.templates.cuda.launches import Parameter
-from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, DevicePrinter, bound, mentioned, narrow, printer
+from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, DevicePrinter, Names, bound, narrow, printer
 
 ALIGN = 256
 """Bytes to which an intermediate is aligned in the workspace."""
@@ -41,15 +41,14 @@ def intermediates(program: Program, parts: Sequence[Part]) -> Workspace:
     return Workspace(tuple(Array(t.name, storage(t.dtype), t.size) for t in kept), ALIGN)
 
 
-def given(program: Program, part: Part, body: str, where: Workspace) -> tuple[Parameter, ...]:
-    """Parameters of a part's kernel: the tensors that it reads, as far as ``body`` mentions them, and ``out``."""
+def given(program: Program, part: Part, used: Collection[str], where: Workspace) -> tuple[Parameter, ...]:
+    """Parameters of a part's kernel: the tensors that its text has ``used``, and ``out``."""
     numbers = {t.name: n for n, t in enumerate((*program.inputs, *program.outputs))}
-    reads = part.reads()
 
     def pointer(declared: str, name: str) -> Parameter:
         return (declared, "tensor", numbers[name]) if name in numbers else (declared, "workspace", where.offset(name))
 
-    read = mentioned(body, *(n for n in program.tensors if n in reads))
+    read = (n for n in program.tensors if n in used)
     taken = (pointer(f"const {STORAGE[program.tensors[n].dtype]} *__restrict__ {n}", n) for n in read)
     return (*taken, pointer(f"{STORAGE[part.dtype]} *__restrict__ out", part.target))
 
@@ -92,13 +91,17 @@ def refusal(
 
 
 def part_printer(
-    program: Program, part: Part, var: Mapping[str, str] | None = None, tensors: Mapping[str, str] | None = None
-) -> DevicePrinter:
-    """A printer of a part's values, whose axes have their own names."""
-    names = {a: a for a in part.ranges}
-    made = printer(program, part.ranges, names, var or {}, part.expressions)
+    program: Program, part: Part, used: set[str], var: Mapping[str, str] | None = None
+) -> DevicePrinter:  # fmt: skip
+    """A printer of a part's values, whose axes have their own names; ``used`` gets those of axes and tensors."""
+    made = printer(program, part.ranges, names(part, used), var or {}, part.expressions, used=used)
     made.narrow = is_narrow(program, part)
     return made
+
+
+def names(part: Part, used: set[str]) -> Names:
+    """Axes under their own names."""
+    return Names({a: a for a in part.ranges}, used)
 
 
 def evaluated(p: DevicePrinter, exprs: Sequence[Expr], pad: str, prefix: str = "t") -> tuple[str, list[str]]:
@@ -114,7 +117,7 @@ def place(part: Part) -> Linear:
     return Linear(0, {a: step for a, n, step in steps if n > 1})
 
 
-def place_text(part: Part, unit: str = "", **names: str) -> str:
-    """Text of an output's position, where axes have their own names or these; ``unit`` ends factors."""
-    terms = ((names.get(a, a), step) for a, step in place(part).coef.items())
+def place_text(part: Part, names: Mapping[str, str], unit: str = "") -> str:
+    """Text of an output's position, given the texts of axes; ``unit`` ends factors."""
+    terms = ((names[a], step) for a, step in place(part).coef.items())
     return " + ".join(a if step == 1 else f"{a} * {step}{unit}" for a, step in terms) or "0"

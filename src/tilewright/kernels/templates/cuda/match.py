@@ -46,6 +46,11 @@ class CudaContraction(family.Contraction):
         """Elements between neighbours in the output along each output axis."""
         return dict(self.strides or zip(self.stage.axes, self.output.strides, strict=True))
 
+    @cached_property
+    def groups(self) -> tuple[tuple[str, Group], ...]:
+        """The groups of axes by the names of their fused indices."""
+        return ("batch", self.batch), ("m", self.m), ("n", self.n), ("k", self.k)
+
     @property
     def is_sorted(self) -> bool:
         """Whether tiles hold rows of one batch, sorted by it, wherever they lie."""

@@ -20,7 +20,7 @@ from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.sizes import divisor
-from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
+from tilewright.kernels.templates.cuda.text import VALUE, AxisTexts, Names, affine_text, printer
 
 FAR = 1 << 40
 CONVERSIONS = ("cast", *TF32)
@@ -116,32 +116,33 @@ class Operand:
 
     # ------------------------------------------------------------------ text
 
-    def _fused(self, batch: str, mn: str, k: str) -> dict[str, str]:
+    def _fused(self, batch: str, mn: str, k: str, used: set[str] | None) -> Names:
         m, n = (mn, "0") if self.side == "a" else ("0", mn)
-        return {"batch": batch, "m": m, "n": n, "k": k}
+        return Names({"batch": batch, "m": m, "n": n, "k": k}, set() if used is None else used)
 
-    def offset(self, batch: str, mn: str, k: str, beyond: int = 0) -> str:
+    def offset(self, batch: str, mn: str, k: str, beyond: int = 0, used: set[str] | None = None) -> str:
         """Text of a plain side's position in its tensor (elements).
 
-        It is valid within the extents, and can be computed up to ``beyond`` outside of them.
+        It is valid within the extents, and can be computed up to ``beyond`` outside of them. ``used``, here and below:
+        what gets the variables of the indices and the names of the tensors in the text.
         """
         p = self.plain
         assert p is not None
-        return affine_text(self.c, p.where, self._fused(batch, mn, k), beyond, p.others)
+        return affine_text(self.c, p.where, self._fused(batch, mn, k, used), beyond, p.others)
 
-    def guard(self, batch: str, mn: str, k: str) -> str | None:
+    def guard(self, batch: str, mn: str, k: str, used: set[str] | None = None) -> str | None:
         """Text of a plain side's own condition; ``None`` where there is none. Extents are not checked."""
         assert self.plain is not None
         guard = self.plain.guard
-        if guard is None:
-            return None
-        axes = axis_texts(self.c, **self._fused(batch, mn, k))
-        return printer(self.c.program, self.c.stage.ranges, axes, {}, (guard,)).scalar(guard)
+        return None if guard is None else self._printed(guard, self._fused(batch, mn, k, used))
 
-    def scalar(self, batch: str, mn: str, k: str) -> str:
+    def scalar(self, batch: str, mn: str, k: str, used: set[str] | None = None) -> str:
         """Text of one value of any side; valid within the extents only."""
-        axes = axis_texts(self.c, **self._fused(batch, mn, k))
-        return printer(self.c.program, self.c.stage.ranges, axes, {}, (self.value,)).scalar(self.value)
+        return self._printed(self.value, self._fused(batch, mn, k, used))
+
+    def _printed(self, e: Expr, fused: Names) -> str:
+        axes = AxisTexts(self.c, fused)
+        return printer(self.c.program, self.c.stage.ranges, axes, {}, (e,), used=fused.used).scalar(e)
 
     def converted(self, text: str) -> str:
         """Text of a plain side's value, given the text of the element in its computed type."""

@@ -22,6 +22,11 @@ def expression(size: int) -> IntExpr:
     return size.argument if size.unit == 1 else ["*", size.argument, size.unit]
 
 
+def used(*parts: int) -> set[str]:
+    """Names of the launch arguments that expressions of sizes use."""
+    return {size.argument for size in parts if isinstance(size, Extent)}
+
+
 def pieces(size: int, by: int) -> IntExpr:
     """How many pieces of ``by`` a size has, the last one perhaps shorter."""
     most = -(-int(size) // by)

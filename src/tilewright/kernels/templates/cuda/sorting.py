@@ -19,7 +19,7 @@ from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import divisor, pieces, total
-from tilewright.kernels.templates.cuda.text import axis_texts, printer
+from tilewright.kernels.templates.cuda.text import AxisTexts, printer
 from tilewright.kernels.templates.tiles import ceildiv
 
 MOST_THREADS = 1024
@@ -52,7 +52,8 @@ def row(c: CudaContraction, m: str) -> str:
 def batch_of(c: CudaContraction, m: str) -> str:
     """Text of the batch that a row chooses."""
     assert c.chosen is not None
-    return f"(int)({printer(c.program, c.stage.ranges, axis_texts(c, m=m), {}, (c.chosen,)).scalar(c.chosen)})"
+    made = printer(c.program, c.stage.ranges, AxisTexts(c, {"m": m}), {}, (c.chosen,))
+    return f"(int)({made.scalar(c.chosen)})"
 
 
 def held_row(c: CudaContraction, to: str, m: str, spare: str | None) -> str:

@@ -21,8 +21,9 @@ from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, times
 from tilewright.kernels.templates.cuda.sizes import pieces as pieces_of
+from tilewright.kernels.templates.cuda.sizes import used as sizes_used
 from tilewright.kernels.templates.cuda.sorting import batch_of
-from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned
+from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
@@ -77,17 +78,19 @@ def partial(c: CudaContraction, values: int, edges: str) -> Function:
     row = f"batch * {wide(expression(c.m.size))} + m" if c.batches > 1 else "(long long)m"
     w = min(values, width(c))
     inner = "n" in edges and divisor(c.n.size) % values != 0
-    columns = text(expression(c.n.size))
+    columns, several = text(expression(c.n.size)), c.outputs > c.n.size
     holes = {
         "acc": VALUE[c.acc], "values": values, "w": w, "m": text(expression(c.m.size)), "n": columns,
         "outputs": wide(expression(c.outputs)), "inner": inner,
         "edge_m": "m" in edges, "edge_n": "n" in edges and not inner,
-        "place": f"({row}) * {columns} + n" if c.outputs > c.n.size else "n",
+        "place": f"({row}) * {columns} + n" if several else "n",
     }  # fmt: skip
     body = fill(PARTIAL + (WHOLE if w == values else SINGLE if w == 1 else PIECES), holes)
+    used = {"ws", "v", "piece", "n", *sizes_used(c.outputs), *(["batch"] if several and c.batches > 1 else [])}
+    used |= {"m", *sizes_used(c.m.size)} if several or "m" in edges else set()
     taken = {"ws": "unsigned char *ws", "v": f"const {VALUE[c.acc]} (&v)[{values}]"}
     taken |= {x: f"int {x}" for x in ("piece", "batch", "m", "n", *arguments(c.program))}
-    return Function("store_partial", "void", taken, body)
+    return Function("store_partial", "void", taken, body, used)
 
 
 PARTIAL = """\
@@ -153,7 +156,8 @@ def _combining(c: CudaContraction, symbol: str) -> str:
     wanted = [(c.n, 1), (c.m, n), (c.batch, m * n)]
     where = Linear(0, c.out_strides)
     in_order = not c.clips and all(group.size == 1 or group.stride(where) == step for group, step in wanted)
-    store = epilogue.write(w, "e" if in_order else None, "        ")
+    used = set[str]()
+    store = epilogue.write(w, used, "e" if in_order else None, "        ")
     places = {
         "batch": batch_of(c, "m") if c.is_sorted else f"e / {text(times(rows, expression(n)))}",
         "m": f"e / {columns} % {text(rows)}" if c.batches > 1 else f"e / {columns}",
@@ -162,7 +166,7 @@ def _combining(c: CudaContraction, symbol: str) -> str:
     return fill(COMBINE, {
         "threads": THREADS, "symbol": symbol, "acc": VALUE[c.acc], "merged": merged(c, w, wide(outputs)),
         "by": f" * {w}" if w > 1 else "", "spare": divisor(c.outputs) % (THREADS * w), "outputs": text(outputs),
-        "places": [f"    const int {x} = {places[x]};" for x in mentioned(store, "n", "m", "batch")],
+        "places": [f"    const int {x} = {places[x]};" for x in ("n", "m", "batch") if x in used],
         "store": store.splitlines(),
     })  # fmt: skip
 

@@ -5,9 +5,8 @@ Indices are ``int`` wherever they fit: 64-bit arithmetic takes several instructi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.dtypes import C_BYTES, DTYPES
 from tilewright.kernels.codegen.printer import Printer, computed
@@ -83,12 +82,35 @@ def split(group: Group, fused: str) -> dict[str, str]:
     return out
 
 
-def axis_texts(c: CudaContraction, batch: str = "0", m: str = "0", n: str = "0", k: str = "0") -> dict[str, str]:
-    """Text of every axis of the contraction, given the fused indices; an axis of one element is 0."""
-    texts = dict.fromkeys((*c.stage.axes, *c.stage.reduce_axes), "0")
-    for group, fused in ((c.batch, batch), (c.m, m), (c.n, n), (c.k, k)):
-        texts |= split(group, fused)
-    return texts
+class Names(dict[str, str]):
+    """Texts of names for a printer. ``used`` gets the variables of the texts that it looks up: the text itself if that
+    is a variable's name, else the name that it was looked up by."""
+
+    def __init__(self, texts: Mapping[str, str], used: set[str]) -> None:
+        super().__init__(texts)
+        self.used = used
+
+    def __getitem__(self, name: str) -> str:
+        text = super().__getitem__(name)
+        self.used.add(text if text.isidentifier() else name)
+        return text
+
+
+class AxisTexts(dict[str, str]):
+    """Text of every axis of a contraction, from those of the fused indices ``batch``, ``m``, ``n``, ``k``: "0" if left
+    out. An axis of one element is 0."""
+
+    def __init__(self, c: CudaContraction, fused: Mapping[str, str]) -> None:
+        super().__init__()
+        self.c, self.fused = c, fused
+
+    def __missing__(self, axis: str) -> str:
+        text = "0"
+        for name, group in self.c.groups:
+            if axis in group.axes and name in self.fused:
+                text = split(group, self.fused[name])[axis]
+        self[axis] = text
+        return text
 
 
 Others = tuple[tuple[Expr, int], ...]
@@ -126,7 +148,7 @@ def affine_text(
             text = f"(long long)({text})" if wide else f"({text})"
             terms.append(text if step == 1 else f"{text} * {step}")
 
-    for name, group in (("batch", c.batch), ("m", c.m), ("n", c.n), ("k", c.k)):
+    for name, group in c.groups:
         step = group.stride(where)
         if step is not None:
             if step:
@@ -135,7 +157,7 @@ def affine_text(
             for axis, text in split(group, fused[name]).items():
                 term(text, where.of(axis))
     if others:
-        p = printer(c.program, c.stage.ranges, axis_texts(c, **fused), {}, tuple(e for e, _ in others))
+        p = printer(c.program, c.stage.ranges, AxisTexts(c, fused), {}, tuple(e for e, _ in others))
         for e, step in others:
             term(p.scalar(e), step)
     if where.const or not terms:
@@ -147,11 +169,13 @@ def affine_text(
 class DevicePrinter(Printer):
     """The scalar printer with ``int`` indices where ``narrow``, and 16-bit casts that round.
 
-    ``approximate``: exponentials are those of the special function unit.
+    ``approximate``: exponentials are those of the special function unit. ``used`` gets the names of tensors that are
+    read.
     """
 
     narrow: bool = True
     approximate: bool = False
+    used: set[str] = field(default_factory=set)
 
     def scalar(self, e: Expr) -> str:
         if self.narrow and e.op == "const" and e.dtype == INDEX:
@@ -181,12 +205,12 @@ class DevicePrinter(Printer):
 
 def printer(
     program: Program, ranges: Mapping[str, int], axis: Mapping[str, str], var: Mapping[str, str],
-    exprs: tuple[Expr, ...], own: Callable[[Expr], str | None] = lambda _: None,
+    exprs: tuple[Expr, ...], own: Callable[[Expr], str | None] = lambda _: None, used: set[str] | None = None,
 ) -> DevicePrinter:  # fmt: skip
     """A printer of scalar values: reads go to ``x0``, ``x1``, ... unless ``own`` prints them.
 
     ``ranges`` are the axes' extents; ``exprs`` is what will be printed: indices are ``int`` where all
-    of theirs fit.
+    of theirs fit. ``used``: where names of tensors that are read are kept.
     """
     bounds: dict[str, Range] = {name: (0, extent - 1) for name, extent in ranges.items()}
 
@@ -194,7 +218,9 @@ def printer(
         mine = own(e)
         return mine if mine is not None else read_text(made, program.tensors[str(e.value)], e)
 
-    made = DevicePrinter(axis, load, var, ranges=bounds, narrow=narrow(program, exprs, bounds))
+    made = DevicePrinter(
+        axis, load, var, ranges=bounds, narrow=narrow(program, exprs, bounds), used=set() if used is None else used
+    )
     return made
 
 
@@ -218,6 +244,7 @@ def read_place(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
         if extent > 1:
             text = f"{cast}({p.scalar(index)})"
             terms.append(text if step == 1 else f"{text} * {step}{suffix}")
+    p.used.add(tensor.name)
     return f"{tensor.name} + ({' + '.join(terms) or '0'})"
 
 
@@ -234,25 +261,18 @@ def narrow(program: Program, exprs: tuple[Expr, ...], bounds: Mapping[str, Range
     return True
 
 
-def mentioned(text: str, *names: str) -> tuple[str, ...]:
-    """Those of the names that occur in a text, in the order given."""
-    words = set(re.findall(r"\w+", text))
-    return tuple(n for n in names if n in words)
-
-
-def declared(texts: Mapping[str, str], body: str, pad: str = "    ", kind: str = "int") -> str:
-    """``body`` behind declarations of the names that it, or a later one of these, mentions."""
-    words, head = set(re.findall(r"\w+", body)), ""
-    for name, text in reversed(list(texts.items())):
-        if name in words:
-            words |= set(re.findall(r"\w+", text))
-            head = f"{pad}const {kind} {name} = {text};\n{head}"
-    return head + body
+def declarations(
+    texts: Mapping[str, str], used: set[str], of: str = "", pad: str = "    ", kind: str = "int"
+) -> str:  # fmt: skip
+    """Declarations of the variables that are ``used``, which gets ``of``, from which all texts but 0 are computed."""
+    found = {name: text for name, text in texts.items() if name in used}
+    if of and any(text != "0" for text in found.values()):
+        used.add(of)
+    return "".join(f"{pad}const {kind} {name} = {text};\n" for name, text in found.items())
 
 
 __all__ = [
-    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "bound", "computed",
-    "declared",
-    "digits", "from_storage", "load_text", "mentioned", "narrow", "printer", "reach", "read_place",
+    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "AxisTexts", "DevicePrinter", "Names", "affine_text", "bound",
+    "computed", "declarations", "digits", "from_storage", "load_text", "narrow", "printer", "reach", "read_place",
     "read_text", "split", "stored", "to_storage",
 ]  # fmt: skip

@@ -75,11 +75,11 @@ def kernels(p: AttentionTiling, weight: str) -> tuple[GlobalFunction, ...]:
 
 def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
     rows, width = p.merged_rows, p.a.width
-    each, together = _each(p), min(_each(p), p.output_vector)
+    each, together, used = _each(p), min(_each(p), p.output_vector), set(finish(p).taken)
     text = fill(MERGED, {
         "parts": p.each, "rows": rows, "results": rows * width, "bases": _first(p, "bases"), "weight": weight,
         "sums": _first(p, "sums") - _first(p, "bases"), "each": each, "together": together,
-        "out": STORAGE[p.a.output.dtype], "at": position(p, "i", "e + n"),
+        "out": STORAGE[p.a.output.dtype], "at": position(p, "i", "e + n", used),
         "value": finish(p).call(o="o[n + c] / sum", e="e + n + c"),
     })  # fmt: skip
     places = [f"const int e = int(unsigned(at) % {width}u), row = int(unsigned(at) / {width}u);"]
@@ -93,7 +93,7 @@ def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
         of_row = f"block = int(unsigned(row) / {p.a.queries}u)"
         places.append(f"const int i = int(unsigned(row) % {p.a.queries}u), {of_row};")
     lines = text.split("\n")
-    body = indented([*places, "(void)i; (void)e; (void)block;", *heads(p, lines), *lines])
+    body = indented([*places, "(void)i; (void)e; (void)block;", *heads(p, used), *lines])
     return fill(MERGE, {
         "threads": THREADS, "symbol": symbol,
         "of_each": f" * {each}" if each > 1 else "", "spare": rows * width % (THREADS * each),

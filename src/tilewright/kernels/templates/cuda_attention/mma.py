@@ -12,7 +12,7 @@ from __future__ import annotations
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.cuda_attention import softmax
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, AttentionTiling
-from tilewright.kernels.templates.cuda_attention.text import copied, indented, next_block
+from tilewright.kernels.templates.cuda_attention.text import Body, copied, indented, next_block
 
 BODY = """\
 const tw::u32 sq = tw::shared_address(smem), ring = sq + $q_bytes;
@@ -134,24 +134,24 @@ tw::cp_wait<0>();
 $store"""
 
 
-def body(p: AttentionTiling) -> list[str]:
+def body(p: AttentionTiling) -> Body:
     """The kernel's statements behind a block's place."""
     scored, ahead = p.block_k // COLUMNS, p.stages - 1
-    last_slot = ahead * p.stage_bytes
+    last_slot, used = ahead * p.stage_bytes, set[str]()
     holes = {
-        **softmax.statements(p, f"(warp * {p.tiles} + m)"), **softmax.powers(p), "rounded": p.one_rounding,
+        **softmax.statements(p, f"(warp * {p.tiles} + m)", used), **softmax.powers(p), "rounded": p.one_rounding,
         "kept": not p.one_rounding, "t": softmax.short(p),
         "q_bytes": p.memory.at("ring"), "k_bytes": p.bytes("k"), "stage_bytes": p.stage_bytes, "last_slot": last_slot,
         "following": f"{last_slot} - slot" if ahead == 1 else f"slot == {last_slot} ? 0 : slot + {p.stage_bytes}",
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"),
         "q_warp": ROWS * p.tiles * p.pitch("q"), "q_tile": ROWS * p.pitch("q"), "k_tile": 2 * COLUMNS * p.pitch("k"),
         "v_tile": DEPTH * p.pitch("v"),
-        "copy_keys": indented(copied(p, "k", "ring + slot", f"t * {p.block_k}")),
-        "copy_values": indented(copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}")),
-        "next": next_block(p), "queries": copied(p, "q", "sq", "i0"),
+        "copy_keys": indented(copied(p, "k", "ring + slot", f"t * {p.block_k}", used)),
+        "copy_values": indented(copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}", used)),
+        "next": next_block(p, used), "queries": copied(p, "q", "sq", "i0", used),
         "alone": p.stages == 1, "groups": max(1, ahead), "older": max(1, ahead) - 1,
         "start": p.start, "end": p.end, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
         "tiles": p.tiles, "scored": scored, "scored_pairs": scored // 2, "result_pairs": p.width // DEPTH,
         "steps": p.steps, "q_registers": p.q_registers, "step": "d" if p.q_registers else "0",
     }  # fmt: skip
-    return fill(BODY, holes).split("\n")
+    return fill(BODY, holes).split("\n"), used

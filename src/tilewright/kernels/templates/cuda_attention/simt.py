@@ -11,6 +11,7 @@ from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.cuda_attention import merge, softmax
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import (
+    Body,
     copied,
     finish,
     indented,
@@ -167,9 +168,11 @@ $left
 }"""
 
 
-def body(p: AttentionTiling) -> list[str]:
+def body(p: AttentionTiling) -> Body:
     """The kernel's statements behind a block's place."""
-    shared = p.parts > 1
+    shared, used = p.parts > 1, set[str]()
+    if not shared:
+        used |= set(finish(p).taken)
     ring = "tw::shared_address(ring) + slot * {}" if p.async_copies else "(float *)ring"
     k = ring.format(p.stage_bytes)
     v = f"{k} + {p.bytes('k') // (1 if p.async_copies else 4)}"
@@ -182,19 +185,20 @@ def body(p: AttentionTiling) -> list[str]:
         "q_bytes": p.memory.at("ring"), "before_weights": p.memory.at("weights"),
         "k_elements": p.bytes("k") // 4,
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"), "weight_pitch": p.weight_pitch,
-        "copies": indented([*copied(p, "k", k, f"t * {p.block_k}"), *copied(p, "v", v, f"t * {p.block_k}")]),
-        "next": next_block(p), "queries": copied(p, "q", "tw::shared_address(q)" if p.async_copies else "q", "i0"),
+        "copies": indented([x for n, to in (("k", k), ("v", v)) for x in copied(p, n, to, f"t * {p.block_k}", used)]),
+        "next": next_block(p, used),
+        "queries": copied(p, "q", "tw::shared_address(q)" if p.async_copies else "q", "i0", used),
         "two_stages": p.stages > 1, "async": p.async_copies, "waits": p.async_copies and p.stages == 1,
         "unread": p.async_copies and p.stages == 1,
         "slot": f" + slot * {p.stage_bytes}" if p.stages > 1 else "",
         "depth_loop": "TW_KEEP_LOOP" if p.rows * p.keys_each * p.depth > 1024 else "TW_UNROLL",
-        "scores": indented(scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k")),
+        "scores": indented(scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k", used)),
         "most": indented([f"top = tw::max_number(top, tw::shuffle_xor(top, {x}));" for x in masks], 3),
         "sum": indented([f"sum[r] += tw::shuffle_xor(sum[r], {x});" for x in masks]),
         "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
         "exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
         "left": indented(merge.left(p, "lane_k == 0", "-shift[r]", "sum[r]"), 2), "to": "partial" if shared else "out",
-        "at": "e" if shared else position(p, "i", "e"),
+        "at": "e" if shared else position(p, "i", "e", used),
         "value": "o[r][g][c]" if shared else finish(p).call(o="o[r][g][c] / sum[r]", e="e"),
     }  # fmt: skip
-    return fill(BODY, holes).split("\n")
+    return fill(BODY, holes).split("\n"), used

@@ -160,13 +160,13 @@ $unless pairs:                    if (e + c < $width) tw::store_global($to + ($o
     }"""
 
 
-def statements(p: AttentionTiling, row: str, later: bool = False) -> dict[str, list[str]]:
+def statements(p: AttentionTiling, row: str, used: set[str], later: bool = False) -> dict[str, list[str]]:
     """Statements by what they are for.
 
     ``initial`` declares sums, ``scores`` turns the products of the block at ``j0`` into scores, ``most`` moves bases
     that these exceed, ``store`` ends. ``row``: text of the number of a warp's 16 rows in the block's, of tile ``m``.
     ``later``: the sums of values are not scaled where bases move, but left to be, by ``scale``, in warps one of whose
-    lanes has seen scores ``above`` its base.
+    lanes has seen scores ``above`` its base. ``used`` gets the variables that statements use.
     """
     scored, result = p.block_k // COLUMNS, p.width // COLUMNS
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("m", p.tiles), ("n", scored), ("c", 4))]
@@ -177,28 +177,30 @@ def statements(p: AttentionTiling, row: str, later: bool = False) -> dict[str, l
         "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
         "pair_exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
         "pairs": p.output_vector == 2,
-        "left": [],
     }  # fmt: skip
     query, key = f"i0 + {row} * {ROWS} + c / 2 * 8 + lane / 4", f"j0 + n * {COLUMNS} + lane % 4 * 2 + c % 2"
     return {
-        "initial": fill(INITIAL, holes).split("\n"), "scores": indented(scores(p, loops, "s[m][n][c]", query, key)),
-        "most": indented(fill(MOST, holes).split("\n")), "store": _store(p, holes),
+        "initial": fill(INITIAL, holes).split("\n"),
+        "scores": indented(scores(p, loops, "s[m][n][c]", query, key, used)),
+        "most": indented(fill(MOST, holes).split("\n")), "store": _store(p, holes, used),
     }  # fmt: skip
 
 
-def _store(p: AttentionTiling, holes: Mapping[str, object]) -> list[str]:
+def _store(p: AttentionTiling, holes: Mapping[str, object], used: set[str]) -> list[str]:
     """Statements that store a tile's result, or a part of it."""
-    whole = fill(STORE, {**holes, "part": False, **_stored(p, False)}).split("\n")
+
+    def text(part: bool, left: list[str]) -> list[str]:
+        return fill(STORE, {**holes, "part": part, **_stored(p, part, used), "left": left}).split("\n")
+
     if not p.divided:
-        return whole
-    left = indented(merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"), 3)
-    part = fill(STORE, {**holes, "part": True, **_stored(p, True), "left": left}).split("\n")
+        return text(False, [])
+    part = text(True, indented(merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"), 3))
     if p.parts > 1:
         return part
-    return [f"if (work < {p.query_tiles - p.left}) {{", *indented(whole), "} else {", *indented(part), "}"]
+    return [f"if (work < {p.query_tiles - p.left}) {{", *indented(text(False, [])), "} else {", *indented(part), "}"]
 
 
-def _stored(p: AttentionTiling, part: bool) -> dict[str, object]:
+def _stored(p: AttentionTiling, part: bool, used: set[str]) -> dict[str, object]:
     """Texts of what is stored, and where, of a whole result or of a ``part``."""
     sums = {
         "first": ("o[m][n][2 * h]", "e"),
@@ -213,6 +215,7 @@ def _stored(p: AttentionTiling, part: bool) -> dict[str, object]:
             "pair_at": "e",
             "one_at": "e + c",
         }
+    used |= set(finish(p).taken)
     values = {name: finish(p).call(o=f"{o} * share", e=e) for name, (o, e) in sums.items()}
-    at = {"pair_at": position(p, "i", "e"), "one_at": position(p, "i", "e + c")}
+    at = {"pair_at": position(p, "i", "e", used), "one_at": position(p, "i", "e + c", used)}
     return {**values, **at, "out": STORAGE[p.a.output.dtype], "to": "out"}

@@ -11,13 +11,13 @@ from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.templates.cpu_attention.blocks import FALSE, TRUE, Blocks
+from tilewright.kernels.templates.cpu_attention.blocks import FALSE, TRUE, Blocks, Condition
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
+    Names,
     bound,
-    mentioned,
     printer,
     split,
     stored,
@@ -37,34 +37,44 @@ def indented(lines: list[str], depth: int = 1) -> list[str]:
     return [" " * 4 * depth + x for x in lines]
 
 
-def outer_text(p: AttentionTiling, e: Expr, **axes: str) -> str:
-    """Text of an index expression over outer axes, and others whose text is given."""
-    return _printer(p, axes, {}, e).scalar(e)
+Body = tuple[list[str], set[str]]
+"""Statements, and the names of the variables that they use; a place along an outer axis is ``o_`` and its name."""
 
 
-def _printer(p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str], *exprs: Expr) -> DevicePrinter:
-    texts = {x: f"o_{x}" for x in p.a.outer} | dict(axes)
+def outer_text(p: AttentionTiling, e: Expr, used: set[str], **axes: str) -> str:
+    """Text of an index expression over outer axes, and others whose text is given.
+
+    ``used``, here and below, gets the variables that texts use.
+    """
+    return _printer(p, axes, {}, used, e).scalar(e)
+
+
+def _printer(
+    p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str], used: set[str], *exprs: Expr
+) -> DevicePrinter:  # fmt: skip
+    texts = Names({x: f"o_{x}" for x in p.a.outer} | dict(axes), used)
     ranges = {**p.a.ranges, p.a.query: p.query_blocks * p.block_q, "e": p.a.width}
-    return printer(p.a.program, ranges, texts, var, exprs)
+    return printer(p.a.program, ranges, texts, var, exprs, used=used)
 
 
-def placed(p: AttentionTiling, symbol: str, body: list[str]) -> str:
+def placed(p: AttentionTiling, symbol: str, body: Body) -> str:
     """All statements of the first kernel: ``body`` behind a block's place, unless it walks."""
+    statements, used = body
     head = ["const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;", "(void)ws; (void)lane; (void)warp;"]
     if not p.persistent:
-        head += place(p, body)
+        head += place(p, used)
     lines = [
         "TW_SHARED(smem);",
         f"using namespace {symbol}_;",
         *(["tw::grid_launch();"] if p.divided else []),  # parts are merged by a launch that waits for this one
         *head,
-        *body,
+        *statements,
     ]
     return "\n".join(indented(lines)) + "\n"
 
 
-def place(p: AttentionTiling, body: list[str], work: str = "blockIdx.x") -> list[str]:
-    """Statements that declare which heads, queries and keys a block, or a step of its walk, has; for ``body``.
+def place(p: AttentionTiling, used: set[str], work: str = "blockIdx.x") -> list[str]:
+    """Statements that declare which heads, queries and keys a block, or a step of its walk, has, where they are used.
 
     ``work``: text of its number.
     """
@@ -83,7 +93,7 @@ def place(p: AttentionTiling, body: list[str], work: str = "blockIdx.x") -> list
         end = f"int((part + 1) * {p.key_blocks}u / {p.parts}u)"
         start = f"int(part * {p.key_blocks}u / {p.parts}u)"
         lines.append(f"const int part = (int)blockIdx.y, start = {start}, end = {end};")
-    return lines + heads(p, body)
+    return lines + heads(p, used)
 
 
 def tile(p: AttentionTiling, number: str) -> list[str]:
@@ -99,13 +109,12 @@ def tile(p: AttentionTiling, number: str) -> list[str]:
     ]
 
 
-def heads(p: AttentionTiling, body: list[str]) -> list[str]:
-    """Statements that declare the places along outer axes that ``body`` mentions, of a ``block`` of them."""
+def heads(p: AttentionTiling, used: set[str]) -> list[str]:
+    """Statements that declare the places along outer axes that are ``used``, of a ``block`` of them."""
     places = split(Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer)), "block")
     limit = p.f.v.limit
     # How many keys the block's sequence has.
-    known = [] if limit is None else [f"const int known = tw::imin({outer_text(p, limit)}, {p.a.keys});"]
-    used = mentioned("\n".join([*known, *body]), *(f"o_{x}" for x in p.a.outer))
+    known = [] if limit is None else [f"const int known = tw::imin({outer_text(p, limit, used)}, {p.a.keys});"]
     return [*(f"const int o_{x} = {places[x]};" for x in p.a.outer if f"o_{x}" in used), *known]
 
 
@@ -123,7 +132,7 @@ def _inside(p: AttentionTiling, s: Side, row: str, col: str, padded: int) -> lis
     return found
 
 
-def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
+def copied(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -> list[str]:
     """Statements that bring a tile to shared memory at ``to``: rows ``first``, ``first + 1``, ...; zeros outside.
 
     ``to`` is a shared address for copies, and a pointer where elements pass through registers.
@@ -149,7 +158,7 @@ def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
         test, places = f"at < {count}", (f"at / {across}", f"at % {across}")
         ragged = count % p.threads != 0
     inside = " && ".join(_inside(p, s, "row", "col", padded))
-    place = f"{places[0]} * {pitch} + col"
+    place, own, by_row = f"{places[0]} * {pitch} + col", set[str](), True
     names = {s.row: "row", s.along: "col"}
     if p.async_copies:
         assert s.where is not None
@@ -161,7 +170,8 @@ def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
             names[s.row] = f"tw::imin(row, {s.rows - 1})"  # no row past the last has a place to read
         if even and step is not None:  # a thread's rows: constants beside one address
             names[s.row], further = f"({start})", f" + n * {apart * step}" if many else ""
-        made = _printer(p, names, {}, where)
+            by_row = False
+        made = _printer(p, names, {}, own, where)
         source = made.scalar(where)
         if even and step is not None:
             source += f" + {'' if made.narrow else '(long)'}({first}) * {step}"
@@ -169,11 +179,13 @@ def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
         valid = f", {inside} ? {size} : 0" if inside else ""
         copy = f"tw::cp_async<{size}>({to} + ({place}) * {p.item}, {source}{valid});"
     else:
-        value = _printer(p, names, {}, s.value).scalar(s.value)
+        value = _printer(p, names, {}, own, s.value).scalar(s.value)
         value = f"{inside} ? (float)({value}) : 0.0f" if inside else f"(float)({value})"
         copy = f"tw::store_shared({to} + ({place}), {value});"
     col = f"{places[1]} * {vector}" if vector > 1 else places[1]
-    row = [f"const int row = {first} + {places[0]};"] if mentioned(copy, "row") else []
+    used |= own
+    by_row = (by_row and bool(own & {"row", s.row})) or s.limit is not None or s.rows % height != 0
+    row = [f"const int row = {first} + {places[0]};"] if by_row else []
     body = [*row, f"const int col = {col};", copy]
     lines += [f"if ({test}) {{", *indented(body), "}"] if ragged else body
     if not many:
@@ -189,10 +201,10 @@ def _blocks(p: AttentionTiling, key: str) -> Blocks:
     last_q = f"(long)tw::imin(i0 + {p.block_q}, {p.a.queries}) - 1"
     last_k = f"(long)tw::imin({key} + {p.block_k}, {p.a.keys}) - 1"
     axes = {**ends, p.a.query: ("(long)i0", f"({last_q})"), p.a.key: (f"(long)({key})", f"({last_k})")}
-    return Blocks(axes, lambda e: _printer(p, {}, {}, e).scalar(e))
+    return Blocks(axes, lambda e: _printer(p, {}, {}, set(), e).scalar(e))
 
 
-def _masked(p: AttentionTiling) -> str:
+def _masked(p: AttentionTiling) -> Condition:
     """C condition under which block ``t`` of keys is masked as a whole."""
     return _blocks(p, f"t * {p.block_k}").masked(p.score)
 
@@ -210,11 +222,17 @@ def _together(p: AttentionTiling) -> int:
     return next(n for n in range(max(1, min(most, p.a.outer_size)), 0, -1) if p.a.outer_size % n == 0)
 
 
-def next_block(p: AttentionTiling) -> list[str]:
+def _tested(p: AttentionTiling, test: Condition) -> set[str]:
+    """Names of the places along outer axes in a condition."""
+    return {f"o_{x}" for x in test.axes if x in p.a.outer}
+
+
+def next_block(p: AttentionTiling, used: set[str]) -> list[str]:
     """A lambda that gives the first block of keys, from ``t`` on, that is not masked as a whole."""
     test = _masked(p)
     if test == FALSE:
         return ["const auto next = [&](int t) { return t; };"]
+    used |= _tested(p, test)
     return [
         "const auto next = [&](int t) {",
         f"    while (t < {p.end} && {test}) t++;",
@@ -223,29 +241,32 @@ def next_block(p: AttentionTiling) -> list[str]:
     ]
 
 
-def scores(p: AttentionTiling, loops: list[str], element: str, query: str, key: str) -> list[str]:
+def scores(
+    p: AttentionTiling, loops: list[str], element: str, query: str, key: str, used: set[str]
+) -> list[str]:  # fmt: skip
     """Statements that turn the products of the block at ``j0`` into scores, in two variants where masks allow.
 
     ``loops``, unrolled, walk a thread's products ``element``, whose query and key are ``query`` and ``key``.
     """
     test, simple = _blocks(p, "j0").open(p.score)
-    tests = [] if test == TRUE else [test]
+    tests: list[str] = [] if test == TRUE else [test]
+    used |= _tested(p, test)
     if p.a.keys % p.block_k:
         tests.append(f"j0 + {p.block_k} <= {p.a.keys}")
     if p.a.queries % p.block_q and (p.score.loads() or simple.loads()):
         tests.append(f"i0 + {p.block_q} <= {p.a.queries}")
     if not tests:
-        return _scored(p, simple, [], loops, element, query, key)
-    inside = []
+        return _scored(p, simple, {}, loops, element, query, key, used)
+    inside = {}
     if p.a.keys % p.block_k:
-        inside.append(f"j < {p.a.keys}")
+        inside["j"] = p.a.keys
     if p.a.queries % p.block_q and p.score.loads():
-        inside.append(f"i < {p.a.queries}")
+        inside["i"] = p.a.queries
     return [
         f"if ({' && '.join(tests)}) {{",
-        *indented(_scored(p, simple, [], loops, element, query, key)),
+        *indented(_scored(p, simple, {}, loops, element, query, key, used)),
         "} else {",
-        *indented(_scored(p, p.score, inside, loops, element, query, key)),
+        *indented(_scored(p, p.score, inside, loops, element, query, key, used)),
         "}",
     ]
 
@@ -259,23 +280,29 @@ def _reaches_far(score: Expr) -> bool:
 
 
 def _scored(
-    p: AttentionTiling, score: Expr, inside: list[str], loops: list[str], element: str, query: str, key: str
-) -> list[str]:
+    p: AttentionTiling, score: Expr, inside: Mapping[str, int], loops: list[str], element: str, query: str, key: str,
+    used: set[str],
+) -> list[str]:  # fmt: skip
+    """Scores of elements; ``inside``: the ends of ``i`` and ``j``, where these may lie beyond."""
     if score.op == "var" and not inside:
         return []
-    made = _printer(p, {p.a.query: "i", p.a.key: "j"}, {SCORE: "x"}, score)
-    body: list[str] = []
+    own, body = set(inside), list[str]()
+    made = _printer(p, {p.a.query: "i", p.a.key: "j"}, {SCORE: "x"}, own, score)
     (value,) = bound(made, (score,), body)
     if p.one_rounding and _reaches_far(score):
         body.append(f"const float y = {value};")
         value = f"y < {FAR} && y > -__builtin_inff() ? {FAR} : y"
     if inside:
-        result = [f"{element} = -__builtin_inff();", f"if ({' && '.join(inside)}) {{"]
+        result = [
+            f"{element} = -__builtin_inff();",
+            f"if ({' && '.join(f'{x} < {end}' for x, end in inside.items())}) {{",
+        ]
         result += [*indented([*body, f"{element} = {value};"]), "}"]
     else:
         result = [*body, f"{element} = {value};"]
     names = {"i": query, "j": key}
-    places = [f"const int {n} = {names[n]};" for n in mentioned("\n".join(result), "i", "j")]
+    places = [f"const int {n} = {names[n]};" for n in ("i", "j") if n in own]
+    used |= own
     heads = [line for depth, loop in enumerate(loops) for line in indented(["TW_UNROLL", loop], depth)]
     return [
         *heads[:-1],
@@ -288,7 +315,7 @@ def _scored(
 # --------------------------------------------------------------------------- results
 
 
-def position(p: AttentionTiling, query: str, e: str) -> str:
+def position(p: AttentionTiling, query: str, e: str, used: set[str]) -> str:
     """Text of an element's position in the output."""
     rank = len(p.a.output.shape)
     total: Expr = const(0, INDEX)
@@ -296,7 +323,7 @@ def position(p: AttentionTiling, query: str, e: str) -> str:
         total = total + (p.a.places.get(f"i{n}", axis(f"i{n}")) if n < rank - 1 else axis(p.a.key)) * step
     total = joined(p.a, linearise(total)).expr()
     wide = Expr("load", p.a.output.dtype, tuple(const(0, INDEX) for _ in range(rank)), p.a.output.name)
-    return _printer(p, {p.a.query: query, p.a.key: e}, {}, wide, total).scalar(total)
+    return _printer(p, {p.a.query: query, p.a.key: e}, {}, used, wide, total).scalar(total)
 
 
 @lru_cache(maxsize=256)
@@ -304,10 +331,10 @@ def finish(p: AttentionTiling) -> Function:
     """``finish(inputs..., o, outer axes..., i, e)``: the value to be stored for a normalised result."""
     dtype = p.a.output.dtype
     e = stored(p.a.finish, dtype)
-    made = _printer(p, {p.a.query: "i", p.a.key: "e"}, {VALUE: "o"}, e)
-    body: list[str] = []
-    (value,) = bound(made, (e,), body)
     places = [*(f"o_{x}" for x in p.a.outer), "i", "e"]
+    used, body = {"o", *places}, list[str]()
+    made = _printer(p, {p.a.query: "i", p.a.key: "e"}, {VALUE: "o"}, used, e)
+    (value,) = bound(made, (e,), body)
     lines = [" ".join(f"(void){x};" for x in places), *body, f"return {to_storage(dtype, value)};"]
     taken = {**pointers(p.a.program), "o": "float o", **{x: f"int {x}" for x in places}}
-    return Function("finish", STORAGE[dtype], taken, "".join(f"    {x}\n" for x in lines), ("o",))
+    return Function("finish", STORAGE[dtype], taken, "".join(f"    {x}\n" for x in lines), used)

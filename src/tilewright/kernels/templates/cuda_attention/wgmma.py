@@ -18,7 +18,7 @@ from tilewright.kernels.templates.cuda_attention import softmax
 from tilewright.kernels.templates.cuda_attention.boxes import Matrices, described, matrices
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.match import Side
-from tilewright.kernels.templates.cuda_attention.text import indented, next_block, outer_text, place
+from tilewright.kernels.templates.cuda_attention.text import Body, indented, next_block, outer_text, place
 
 
 def maps(p: AttentionTiling) -> tuple[Parameter, ...]:
@@ -278,11 +278,12 @@ if (bar == cut) {
 }"""
 
 
-def body(p: AttentionTiling) -> list[str]:
+def body(p: AttentionTiling) -> Body:
     """The kernel's statements behind a block's place."""
     fewer, more = REGISTERS[p.groups]
     tiles = {n: p.tile(n) for n in "qkv"}
-    texts = softmax.statements(p, f"(m * {p.warps} + warp)", later=True)
+    used: dict[str, set[str]] = {"asks": set(), "copies": set(), "computes": set()}
+    texts = softmax.statements(p, f"(m * {p.warps} + warp)", used["computes"], later=True)
     holes: dict[str, object] = {
         **texts, "scores": indented(texts["scores"]), "most": indented(texts["most"]), "rounded": p.one_rounding,
         "kept": not p.one_rounding, "t": softmax.short(p), "less": EIGHT - 1, "eight": EIGHT, "barrier": BARRIER,
@@ -302,39 +303,46 @@ def body(p: AttentionTiling) -> list[str]:
         "scored": p.block_k // COLUMNS, "result": p.width // COLUMNS, "tile_bytes": tiles["q"].bytes,
         "tile_units": p.groups * tiles["q"].bytes // 16, "q_line": ROWS * LINE // 16,
         "k_line": p.block_k * LINE // 16, "across": tiles["v"].across, "v_step": tiles["v"].step(1) // 16,
-        "load_queries": indented(_queries(p), 2), "load_keys": indented(_load(p, "k", "to", "j0"), 2),
-        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0"), 2),
+        "load_queries": indented(_queries(p, used["asks"]), 2),
+        "load_keys": indented(_load(p, "k", "to", "j0", used["copies"]), 2),
+        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0", used["copies"]), 2),
         "columns": p.width * p.item // LINE, "column_bytes": p.block_k * LINE,
     }  # fmt: skip
     holes["zeros"] = indented(fill(ZEROS, holes).split("\n"), 2) if holes["ends"] else []
     steps = {"asks": ASKS, "copies": COPIES, "computes": COMPUTES}
     parts = {name: fill(text, holes).split("\n") for name, text in steps.items()}
     if p.persistent:
-        parts = {name: _walk(p, lines) for name, lines in parts.items()}
+        parts = {name: _walk(p, lines, used[name]) for name, lines in parts.items()}
     for name in ("asks", "copies"):
         parts[name] = indented(parts[name], 2)
-    return fill(BODY, {**holes, "place": [] if p.persistent else next_block(p), **parts}).split("\n")
+    every = set[str]().union(*used.values())
+    following = [] if p.persistent else next_block(p, every)
+    return fill(BODY, {**holes, "place": following, **parts}).split("\n"), every
 
 
-def _walk(p: AttentionTiling, body: list[str]) -> list[str]:
+def _walk(p: AttentionTiling, body: list[str], used: set[str]) -> list[str]:
     """A walk over tiles of queries, each of which ``body`` computes."""
-    lines = [*place(p, body, "number"), *next_block(p)]
+    following = next_block(p, used)
+    lines = [*place(p, used, "number"), *following]
     return fill(WALK, {"blocks": p.blocks, "place": indented(lines), "body": indented(body)}).split("\n")
 
 
-def _load(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
+def _load(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -> list[str]:
     """Statements that copy a tile of a side, from its row ``first`` on."""
     side = dict(zip("qkv", p.f.sides, strict=True))[name]
     found = matrices(side)
     assert found is not None
     if found.paged:
-        return _pieces(p, name, side, found, to, first)
+        return _pieces(p, name, side, found, to, first, used)
     places = ("0", first) if name == "v" else (first, "0")
-    lines = p.tile(name).loads(f"map_{name}", to, *places, outer_text(p, found.number) if found.step else "")
+    number = outer_text(p, found.number, used) if found.step else ""
+    lines = p.tile(name).loads(f"map_{name}", to, *places, number)
     return ["if (lane == 0) {", *indented(lines), "}"] if p.warp_copies and name != "q" else lines
 
 
-def _pieces(p: AttentionTiling, name: str, s: Side, found: Matrices, to: str, first: str) -> list[str]:
+def _pieces(
+    p: AttentionTiling, name: str, s: Side, found: Matrices, to: str, first: str, used: set[str]
+) -> list[str]:  # fmt: skip
     """Statements by which lanes copy a tile, a piece in one page each; what lies behind a page is zero."""
     each = found.piece(p.block_k)
     j = f"{first} + lane * {each}"
@@ -344,16 +352,16 @@ def _pieces(p: AttentionTiling, name: str, s: Side, found: Matrices, to: str, fi
     return [
         f"if (lane < {p.block_k // each}) {{",
         f"    const int j = {j}, row = int(unsigned(j) % {found.rows}u);",
-        f"    const int page = {outer_text(p, found.number, **{s.row: 'j'})};",
+        f"    const int page = {outer_text(p, found.number, used, **{s.row: 'j'})};",
         *indented(p.tile(name).loads(f"map_{name}", f"{to} + lane * {each * LINE}", *places, "page")),
         "}",
     ]
 
 
-def _queries(p: AttentionTiling) -> list[str]:
+def _queries(p: AttentionTiling, used: set[str]) -> list[str]:
     """Statements that copy the tiles of group ``g``."""
     lines = []
     for m in range(p.tiles):
         n = f"({m * p.groups} + g)"
-        lines += _load(p, "q", f"sq + {n} * {p.tile('q').bytes}", f"i0 + {n} * {ROWS}")
+        lines += _load(p, "q", f"sq + {n} * {p.tile('q').bytes}", f"i0 + {n} * {ROWS}", used)
     return lines

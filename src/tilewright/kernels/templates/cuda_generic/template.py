@@ -51,8 +51,9 @@ def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> GpuKernel:
 def _part(program: Program, p: PartTiling, suffix: str, where: Workspace) -> GlobalFunction:
     text = cache(lambda: body(program, p))
     return GlobalFunction(
-        program=program, body=lambda _: text(), blocks=p.grid.blocks, threads=p.threads, shared=p.shared_bytes,
-        suffix=suffix, own=lambda: kernels.given(program, p.part, text(), where), loops=lambda: (nest(p.part, p.grid),),
+        program=program, body=lambda _: text()[0], blocks=p.grid.blocks, threads=p.threads, shared=p.shared_bytes,
+        suffix=suffix, own=lambda: kernels.given(program, p.part, text()[1], where),
+        loops=lambda: (nest(p.part, p.grid),),
     )  # fmt: skip
 
 

@@ -14,7 +14,8 @@ from tilewright.kernels.templates.cuda.kernels import evaluated
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
-    declared,
+    Names,
+    declarations,
     digits,
     from_storage,
     printer,
@@ -43,13 +44,17 @@ class _Kernel:
         self.flat = Program(tuple(self.m.tensors[t.name] for t in self.m.program.inputs), ())
         self.inner = self.m.inner
         self.dtype = self.m.program.output.dtype
+        self.used = set[str]()
 
     def printer(self, e: Expr, reads: Mapping[int, str] | None = None, base: bool = False) -> DevicePrinter:
         """A printer over this kernel's names; ``base``: of a vector's first element."""
         names = {a: a for a, _ in self.m.axes}
         if base:
             names[self.inner] = self.inner + "b"
-        return printer(self.flat, self.m.extents, names, {}, (e,), lambda x: (reads or {}).get(self.m.numbers.of(x)))
+        return printer(
+            self.flat, self.m.extents, Names(names, self.used), {}, (e,),
+            lambda x: (reads or {}).get(self.m.numbers.of(x)),
+        )  # fmt: skip
 
     def index(self, e: Expr, base: bool = False) -> str:
         """Text of an index, or of what all elements of a vector share."""
@@ -70,6 +75,7 @@ class _Kernel:
 
     def _vector(self, e: str, vector: int, pad: str) -> str:
         """Statements for the ``vector`` outputs at position ``e``."""
+        self.used.clear()
         body = self._outputs(vector, pad, {})
         *outer, inner = self.p.grid.extents.items()
         # At the greatest size all may be one vector, and at a smaller one several elements.
@@ -77,7 +83,8 @@ class _Kernel:
         places = digits({**dict(outer), "g": last}, "e0")
         groups = places.pop("g")
         places[self.inner + "b"] = f"({groups}) * {vector}" if vector > 1 else groups
-        return declared({"e0": e, **places}, body, pad)
+        declared = declarations(places, self.used, "e0", pad)
+        return f"{declarations({'e0': e}, self.used, pad=pad)}{declared}{body}"
 
     def _outputs(self, vector: int, pad: str, held: Mapping[int, str]) -> str:
         """Statements that compute and store ``vector`` outputs from ``<inner>b`` on; ``held`` are texts of reads.
@@ -85,12 +92,14 @@ class _Kernel:
         In those texts, ``j`` counts the outputs.
         """
         m, out = self.m, Vector(run(self.m), vector, pad)
+        self.used.discard(self.inner)  # that of other places
         reads = out.reads(m.reads, held, "q", partial(self.index, base=True), "p")
         value = stored(m.value, self.dtype)
         out.within, (text,) = evaluated(self.printer(value, reads), (value,), out.inner)
         out.store(m.where, self.dtype, text, partial(self.index, m.where.expr()))
-        first = f"{self.inner}b + j" if vector > 1 else f"{self.inner}b"
-        out.within = declared({self.inner: first}, out.within, out.inner)
+        base = self.inner + "b"
+        first = f"{base} + j" if vector > 1 else base
+        out.within = declarations({self.inner: first}, self.used, base, out.inner) + out.within
         return out.text()
 
     # ------------------------------------------------------------------ tiles
@@ -107,8 +116,11 @@ class _Kernel:
             kind = STORAGE[m.reads[key].dtype]
             shared += f"    {kind} *const {name} = {p.memory.pointer(name, kind)};\n"
         body = f"{shared}{self._fill()}    tw::sync();\n{self._empty()}"
-        starts = {f"{a}0": f"({places.pop(t)}) * {p.tile}" for a, t in ((across, "tw_"), (self.inner, "th_"))}
-        return declared({"block": "(int)blockIdx.x", **places, **starts}, body)
+        tiles = {a: places.pop(t) for a, t in ((across, "tw_"), (self.inner, "th_"))}
+        starts = {f"{a}0": f"({text}) * {p.tile}" for a, text in tiles.items()}
+        self.used |= starts.keys() | ({"block"} if any(text != "0" for text in tiles.values()) else set())
+        declared = declarations(places, self.used, "block") + declarations(starts, self.used)
+        return f"{declarations({'block': '(int)blockIdx.x'}, self.used)}{declared}{body}"
 
     def _dealt(self, slow: Place, fast: Place, vector: int, body: str) -> str:
         """A loop over a thread's parts of a tile, ``vector`` elements along ``fast``: ``body`` where they exist."""

@@ -19,7 +19,8 @@ from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.scales import BlockScales, alike
 from tilewright.kernels.templates.cuda.sizes import expression
-from tilewright.kernels.templates.cuda.text import axis_texts, load_text, printer, read_place
+from tilewright.kernels.templates.cuda.sizes import used as sizes_used
+from tilewright.kernels.templates.cuda.text import AxisTexts, Names, load_text, printer, read_place
 
 FOLDED_PER_CYCLE = 128.0
 """Operations on results that a multiprocessor starts in a clock."""
@@ -111,21 +112,25 @@ class Fold:
         at = f"{along} + further" if further else along
         step = self._step(side, e) if further else None
         own = along if step is not None else f"({at})"
-        texts = axis_texts(c, "batch", own if side == "a" else "m", own if side == "b" else "n", "k")
-        p = printer(c.program, c.stage.ranges, texts, {}, (e,))
+        used = set[str]()
+        texts = AxisTexts(c, Names({"batch": "batch", "m": "m", "n": "n", "k": "k", along: own}, used))
+        p = printer(c.program, c.stage.ranges, texts, {}, (e,), used=used)
         if place or step is not None:
             tensor = c.program.tensors[str(e.value)]
             value = read_place(p, tensor, e) + (f" + further * {step}" if step is not None else "")
             value = value if place else load_text(tensor.dtype, value)
         else:
             value = p.scalar(e)
-        body = f"    return {value};\n"
+        body, size = f"    return {value};\n", c.free(side).size
         if along in self.edges and not place:
-            body = f"    if ({at} >= {text(expression(c.free(side).size))}) return 0;\n{body}"
+            body = f"    if ({at} >= {text(expression(size))}) return 0;\n{body}"
+            used |= {along, *sizes_used(size)}
+        if further and (step is not None or along in used):
+            used.add("further")
         taken = {**pointers(c.program), **{x: f"int {x}" for x in ("batch", along, "k", "further")}}
         if place:
-            return Function(f"place_{side}", "const float *", taken, body)
-        return Function(f"scale_{side}", "float", taken, body)
+            return Function(f"place_{side}", "const float *", taken, body, used)
+        return Function(f"scale_{side}", "float", taken, body, used)
 
     def _step(self, side: str, e: Expr) -> int | None:
         """How far apart the scales of neighbouring rows or columns lie, where a scale is one read: those that are a

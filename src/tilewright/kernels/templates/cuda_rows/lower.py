@@ -20,11 +20,11 @@ from tilewright.kernels.templates.cuda.kernels import evaluated
 from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.text import (
     DevicePrinter,
+    Names,
     computed,
-    declared,
+    declarations,
     digits,
     from_storage,
-    mentioned,
     printer,
     stored,
     to_storage,
@@ -43,6 +43,7 @@ class Statements:
         self.row_reads = self._row_reads()
         self.ragged = self.r.width % p.span != 0
         self.height = integers.text(sizes.expression(self.r.height))
+        self.used = set[str]()
 
     # ------------------------------------------------------------------ values
 
@@ -52,12 +53,21 @@ class Statements:
         """A printer over this kernel's names; ``base``: of positions of a thread's first column of a round."""
         names = {a: a for a in self.rows} | {a: f"{a}b" if base else a for a in self.cols}
         scalars = {s.name: s.name for s in self.r.stages if s.kind != ELEMENT}
-        made = printer(
-            self.flat, self.r.extents, names, {**scalars, **var}, exprs, lambda e: reads.get(self.a.numbers.of(e))
-        )
+        texts = Names({**scalars, **var}, self.used)
+        made = printer(self.flat, self.r.extents, Names(names, self.used), texts, exprs, partial(self._held, reads))
         # 22 bits are more than enough for results of 11 or 8, and an exp of 25 instructions takes longer than memory.
         made.approximate = all(t.dtype in SIXTEEN for t in self.r.program.outputs)
         return made
+
+    def _held(self, reads: Mapping[int, str], e: Expr) -> str | None:
+        """The text of a read that has been made."""
+        name = reads.get(self.a.numbers.of(e))
+        return None if name is None else self._use(name)
+
+    def _use(self, name: str) -> str:
+        """The name of a variable, for a text that uses it."""
+        self.used.add(name)
+        return name
 
     def index(self, e: Expr, base: bool = False) -> str:
         """Text of an index, or of a read."""
@@ -85,18 +95,23 @@ class Statements:
             text += self._pass(number) + ("" if p.merged else self._scalars(number + 1))
             if number == last and p.cluster > 1:
                 text += "    tw::cluster_publish();\n"  # it has read what others hold
-        inside = f"lane == 0 && place < {self.height}" if p.grid.ragged else "lane == 0"
         if p.merged:
-            text += self._put(inside)
+            text += self._put(self._first(p.grid.ragged))
         elif r.result.kind != ELEMENT:
-            text += self._last(f"{inside} && piece == 0" if p.cluster > 1 else inside)
+            inside = self._first(p.grid.ragged)
+            text += self._last(f"{inside} && {self._use('piece')} == 0" if p.cluster > 1 else inside)
         if p.cluster > 1:
             text += "    tw::cluster_wait();\n"  # others may still read this block's results
         memory = "    TW_SHARED(smem);\n" if p.memory.bytes else ""
-        return f"    (void)ws; (void)out;\n{memory}{declared(self._places(), self._with_row(text))}"
+        return f"    (void)ws; (void)out;\n{memory}{self._placed(self._with_row(text))}"
 
-    def _places(self) -> dict[str, str]:
-        """A thread's place: among those of a row, among the rows of a block, and the row."""
+    def _first(self, ragged: bool) -> str:
+        """The condition that a thread is the first of a row; that the row exists, where there may be ``ragged``."""
+        return f"{self._use('lane')} == 0" + (f" && {self._use('place')} < {self.height}" if ragged else "")
+
+    def _placed(self, text: str) -> str:
+        """Statements behind the declarations of a thread's place: among those of a row, among the rows of a block, and
+        the row."""
         p, tid, block = self.p, "(int)threadIdx.x", "(int)blockIdx.x"
         counts = {"lane": p.lanes, "group": p.groups}
         low = "group" if p.order == "rows" else "lane"
@@ -107,14 +122,17 @@ class Statements:
         block = block if p.pieces == 1 else f"{block} / {p.pieces}"
         place = f"{block} * {p.groups} + group" if p.groups > 1 else block
         row = p.grid.clamped("place") if p.grid.ragged else place
-        return {**places, "place": place, "row": row, "piece": piece}
+        if "row" in self.used and p.grid.ragged:
+            self.used.add("place")
+        if p.groups > 1 and self.used & {"row", "place"}:
+            self.used.add("group")
+        return declarations({**places, "place": place, "row": row, "piece": piece}, self.used) + text
 
     def _with_row(self, text: str) -> str:
         """Statements behind the declarations of the row's axes and of what all its columns read."""
-        reads = {name: self.index(x) for name, x in self.row_reads.values()}
-        types = {name: computed(x.dtype) for name, x in self.row_reads.values()}
-        text = "".join(f"    const {types[n]} {n} = {reads[n]};\n" for n in mentioned(text, *reads)) + text
-        return declared(digits(dict(self.r.rows), "row"), text)
+        reads = [(name, x) for name, x in self.row_reads.values() if name in self.used]
+        text = "".join(f"    const {computed(x.dtype)} {name} = {self.index(x)};\n" for name, x in reads) + text
+        return declarations(digits(dict(self.r.rows), "row"), self.used, "row") + text
 
     def _last(self, inside: str) -> str:
         """The store of a result that is one value a row."""
@@ -131,10 +149,12 @@ class Statements:
         return f"({acc.types[component]} *)(ws{f' + {at}' if before else ''})"
 
     def _put(self, inside: str) -> str:
-        acc = self.p.accumulators(self.p.reduction)
+        acc, place = (
+            self.p.accumulators(self.p.reduction),
+            f"{self._use('row')} * {self.p.pieces} + {self._use('piece')}",
+        )
         stores_ = "".join(
-            f"        tw::store_global({self._partial(n)} + row * {self.p.pieces} + piece, {x});\n"
-            for n, x in enumerate(acc.names)
+            f"        tw::store_global({self._partial(n)} + {place}, {x});\n" for n, x in enumerate(acc.names)
         )
         return f"    if ({inside}) {{\n{stores_}    }}\n"
 
@@ -144,17 +164,20 @@ class Statements:
         acc = p.accumulators(p.reduction)
         others = [f"{acc.name}o{n}" for n in range(acc.parts)]
         reads = "".join(
-            f"        const {t} {o} = tw::load_global<{t}>({self._partial(n)} + row * {p.pieces} + k);\n"
+            f"        const {t} {o} = tw::load_global<{t}>({self._partial(n)} + {self._use('row')} * {p.pieces} + k);\n"
             for n, (t, o) in enumerate(zip(acc.types, others, strict=True))
         )
-        text = acc.start("    ") + f"    for (int k = lane; k < {p.pieces}; k += {WARP}) {{\n{reads}"
+        text = acc.start("    ") + f"    for (int k = {self._use('lane')}; k < {p.pieces}; k += {WARP}) {{\n{reads}"
         text += acc.combine(others, "        ") + "    }\n" + acc.across(WARP, "    ")
-        text += self._final(p.reduction) + self._scalars(1) + self._last(f"lane == 0 && place < {self.height}")
+        text += self._final(p.reduction) + self._scalars(1) + self._last(self._first(True))
         grid = p.combining
         places = {
             "lane": f"(int)threadIdx.x % {WARP}", "place": grid.shared_place(), "row": grid.clamped("place"),
         }  # fmt: skip
-        return declared(places, self._with_row(text))
+        text = self._with_row(text)
+        if "row" in self.used:
+            self.used.add("place")
+        return declarations(places, self.used) + text
 
     def _arrays(self) -> str:
         if self.p.keep != "registers":
@@ -181,6 +204,7 @@ class Statements:
         before = "".join(p.accumulators(s).start("    ") for s in reductions)
         unroll = "    TW_UNROLL\n" if p.keep == "registers" and p.rounds > 1 else ""
         inner = self._round(number, "            " if self.ragged else "        ")
+        self.used |= {name for name, _ in p.columns}
         col = f"{fused(p.columns)} * {p.vector}" if p.vector > 1 else fused(p.columns)
         if self.ragged:
             inner = f"        if (col < {self.r.width}) {{\n{inner}        }}\n"
@@ -194,13 +218,15 @@ class Statements:
             text = ""
             if p.lanes > 1:
                 base = _base(p.memory.at(s.name))
-                text = acc.gather(base, p.threads, "(int)threadIdx.x", "", "group", p.groups, p.lanes, "    ")
+                text = acc.gather(
+                    base, p.threads, "(int)threadIdx.x", "", self._use("group"), p.groups, p.lanes, "    "
+                )
         else:
             text = acc.across(min(p.lanes, WARP), "    ")
             if p.lanes > WARP:
                 warps = p.lanes // WARP
                 tid = "(int)threadIdx.x"
-                first = "0" if p.groups == 1 else f"group * {warps}"
+                first = "0" if p.groups == 1 else f"{self._use('group')} * {warps}"
                 text += acc.gather(
                     _base(p.memory.at(s.name)), p.slots, f"{tid} / 32", f"{tid} % 32 == 0", first, 1, warps, "    "
                 )
@@ -214,7 +240,8 @@ class Statements:
         base, others = _base(p.memory.at(s.name) + p.slots * acc.bytes), [f"{acc.name}o{n}" for n in range(acc.parts)]
         text = f"    if ((int)threadIdx.x == 0) {{\n{acc.put(base, '0', 1, '        ')}    }}\n"
         text += "    tw::cluster_publish();\n    tw::cluster_wait();\n    {\n"
-        text += f"        const tw::u32 there = tw::cluster_address(tw::shared_address({base}), lane % {p.cluster});\n"
+        block = f"{self._use('lane')} % {p.cluster}"
+        text += f"        const tw::u32 there = tw::cluster_address(tw::shared_address({base}), {block});\n"
         for n, (t, o) in enumerate(zip(acc.types, others, strict=True)):
             text += f"        const {t} {o} = tw::load_cluster<{t}>(there + {n * acc.slot});\n"
         text += "".join(f"        {x} = {o};\n" for x, o in zip(acc.names, others, strict=True))
@@ -232,6 +259,7 @@ class Statements:
     def _round(self, number: int, pad: str) -> str:
         """What a thread does with the columns that it takes at once."""
         p, r = self.p, self.r
+        self.used -= {"c", *self.cols, *(f"{a}b" for a in self.cols)}  # of the last pass
         v = Vector(self.run, p.vector, pad)
         reads = {k: name for k, (name, _) in self.row_reads.items()}
         for key, x in self.a.reads(number).items():
@@ -261,10 +289,11 @@ class Statements:
         self._keep(v, kept, reads=True)
         self._values(v, number, reads)
         self._keep(v, kept, reads=False)
-        axes = digits(dict(r.columns), "c" if p.vector > 1 else "col")
-        v.within = declared({"c": "col + j", **axes}, v.within, v.inner)
+        axes = declarations(digits(dict(r.columns), "c" if p.vector > 1 else "col"), self.used, "c", v.inner)
+        column = declarations({"c": "col + j"}, self.used, pad=v.inner) if p.vector > 1 else ""
+        v.within = f"{column}{axes}{v.within}"
         bases = digits({f"{a}b": n for a, n in r.columns}, "col")
-        return declared(bases, v.text(), pad)
+        return declarations(bases, self.used, pad=pad) + v.text()
 
     def _is_read(self, item: Item) -> bool:
         """Whether a kept value is a read of an input."""
@@ -275,13 +304,14 @@ class Statements:
         p = self.p
         width = p.kept_width(item)
         across = p.lanes * width
-        at = [f"lane * {width}" if width > 1 else "lane"] if p.lanes > 1 else []
-        if p.rounds > 1:
-            at.append(f"k * {p.vector // width * across}")
-        if p.groups > 1:
-            at.append(f"group * {p.kept_stride(item)}")
         if p.order == "rows":
             at = ["(int)threadIdx.x", f"k * {p.threads}"]
+        else:
+            at = [self._use("lane") + (f" * {width}" if width > 1 else "")] if p.lanes > 1 else []
+            if p.rounds > 1:
+                at.append(f"k * {p.vector // width * across}")
+            if p.groups > 1:
+                at.append(f"{self._use('group')} * {p.kept_stride(item)}")
         return f"({item.store} *)({_base(p.memory.at(p.places[item.name].name))}) + {' + '.join(at) or '0'}"
 
     def _keep(self, v: Vector, kept: Mapping[str, str], reads: bool) -> None:
@@ -310,7 +340,7 @@ class Statements:
                 v.line(f"const {self.a.stage_items[s.name].held} {s.name} = {texts[0]};")
 
     def _store_guard(self) -> str:
-        return f"if (place < {self.height}) " if self.p.grid.ragged else ""
+        return f"if ({self._use('place')} < {self.height}) " if self.p.grid.ragged else ""
 
 
 def _base(offset: int) -> str:

@@ -22,9 +22,8 @@ from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     VALUE,
-    declared,
+    declarations,
     from_storage,
-    mentioned,
     printer,
 )
 from tilewright.kernels.templates.cuda.vectors import pack
@@ -52,13 +51,15 @@ def _origin(s: SideTile) -> str:
     return "m0" if s.name == "a" else "n0"
 
 
-def _inside(p: SimtTiling, s: SideTile, k: str = "k") -> list[str]:
+def _inside(p: SimtTiling, s: SideTile, used: set[str], k: str = "k") -> list[str]:
     """Conditions that an access is within the tensor."""
-    found = []
-    if not sorting.scattered(p.c, s.name) and sizes.divisor(s.operand.group.size) % s.extent:
-        found.append(f"mn < {integers.text(sizes.expression(s.operand.group.size))}")
+    found, size = [], s.operand.group.size
+    if not sorting.scattered(p.c, s.name) and sizes.divisor(size) % s.extent:
+        found.append(f"mn < {integers.text(sizes.expression(size))}")
+        used |= {"mn", *sizes.used(size)}
     if p.c.k.size % p.bk:
         found.append(f"{k} < {p.c.k.size}")
+        used.add("k")
     return found
 
 
@@ -66,18 +67,22 @@ def _inside(p: SimtTiling, s: SideTile, k: str = "k") -> list[str]:
 def _mover(p: SimtTiling, s: SideTile) -> Function:
     """``fetch_<side>`` or ``copy_<side>``: this thread's part of a tile, into registers or shared memory."""
     t, origin, asynchronous = s.operand.ctype, _origin(s), p.copy == "async"
-    body = _copy(p, s) if asynchronous else _fetch(p, s)
+    own, used = {x: f"int {x}" for x in (origin, "k0", "tid")}, set[str]()
+    text = _copy(p, s, used) if asynchronous else _fetch(p, s, used)
     mn, k = s.place("e")
-    row = "row_a[i]" if sorting.scattered(p.c, s.name) else f"{origin} + {mn}"
-    body = declared({"mn": row, "k": f"k0 + {_steps(s, k)}"}, body, "        ")
+    scattered = sorting.scattered(p.c, s.name)
+    if scattered and "mn" in used:
+        used.add("row_a")
+    row = "row_a[i]" if scattered else f"{origin} + {mn}"
+    places = declarations({"mn": row, "k": f"k0 + {_steps(s, k)}"}, used, pad="        ")
     body = (
         f"    TW_UNROLL\n    for (int i = 0; i < {s.each}; i++) {{\n"
-        f"        const int e = tid + i * {p.threads};\n{body}    }}\n"
+        f"        const int e = tid + i * {p.threads};\n{places}{text}    }}\n"
     )
     taken = {**pointers(p.c.program), "to": f"{t} *s" if asynchronous else f"{t} (&r)[{s.each}][{s.unit}]"}
-    taken |= {x: f"int {x}" for x in ("batch", origin, "k0", "tid")} | {"row_a": f"const int (&row_a)[{s.each}]"}
+    taken |= {"batch": "int batch", **own, "row_a": f"const int (&row_a)[{s.each}]"}
     name = f"{'copy' if asynchronous else 'fetch'}_{s.name}"
-    return Function(name, "void", taken, body, ("to", origin, "k0", "tid"))
+    return Function(name, "void", taken, body, used.union(own, ["to"]))
 
 
 def _steps(s: SideTile, words: str) -> str:
@@ -85,25 +90,26 @@ def _steps(s: SideTile, words: str) -> str:
     return words if s.pack == 1 or words == "0" else f"({words}) * {s.pack}"
 
 
-def _fetch(p: SimtTiling, s: SideTile) -> str:
-    """Statements that read one access into registers."""
+def _fetch(p: SimtTiling, s: SideTile, used: set[str]) -> str:
+    """Statements that read one access into registers; ``used`` gets the names that they use."""
     o = s.operand
     ctype = o.ctype
     spare = [f"e < {s.vectors}"] if s.vectors % p.threads else []
-    inside = " && ".join([*spare, *_inside(p, s)])
+    if s.gathered:
+        return _gather(p, s, spare, used)
+    inside = " && ".join([*spare, *_inside(p, s, used)])
     plain = o.plain
     if plain is None:
-        value = o.scalar("batch", "mn", "k")
+        value = o.scalar("batch", "mn", "k", used)
         text = f"{inside} ? ({ctype})({value}) : ({ctype})0" if inside else f"({ctype})({value})"
         return f"        r[i][0] = {text};\n"
     # A failed guard gives `other`; what is outside of the matrix gives zero, which is `other` as a rule.
-    guard = o.guard("batch", "mn", "k")
+    guard = o.guard("batch", "mn", "k", used)
     tests = " && ".join([*([inside] if inside else []), *([f"({guard})"] if guard else [])])
-    if s.gathered:
-        return _gather(p, s, spare)
     storage = STORAGE[plain.tensor.dtype] if s.pack == 1 else ctype
     kind = pack(storage, s.unit)
-    read = f"tw::load_global<{kind}>({plain.tensor.name} + ({o.offset('batch', 'mn', 'k')}))"
+    read = f"tw::load_global<{kind}>({plain.tensor.name} + ({o.offset('batch', 'mn', 'k', used=used)}))"
+    used.add(plain.tensor.name)
     held = "p.v[j]" if s.unit > 1 else "p"
     value = f"({ctype})({o.converted(from_storage(plain.tensor.dtype, held))})" if s.pack == 1 else held
     holes = {"kind": kind, "read": read, "value": value, "vector": s.unit, "many": s.unit > 1}
@@ -118,13 +124,14 @@ def _fetch(p: SimtTiling, s: SideTile) -> str:
     return fill(FETCH, holes)
 
 
-def _gather(p: SimtTiling, s: SideTile, spare: list[str]) -> str:
+def _gather(p: SimtTiling, s: SideTile, spare: list[str], used: set[str]) -> str:
     """Statements that read one access for each step of K in a word."""
     o, k = s.operand, "(k + h)"
     assert o.plain is not None
-    guard = o.guard("batch", "mn", k)
-    tests = [*spare, *_inside(p, s, k), *([f"({guard})"] if guard else [])]
-    return gather(f"{o.plain.tensor.name} + ({o.offset('batch', 'mn', k)})", " && ".join(tests), s.vector)
+    guard = o.guard("batch", "mn", k, used)
+    tests = [*spare, *_inside(p, s, used, k), *([f"({guard})"] if guard else [])]
+    used.add(o.plain.tensor.name)
+    return gather(f"{o.plain.tensor.name} + ({o.offset('batch', 'mn', k, used=used)})", " && ".join(tests), s.vector)
 
 
 FETCH = """\
@@ -166,17 +173,18 @@ $unless down:        }
 """
 
 
-def _copy(p: SimtTiling, s: SideTile) -> str:
+def _copy(p: SimtTiling, s: SideTile, used: set[str]) -> str:
     """Statements that start one asynchronous copy. Outside of the tensor it reads nothing and writes zeros:
-    its address is still computed, aligned, but may be anything."""
+    its address is still computed, aligned, but may be anything. ``used`` gets the names that they use."""
     o = s.operand
     assert o.plain is not None
-    guard = o.guard("batch", "mn", "k")
-    tests = [*_inside(p, s), *([f"({guard})"] if guard is not None else [])]
+    guard = o.guard("batch", "mn", "k", used)
+    tests = [*_inside(p, s, used), *([f"({guard})"] if guard is not None else [])]
     size = s.vector * ITEMSIZE[o.plain.tensor.dtype]
     mn, k = s.place("e")
     beyond = max(s.extent, p.bk) * p.stages if tests else 0
-    at = f"{o.plain.tensor.name} + ({o.offset('batch', 'mn', 'k', beyond)})"
+    at = f"{o.plain.tensor.name} + ({o.offset('batch', 'mn', 'k', beyond, used)})"
+    used.add(o.plain.tensor.name)
     to = f"tw::shared_address(s + ({k}) * {s.stride} + ({mn}))"
     skip = f"        if (e >= {s.vectors}) continue;\n" if s.vectors % s.threads else ""
     valid = f"{' && '.join(tests)} ? {size} : 0" if tests else f"{size}"
@@ -377,11 +385,11 @@ def body(p: SimtTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
     """The kernel's statements; ``sort``: the launch that sorts rows, if one does."""
     c, holes = p.c, _holes(p)
     loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
-    rest = fill(KERNEL, {**holes, "loop": loop})
-    threads = {"tid": "(int)threadIdx.x", "warp": "tid / 32", "lane": "tid % 32", **_lanes(p)}
-    rest = declared({**threads, "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}, rest)
-    rest = "".join(s.declare() for s in sort) + rest
-    reads = mentioned(rest, "tile_m", "tile_n", *(() if c.is_sorted else ("batch",)))
+    places = {"tid": "(int)threadIdx.x", **_lanes(p), "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}
+    declared = declarations(places, set(places))
+    rest = "".join(s.declare() for s in sort) + declared + fill(KERNEL, {**holes, "loop": loop})
+    taken = {*_results(p)[1].taken, *(x for s in p.sides for x in _mover(p, s).taken)}
+    reads = {"tile_m", "tile_n", *({"batch"} & taken if not c.is_sorted else ())}
     return (
         f"    using namespace {symbol}_;\n"
         "    TW_SHARED(smem);\n    (void)ws; (void)out; (void)GROUP;\n"
@@ -390,7 +398,7 @@ def body(p: SimtTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
 
 
 def _lanes(p: SimtTiling) -> dict[str, str]:
-    """A thread's place in the tile: ``ty`` and ``tx``."""
+    """A thread's place in the tile: ``ty`` and ``tx``, and what they are computed from."""
     across, along = p.threads_n // p.lanes_n, p.threads_m // p.lanes_m
     if across == 1:
         ty = "0" if p.threads_m == 1 else f"tid / {p.threads_n}" if p.threads_n > 1 else "tid"
@@ -402,7 +410,8 @@ def _lanes(p: SimtTiling) -> dict[str, str]:
         tx = f"{column} * {p.lanes_n} + {'lane' if p.lanes_n == 32 else f'lane % {p.lanes_n}'}"
     row = "" if along == 1 else f"warp / {across}" + (f" * {p.lanes_m}" if p.lanes_m > 1 else "")
     inner = "" if p.lanes_m == 1 else "lane" if p.lanes_n == 1 else f"lane / {p.lanes_n}"
-    return {"ty": " + ".join(x for x in (row, inner) if x) or "0", "tx": tx}
+    ty = " + ".join(x for x in (row, inner) if x) or "0"
+    return {"warp": "tid / 32", "lane": "tid % 32", "ty": ty, "tx": tx}
 
 
 def _calls(p: SimtTiling, origin: str, depth: int, *to: str) -> list[str]:

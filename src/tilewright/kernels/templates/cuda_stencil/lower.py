@@ -9,12 +9,13 @@ from tilewright.kernels.expression.expr import INDEX, Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.reduce_window import at_offset
-from tilewright.kernels.templates.cuda.kernels import evaluated, place, place_text
+from tilewright.kernels.templates.cuda.kernels import evaluated, names, place, place_text
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.text import (
     DevicePrinter,
+    Names,
     computed,
-    declared,
+    declarations,
     digits,
     printer,
     stored,
@@ -36,6 +37,7 @@ class _Kernel:
         self.flat = Program(tuple(self.s.tensors[t.name] for t in self.s.program.inputs), ())
         self.inner = self.s.inner
         self.acc = p.accumulators
+        self.used = set[str]()
 
     def body(self) -> str:
         p = self.p
@@ -45,7 +47,7 @@ class _Kernel:
             places = digits(p.grid.extents, "e")
             for a, by in p.grid.own.items():
                 places[a] = f"({places[a]}) * {by}" if by > 1 and places[a] != "0" else places[a]
-            return declared(places, text, pad)
+            return declarations(places, self.used, pad=pad) + text
 
         return f"    (void)ws;\n{p.grid.walk(placed)}"
 
@@ -62,7 +64,15 @@ class _Kernel:
             names[p.axis] = f"({p.axis} + {output})"
         if tap is not None:
             names[p.window.tap] = f"{tap}"
-        return printer(self.flat, self.s.ranges, names, var or {}, exprs, lambda e: reads.get(self.s.numbers.of(e)))
+        return printer(
+            self.flat, self.s.ranges, Names(names, self.used), var or {}, exprs,
+            lambda e: reads.get(self.s.numbers.of(e)),
+        )  # fmt: skip
+
+    def _along(self) -> str:
+        """The name of a thread's first output along the axis."""
+        self.used.add(self.p.axis)
+        return self.p.axis
 
     def _vector(self, pad: str, scoped: bool = False) -> Vector:
         return Vector(self.s.run, self.p.vector, pad, scoped)
@@ -103,7 +113,7 @@ class _Kernel:
         # The first output that needs it may lie beyond the last.
         first = min(j for j in range(p.outputs) for t in range(p.taps) if w.stride * j + w.dilation * t == offset)
         if first and self.s.ranges[p.axis] % p.outputs:
-            tests.append(f"{p.axis} + {first} < {self.s.ranges[p.axis]}")
+            tests.append(f"{self._along()} + {first} < {self.s.ranges[p.axis]}")
             other = f"({kind})0"
         if value.op == "select" and value.args[2].op == "const" and self.inner_free(value.args[0]):
             filler = self.printer((value.args[2],), {}).scalar(value.args[2])
@@ -168,10 +178,12 @@ class _Kernel:
         var = Accumulators(self.acc.program, self.acc.monoid, "a", f"[{number}][{out.j}]").var
         reads = self._reads((value,), var, "fq", out, number)
         out.within, (text,) = evaluated(self.printer((value,), reads, var, number), (value,), out.inner)
-        names = {p.axis: f"({p.axis} + {number})"} if number else {}
-        out.store(place(part), part.dtype, text, lambda _: place_text(part, **names))
+        axes = names(part, self.used)
+        if number:
+            axes[p.axis] = f"({p.axis} + {number})"
+        out.store(place(part), part.dtype, text, lambda _: place_text(part, axes))
         ragged = number and self.s.ranges[p.axis] % p.outputs
-        test = f"if ({p.axis} + {number} < {self.s.ranges[p.axis]}) " if ragged else ""
+        test = f"if ({self._along()} + {number} < {self.s.ranges[p.axis]}) " if ragged else ""
         return f"    {test}{{\n{out.text()}    }}\n"
 
 
