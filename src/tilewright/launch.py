@@ -1,4 +1,4 @@
-"""How an artifact is called: functions, their arguments and workspace, as plain JSON (docs/architecture.md).
+"""How an artifact is called: functions, their arguments and workspace, as plain JSON (docs/architecture_parts.md).
 
 Every backend and the runtime interpret it. ``core`` hands these names on.
 """
@@ -12,7 +12,7 @@ from typing import Any, Union
 from tilewright.serialization import Json, JsonList
 
 ABI_VERSION = 1
-"""Version of the binary interface between artifacts and their callers (docs/architecture.md)."""
+"""Version of the binary interface between artifacts and their callers (docs/architecture_parts.md)."""
 
 IntExpr = Union[int, str, list[Any]]
 """An integer over named values, as plain JSON: ``7``, ``"KC"``, ``["+", ["*", "MC", "KC"], 64]``.

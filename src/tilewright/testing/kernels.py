@@ -36,7 +36,7 @@ _PARALLEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, _BODY, ctypes
 
 
 class Env(ctypes.Structure):
-    """``struct tw_env`` (docs/architecture.md)."""
+    """``struct tw_env`` (docs/architecture_parts.md)."""
 
     _fields_ = (("parallel_for", _PARALLEL), ("pool", ctypes.c_void_p), ("threads", ctypes.c_long))
 
