@@ -151,7 +151,7 @@ def test_a_kernel_that_is_withdrawn_is_no_longer_called(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     tilewright.tune("matmul", m=4, n=4, k=4, cost_model="random", db=path, trials=1)
     library = tt.use(tilewright.Library(path, watch=False))
-    library.look()
+    library._look()
     a, b = torch.randn(4, 4), torch.randn(4, 4)
     T.mm(a, b)
     native = serving.native
@@ -159,7 +159,7 @@ def test_a_kernel_that_is_withdrawn_is_no_longer_called(tmp_path: Path) -> None:
     assert native.kinds == 1
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute("DELETE FROM kernel")
-    library.look()
+    library._look()
     assert native.kinds == 0
     torch.testing.assert_close(T.mm(a, b), a @ b)
     assert library.stats().tiers["exact"] == 1

@@ -185,9 +185,9 @@ def test_new_kernels_are_noticed_and_misses_counted(tmp_path: Path) -> None:
     x = torch.randn(3, 8)
     torch.testing.assert_close(T.softmax(x, -1), torch.softmax(x, -1))
     assert library.stats().reasons == {"untuned": 1}
-    library.look()
+    library._look()
     tilewright.tune("softmax", shape="3,8", trials=1, cost_model="random", db=path)
-    library.look()
+    library._look()
     torch.testing.assert_close(T.softmax(x, -1), torch.softmax(x, -1))
     assert library.stats().tiers["exact"] == 1
     library.close()

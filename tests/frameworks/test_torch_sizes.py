@@ -135,7 +135,7 @@ def test_kernels_of_ranges_serve_every_batch(rest: str, tmp_path: Path) -> None:
             run(torch.randn(3, 8))  # answered without Python
         assert served(library) == {"range": 6, "exact": 2}
         tilewright.tune("matmul", m=20, n=16, k=8, trans_b=True, bias=True, db=path, **HOW)
-        tt.library().look()
+        tt.library()._look()
         x = torch.randn(20, 8)
         torch.testing.assert_close(run(x), module(x), rtol=1e-4, atol=1e-5)
     assert served(library) == {"range": 6, "exact": 3}, "what was tuned meanwhile"

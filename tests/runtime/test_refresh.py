@@ -85,15 +85,28 @@ def test_nothing_is_looked_up_anew_while_kernels_stay(maker: Maker, monkeypatch:
     assert answers(library) == 1
     renewed: list[str] = []
     monkeypatch.setattr(library, "refresh", lambda: renewed.append("once"))
-    library.look()
+    library._look()
     with Database.open(maker.path) as database:
         database.add_miss("matmul", {"m": 1}, "x")
-    library.look()
+    library._look()
     assert renewed == []
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
-    library.look()
-    library.look()
+    library._look()
+    library._look()
     assert renewed == ["once"]
+
+
+def test_the_earlier_name_of_refresh_still_works_and_warns(maker: Maker) -> None:
+    maker.matmul(4, 4, 4)
+    library = Library(maker.path, watch=False)
+    assert answers(library) == 1
+    with pytest.warns(DeprecationWarning, match="Library.look is called refresh"):
+        look = library.look
+    look()
+    maker.matmul(4, 4, 4, "tw_t_mm_twice")
+    look()
+    assert answers(library) == 2
+    assert "look" not in dir(library)
 
 
 def test_a_kernel_that_cannot_be_loaded_replaces_nothing(maker: Maker, caplog: pytest.LogCaptureFixture) -> None:
@@ -104,7 +117,7 @@ def test_a_kernel_that_cannot_be_loaded_replaces_nothing(maker: Maker, caplog: p
     maker.matmul(4, 4, 4, "tw_t_nothing_of_that_name")
     with caplog.at_level(logging.WARNING, "tilewright.runtime"):
         library.refresh()
-    assert "matmul keeps its kernels: the kernel of matmul" in caplog.text
+    assert "matmul is still answered by its earlier kernels: the kernel of matmul" in caplog.text
     assert answers(library) == 1
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
     library.refresh()
@@ -188,7 +201,7 @@ def test_the_watcher_keeps_nothing_alive_and_ends_with_the_last(monkeypatch: pyt
     class Counted:
         looks = 0
 
-        def look(self) -> None:
+        def _look(self) -> None:
             self.looks += 1
 
     watcher, held = Watcher(), [Counted()]

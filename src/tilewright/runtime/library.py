@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -78,7 +79,7 @@ class Library(Closing):
         count_misses: bool = True,
     ) -> None:
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise UsageError(f"threads={threads!r} is no number of threads", "Pass 1 or more, or None")
+            raise UsageError(f"threads={threads!r} is not a number of threads", "Pass 1 or more, or None")
         if path is None:
             path = default_path()
         self._options = {
@@ -115,7 +116,7 @@ class Library(Closing):
         """Have ``listener`` called whenever this library serves other kernels than before; it notices from now on."""
         self._listeners.append(listener)
         if self._watch:
-            self.look()
+            self._look()
             watcher.add(self)
 
     def explain(self, op: str | Operator | Workload, /, **params: Any) -> Explanation:
@@ -170,11 +171,11 @@ class Library(Closing):
             try:
                 dispatch.renew()
             except TilewrightError as e:
-                _log.warning("%s keeps its kernels: %s", name, e)
+                _log.warning("%s is still answered by its earlier kernels: %s", name, e)
         for listener in tuple(self._listeners):
             listener()
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """:meth:`refresh`, if the file has other kernels than when it was last looked at; and store misses."""
         self._misses.flush(at_once=False)
         seen = self._store.stamp()
@@ -219,6 +220,10 @@ class Library(Closing):
         """An operator of that name; from then on an ordinary attribute."""
         if name.startswith("_"):
             raise AttributeError(f"Library has no attribute {name!r}")
+        if name == "look":
+            what = "Library.look is called refresh now, and goes in a later version"
+            warnings.warn(what, DeprecationWarning, stacklevel=2)
+            return self._look
         self.resolver.require_open()
         built_in = name in OPERATORS
         if not built_in and name not in self._store.names():
@@ -227,7 +232,7 @@ class Library(Closing):
                 f"{self.path} has no operator {name!r}. {nearest(name, known)}Known are {', '.join(known)}"
             )
         if self._watch:
-            self.look()
+            self._look()
             watcher.add(self)
         with self._lock:
             # Of threads that come at once, all get the first one's: a refresh reaches no other.

@@ -19,7 +19,7 @@ _log = logging.getLogger("tilewright.runtime")
 
 
 class Watched(Protocol):
-    def look(self) -> None:
+    def _look(self) -> None:
         """Look at the file, and take over what changed."""
         ...
 
@@ -54,7 +54,7 @@ class Watcher:
                 watched = list(self._watched)
             while watched:
                 try:
-                    watched.pop().look()
+                    watched.pop()._look()
                 except TilewrightError as e:  # gone or damaged: what is loaded goes on serving
                     _log.debug("%s", e)
 
