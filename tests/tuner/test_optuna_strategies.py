@@ -6,10 +6,14 @@ import random
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import tilewright
 from tilewright.core import Failure, FailureKind, Measurement, Schedule, TrialRecord, UsageError
+from tilewright.database import Database
 from tilewright.search_space import Choice, Constraint, SearchSpace, Space
 from tilewright.testing.strategy import StrategyContract, outcome_of, record, seconds_of, simulate, small_space
 from tilewright.tuner.strategies import STRATEGIES, Strategy, get_strategy, optuna_samplers
@@ -180,3 +184,15 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"'optuna-gp' needs torch.*'tilewright\[optuna\]' torch"):
         get_strategy("optuna-gp")(small_space())
     assert {n for n in STRATEGIES if n.startswith("optuna-")} == {*CHEAP, "optuna-gp"}
+
+
+def test_a_strategy_without_its_packages_begins_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, db = {"m": 8, "n": 8, "k": 8}, tmp_path / "t.db"
+    run = tilewright.tune("matmul", **sizes, trials=1, strategy="optuna-random", cost_model="random", db=db).run
+    monkeypatch.setattr(optuna_samplers, "find_spec", lambda name: None)
+    again: tuple[dict[str, Any], ...] = ({"strategy": "optuna-gp"}, {"resume": run, "trials": 2})
+    for more in again:
+        with pytest.raises(UsageError, match="pip install"):
+            tilewright.tune("matmul", **sizes, db=db, **more)
+    with Database.open(db) as database:
+        assert [(r.id, r.state) for r in database.runs()] == [(run, "done")]

@@ -119,7 +119,7 @@ def tune(
 def no_range(workload: Workload, instead: str) -> None:
     """Raise ``UsageError`` for a workload of which a size is a range."""
     for extent in workload.ranges.values():
-        raise UsageError(f"{extent!r} is a range, and a run is of fixed sizes", f"Use {instead}")
+        raise UsageError(f"{extent!r} is a range, but a run needs fixed sizes", f"Use {instead}")
 
 
 def operator_of(given: str | Operator | Callable[..., Any]) -> Operator:
@@ -145,17 +145,19 @@ def begin(
 ) -> StoredRun:
     """A new run, or one that goes on. Raises ``UsageError`` where it cannot."""
     from tilewright.tuner import user_kernel
+    from tilewright.tuner.strategies import get_strategy
     from tilewright.tuner.tuning import COST_MODEL
 
     strategy, cost_model = settings.method()
     if resume is not None:
         old = database.run(resume)
         user_kernel.resumed(kernel, old)
+        get_strategy(old.strategy)  # a strategy that cannot run leaves the stored run as it is
         for name, given, known in (("strategy", strategy, old.strategy), ("seed", settings.seed, old.seed)):
             if given is not None and given != known:
                 raise UsageError(
                     f"run {old.id} has {name} {known}, not {given}",
-                    f"Leave --{name} out, or start a new run",
+                    f"Remove --{name}, or start a new run",
                 )
         wanted = old.trials_wanted if settings.trials is None else settings.trials
         return database.resume_run(old.id, task, device, wanted, take_over=take_over)

@@ -15,6 +15,7 @@ from tilewright.tuner.strategies.grid import GridStrategy
 from tilewright.tuner.strategies.optuna_samplers import (
     CMAESStrategy,
     GPStrategy,
+    OptunaStrategy,
     QMCStrategy,
     RandomSamplerStrategy,
     TPEStrategy,
@@ -48,8 +49,13 @@ STRATEGIES: dict[str, StrategyFactory] = {
 
 
 def get_strategy(name: str) -> StrategyFactory:
-    """The strategy of that name, or at ``module:class``. Raises ``UsageError`` for an unknown one."""
+    """The strategy of that name, or at ``module:class``.
+
+    Raises ``UsageError`` for an unknown strategy, and for one of Optuna's whose packages are not installed.
+    """
     factory: StrategyFactory = STRATEGIES.get(name) or find("strategies", name, STRATEGIES)
+    if isinstance(factory, type) and issubclass(factory, OptunaStrategy):
+        factory.require()
     return factory
 
 

@@ -55,16 +55,21 @@ class OptunaStrategy(SpaceStrategy, ABC):
     """Whether proposals depend on measured times."""
 
     def __init__(self, space: Space, **how: Any) -> None:
-        missing = [name for name in self.needs if find_spec(name) is None]
-        if missing:
-            also = " torch" if "torch" in missing else ""
-            raise UsageError(
-                f"strategy {self.origin!r} needs {' and '.join(missing)}, which is not installed",
-                f"Install it: pip install 'tilewright[optuna]'{also}",
-            )
+        self.require()
         super().__init__(space, **how)
         spaces = space.spaces if isinstance(space, UnionSpace) else (space,)
         self._templates = {s.template: KnobSpace(s) for s in spaces if s.some}
+
+    @classmethod
+    def require(cls) -> None:
+        """Raises ``UsageError`` where a package that the strategy needs is not installed."""
+        missing = [name for name in cls.needs if find_spec(name) is None]
+        if missing:
+            also = " torch" if "torch" in missing else ""
+            raise UsageError(
+                f"strategy {cls.origin!r} needs {' and '.join(missing)}",
+                f"Run: pip install 'tilewright[optuna]'{also}",
+            )
 
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
         rng = derived_rng(self.seed, history, pending)
