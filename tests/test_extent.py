@@ -122,7 +122,7 @@ def test_json_of_a_tensor_holds_its_range() -> None:
     assert data == ["a", ["m=17..300", 8], "float32"]
     assert repr(TensorSpec.from_json(data).shape) == "(m=17..300, 8)"
     assert spec.at({"m": 20}).shape == (20, 8)
-    with pytest.raises(ValueError, match="no size"):
+    with pytest.raises(ValueError, match="not a size"):
         TensorSpec.from_json(["a", ["m=seventeen"], "float32"])
 
 

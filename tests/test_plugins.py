@@ -147,7 +147,7 @@ def test_a_class_that_nobody_else_could_find() -> None:
     class Local(RandomStrategy):
         pass
 
-    with pytest.raises(UsageError, match="cannot be found by its name"):
+    with pytest.raises(UsageError, match="cannot be imported by its name"):
         tilewright.tune("matmul", params=SIZES, strategy=Local)
     with pytest.raises(UsageError, match="cannot be loaded from no_such_module:X: ModuleNotFoundError"):
         tilewright.tune("matmul", params=SIZES, strategy="no_such_module:X")

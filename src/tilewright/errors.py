@@ -38,14 +38,16 @@ class TilewrightError(Exception):
 
 
 class UsageError(TilewrightError, ValueError):
-    """What was asked for is malformed: an unknown name, a missing or impossible size."""
+    """A request is malformed: an unknown name, a missing or impossible size."""
 
     kind = "usage"
     exit_code = 2
 
 
 class NotFound(UsageError):
-    """What was asked for is well formed, and there is none of it."""
+    """What was asked for is well formed, and is not stored."""
+
+    exit_code = 1
 
 
 class TargetUnavailable(TilewrightError):
@@ -89,7 +91,9 @@ def of_any(error: BaseException) -> TilewrightError:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())
-    return TilewrightError(f"{type(error).__name__}{f': {text}' if text else ''}{where}", "A bug: report it")
+    machine = isinstance(error, OSError | MemoryError)
+    hint = "Check the free disk space and memory" if machine else "This is an error in Tilewright or in a plugin"
+    return TilewrightError(f"{type(error).__name__}{f': {text}' if text else ''}{where}", hint)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

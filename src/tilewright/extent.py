@@ -545,7 +545,7 @@ def read_size(stored: int | str) -> int:
         return stored
     found = _NAMED.fullmatch(stored)
     if found is None:
-        raise ValueError(f"{stored!r} is no size")
+        raise ValueError(f"{stored!r} is not a size")
     sizes = {}
     for text in found[1].split(","):
         name, _, span = text.partition("=")
@@ -571,4 +571,4 @@ def _read(node: ast.expr, sizes: Mapping[str, Extent]) -> int:
         return -_read(node.operand, sizes)
     if isinstance(node, ast.BinOp) and type(node.op) in _READ:
         return _READ[type(node.op)](_read(node.left, sizes), _read(node.right, sizes))
-    raise ValueError(f"{ast.unparse(node)!r} is no size")
+    raise ValueError(f"{ast.unparse(node)!r} is not a size")

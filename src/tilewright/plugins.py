@@ -65,7 +65,7 @@ def name_of(given: Any, built_in: Mapping[str, object]) -> str:
         reachable = False
     if not reachable:
         raise UsageError(
-            f"{where} cannot be found by its name, by which runs are resumed",
+            f"{where} cannot be imported by its name, which a run stores",
             "Define it at the top of a module, not inside a function",
         )
     return where

@@ -142,7 +142,7 @@ def decode(kind: type[T], data: Any, where: str = "") -> T:
     Raises ``ValueError`` that names the field at fault; ``where`` is put before its name.
     """
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where.rstrip('.') or 'the whole'} is no map but {type(data).__name__}")
+        raise ValueError(f"{where.rstrip('.') or 'the whole'} is not a map but {type(data).__name__}")
     hints = get_type_hints(kind)
     annotations = {f.name: hints[f.name] for f in fields(kind)}  # type: ignore[arg-type]
     for name in data:
@@ -161,18 +161,18 @@ def _value(annotation: Any, value: Any, name: str, least: int = 0) -> Any:
     if annotation == Pairs:
         words = isinstance(value, Mapping) and all(isinstance(k, str) and re.fullmatch(WORD, k) for k in value)
         if not words or len(value) > MOST:
-            raise ValueError(f"{name} is no map of {MOST} names at most")
+            raise ValueError(f"{name} is not a map of {MOST} names at most")
         return tuple((k, _value(Value, v, f"{name}.{k}", -_LARGEST)) for k, v in value.items())
     if get_origin(annotation) is tuple:  # of one type
         if not isinstance(value, list | tuple) or len(value) > MOST:
-            raise ValueError(f"{name} is no list of {MOST} at most")
+            raise ValueError(f"{name} is not a list of {MOST} at most")
         return tuple(_value(kinds[0], v, name) for v in value)
     if type(value) not in kinds and not (type(value) is int and float in kinds):
         raise ValueError(f"{name} may not be {type(value).__name__}")
     if isinstance(value, str) and not (len(value) <= LONGEST and value.isprintable()):
-        raise ValueError(f"{name} is no printable text of {LONGEST} characters at most")
+        raise ValueError(f"{name} is not a printable text of {LONGEST} characters at most")
     if isinstance(value, int | float) and not least <= value <= _LARGEST:
-        raise ValueError(f"{name} is no number of {least} to {_LARGEST}")
+        raise ValueError(f"{name} is not a number of {least} to {_LARGEST}")
     return value
 
 

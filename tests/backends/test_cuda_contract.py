@@ -71,7 +71,7 @@ class CudaContract(BackendContract):
 
     def test_threads_are_refused(self, backend: Backend, target: Target, shared_cache: Path) -> None:
         library = self.load(backend, target, shared_cache)
-        with pytest.raises(UsageError, match="no threads to choose"):
+        with pytest.raises(UsageError, match="takes no number of threads"):
             library.kernel(self.program(), {"n": 1, "a": 1}, threads=2)
 
     def test_arguments_of_every_kind_and_much_shared_memory(self, here: Target, shared_cache: Path) -> None:

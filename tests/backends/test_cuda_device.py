@@ -107,7 +107,7 @@ def test_errors_name_the_cause(ask: Ask) -> None:
         "TargetUnavailable",
         "Stub GPU has compute capability 7.5; code is generated for sm_80, sm_86, sm_87, sm_89, sm_90a, sm_100, sm_120",
     ]
-    assert ask("parse_target('cuda:sm_90a')", cc=89)[1] == "Stub GPU runs no code for sm_90a"
+    assert ask("parse_target('cuda:sm_90a')", cc=89)[1] == "Stub GPU cannot run code for sm_90a"
     for settings in ({"error": 100}, {"count": 0}):
         kind, message, hint = ask("parse_target('cuda')", **settings)
         assert kind == "TargetUnavailable"

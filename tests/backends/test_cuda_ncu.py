@@ -92,7 +92,7 @@ def test_what_hangs_is_stopped(tmp_path: Path) -> None:
 
 def test_one_that_is_missing_or_no_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEWRIGHT_NCU", str(tmp_path / "none"))
-    with pytest.raises(NoCounters, match=r"TILEWRIGHT_NCU=.*none is no program"):
+    with pytest.raises(NoCounters, match=r"TILEWRIGHT_NCU=.*none is not a program"):
         find_profiler()
     bad = tmp_path / "ncu"
     bad.write_text("not a program")

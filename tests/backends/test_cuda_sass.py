@@ -285,7 +285,7 @@ def test_what_multiplies_little_is_bound_by_memory() -> None:
 
 def test_a_disassembler_that_is_missing_or_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEWRIGHT_NVDISASM", str(tmp_path / "none"))
-    with pytest.raises(NoDisassembler, match="is no program"):
+    with pytest.raises(NoDisassembler, match="is not a program"):
         sass.disassemble(b"")
     fails = tmp_path / "fails"
     fails.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 3\n")

@@ -270,7 +270,7 @@ def test_usage(right: EmulatedKernel, folder: Path) -> None:
         build("", ["k"], sanitize=["memory"], cache=folder)
     with pytest.raises(UsageError, match="exclude each other"):
         build("", ["k"], sanitize=["thread", "address"], cache=folder)
-    with pytest.raises(UsageError, match="no name of a kernel"):
+    with pytest.raises(UsageError, match="not a kernel's name"):
         build("", ["k; int x"], cache=folder)
     with pytest.raises(UsageError, match="unknown order 'random'"):
         run(right, program("barrier"), {"n": 1}, [x], output, order="random")

@@ -147,7 +147,7 @@ def test_a_library_that_is_not_nvrtc(tmp_path: Path) -> None:
     other = tmp_path / "libnvrtc.so.13"
     compiler = find_compiler()
     subprocess.run([*compiler.command, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(other)], input=b"", check=True)
-    with pytest.raises(NoNvrtc, match="is no NVRTC"):
+    with pytest.raises(NoNvrtc, match="is not an NVRTC"):
         Nvrtc(str(other))
 
 

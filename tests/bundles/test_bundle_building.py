@@ -73,9 +73,9 @@ def test_part_of_a_database(tuned_database: Path, tmp_path: Path) -> None:
 def test_names_that_are_taken(tuned_database: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("mine")
     with Database.open(tuned_database, create=False, readonly=True) as database:
-        with pytest.raises(UsageError, match="is there already, and no bundle"):
+        with pytest.raises(UsageError, match="exists, and is not a bundle"):
             build(database, tmp_path / "text", None)
-        with pytest.raises(UsageError, match="is no regular file"):
+        with pytest.raises(UsageError, match="is not a regular file"):
             build(database, tmp_path, None)
         with pytest.raises(UsageError, match="there is no folder"):
             build(database, tmp_path / "none" / "x.twb", None)

@@ -255,6 +255,8 @@ bits = lambda v: (v.view(np.uint32) >> 16).astype(np.uint16)
 value = lambda v: (v.astype(np.uint32) << 16).view(np.float32)
 got = value(half(bits(a), bits(b)))
 np.testing.assert_allclose(got, value(bits(a)) @ value(bits(b)), rtol=2e-2, atol=2e-2)
+about = 'matmul(a (24, 32) float32, b (32, 48) float32): KERNELS["matmul_m24_n48_k32_float32"]'
+assert about in my_kernels.__doc__ and "trans_b=True" in my_kernels.__doc__
 assert "no kernel of matmul takes" in refused(LookupError, my_kernels.matmul, a, a)
 assert "dtype float64" in refused(TypeError, kernel, a.astype(np.float64), b)
 assert "shape (24, 48)" in refused(ValueError, kernel, out, b)
@@ -282,7 +284,7 @@ assert not errors, errors
 
 def test_what_goes_together(opened: Bundle) -> None:
     found = kernels(opened)
-    with pytest.raises(UsageError, match=r"holds kernels for .* with 1 thread, .* with 2 threads. Choose with"):
+    with pytest.raises(UsageError, match=r"holds kernels for .* with 1 thread, .* with 2 threads. Choose one with"):
         choose(found, None, None, None)
     with pytest.raises(UsageError, match="holds no such kernel"):
         choose(found, "conv2d", None, None)
@@ -295,13 +297,13 @@ def test_what_goes_together(opened: Bundle) -> None:
 def test_sizes_that_are_not_fixed(opened: Bundle) -> None:
     (kernel,) = choose(kernels(opened), "softmax", None, None)
     spec = replace(kernel.entry.outputs[0], shape=("1..8", 100))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="has no fixed sizes"):
+    with pytest.raises(UsageError, match="serves a range of sizes"):
         functions([Kernel(replace(kernel.entry, outputs=(spec,)), kernel.row)])
 
 
 @pytest.mark.parametrize("name", ["a-b", "1a", "", "Mine", "é"])
 def test_names_that_are_none(opened: Bundle, chosen: list[Function], name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a library"):
+    with pytest.raises(UsageError, match="is not a name of a library"):
         build_c(opened, chosen, name)
 
 

@@ -207,8 +207,8 @@ def test_schedules_by_every_spelling(task: Task, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("random:", "no number"), ("random:0", "no number"), ("unroll", "no schedule"), ("unroll=banana", "banana"),
-        ("nothing=1", "no knob 'nothing'"), ("{", "no JSON"), ("{}", "no schedule"), ("@/nowhere", "cannot read"),
+        ("random:", "not name a number"), ("random:0", "not name a number"), ("unroll", "not a schedule"), ("unroll=banana", "banana"),
+        ("nothing=1", "no knob 'nothing'"), ("{", "not JSON"), ("{}", "no schedule"), ("@/nowhere", "cannot read"),
         ('{"structure": []}', "missing"),
         ('{"template": "cuda_simt", "version": 1, "structure": [], "launch": []}', "not in the space"),
         (f'{{"template": "cuda_simt", "version": {SIMT}, "structure": [], "launch": []}}', "has no value"),
@@ -280,7 +280,7 @@ def test_a_kernel_survives_the_files(tmp_path: Path, task: Task) -> None:
         (("program", "launches", 0, 2, "block"), [2048, 1, 1], "2048 threads"),
         (("program", "launches", 0, 2, "block"), ["x", 1, 1], "block[0]"),
         (("program", "launches", 0, 2, "shared"), -4, "shared"),
-        (("program", "launches", 0, 0), "no name", "no name of a kernel"),
+        (("program", "launches", 0, 0), "no name", "not a kernel's name"),
         (("program", "launches", 0, 1), ["absent"], "'absent'"),
         (("program", "workspace"), "x", "workspace"),
         (("program", "align"), 0, "align"),
@@ -314,7 +314,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         load(tmp_path)
     emit(subject(), tmp_path)
     for name, text, said in (
-        ("launch.json", "{", "no JSON"), ("launch.json", "[]", "no object"), ("kernel.cu", " \n", "is empty"),
+        ("launch.json", "{", "not JSON"), ("launch.json", "[]", "a JSON object"), ("kernel.cu", " \n", "is empty"),
     ):  # fmt: skip
         emit(subject(), tmp_path)
         (tmp_path / name).write_text(text)

@@ -39,9 +39,9 @@ def test_from_a_key_to_a_call(cli: Any, bundle_db: Path) -> None:
     assert refused.code == 1
     assert refused.err.strip() == (
         f"tilewright: the bundle {Path('k.twb').resolve()} is signed by {made['key']}, which is not trusted. "
-        "If that is its author's key: tilewright bundle key trust KEY"
+        f"If that is its author's key, run: tilewright bundle key trust {made['key']}"
     )
-    assert cli("bundle", "key", "list").out.strip().endswith("trusts no key")
+    assert cli("bundle", "key", "list").out.strip().endswith("lists no key")
     assert cli("bundle", "key", "trust", "author.pem.pub", "--name", "kernels team").code == 0
     assert cli("bundle", "key", "list").out.split()[:2] == ["trusted", made["key"]]
 
@@ -109,7 +109,7 @@ def test_following_a_farm(cli: Any, bundle_db: Path, tmp_path: Path, monkeypatch
     refused = cli("bundle", "verify", "k.twb")
     assert refused.code == 1
     assert (
-        f"is signed by a revoked key, author. Ask its author, or build it anew; list {again['list']['number']} of "
+        f"is signed by a revoked key, author. Ask its author, or build it again; list {again['list']['number']} of "
         in (refused.err)
     )
     assert refused.err.count("\n") == 1
@@ -122,23 +122,23 @@ def test_what_is_refused(cli: Any, bundle_db: Path) -> None:
         assert len(reply.err.strip().splitlines()) == 1, reply.err
         return str(reply.err)
 
-    assert "not said who signs" in line(2, "build", "--db", bundle_db, "-o", "k.twb")
+    assert "no signing key is given" in line(2, "build", "--db", bundle_db, "-o", "k.twb")
     assert "cannot read the key" in line(2, "key", "show", "none.pem")
     assert "none.pem" in line(1, "build", "--db", bundle_db, "-o", "k.twb", "--key", "none.pem")
     cli("bundle", "key", "new", "a.pem")
-    assert "is there already" in line(2, "key", "new", "a.pem")
+    assert "exists already" in line(2, "key", "new", "a.pem")
     assert "given together" in line(2, "build", "--db", bundle_db, "-o", "k.twb", "--key", "a.pem", "--unsigned")
     Path("a.pem").chmod(0o644)
     assert "is open to other users" in line(1, "build", "--db", bundle_db, "-o", "k.twb", "--key", "a.pem")
     Path("text.pem").write_text("no key")
     Path("text.pem").chmod(0o600)
-    assert "is no private key" in line(2, "build", "--db", bundle_db, "-o", "k.twb", "--key", "text.pem")
-    assert "is no public key" in line(2, "key", "trust", "text.pem")
-    assert "is no public key" in line(2, "key", "trust", "ed25519:AAAA")
+    assert "is not a private key" in line(2, "build", "--db", bundle_db, "-o", "k.twb", "--key", "text.pem")
+    assert "is not a public key" in line(2, "key", "trust", "text.pem")
+    assert "is not a public key" in line(2, "key", "trust", "ed25519:AAAA")
     assert not Path("k.twb").exists()
     assert cli("bundle", "build", "--db", bundle_db, "-o", "k.twb", "--unsigned").code == 0
     assert "is not signed" in line(1, "verify", "k.twb")
-    assert "is no bundle" in line(1, "verify", bundle_db)
+    assert "is not a bundle" in line(1, "verify", bundle_db)
     assert "there is no bundle" in line(1, "verify", "none.twb")
     data = bytearray(Path("k.twb").read_bytes())
     data[-1] ^= 1
@@ -146,7 +146,7 @@ def test_what_is_refused(cli: Any, bundle_db: Path) -> None:
     assert "is damaged" in line(1, "verify", "k.twb", "--trust", "unsigned")
     Path("k.twb").write_bytes(data[:-7])
     assert "is damaged: it has" in line(1, "inspect", "k.twb", "--trust", "unsigned")
-    assert "takes everybody's" in line(2, "inspect", "k.twb", "--trust", "unsigned", "--trust", "ed25519:x")
+    assert "accepts any key" in line(2, "inspect", "k.twb", "--trust", "unsigned", "--trust", "ed25519:x")
 
 
 def test_exports(cli: Any, bundle_db: Path) -> None:
@@ -159,7 +159,7 @@ def test_exports(cli: Any, bundle_db: Path) -> None:
     assert Path(wheel["files"][0]).name.startswith("tilewright_kernels-1.0-py3-none-linux_")
     for arguments, why in (
         (["--name", "tilewright"], "cannot be called tilewright"),
-        (["--version", "new"], "is no version"),
+        (["--version", "new"], "is not a package version"),
         (["--op", "conv2d"], "holds no such kernel"),
         (["--target", "cpu:none"], "holds no such kernel"),
     ):
@@ -174,5 +174,5 @@ def test_signing_without_cryptography(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert 'pip install "tilewright[sign]"' in done.stderr
+    assert "pip install 'tilewright[sign]'" in done.stderr
     assert not (tmp_path / "a.pem").exists()

@@ -60,7 +60,7 @@ def test_machine_code_is_read_and_nothing_is_run(cli: Any, monkeypatch: pytest.M
     reply = cli(*asked)
     assert reply.code == 0, reply.err
     assert "bound by" in reply.out
-    assert "instructions of the loop:" in reply.out
+    assert "instructions in the main loop:" in reply.out
     [kernel] = cli(*asked, "--json").json["kernels"]
     assert kernel["template"] == "cuda_mma"
     assert kernel["loop"]["instructions"] >= kernel["loop"]["mma"] > 0
@@ -190,7 +190,7 @@ def test_sanitizers_from_the_command_line(cli: Any) -> None:
         (("matmul", *SIZES, "--target", "cuda:sm_70"), "cuda:sm_80"),
         (("matmul", *SIZES, "--target", "cuda"), "cuda:sm_80"),
         (("matmul", *SIZES, "--sanitize", "memory"), "memory"),
-        (("matmul", *SIZES, "--orders", "fifo"), "no order"),
+        (("matmul", *SIZES, "--orders", "fifo"), "not an order"),
         (("matmul", *SIZES, "--schedule", "random:no"), "random:20"),
         (("matmul", *SIZES, "--template", "cuda_mma"), "cannot compute"),
         (("matmul", *SIZES, "--dtype", "float16", "--template", "cpu_generic"), "generates no code"),

@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.backends.cpu.targets import parse_target
 from tilewright.cli.app import COMMANDS, SECTIONS, run
+from tilewright.kernels.codegen.prelude import prelude, without_prelude
 from tilewright.testing.imports import imported
 
 SIZES = ("m=32", "n=48", "k=24")
@@ -139,9 +141,20 @@ def test_tune_prints_a_panel(cli: Any, tmp_path: Path) -> None:
 def test_best_and_its_source(cli: Any, db: str) -> None:
     data = cli("best", "matmul", *SIZES, "--db", db, "--source", "--json").json
     assert data["state"] == "verified"
-    assert 'extern "C"' in data["source"]
-    plain = cli("best", "matmul", *SIZES, "--db", db, "--source")
-    assert plain.out.strip() == data["source"].strip()
+    assert data["source"].startswith("#define TW_VECTOR_BYTES")
+    assert data["source"].endswith(data["kernel_source"])
+    assert "TW_ENTRY(" in data["kernel_source"]
+    assert "#define TW_ENTRY(" not in data["kernel_source"]
+    for flag, key in (("--source", "kernel_source"), ("--full-source", "source")):
+        assert cli("best", "matmul", *SIZES, "--db", db, flag).out.strip() == data[key].strip()
+
+
+def test_the_kernel_of_a_source_with_another_prelude_is_found() -> None:
+    target = parse_target("auto")
+    kernel = "extern int kernel;\n"
+    assert without_prelude(prelude(target) + kernel, target) == kernel
+    assert without_prelude("int earlier;\n}  // namespace tw\n" + kernel, target) == kernel
+    assert without_prelude(kernel, target) == kernel
 
 
 def test_kernels_lists_what_is_stored(cli: Any, db: str, tmp_path: Path) -> None:
@@ -161,7 +174,7 @@ def test_kernels_lists_what_is_stored(cli: Any, db: str, tmp_path: Path) -> None
     for given in (("m=4", "n=5", "k=6"), ()):
         assert cli("best", "sqdist", *given, "--db", own, "--json").json["workload"].startswith("sqdist m=4 n=5 k=6")
     assert "numpy" in cli("bench", "sqdist", "--db", own, "--rounds", "3").out
-    assert "Say which: sqdist m=4 n=5 k=6" in cli("best", "sqdist", "m=9", "--db", own).err
+    assert "Write one of: sqdist m=4 n=5 k=6" in cli("best", "sqdist", "m=9", "--db", own).err
     assert "unknown operator" in cli("best", "sqdisk", "--db", own).err
 
 

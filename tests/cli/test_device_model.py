@@ -83,7 +83,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["extract", "--target", "cuda", "--threads", "2"], "a CUDA target has no threads to choose"),
+        (["extract", "--target", "cuda", "--threads", "2"], "a CUDA target takes no number of threads"),
         (["extract", "--target", "cudo"], "unknown backend 'cudo'"),
         (["run", "--target", "emulator:sm_1"], "unknown CUDA architecture 'sm_1'"),
         (["run", "--target", "cuda", "--device", "cpu:0"], "kernels for cuda do not run on cpu:0"),

@@ -58,8 +58,8 @@ def test_init_says_which_folder_goes_where_and_what_stays_offline(tmp_path: Path
     for role in ROLES:
         (line,) = [x for x in lines if x.startswith(f"  {folder / role}: to ")]
         assert (role == "server") == ("farm.example.org, 192.0.2.7" in line)
-    (line,) = [x for x in lines if x.startswith(f"{folder / 'ca'} ")]
-    assert "stays offline" in line
+    (line,) = [x for x in lines if x.startswith(f"Keep {folder / 'ca'} ")]
+    assert "offline" in line
     (line,) = [x for x in lines if "users.json" in x]
     assert f"copy {folder / 'server' / 'users.json'} to the server's machine" in line
     assert f"--dir {folder}" in lines[-1]
@@ -79,7 +79,7 @@ def test_init_as_json(tmp_path: Path) -> None:
 def test_issue_renew_and_revoke(farm: Path) -> None:
     users = str(farm / "server" / "users.json")
     result = call(issue, "gpu-7", "--role", "runner", "--days", 20, "--dir", farm)
-    assert f"{farm / 'gpu-7'}: the certificate of runner gpu-7" in result.stdout
+    assert f"{farm / 'gpu-7'}: certificate of runner gpu-7" in result.stdout
     assert f"copy {users} to the server's machine" in result.stdout
     made = call_json(issue, "gpu-7", "--renew", "--dir", farm)
     assert (made["folder"], made["certificate"]["role"], made["users"]) == (str(farm / "gpu-7"), "runner", [users])
@@ -128,7 +128,7 @@ def test_certs_lists_and_warns_thirty_days_ahead(farm: Path) -> None:
     assert result.exit_code == 0
     first, second = result.stderr.splitlines()
     assert first.startswith(
-        "warning: the certificate of runner soon ends in 28 days: tilewright farm issue soon --renew"
+        "warning: the certificate of runner soon ends in 28 days. Run tilewright farm issue soon --renew"
     )
     assert second.startswith("warning: the certificate of client ended has ended")
     rows = {line.split()[0]: line for line in result.stdout.splitlines()}
@@ -207,4 +207,4 @@ def test_certs_warns_of_a_list_that_ends_or_is_missing(farm: Path, monkeypatch: 
         assert f"warning: {said} ends in 1" in call(certs, farm).stderr
         patch.setattr(time, "time", lambda: now + 366 * DAY)
         ended = call(certs, farm).stderr
-    assert f"warning: {said} has ended, or was never made. Sign a list: `tilewright farm revoke --dir DIR`" in ended
+    assert f"warning: {said} has ended, or does not exist. Sign a list: `tilewright farm revoke --dir DIR`" in ended

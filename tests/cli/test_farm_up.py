@@ -156,7 +156,7 @@ def test_it_says_its_address_tunes_and_drains(start: Start, compiled: str) -> No
     farm.process.send_signal(signal.SIGINT)
     assert farm.ended() == 0, farm.said()
     nothing_left(farm)
-    assert farm.said().count("draining, at most") == 3  # farm up, the runner, the builder
+    assert farm.said().count("draining for at most") == 3  # farm up, the runner, the builder
 
 
 def test_with_certificates_and_json(start: Start, compiled: str, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_with_certificates_and_json(start: Start, compiled: str, tmp_path: Path)
     farm.process.send_signal(signal.SIGTERM)
     assert farm.ended() == 0, farm.said()
     nothing_left(farm)
-    assert farm.said().count("draining, at most") == 3  # the builder got in too
+    assert farm.said().count("draining for at most") == 3  # the builder got in too
 
 
 def test_a_farm_that_is_killed_leaves_nothing(start: Start) -> None:
@@ -249,13 +249,13 @@ def test_a_crew_that_joins_a_farm_leaves_with_its_holder(start: Start, tmp_path:
 @pytest.mark.parametrize(
     ("words", "environment", "code", "said"),
     [
-        (("--runners", str(CORES + 1)), {}, 2, f"and there are {CORES} core(s)"),
+        (("--runners", str(CORES + 1)), {}, 2, f"but this machine has {CORES} core(s)"),
         (("--runners", "0"), {}, 2, "--runners"),
         (("--host", "0.0.0.0"), {}, 2, "without certificates"),
         (("--certs", "/nonexistent"), {}, 1, "/nonexistent"),
         (("--state", "/proc/nowhere"), {}, 1, "/proc/nowhere"),
         (("--join", "tcp://127.0.0.1:1", "--port", "2"), {}, 2, "--join starts no server"),
-        (("--slurm",), {}, 2, "inside of a Slurm allocation"),
+        (("--slurm",), {}, 2, "inside a Slurm allocation"),
         (("--slurm",), {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}, 2, "a farm on 2 nodes needs certificates"),
         (("--slurm",), {"SLURM_JOB_ID": "7", "PATH": "/nonexistent"}, 1, "srun is not on the path"),
     ],

@@ -46,6 +46,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
             ],
         )
         ids.append(db.add_run(example_task(m=11), DEVICE, "random", 0, 4, SETTINGS))
+        ids.append(db.add_run(example_task(m=9), DEVICE, "random", 0, 4, SETTINGS))
     return path, ids
 
 
@@ -87,6 +88,8 @@ def test_with_compares_and_the_last_run_is_the_default(cli: Any, stored: tuple[s
     assert [s["name"].split()[0] for s in reply.json["data"]["series"]] == ids[:2]
     assert cli("plot", "--db", path, "--json").json["run"] == ids[-1]
     assert "another task" in cli("plot", ids[0], "--with", ids[2], "--db", path, "--json").err
+    shown = cli("plot", ids[2], "--with", ids[5], "--db", path, "--json").json["data"]
+    assert f"{ids[5]} has no measured trial" in shown["alt"]
 
 
 def test_a_picture_in_the_dark(cli: Any, stored: tuple[str, list[str]], tmp_path: Path) -> None:
@@ -104,13 +107,13 @@ def test_a_picture_in_the_dark(cli: Any, stored: tuple[str, list[str]], tmp_path
         (["-o", "run.txt"], "ends in .svg, .png or .pdf"),
         (["-o", "run"], "ends in .svg, .png or .pdf"),
         ([], "Add -o run.svg"),
-        (["--chart", "knob", "-o", "r.svg"], "Add --knob with one of MR, pack, unroll, KC"),
+        (["--chart", "knob", "-o", "r.svg"], "Add --knob NAME, with one of MR, pack, unroll, KC"),
         (["--knob", "XX", "-o", "r.svg"], "Its knobs are MR"),
         (["--chart", "compare", "-o", "r.svg"], "Add --with RUN"),
-        (["--chart", "best", "--knob", "MR", "-o", "r.svg"], "--knob says nothing"),
-        (["--chart", "best", "--with", "last", "-o", "r.svg"], "--with says nothing"),
+        (["--chart", "best", "--knob", "MR", "-o", "r.svg"], "--knob does not go with"),
+        (["--chart", "best", "--with", "last", "-o", "r.svg"], "--with does not go with"),
         (["--chart", "pie", "-o", "r.svg"], "'pie' is not one of"),
-        (["--chart", "all", "-o", "file.svg"], "give -o a folder"),
+        (["--chart", "all", "-o", "file.svg"], "Write -o FOLDER"),
         (["-o", "missing/r.svg"], "cannot write"),
     ],
 )

@@ -44,7 +44,7 @@ def test_tasks_under_one_budget(
     assert "matmul m=32 n=48 k=40: run " in said
     assert run(["tune", *tasks, "--time-budget", "0.01s"]) == 0
     out, said = capsys.readouterr()
-    assert "the time was over before 1 of 2 tasks had a trial. Go on with --resume last" in said
+    assert "the time was over before 1 of 2 tasks had a trial. Continue with --resume last" in said
     assert "no trial succeeded" not in said
     assert "matmul m=48 n=32 k=40 activation=relu" in " ".join(out.split())
 
@@ -52,8 +52,8 @@ def test_tasks_under_one_budget(
 @pytest.mark.parametrize(("more", "said"), [
     (["matmul", "m=3"], "OP is for one task"), (["--dtype", "float64"], "--dtype is for one task"),
     (["--take-over"], "--take-over is for one task"), (["--with-templates"], "--with-templates is for one task"),
-    (["--resume", "261123-1"], "--resume 261123-1 names one run"), (["--time-budget", "soon"], "no time above 0"),
-    (["--time-budget", "0"], "no time above 0"), (["--device", "all", "--target", "nonsense"], "nonsense"),
+    (["--resume", "261123-1"], "--resume 261123-1 names one run"), (["--time-budget", "soon"], "not a time above 0"),
+    (["--time-budget", "0"], "not a time above 0"), (["--device", "all", "--target", "nonsense"], "nonsense"),
 ])  # fmt: skip
 def test_what_does_not_go_with_tasks(
     tasks: list[str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]

@@ -97,7 +97,7 @@ def strict(text: str) -> Any:
     """JSON as browsers read it: without NaN and infinities."""
 
     def never(name: str) -> None:
-        raise AssertionError(f"{name} is no JSON")
+        raise AssertionError(f"{name} is not JSON")
 
     return json.loads(text, parse_constant=never)
 

@@ -1,7 +1,7 @@
 """Writes schemas/<revision>.db: a database of the present schema with some of everything.
 
 Run once when a schema is released, and commit the file: ``python tests/database/make_released.py``.
-A file that is there already is never overwritten: it is what that release wrote.
+A file that exists already is never overwritten: it is what that release wrote.
 """
 
 from __future__ import annotations

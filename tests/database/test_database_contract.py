@@ -84,7 +84,7 @@ class DatabaseContract:
         assert db.run("last") == listed[0]
 
     def test_unknown_runs_are_refused(self, db: Database) -> None:
-        with pytest.raises(UsageError, match="holds no run yet"):
+        with pytest.raises(UsageError, match="holds no run"):
             db.run("last")
         with pytest.raises(UsageError, match="holds no run 'nope'"):
             db.run("nope")
@@ -172,7 +172,7 @@ class DatabaseContract:
         assert db.run(run_id).host == Process.current().host
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(Process, "current", lambda: Process("another host", 1, "||"))
-            with pytest.raises(UsageError, match="still going on"):
+            with pytest.raises(UsageError, match="still running"):
                 db.resume_run(run_id, example_task(), DEVICE, 10)
 
     def test_trials_that_are_there_already_are_left_alone(self, db: Database) -> None:

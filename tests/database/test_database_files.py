@@ -230,7 +230,7 @@ def test_nonsense_in_a_row_is_damage(tmp_path: Path) -> None:
         edit.commit()
         edit.close()
         which = {"trial": r"the row \d+", "run": r"the row \d{6}-\d{6}-\w+"}.get(table, r"(a row|the row [0-9a-f]{64})")
-        assert re.search(f"{which} of its table {table} makes no sense", str(refused(copy)))
+        assert re.search(f"{which} of its table {table} is invalid", str(refused(copy)))
 
 
 def test_altered_code_is_not_handed_out(tmp_path: Path) -> None:
@@ -270,8 +270,8 @@ def test_a_read_only_file(folder: Path) -> None:
             with pytest.raises(DatabaseError, match="for reading only"):
                 db.vacuum()
         path.chmod(0o000)
-        assert "may not be read" in str(refused(path))
-        assert "may not be read" in str(refused(path, readonly=True))
+        assert "cannot be read" in str(refused(path))
+        assert "cannot be read" in str(refused(path, readonly=True))
 
 
 def test_a_read_only_folder(folder: Path) -> None:

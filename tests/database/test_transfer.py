@@ -281,7 +281,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         (change("target", key="0" * 64), 2, "does not hash to its key"),
         (change("target", data=[]), 2, "data is not an object"),
-        (change("target", data={"isa": 3}), 2, "the target makes no sense"),
+        (change("target", data={"isa": 3}), 2, "the target is invalid"),
         (change("workload", program="[]"), 3, "does not hash to its key"),
         (change("workload", flops=1 << 80), 3, "flops is out of range"),
         (change("workload", flops="many"), 3, "flops is not a whole number"),
@@ -294,9 +294,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
         (change("trial", number=3), 6, "trial 1 follows trial 3"),
         (change("trial", run_id="other"), 5, "a trial of run 'other'"),
         (change("trial", seconds=1.0), 5, "not its outcome's"),
-        (change("trial", schedule={"template": "t"}), 5, "the schedule makes no sense"),
+        (change("trial", schedule={"template": "t"}), 5, "the schedule is invalid"),
         (change("trial", candidate_key="0"), 5, "the trial does not hash to its key"),
-        (change("trial", outcome={"failure": "boredom", "message": ""}), 5, "the outcome makes no sense"),
+        (change("trial", outcome={"failure": "boredom", "message": ""}), 5, "the outcome is invalid"),
         (change("kernel", rank=9), 12, "rank is not within 1 to 3"),
         (change("kernel", data="ELF"), 12, "unknown field 'data'"),
         (change("kernel", seconds=-1), 12, "seconds is not a time"),
@@ -327,7 +327,7 @@ def test_a_damaged_line_is_named_and_its_run_left_out(
         (b"", "line 1: it is empty"),
         (b"\n", "line 1: it is not a JSON object"),
         (b"\xff\xfe\n", "line 1: it is not a JSON object in UTF-8"),
-        (b'{"format":"csv","version":1}\n', "line 1: it is no export of Tilewright's"),
+        (b'{"format":"csv","version":1}\n', "line 1: it is not an export of Tilewright's"),
         (b'{"format":"tilewright-export","version":9}\n', "newer Tilewright .format 9"),
         (b'{"format":"tilewright-export","version":1}\n', "line 2: it is cut off"),
         (b'{"format":"tilewright-export","version":1}\n{"kind":"run"', "line 2: it is cut off"),
@@ -370,13 +370,13 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     with Database.open(tmp_path / "a.db") as db:
         with pytest.raises(DatabaseError, match=r"nothing\.jsonl"):
             import_file(db, tmp_path / "nothing.jsonl")
-        with pytest.raises(UsageError, match="no export"):
+        with pytest.raises(UsageError, match="not an export"):
             export_file(db, tmp_path / "notes.txt")
         with pytest.raises(UsageError, match="no folder"):
             export_file(db, tmp_path / "no" / "x.jsonl")
-        with pytest.raises(UsageError, match="no regular file"):
+        with pytest.raises(UsageError, match="not a regular file"):
             export_file(db, tmp_path)
-        with pytest.raises(UsageError, match="no database"):
+        with pytest.raises(UsageError, match="not a database"):
             export_best(db, tmp_path / "notes.txt")
         with pytest.raises(UsageError, match=r"holds trials|in use"):
             export_best(db, tmp_path / "a.db")
@@ -480,7 +480,7 @@ def test_a_backup_under_load_is_consistent_and_restores(tmp_path: Path) -> None:
         assert ready.wait(30)
         with Database.open(tmp_path / "a.db", readonly=True) as db:
             size = backup(db, tmp_path / "copy.db")
-            with pytest.raises(UsageError, match="there already"):
+            with pytest.raises(UsageError, match="exists already"):
                 backup(db, tmp_path / "copy.db")
             assert backup(db, tmp_path / "copy.db", force=True) >= size > 0
     finally:

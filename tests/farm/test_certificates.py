@@ -274,7 +274,7 @@ def test_renewing_works_after_the_folder_was_moved_away(farm: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["", "ca", "CA", ".", "..", "../x", "a/b", "a b", "-x", ".x", "x\n", "é", "x" * 65])
 def test_names_that_are_refused(name: str, farm: Path) -> None:
-    with pytest.raises(UsageError, match="can't be a certificate's name"):
+    with pytest.raises(UsageError, match="cannot be a certificate's name"):
         issue(farm, name, "runner")
     assert names(farm) == {"ca", *ROLES}
 
@@ -288,14 +288,14 @@ def test_names_that_are_taken(farm: Path) -> None:
 @pytest.mark.parametrize(
     ("role", "days", "hosts", "message"),
     [
-        ("root", 1, (), "'root' is no role"),
-        (None, 1, (), "None is no role"),
+        ("root", 1, (), "'root' is not a role"),
+        (None, 1, (), "None is not a role"),
         ("runner", 0, (), "0 days"),
         ("runner", -1, (), "-1 days"),
         ("runner", 4000, (), "4000 days"),
         ("runner", 10, ("a.example",), "only a server's certificate names hosts"),
         ("server", 10, ("a b",), "neither a host's name"),
-        ("scheduler", 10, (), "'scheduler' is no role. Use one of server, "),
+        ("scheduler", 10, (), "'scheduler' is not a role. Use one of server, "),
     ],
 )
 def test_what_cannot_be_issued(role: str | None, days: int, hosts: tuple[str, ...], message: str, farm: Path) -> None:
@@ -460,7 +460,7 @@ def test_a_farm_of_0_1_is_listed_and_goes_on_with_a_server(farm: Path) -> None:
         ("scheduler", "tilewright:scheduler:scheduler"),
         ("administrator", "tilewright:administrator:administrator"),
     ]
-    with pytest.raises(UsageError, match=r"'scheduler' is no role. Use one of server"):
+    with pytest.raises(UsageError, match=r"'scheduler' is not a role. Use one of server"):
         issue(farm, "scheduler", renew=True)
     home = issue(farm, "server", "server")
     users = read_users(home / "users.json")
@@ -594,7 +594,7 @@ def test_an_authority_whose_key_is_open_damaged_or_missing_issues_nothing(farm: 
         issue(farm, "gpu-7", "runner")
     key.write_text("no key")
     key.chmod(0o600)
-    with pytest.raises(FarmError, match="is no key of an authority"):
+    with pytest.raises(FarmError, match="is not a key of an authority"):
         issue(farm, "gpu-7", "runner")
     key.unlink()
     with pytest.raises(FarmError, match="No such file"):
@@ -609,7 +609,7 @@ def test_folders_that_are_no_farm(tmp_path: Path) -> None:
     with pytest.raises(FarmError, match="holds no certificates"):
         listing(tmp_path)
     (tmp_path / "cert.pem").write_text("nothing")
-    with pytest.raises(FarmError, match="is no certificate"):
+    with pytest.raises(FarmError, match="is not a certificate"):
         read(tmp_path / "cert.pem")
 
 

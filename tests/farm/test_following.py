@@ -203,11 +203,11 @@ def test_a_list_comes_from_a_url(farm: Path, file: Path) -> None:
         reader = Followed(f"{base}/revoked.pem", farm / "reader")
         revoke(farm, bundle_key=KEY)
         assert reader.revokes(KEY)
-        with pytest.raises(FarmError, match=r"/nothing gives no list of revoked certificates: .*404"):
+        with pytest.raises(FarmError, match=r"/nothing has no list of revoked certificates: .*404"):
             Followed(f"{base}/nothing", farm / "reader").ask()
         with pytest.raises(Refused, match=r"over the limit of \S+ \(MESSAGE in"):
             Followed(f"{base}/large", farm / "reader").ask()
-    with pytest.raises(FarmError, match="gives no list"):
+    with pytest.raises(FarmError, match="has no list"):
         reader.ask()
 
 
@@ -235,7 +235,7 @@ def test_places_and_folders_that_are_none_say_so(farm: Path, tmp_path: Path) -> 
     for place, kind, said in (
         ("ftp://example.org/revoked.pem", UsageError, "is no place of a list. Use tls://HOST:PORT"),
         ("tcp://127.0.0.1:8786", UsageError, "is no place of a list"),
-        ("http://[", FarmError, "gives no list"),
+        ("http://[", FarmError, "has no list"),
         (str(tmp_path / "nothing"), FarmError, "No such file"),
         (str(tmp_path), FarmError, "Is a directory"),
     ):
@@ -262,9 +262,9 @@ def test_replayed_foreign_and_damaged_lists_change_nothing_and_the_log_says_why(
     assert reader.revokes(KEY)
     foreign = (tmp_path / "foreign" / "ca" / "revoked.pem").read_bytes()
     for n, (data, said) in enumerate((
-        (old, "was refused: list"), (foreign, "no list of revoked certificates of this farm's authority"),
-        (bytes(der), "no list of revoked"), (b"", "no list of revoked"), (b"-----BEGIN X509 CRL-----", "no list of"),
-        ((farm / "server" / "users.json").read_bytes(), "no list of revoked"),
+        (old, "was refused: list"), (foreign, "not signed by this farm's authority"),
+        (bytes(der), "not signed by"), (b"", "not signed by"), (b"-----BEGIN X509 CRL-----", "not signed by"),
+        ((farm / "server" / "users.json").read_bytes(), "not signed by"),
     )):  # fmt: skip
         caplog.clear()
         file.write_bytes(data)
@@ -345,7 +345,7 @@ def test_without_its_place_a_list_counts_until_it_ends_and_the_log_says_so_once(
             assert reader.revokes(KEY) == ""
             before = reader.stamp()
     (record,) = [r for r in caplog.records if r.levelno == logging.WARNING]
-    assert f"list {number(farm)} of revoked certificates counts on: {file}: No such file" in record.getMessage()
+    assert f"list {number(farm)} of revoked certificates stays in force: {file}: No such file" in record.getMessage()
     with later(8 * DAY):
         assert reader.stamp() != before
         with pytest.raises(Stale, match=r"ended on .*farm revoke --dir DIR"):
@@ -361,7 +361,7 @@ def test_before_any_list_has_come_no_key_counts(farm: Path, file: Path) -> None:
     file.unlink()
     reader = Followed(str(file), farm / "reader")
     with pytest.raises(
-        Stale, match=r"has no list of revoked certificates: .*No such file.* asked again within a minute"
+        Stale, match=r"has no list of revoked certificates: .*No such file.* Tilewright asks again within a minute"
     ):
         reader.revokes(KEY)
     file.write_bytes(data)

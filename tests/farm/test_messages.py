@@ -206,8 +206,8 @@ def change(**more: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
         (change(signature=None), Refused, "without a signature"),
         (change(**{"from": None}), Refused, "without a signature"),
         (change(**{"from": None}, signature=None), Refused, "without a signature"),
-        (change(**{"from": b"no certificate"}), Refused, "no certificate"),
-        (change(**{"from": b""}), Refused, "no certificate"),
+        (change(**{"from": b"no certificate"}), Refused, "certificate cannot be read"),
+        (change(**{"from": b""}), Refused, "certificate cannot be read"),
         (change(**{"from": {"role": "runner"}}), Refused, "without a signature"),
         (change(body=None), NoMessage, "nothing in it"),
         (change(body={"x": 1}), NoMessage, "nothing in it"),
@@ -341,7 +341,7 @@ def test_addresses(text: str, parts: tuple[str, list[tuple[str, int]]]) -> None:
     ],
 )
 def test_wrong_addresses_are_named(text: str) -> None:
-    with pytest.raises(FarmError, match="no farm address"):
+    with pytest.raises(FarmError, match="not a farm address"):
         parse_address(text)
 
 

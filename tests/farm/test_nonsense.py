@@ -1,4 +1,4 @@
-"""Values of peers that are let in and send what makes no sense: one line for each, and nothing for anybody else."""
+"""Values of peers that are let in and send what is invalid: one line for each, and nothing for anybody else."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_code_that_a_builder_names_by_no_hash_is_looked_for_nowhere(tmp_path: Pa
         f.call(start())
         with Farm(f.address) as client:
             toolchain = FarmToolchain(client, target, ArtifactCache(tmp_path / "own"))
-            with pytest.raises(FarmError, match="a worker sent a result that is none"):
+            with pytest.raises(FarmError, match="a worker sent a malformed result"):
                 toolchain.compile("int x;", ["f"], 10.0)
 
 
@@ -208,5 +208,5 @@ def test_a_cache_has_no_path_for_what_is_no_hash(tmp_path: Path) -> None:
     cache = ArtifactCache(tmp_path)
     assert cache.path("0" * 64).is_relative_to(tmp_path)
     for named in ("../" * 21 + "x", "0" * 65, "G" * 64, ""):
-        with pytest.raises(ValueError, match="is no SHA-256"):
+        with pytest.raises(ValueError, match="is not a SHA-256"):
             cache.path(named)

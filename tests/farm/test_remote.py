@@ -224,7 +224,7 @@ def test_a_farm_that_is_gone_is_told(tmp_path: Path, task: Task, make_items: Cal
             future = r.submit(task, make_items(4))
             assert f.hub is not None
             f.call(f.hub.stop())
-            with pytest.raises(FarmError, match="the farm is gone"):
+            with pytest.raises(FarmError, match="the connection to the farm is lost"):
                 future.result(LIMIT)
         with pytest.raises(FarmError, match="gone"):
             c.status()

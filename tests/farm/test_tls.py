@@ -323,7 +323,7 @@ def _too_early(own: Path, farm: Path, _foreign: Path) -> None:
     ("spoil", "message"),
     [
         (_open_key, r"open to other users. Run `chmod 600"),
-        (_no_certificate, "is no certificate"),
+        (_no_certificate, "is not a certificate"),
         (_no_key, "is not the key of"),
         (_key_of_another, "is not the key of .*mismatch"),
         (_encrypted_key, "is not the key of"),
@@ -382,7 +382,7 @@ def test_an_authority_gives_a_day_for_the_clock(name: str, farm: Path) -> None:
 
 
 def test_an_authority_refuses_another_ones(farm: Path, foreign: Path) -> None:
-    with pytest.raises(Refused, match=r"another authority. Use one of this farm's own"):
+    with pytest.raises(Refused, match=r"another authority. Use a certificate of this farm's"):
         Authority(farm / "ca" / CA).peer(der(foreign / "runner" / CERT))
 
 
@@ -401,7 +401,7 @@ def test_a_certificate_without_a_role_is_refused(uri: str, farm: Path, tmp_path:
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x30\x80", b"\x30" * 5000, bytes(700)])
 def test_what_is_no_certificate_is_refused(data: bytes, farm: Path) -> None:
-    with pytest.raises(Refused, match="no certificate"):
+    with pytest.raises(Refused, match="certificate cannot be read"):
         Authority(farm / "ca" / CA).peer(data)
 
 
@@ -443,7 +443,7 @@ def test_an_authority_needs_a_certificate(tmp_path: Path) -> None:
     with pytest.raises(FarmError, match="No such file"):
         Authority(tmp_path / CA)
     (tmp_path / CA).write_text("nothing")
-    with pytest.raises(FarmError, match="is no certificate"):
+    with pytest.raises(FarmError, match="is not a certificate"):
         Authority(tmp_path / CA)
 
 

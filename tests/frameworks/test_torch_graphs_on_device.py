@@ -266,7 +266,7 @@ def test_pytorch_computes_what_memory_was_too_small_to_tune(
     with caplog.at_level("WARNING", "tilewright.torch"):
         fast = tt.optimize(there, (x.to("emulator"),), db=tmp_path / "t.db", trials=1, **HOW)
     (said,) = [r.getMessage() for r in caplog.records if r.name == "tilewright.torch"]
-    assert said.startswith("PyTorch computes 1 of 1 parts, for which no kernel was found. linear_")
+    assert said.startswith("PyTorch computes 1 of 1 parts, because no kernel was found for them. linear_")
     assert "no trial succeeded" in said
     assert "memory" in said.lower()
     with torch.no_grad():

@@ -29,14 +29,14 @@ def test_what_nothing_reads_is_left_out() -> None:
     ("operation", "inputs", "attributes", "said"),
     [
         ("rellu", ["x"], {}, "no operation 'rellu'"),
-        ("relu", ["y"], {}, "reads 'y', which is no value yet"),
+        ("relu", ["y"], {}, "reads 'y', which is not a value yet"),
         ("matmul", ["x", "x"], {}, "cannot multiply"),
         ("add", ["x", "w"], {}, "do not stretch to one shape"),
         ("reshape", ["x"], {"shape": (5,)}, "does not become"),
-        ("slice", ["x"], {"dim": 1, "start": 9, "end": 12}, "takes nothing"),
+        ("slice", ["x"], {"dim": 1, "start": 9, "end": 12}, "selects nothing"),
         ("relu", ["x"], {"slope": 1}, "slope"),
         ("relu", ["n"], {}, "input is int64"),
-        ("pow", ["n", "n"], {}, "an operand is whole"),
+        ("pow", ["n", "n"], {}, "an operand has a whole-number type"),
         ("add", ["x", "n"], {}, "float32 and int64"),
     ],
 )  # fmt: skip
@@ -56,7 +56,7 @@ def test_a_name_is_defined_once_and_outputs_exist() -> None:
         b.input("x", (4,), "float32")
     with pytest.raises(UsageError, match="no outputs"):
         b.build([])
-    with pytest.raises(UsageError, match="no value yet"):
+    with pytest.raises(UsageError, match="not a value yet"):
         b.build(["y"])
 
 

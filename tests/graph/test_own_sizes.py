@@ -26,7 +26,7 @@ def test_products_beside_their_factors_are_no_sizes_of_their_own() -> None:
     assert list(own.extents.values()) == [B, S, S // 2 + 1]
     n0, n1 = Extent(8, 1, "n0"), Extent(64, 2, "n1")
     assert own.of([B * S * 2, S + 3, (S + 1) // 4]) == [n0 * n1 * 2, n1 + 3, (n1 + 1) // 4]
-    with pytest.raises(UsageError, match="no length of what the group reads"):
+    with pytest.raises(UsageError, match="not a length of what the group reads"):
         compact([(B * S,)]).of(B)
 
 

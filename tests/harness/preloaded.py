@@ -48,7 +48,7 @@ def reason() -> str:
 class Machine:
     """A machine whose faults are told at any time: :attr:`environment` puts a process on it.
 
-    ``folder`` takes the control file and the library (``built``: one that is there already). Faults of files are those
+    ``folder`` takes the control file and the library (``built``: one that exists already). Faults of files are those
     under ``under`` alone. ``synced``: a folder for copies of the files as they were synced, for :meth:`cut_power`; several
     processes may share it.
     """

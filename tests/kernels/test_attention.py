@@ -109,7 +109,7 @@ def test_what_it_does_not_compute_is_refused(program: Program) -> None:
     assert match(program.dumps()) is None
     task = task_of(program, portable_target(TEMPLATE))
     assert not TEMPLATE.matches(task)
-    with pytest.raises(IllegalSchedule, match="no attention"):
+    with pytest.raises(IllegalSchedule, match="not an attention"):
         TEMPLATE.space(task)
 
 

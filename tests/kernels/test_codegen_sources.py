@@ -204,7 +204,7 @@ def test_errors_name_the_line_the_rule_and_the_mend() -> None:
     assert (error.line, error.rule, error.kind) == (3, "directive", "source")
     assert (
         error.message
-        == "kernel source refused, line 3: '  # include <stdio.h>' is no directive that templates print (rule: directive)"
+        == "kernel source refused, line 3: '  # include <stdio.h>' is not a directive that templates print (rule: directive)"
     )
     assert "on the client" in error.hint
     assert refused("int y;\nint x __attribute__((used));").rule == "attribute"

@@ -204,5 +204,5 @@ def test_blocks_enough_have_no_parts() -> None:
     assert TEMPLATE.space(task).allows({**one, "KP": 1})
     with pytest.raises(IllegalSchedule, match="blocks enough"):
         TEMPLATE.space(task).schedule({**one, "KP": 2})
-    with pytest.raises(IllegalSchedule, match="single block"):
+    with pytest.raises(IllegalSchedule, match="only one block"):
         TEMPLATE.space(task).schedule({**one, "warps": 4, "BK": 128, "KP": 2})

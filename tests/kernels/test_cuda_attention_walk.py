@@ -137,8 +137,8 @@ def test_rules_of_walks_say_why() -> None:
     for program, more, reason in (
         (whole, {"tail": 2}, "no tiles behind"),
         (whole, {"groups": 1, "persistent": True}, "several groups"),
-        (PROGRAMS["odd"](), {"tail": 4}, "single block"),
-        (PROGRAMS["odd"](), {"groups": 0, "overlap": True}, "no product under way"),
+        (PROGRAMS["odd"](), {"tail": 4}, "only one block"),
+        (PROGRAMS["odd"](), {"groups": 0, "overlap": True}, "no product in flight"),
     ):
         with pytest.raises(IllegalSchedule, match=reason):
             made(program, more)

@@ -118,7 +118,7 @@ def test_it_generates_for_cuda_only() -> None:
         ({"tile": 0}, "read belongs to tiles"),
         ({"each": 4}, "each belongs to plain kernels"),
         ({"tile": 16, "threads": 1024}, "no part of a tile"),
-        ({"vector": 8}, "no value of knob"),
+        ({"vector": 8}, "not a value of knob"),
     ],
 )
 def test_illegal_schedules(change: dict[str, int], reason: str) -> None:

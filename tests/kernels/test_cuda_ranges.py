@@ -255,4 +255,4 @@ def test_vectors_that_not_all_sizes_allow_are_refused() -> None:
 
 def test_a_check_is_of_one_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["check", "matmul", "m=1..70", "n=37", "k=24", "--target", "cuda:sm_80"]) == 2
-    assert "a check is of one size, and m=1..70 is a range. Name one size" in " ".join(capsys.readouterr().err.split())
+    assert "check takes one size, but m=1..70 is a range. Write one size" in " ".join(capsys.readouterr().err.split())

@@ -92,7 +92,10 @@ def computed(candidate: Candidate, kernel: EmulatedKernel, program: Program, inp
 def test_refused() -> None:
     wide = te.input("x", (2, (1 << 30) - 100), "int8")
     most = te.program(te.compute((2,), lambda i: te.max((1 << 30) - 100, lambda k: wide[i, k])))[0]
-    for program, reason in ((contractions.aligned(), "is no row reduction"), (most, "has indices that no int holds")):
+    for program, reason in (
+        (contractions.aligned(), "is not a row reduction"),
+        (most, "has indices that no int holds"),
+    ):
         task = task_of(program, SM80)
         assert not TEMPLATE.matches(task)
         with pytest.raises(IllegalSchedule, match=reason):

@@ -87,7 +87,7 @@ def test_it_generates_for_cuda_only(name: str) -> None:
         ({"min_blocks": 4}, "do not fit a multiprocessor"),
         ({"BK": 8, "unroll": 16}, "unroll exceeds"),
         ({"unroll": 1}, "need an unrolled loop"),
-        ({"split_k": True}, "split_k says whether"),
+        ({"split_k": True}, "split_k is on exactly"),
         ({"BN": 256, "TM": 16, "BK": 64}, "copies more than"),
     ],
 )

@@ -107,7 +107,7 @@ def test_vectors_lie_along_channels() -> None:
 def test_refused(program: Program) -> None:
     task = task_of(program, SM80)
     assert not TEMPLATE.matches(task)
-    with pytest.raises(IllegalSchedule, match="is no stencil"):
+    with pytest.raises(IllegalSchedule, match="is not a stencil"):
         TEMPLATE.space(task)
 
 
@@ -119,7 +119,11 @@ def test_it_generates_for_cuda_only() -> None:
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [({"axis": "i1"}, "no value of knob"), ({"outputs": 16}, "no value of knob"), ({"vector": 2}, "no value of knob")],
+    [
+        ({"axis": "i1"}, "not a value of knob"),
+        ({"outputs": 16}, "not a value of knob"),
+        ({"vector": 2}, "not a value of knob"),
+    ],
 )
 def test_illegal_schedules(change: dict[str, int | str], reason: str) -> None:
     task = task_of(gpu_programs.depthwise(), SM80)

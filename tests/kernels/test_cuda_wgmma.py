@@ -670,7 +670,7 @@ def test_rules_say_why() -> None:
         ({"BK": 128, "STAGES": 8}, "shared memory"),
         ({"split_k": True}, "not stored in boxes"),
         ({"split_k": True, "store_boxes": False}, "split_k and tail say"),
-        ({"SWAP": True}, "no value of knob 'SWAP'"),
+        ({"SWAP": True}, "not a value of knob 'SWAP'"),
         ({"tail": True, "SPLIT": 2, "persistent": False}, "last round"),
         ({"ping_pong": True, "GROUPS": 1, "BM": 64, "BN": 128}, "take turns"),
     ):

@@ -63,9 +63,9 @@ def test_axes_stay_whole_numbers_among_themselves() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no formula"),
-        ("x +", "no formula"),
-        ("x; y", "no formula"),
+        ("", "not a formula"),
+        ("x +", "not a formula"),
+        ("x; y", "not a formula"),
         ("w * 2", "names w"),
         ("sinh(x)", "calls sinh"),
         ("x.real", "uses x.real"),
@@ -90,7 +90,7 @@ def test_axes_stay_whole_numbers_among_themselves() -> None:
         ("where(x, x, y)", "condition"),
         ("x and y", "number"),
         ("x % 2", "te.floor"),
-        ("(" * 300 + "x" + ")" * 300, "no formula"),
+        ("(" * 300 + "x" + ")" * 300, "not a formula"),
         ("x" + "+x" * 2000, "characters"),
     ],
 )

@@ -179,10 +179,10 @@ def test_a_negative_variance_gives_nan() -> None:
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        ({"dim": 2}, "dim=2 is no axis of shape=.3, 4."),
-        ({"dim": -3}, "dim=-3 is no axis"),
+        ({"dim": 2}, "dim=2 is not an axis of shape=.3, 4."),
+        ({"dim": -3}, "dim=-3 is not an axis"),
         ({"shape": "3,0"}, "shape=3,0 is not positive"),
-        ({"shape": "5"}, "dim=1 is no axis"),
+        ({"shape": "5"}, "dim=1 is not an axis"),
         ({"eps": -1}, "eps=-1.0 is negative"),
     ],
 )
@@ -199,7 +199,7 @@ def test_batch_norm_of_vectors_that_do_not_conform() -> None:
     assert "each of 4 channels" in caught.value.hint
     op = get_operator("batch_norm")
     assert op.infer is not None
-    with pytest.raises(UsageError, match=r"dim=1 is no axis of an input of shape \(4,\)"):
+    with pytest.raises(UsageError, match=r"dim=1 is not an axis of an input of shape \(4,\)"):
         op.infer([(4,), (4,), (4,)], affine=False)
 
 

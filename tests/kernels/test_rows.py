@@ -107,7 +107,7 @@ def _refused() -> dict[str, Program]:
     first = te.monoid("first", (0.0, 0.0), _earlier, lambda value, _: value)
     total = te.compute((8,), lambda i: te.sum(32, lambda r: x[i, r]))
     return {
-        "is no row reduction": program_of(te.compute((8, 32), lambda i, j: x[i, j] + 1.0)),
+        "is not a row reduction": program_of(te.compute((8, 32), lambda i, j: x[i, j] + 1.0)),
         "reads rows whose elements do not lie one after the other": program_of(
             te.compute((32,), lambda j: te.sum(8, lambda r: x[r, j]))
         ),

@@ -101,7 +101,7 @@ def test_index_add(dim: int) -> None:
         (lambda b, at, x: te.scatter("sum", b, 60, lambda r: ((at[r], r), x[r])), "te.scatter gives 2 indices for 1 axes"),
         (lambda b, at, x: te.scatter("sum", b, 60, lambda r: x[r]), "te.scatter's function returns an index and a value"),
         (lambda b, at, x: te.scatter("sum", b, 60, lambda r: (x[r], x[r])), "an index is a whole number"),
-        (lambda b, at, x: te.scatter("sum", at[b], 60, lambda r: (at[r], x[r])), "in 'at' is no axis"),
+        (lambda b, at, x: te.scatter("sum", at[b], 60, lambda r: (at[r], x[r])), "in 'at' is not an axis"),
     ],
 )  # fmt: skip
 def test_what_is_no_scatter(body: Any, says: str) -> None:

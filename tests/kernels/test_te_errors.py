@@ -195,7 +195,7 @@ def test_a_function_that_is_far_from_all() -> None:
 
 
 def test_an_operator_that_is_called_with_arrays() -> None:
-    with pytest.raises(UsageError, match="was called with arrays, and takes sizes") as error:
+    with pytest.raises(UsageError, match="was called with arrays, but takes sizes") as error:
         operator(_unknown)(np.ones((300, 300)))
     assert "tilewright.autotune(_unknown)" in str(error.value)
     assert len(str(error.value)) < 300

@@ -132,7 +132,7 @@ def test_what_does_not_fit_the_file(tmp_path: Path, given: dict[str, Any], says:
     [
         ({"grid": ""}, "needs a grid"),
         ({"block": ""}, "needs a block"),
-        ({"text": CU.replace("__global__", "__device__")}, "is no kernel"),
+        ({"text": CU.replace("__global__", "__device__")}, "is not a kernel"),
         ({"text": CU.replace("__global__ void", "static __global__ void")}, "not declared"),
     ],
 )
@@ -195,14 +195,14 @@ def test_parameters_by_a_list(tmp_path: Path) -> None:
         ("const float *a, float *out", "", "2 pointers, matmul has 3 tensors: a, b, out"),
         ("const double *a, const float *b, float *out", "", "points to double"),
         ("const float *a, const float *b, const float *out", "", "is const"),
-        ("const float *a, const float *b, float *out, int lda", "", "is no size"),
+        ("const float *a, const float *b, float *out, int lda", "", "is not a size"),
         ("const float *a, const float *b, float *out, int BM", "", "also a knob"),
         ("const float *a, const float *b, float *out, half m", "", "has the type half"),
         ("const float *a, const float *b, float *out, int m", "a, b, out", "takes 4 parameters, and 3"),
         ("const float *a, const float *b, float *out, int m", "a, b, out, q", "neither a knob nor a size"),
         ("const float *a, const float *b, float *out, int m", "a, b, out, out + 1", "calculates with a tensor"),
         ("const float *a, const float *b, float *out, int m", "a, b, a, m", "no parameter gets the output"),
-        ("const float *a, const float *b, float *out, float m", "a, b, out, float32:x", "is no number"),
+        ("const float *a, const float *b, float *out, float m", "a, b, out, float32:x", "is not a number"),
     ],
 )
 def test_parameters_that_do_not_fit(tmp_path: Path, text: str, parameters: str, says: str) -> None:

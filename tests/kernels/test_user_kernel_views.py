@@ -156,7 +156,7 @@ def test_a_kernel_that_is_missing_for_some_values_is_told_with_them(tmp_path: Pa
         ("float p", "1e39", "1e+39, and float32 holds no more than 3.40282e+38"),
         ("float p", "float32: -1e300", "-1e+300, and float32 holds"),
         ("double p", "1e400", "'1e400' is beyond every number of type double"),
-        ("int p", "n / 3", "n / 3 is 1000/3, which is no whole number"),
+        ("int p", "n / 3", "n / 3 is 1000/3, which is not a whole number"),
         ("int p", "int64: n", "p of f is int, and --param gives 'int64: n'"),
         ("int p", "float32: 0.5", "p of f is int, and --param gives 'float32: 0.5'"),
     ],

@@ -84,7 +84,7 @@ def shared(task: Task, smi: ScriptedSmi) -> Iterator[LocalRunner]:
 
 @pytest.fixture
 def runner(shared: LocalRunner, smi: ScriptedSmi, task: Task, make: Make) -> LocalRunner:
-    """A child that is there already, on a device that is well."""
+    """A child that exists already, on a device that is well."""
     smi.go("well")
     (outcome,) = shared.run(task, [make("good")])
     assert isinstance(outcome, Measurement), outcome

@@ -131,8 +131,13 @@ def test_dynamic_axes_need_a_size(tmp_path: Path, capsys: Any) -> None:
     code, found = run(capsys, "extract", file)
     assert code == 2
     assert "no fixed size" in found["error"]["message"]
-    assert "--size batch=1" in found["error"]["mend"]
-    assert run(capsys, "extract", file, "--size", "batch=3")[1]["tasks"][0]["output"]["shape"] == [3, 4]
+    assert "batch=1" in found["error"]["mend"]
+    for given in (["--size", "batch=3"], ["batch=3"]):
+        assert run(capsys, "extract", file, *given)[1]["tasks"][0]["output"]["shape"] == [3, 4]
+    for wrong in ("batch", "batch=x", "=3"):
+        code, found = run(capsys, "extract", file, wrong)
+        assert code == 2
+        assert found["error"]["message"] == f"{wrong!r} is not KEY=VALUE with a size"
     for wrong in ("batch=-1", "batch", "batch=x", "bach=1"):
         assert run(capsys, "extract", file, "--size", wrong)[0] == 2
 
@@ -153,7 +158,7 @@ def test_an_unknown_operator_is_left_and_said(tmp_path: Path, capsys: Any) -> No
 def test_files_that_are_no_models_are_said(tmp_path: Path, capsys: Any) -> None:
     damaged = tmp_path / "damaged.onnx"
     damaged.write_bytes(b"\x08\x07\xff\xff\xff nothing")
-    for file, said in ((damaged, "no sound ONNX model"), (tmp_path / "none.onnx", "there is no file")):
+    for file, said in ((damaged, "not a valid ONNX model"), (tmp_path / "none.onnx", "there is no file")):
         for command in ("extract", "run"):
             code, found = run(capsys, command, str(file))
             assert code == 2

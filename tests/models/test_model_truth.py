@@ -231,7 +231,7 @@ def test_each_input_may_come_from_a_file_of_its_own(tmp_path: Path, capsys: Any)
     right: list[tuple[Any, ...]] = [(), (f"x={one}",), (f"x={one}", f"z={one}"), (archive, f"z={one}")]
     assert [run(*sources)[0] for sources in right] == [0] * len(right)
     wrong: list[tuple[tuple[Any, ...], str]] = [
-        ((one,), "names no input"),
+        ((one,), "does not name an input"),
         ((f"w={one}",), "no input 'w'"),
         ((f"x={narrow}",), "(2, 3) float16 for the input x"),
         ((f"x={tmp_path / 'none.npy'}",), "cannot read"),

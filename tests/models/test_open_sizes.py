@@ -158,8 +158,8 @@ def test_inputs_that_do_not_fit_are_refused(folder: Path, x: Any, message: str) 
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"batch": "8..2"}, "batch=8..2 is no range. Write the least size first, at least 1: batch=2..8"),
-        ({"batch": (0, 4)}, "batch=0..4 is no range"),
+        ({"batch": "8..2"}, "batch=8..2 is not a range. Write the least size first, at least 1: batch=2..8"),
+        ({"batch": (0, 4)}, "batch=0..4 is not a range"),
         ({"bach": (1, 4)}, "has no axis called 'bach'. Did you mean batch"),
         ({"batch": (1, 2, 3)}, "the size batch=.1, 2, 3. is none. Give a number, or the least and the greatest"),
         ({"batch": "x"}, "the size batch=x is none"),

@@ -19,7 +19,7 @@ from tilewright.runtime import Library, pycall, resolve
 
 @pytest.fixture(params=["native", "checked"])
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to call: builtins, and where the interpreter's objects may not be read."""
+    """Both ways to call: builtins, and where the interpreter's objects cannot be read."""
     if request.param == "checked":
         monkeypatch.setattr(pycall, "builtins_in", lambda handle: None)
         monkeypatch.setattr(resolve, "current", lambda: None)

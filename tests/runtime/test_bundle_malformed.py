@@ -194,7 +194,7 @@ def test_whatever_a_whole_bundle_says_raises_nothing_but_errors_of_one_line(
         ("seconds", None),
         ("updated", {}),
         ("artifact_sha256", 7),
-        ("program_sha256", "no hash"),
+        ("program_sha256", "not a hash"),
         ("program_sha256", 10**30),
         ("peak_fraction", "half"),
         ("versions", "{"),
@@ -233,9 +233,9 @@ def test_a_column_that_makes_no_sense_is_named(column: str, value: Any, parts: P
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        ({"workspace": [[], 1, 2]}, "makes no sense"),
-        ({"workspace": ["+"]}, "makes no sense"),
-        ({"workspace": ["//", 1, 0]}, "makes no sense"),
+        ({"workspace": [[], 1, 2]}, "is invalid"),
+        ({"workspace": ["+"]}, "is invalid"),
+        ({"workspace": ["//", 1, 0]}, "is invalid"),
         ({"workspace": "unknown"}, "launch argument 'unknown' has no value"),
         ({"workspace": 1 << 60}, "no memory for a workspace of"),
         ({"align": 0}, "begin at multiples of 0 bytes"),

@@ -83,9 +83,9 @@ def test_what_does_not_fit_is_named(library: tilewright.Library, driver: OneCont
 
     a, b, out = put(random(33, 24)), put(random(24, 40)), put(random(33, 40))
     host = random(24, 40)
-    with pytest.raises(TypeError, match="ndarray is no array on a GPU"):
+    with pytest.raises(TypeError, match="ndarray is not an array on a GPU"):
         library.matmul(a, host, out=out)
-    with pytest.raises(TypeError, match="out is no array on a GPU"):
+    with pytest.raises(TypeError, match="out is not an array on a GPU"):
         library.matmul(a, b, out=host)
     with pytest.raises(TypeError, match="Pass out="):
         library.matmul(a, b)

@@ -182,7 +182,7 @@ def test_what_does_not_fit_is_not_bound(library: tilewright.Library, device: Wat
         plan.bind()
     with pytest.raises(UsageError, match="x is not constant"):
         plan.bind(weight=weight, x=x)
-    with pytest.raises(TypeError, match="conv2d: weight is no array on a GPU"):
+    with pytest.raises(TypeError, match="conv2d: weight is not an array on a GPU"):
         plan.bind(weight=weight.get())
     with pytest.raises(ValueError, match="weight has shape"):
         plan.bind(weight=x)

@@ -89,9 +89,9 @@ def test_what_no_plan_is_made_for(library: tilewright.Library, device: Watched) 
     a, b, out = arrays(device)
     with pytest.raises(UsageError, match=r"not tuned for this GPU.*\(40, 33\)"):
         library.plan_gpu("matmul", DeviceArray(device, random(40, 33)), DeviceArray(device, random(33, 2)))
-    with pytest.raises(TypeError, match="ndarray is no array on a GPU"):
+    with pytest.raises(TypeError, match="ndarray is not an array on a GPU"):
         library.plan_gpu("matmul", random(33, 24), b)
-    with pytest.raises(TypeError, match="nothing is no array on a GPU"):
+    with pytest.raises(TypeError, match="nothing is not an array on a GPU"):
         library.plan_gpu("matmul")
     plan = library.plan_gpu("matmul", a, b)
     for given in ((a,), (a, b, out, out)):
@@ -181,10 +181,10 @@ def test_what_changes_after_good_calls_is_refused(
 
     product, factor = np.zeros((33, 40), np.float32), random(24, 40)
     wrong: list[tuple[tuple[Any, Any, Any], type[Exception], str]] = [
-        ((a, factor, out), TypeError, "no array on a GPU"),
-        ((factor, b, out), TypeError, "no array on a GPU"),
-        ((a, b, product), TypeError, "out is no array on a GPU"),
-        ((a, put(factor, Elsewhere), out), TypeError, "no array on a GPU"),
+        ((a, factor, out), TypeError, "not an array on a GPU"),
+        ((factor, b, out), TypeError, "not an array on a GPU"),
+        ((a, b, product), TypeError, "out is not an array on a GPU"),
+        ((a, put(factor, Elsewhere), out), TypeError, "not an array on a GPU"),
         ((a, put(factor, Broken), out), RuntimeError, "was deleted"),
         ((a, put(factor, strides=(4, 96)), out), ValueError, "b is not dense and row-major"),
         ((a, b, put(product, strides=(4, 132))), ValueError, "out is not dense and row-major"),
@@ -222,7 +222,7 @@ def test_an_address_that_a_kernel_cannot_take(library: tilewright.Library, devic
     for call in (plan, lambda *given, **how: library.matmul(*given, **how, bias=True)):
         for _ in range(2):
             call(*on, out=out)
-            with pytest.raises(ValueError, match=f"no multiple of {align} bytes"):
+            with pytest.raises(ValueError, match=f"not a multiple of {align} bytes"):
                 call(on[0], odd, on[2], out=out)
 
 
@@ -568,7 +568,7 @@ def test_tensors(call: Call, torch: SimpleNamespace, library: tilewright.Library
         ("requires_grad", True, TypeError, "requires a gradient"),
         ("lazy", True, TypeError, "resolve_neg"),
         ("freed", True, ValueError, "b: its memory was freed"),
-        ("is_cuda", False, TypeError, "no array on a GPU"),
+        ("is_cuda", False, TypeError, "not an array on a GPU"),
         ("dtype", "torch.complex64", TypeError, "no kernel takes arrays of torch.complex64"),
     ):
         before = getattr(b, attribute)

@@ -25,7 +25,7 @@ def unaligned() -> np.ndarray[Any, Any]:
 MISSES: list[tuple[Callable[[], Any], str]] = [
     (lambda: (A.T, B), r"matmul: a has strides \(4, 16\).*Pass numpy.ascontiguousarray of it. NumPy answers instead"),
     (lambda: (A, np.asfortranarray(B)), "matmul: b has strides"),
-    (lambda: (unaligned(), B), "no multiple of 4 bytes. Pass a copy of it"),
+    (lambda: (unaligned(), B), "not a multiple of 4 bytes. Pass a copy of it"),
     (lambda: (A.astype(np.float64), B.astype(np.float64)), "for float32 arrays of NumPy, PyTorch or JAX. Convert"),
     (lambda: (A, B.astype(np.float64)), "for float32 arrays"),
     (lambda: (A.astype(np.int32), B.astype(np.int32)), "for float32 arrays"),

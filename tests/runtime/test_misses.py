@@ -172,7 +172,7 @@ def test_they_are_listed_and_tuned(maker: Maker, capsys: pytest.CaptureFixture[s
     np.testing.assert_allclose(again.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
     assert again.stats().tiers["exact"] == 1
     assert run(["tune", "--from-misses", "--db", db]) == 0
-    assert "nothing is missing" in capsys.readouterr().err
+    assert "no misses are stored" in capsys.readouterr().err
     assert run(["misses", "--db", db, "--forget"]) == 0
     assert stored(maker.path) == {}
     assert run(["tune", "matmul", "m=3", "--from-misses", "--db", db]) == 2

@@ -100,7 +100,7 @@ BAD_INPUTS: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("reversed", lambda: A[::-1], ValueError, "strides"),
     ("broadcast", lambda: np.broadcast_to(A[:1], (3, 7)), ValueError, "strides"),
     ("padded rows", lambda: random(3, 8)[:, :7], ValueError, "strides"),
-    ("unaligned", lambda: unaligned(A), ValueError, "no multiple of 4 bytes"),
+    ("unaligned", lambda: unaligned(A), ValueError, "not a multiple of 4 bytes"),
 ]
 
 

@@ -32,7 +32,7 @@ def blocking() -> SearchSpace:
         ),
         (
             Constraint(("rows", "columns"), lambda v: v["rows"] * v["columns"] <= 12, "too many registers"),
-            Constraint(("rows", "height"), lambda v: v["height"] % v["rows"] == 0, "height is no multiple of rows"),
+            Constraint(("rows", "height"), lambda v: v["height"] % v["rows"] == 0, "height is not a multiple of rows"),
             Constraint(("pack", "depth"), lambda v: v["pack"] or v["depth"] <= 64, "deep blocks need packing"),
         ),
     )
@@ -230,7 +230,7 @@ def test_indices_of_another_space_are_refused() -> None:
     assert space.indices(schedule) == [2, 2, 2]
     with pytest.raises(IllegalSchedule, match="not in the space of 'factors'"):
         space.indices(Schedule("factors", 2, schedule.structure, schedule.launch))
-    with pytest.raises(IllegalSchedule, match="3 is no value of knob 'a'"):
+    with pytest.raises(IllegalSchedule, match="3 is not a value of knob 'a'"):
         space.indices(Schedule("factors", 1, (), (("a", 3), ("b", 4), ("c", 4))))
     with pytest.raises(UsageError, match="2 indices are given for the 3 knobs"):
         space.nearest(random.Random(0), [2, 2])
@@ -327,13 +327,13 @@ def test_halves_and_order_follow_the_knobs() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"rows": 3}, "3 is no value of knob 'rows'"),
-        ({"rows": True}, "True is no value of knob 'rows'"),
+        ({"rows": 3}, "3 is not a value of knob 'rows'"),
+        ({"rows": True}, "True is not a value of knob 'rows'"),
         ({"rows": 8}, "too many registers"),
-        ({"rows": 8, "columns": 1, "height": 12}, "height is no multiple of rows"),
+        ({"rows": 8, "columns": 1, "height": 12}, "height is not a multiple of rows"),
         ({"depth": 128}, "deep blocks need packing"),
         ({"nope": 1}, "no knob 'nope'"),
-        ({"order": None}, "no value"),
+        ({"order": None}, "not a value"),
     ],
 )
 def test_an_illegal_schedule_says_why(change: Mapping[str, Value | None], named: str) -> None:

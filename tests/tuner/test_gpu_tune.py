@@ -86,7 +86,7 @@ def test_best_shows_the_source_on_any_machine(
     tuned: tuple[TuneResult, Recorder, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["matmul", *(f"{k}={v}" for k, v in SIZES.items()), "--target", "cuda:sm_90a", "--db", str(tuned[2])]
-    assert run(["best", *words, "--source"]) == 0
+    assert run(["best", *words, "--full-source"]) == 0
     source = capsys.readouterr().out
     assert "TW_KERNEL" in source
     assert "emu.h" not in source

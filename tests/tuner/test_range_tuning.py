@@ -110,7 +110,7 @@ def test_a_plan_needs_one_size(tuned: tuple[Path, RangeResult]) -> None:
     with pytest.raises(UsageError, match=r"a plan has fixed sizes, not m=1..20\. Name one size"):
         library.plan("matmul", **SIZES)
     with pytest.raises(
-        UsageError, match=r"m=1..20 is a range, and a run is of fixed sizes\. Use tilewright.tune_range"
+        UsageError, match=r"m=1..20 is a range, but a run needs fixed sizes\. Use tilewright.tune_range"
     ):
         tilewright.tune("matmul", params=SIZES)
 
@@ -194,8 +194,7 @@ def test_a_kernel_that_a_last_check_finds_wrong_is_left_out_and_nothing_is_lost(
         "matmul", params=SIZES, trials=2, kernels=1, cost_model="random", db=db, observer=lambda place: Watcher()
     )
     assert (
-        "the kernel of matmul m=1..20 n=20 k=24 is wrong: m=7: element (6, 0) is nan. "
-        "The range is shared out among the other kernels"
+        "the kernel of matmul m=1..20 n=20 k=24 is wrong: m=7: element (6, 0) is nan. The other kernels serve the range"
     ) in warnings
     assert [(k.low, k.high) for k in result.kernels] == [(1, 20)]
     assert [result.kernels[0].schedule.at(greatest(result.places.extents))] != refused
@@ -214,8 +213,8 @@ def test_on_the_command_line(
     assert run([*asked, "--resume", "last"]) == 0
     shown = capsys.readouterr()
     assert "1..4" in shown.out
-    assert "loses on average" in shown.out
-    assert "served so: shape=1, shape=4" in " ".join(shown.err.split())
+    assert "average loss" in shown.out
+    assert "of their own: shape=1, shape=4" in " ".join(shown.err.split())
     x = np.random.default_rng(0).standard_normal((3, 40), np.float32)
     library = tilewright.Library(db)
     e = np.exp(x - x.max(1, keepdims=True))
@@ -236,10 +235,10 @@ def test_ranges_of_other_shapes_stay(tuned: tuple[Path, RangeResult], tmp_path: 
     ("arguments", "message"),
     [
         (["matmul", "m=8", "n=9", "k=9", "--portfolio", "2"], "matmul m=8 n=9 k=9 has no range. Write a size as 1..4096"),
-        (["matmul", "m=1..8", "n=9", "k=9", "--take-over"], "--take-over does not go with a range of sizes. Leave it out"),
+        (["matmul", "m=1..8", "n=9", "k=9", "--take-over"], "--take-over does not go with a range of sizes. Remove it"),
         (["matmul", "m=1..8", "n=9", "k=9", "--resume", "r1"], "--resume r1 names one run, and a range has several. Write"),
         (["group_norm", "shape=2,4..8,5", "num_groups=2"], "The second axis is a multiple of num_groups"),
-        (["matmul", "m=8..1", "n=9", "k=9"], "m=8..1 is no range"),
+        (["matmul", "m=8..1", "n=9", "k=9"], "m=8..1 is not a range"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_with_a_range(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

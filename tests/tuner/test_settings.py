@@ -19,10 +19,10 @@ SIZES = {"m": 9, "n": 8, "k": 7}
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"trials": -1}, "trials=-1 is not possible. Give a whole number of at least 0"),
-        ({"trials": True}, "trials=True is not possible. Give a whole number of at least 0"),
-        ({"time_budget": 0}, "time_budget=0 is not possible. Give seconds, more than 0"),
-        ({"time_budget": float("nan")}, "time_budget=nan is not possible. Give seconds, more than 0"),
+        ({"trials": -1}, "trials=-1 is not possible. Write a whole number of at least 0"),
+        ({"trials": True}, "trials=True is not possible. Write a whole number of at least 0"),
+        ({"time_budget": 0}, "time_budget=0 is not possible. Write a number of seconds above 0"),
+        ({"time_budget": float("nan")}, "time_budget=nan is not possible. Write a number of seconds above 0"),
         ({"strategy": "luck"}, "unknown strategy 'luck'"),
         ({"cost_model": "luck"}, "unknown cost model 'luck'"),
     ],

@@ -47,7 +47,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("old", "new", "said"), [
     ('"softmax"', '"sofmax"', "FILE, line 9: unknown operator 'sofmax' / Did you mean softmax?"),
-    ("weight = 12", "wieght = 12", "FILE, line 6: 'wieght' is nothing known / Did you mean weight?"),
+    ("weight = 12", "wieght = 12", "FILE, line 6: 'wieght' is unknown / Did you mean weight?"),
     ("weight = 12", "weight = 0", "FILE, line 6: a weight is a number above 0"),
     ("weight = 12", 'weight = "12"', "FILE, line 6: a weight is a number above 0"),
     ("threads = 2", "threads = 0", "FILE, line 11: threads are a whole number above 0"),
@@ -58,8 +58,8 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     ('dtype = "float64"', "dtype = 3", "FILE, line 10: dtype is one name"),
     ('operator = "matmul"\n', "", "FILE, line 3: a task has an operator"),
     ("{ m = 512, n = 256, k = 64, activation = \"relu\" }", "7", "FILE, line 5: params are sizes and attributes"),
-    ("# two of them", "workers = 3", "FILE, line 2: 'workers' is nothing known"),
-    ("[[task]]", "[[task]", "FILE is no TOML"),
+    ("# two of them", "workers = 3", "FILE, line 2: 'workers' is unknown"),
+    ("[[task]]", "[[task]", "FILE is not TOML"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert read(tmp_path, GOOD.replace(old, new, 1)).startswith(said)
@@ -74,7 +74,7 @@ def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read_tasks(tmp_path / "none.toml")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="no UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         read_tasks(tmp_path / "binary")
 
 

@@ -120,8 +120,8 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("portfolio = 1", "portfolio = 0", "line 5: a portfolio is a whole number above 0"),
     ("portfolio = 1", 'portfolio = "2"', "line 5: a portfolio is a whole number above 0"),
     ('m = "1..4"', "m = 9", "line 5: no size of the task is a range. Write one as"),
-    ('m = "1..4"', 'm = "4..1"', "line 4: matmul: m=4..1 is no range. Write the least size first"),
-    ("weight = 3", 'choice = "a"', "line 6: a choice is of fixed sizes, and a size is a range. Leave it out"),
+    ('m = "1..4"', 'm = "4..1"', "line 4: matmul: m=4..1 is not a range. Write the least size first"),
+    ("weight = 3", 'choice = "a"', "line 6: a choice needs fixed sizes, but a size is a range. Remove it"),
     ('operator = "softmax"\nparams = { shape = "8,40" }', 'operator = "matmul"\nparams = { m = "1..4", n = 40, k = 24 }',
      "a task is given twice. Give it once, with the sum of the weights"),
 ])  # fmt: skip
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_named(
 
 def test_what_only_tune_tasks_does_says_so(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"m=1\.\.4 is a range, and a run is of fixed sizes\. Use tilewright\.tuner\.tune_tasks"
+        UsageError, match=r"m=1\.\.4 is a range, but a run needs fixed sizes\. Use tilewright\.tuner\.tune_tasks"
     ):
         tune_many([RANGE], db=tmp_path / "t.db")
     with pytest.raises(UsageError, match="0 kernels cannot serve a range"):

@@ -150,7 +150,9 @@ def test_what_a_failed_task_left_is_stored_and_the_others_go_on(
     monkeypatch.setattr(Stumbles, "made", 0)
     never, stopped, good = tune_many(tasks, trials=12, observer=Watch, **how)
     assert never.result is None
-    assert re.search(r"^IndexError: tuple index out of range \(test_tune_many.py:\d+\). A bug", str(never.problem))
+    assert re.search(
+        r"^IndexError: tuple index out of range \(test_tune_many.py:\d+\). This is an error", str(never.problem)
+    )
     assert stopped.result is not None
     assert stopped.result.best is not None
     assert str(stopped.problem).startswith("MemoryError (test_tune_many.py:")
@@ -158,7 +160,7 @@ def test_what_a_failed_task_left_is_stored_and_the_others_go_on(
     assert good.succeeded
     assert not never.succeeded
     assert not stopped.succeeded
-    assert [n for n, text in warned if "the others go on" in text] == [0, 1]
+    assert [n for n, text in warned if "the others continue" in text] == [0, 1]
     assert never.to_json()["error"]["message"].startswith("IndexError: ")
     assert (never.to_json()["trials"], never.to_json()["best"]) == (0, None)
     with Database.open(tmp_path / "t.db") as database:

@@ -301,7 +301,7 @@ def test_illegal_kernels_whose_results_are_right_never_win_on_the_emulator(
     [
         ({"--entry": "dens"}, "Did you mean dense?"),
         ({"--knob": "BMX=2"}, "never uses knob BMX"),
-        ({"--knob": "BM"}, "is no knob"),
+        ({"--knob": "BM"}, "is not a knob"),
         ({"--constraint": "BM << 2"}, "not part of the language"),
         ({"--constraint": "BQ > 2"}, "neither a knob nor a size"),
         ({"--constraint": "BM > 99"}, "no values of the knobs"),

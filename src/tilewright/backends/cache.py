@@ -113,7 +113,7 @@ class ArtifactCache:
     def path(self, named: str) -> Path:
         """Where data of this hash lies, or would lie. Raises ``ValueError`` for what is none."""
         if not _HEX.fullmatch(named):
-            raise ValueError(f"{named[:80]!r} is no SHA-256")
+            raise ValueError(f"{named[:80]!r} is not a SHA-256")
         return self._blob(named)
 
     def stats(self) -> CacheStats:

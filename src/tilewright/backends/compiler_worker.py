@@ -84,7 +84,7 @@ class LibraryCompiler:
         except TimeoutError:
             raise CompileTimeout(f"{self.name} took more than {request['deadline']:g} s and was stopped") from None
         except (KeyError, TypeError, ValueError):  # what compiles a source may come to do whatever that wants
-            raise CompileError(f"{self.name} gave no code that can be read") from None
+            raise CompileError(f"{self.name} printed no readable code") from None
         finally:  # whatever else still compiles, also where Ctrl-C comes between
             _workers.give(kind, worker) if sound else _workers.end(worker)
         if isinstance(made, TilewrightError):

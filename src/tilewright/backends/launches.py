@@ -167,9 +167,7 @@ class DeviceLibrary:
     def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> LibraryKernel:
         """A callable for one launch program. Raises ``LoadError`` for one that does not fit this library."""
         if threads != 1:
-            raise UsageError(
-                f"a device's kernel has no threads to choose, and {threads} were asked for", "Leave it out"
-            )
+            raise UsageError(f"a kernel on a device takes no number of threads, and {threads} is given", "Remove it")
         if program.abi != ABI_VERSION:
             raise LoadError(
                 f"the kernel's interface has version {program.abi}, this is {ABI_VERSION}", "Build it again"

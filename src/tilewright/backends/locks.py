@@ -126,7 +126,7 @@ class DeviceLock:
         if facts.st_uid != os.getuid() or not self.folder.is_dir() or self.folder.is_symlink():
             raise TilewrightError(
                 f"the lock folder {self.folder} belongs to someone else",
-                "Have it removed by its owner or root",
+                "Ask its owner or an administrator to remove it",
             )
 
     def _take(self, core: int, end: float | None) -> tuple[int, str]:
@@ -147,7 +147,7 @@ class DeviceLock:
                     if self.on_wait:
                         self.on_wait(holder)
                 if self.stop is not None and self.stop.is_set():
-                    raise TilewrightError(f"waiting for {self.device.name} was given up")
+                    raise TilewrightError(f"{self.device.name} stayed in use; the wait was ended")
                 if end is not None and time.monotonic() >= end:
                     raise TilewrightError(f"{self.device.name} is in use: {holder or 'holder unknown'}", "Wait for it")
                 time.sleep(_POLL)

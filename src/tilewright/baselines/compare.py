@@ -65,7 +65,7 @@ def check_baselines(names: Sequence[str]) -> None:
     """Raise ``UsageError`` for a baseline that there is not."""
     for name in names:
         if name not in BASELINES:
-            raise UsageError(f"unknown baseline {name!r}", f"Choose among {', '.join(BASELINES)}")
+            raise UsageError(f"unknown baseline {name!r}", f"Use {', '.join(BASELINES)}")
 
 
 def compare(

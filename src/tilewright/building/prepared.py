@@ -56,20 +56,24 @@ def read(folder: Path) -> Loaded:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
-            raise UsageError(f"{path} has format {data['format']!r}, known is {FORMAT}", "Prepare again")
+            raise UsageError(
+                f"{path} has format {data['format']!r}, this version reads {FORMAT}", "Run tilewright prepare again"
+            )
         task = Task.from_json(data["task"])
         items = []
         for k in data["kernels"]:
             file = folder / k["file"]
             if sha256(file.read_bytes()).hexdigest() != k["sha256"]:
-                raise UsageError(f"{file} is not the kernel that was prepared: its hash differs", "Prepare again")
+                raise UsageError(
+                    f"{file} is not the kernel that was prepared: its hash differs", "Run tilewright prepare again"
+                )
             items.append((Candidate(task, Schedule.from_json(k["schedule"])), _artifact(k, file, data, task.target)))
     except OSError as e:
         raise UsageError(f"cannot read {e.filename or path}: {e.strerror}", "Name a folder that prepare wrote") from e
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         if isinstance(e, UsageError):
             raise
-        raise UsageError(f"{path} is damaged: {e}", "Prepare again") from e
+        raise UsageError(f"{path} is damaged: {e}", "Run tilewright prepare again") from e
     return Loaded(task, tuple(items), data["compiler"], bool(data.get("emulated")))
 
 

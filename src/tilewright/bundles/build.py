@@ -71,7 +71,7 @@ def build(
         with closing(sqlite3.connect(file)) as connection:
             connection.row_factory = sqlite3.Row
             if not _count(connection, target):
-                raise UsageError(f"{database.location} holds no verified kernel for {target}", "Leave --target out")
+                raise UsageError(f"{database.location} holds no verified kernel for {target}", "Remove --target")
             prefixes = _prefixes(connection)
             blobs = _Blobs(Path(folder))
             rows, keys, operators = _rows(connection, op, target, blobs, prefixes)
@@ -197,7 +197,7 @@ def _replaceable(destination: Path) -> None:
     if not destination.exists():
         return
     if not destination.is_file():
-        raise UsageError(f"{destination} is no regular file", "Name another file")
+        raise UsageError(f"{destination} is not a regular file", "Name another file")
     with destination.open("rb") as there:
         if there.read(len(MAGIC)) not in (MAGIC, b""):
-            raise UsageError(f"{destination} is there already, and no bundle", "Name another file")
+            raise UsageError(f"{destination} exists, and is not a bundle", "Name another file")

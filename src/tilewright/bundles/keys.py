@@ -25,7 +25,7 @@ def new_key(path: Path) -> str:
     public_path = path.with_name(path.name + ".pub")
     for taken in (path, public_path):
         if taken.exists():
-            raise UsageError(f"{taken} is there already", "Name another file; keys are never replaced")
+            raise UsageError(f"{taken} exists already", "Name another file; keys are never replaced")
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     public = write_key(key.public_key().public_bytes_raw())
@@ -34,7 +34,7 @@ def new_key(path: Path) -> str:
             with open(os.open(where, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
                 file.write(data)
     except OSError as e:
-        raise TilewrightError(f"cannot write {where}: {e.strerror}", "Check its folder and the room on its disk") from e
+        raise TilewrightError(f"cannot write {where}: {e.strerror}", "Check the folder and the free disk space") from e
     return public
 
 
@@ -52,10 +52,10 @@ def load_key(path: Path) -> Ed25519PrivateKey:
         key = load_pem_private_key(data, None)
     except (ValueError, TypeError):
         raise UsageError(
-            f"{path} is no private key in PEM without a password", "Make one: tilewright bundle key new FILE"
+            f"{path} is not a private key in PEM without a password", "Make one: tilewright bundle key new FILE"
         ) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise UsageError(f"{path} is a private key of another kind than Ed25519", "Make one: tilewright bundle key new")
+        raise UsageError(f"{path} is not an Ed25519 private key", "Make one: tilewright bundle key new FILE")
     return key
 
 
@@ -81,6 +81,4 @@ def _require_cryptography() -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError:
-        raise TilewrightError(
-            "signing needs the package cryptography, which is not installed", 'pip install "tilewright[sign]"'
-        ) from None
+        raise TilewrightError("signing needs the package cryptography", "Run: pip install 'tilewright[sign]'") from None

@@ -63,7 +63,7 @@ def parse_orders(texts: Sequence[str]) -> tuple[str, ...]:
     for text in texts:
         if not _ORDER.fullmatch(text):
             raise UsageError(
-                f"{text!r} is no order", "Write fifo, lifo or random:SEED, a slash, then lazy or eager: lifo/eager"
+                f"{text!r} is not an order", "Write fifo, lifo or random:SEED, a slash, then lazy or eager: lifo/eager"
             )
     if not texts:
         raise UsageError("no order is given", f"Give some of {', '.join(ORDERS)}")
@@ -74,7 +74,7 @@ def parse_sanitizers(texts: Sequence[str]) -> tuple[str, ...]:
     """Names of sanitizers in a fixed order; raises ``UsageError`` for an unknown one."""
     for text in texts:
         if text not in SANITIZERS:
-            raise UsageError(f"{text!r} is no sanitizer", f"Use some of {', '.join(SANITIZERS)}")
+            raise UsageError(f"{text!r} is not a sanitizer", f"Use some of {', '.join(SANITIZERS)}")
     return tuple(s for s in SANITIZERS if s in texts)
 
 

@@ -60,12 +60,13 @@ def load(folder: Path) -> Subject:
     try:
         data = json.loads(_read(folder / LAUNCH))
     except ValueError as e:
-        raise UsageError(f"{where} is no JSON: {e}", "Correct it, or write the files anew with check --emit") from e
+        raise UsageError(f"{where} is not JSON: {e}", "Correct it, or write the files again with check --emit") from e
     if not isinstance(data, dict):
-        raise UsageError(f"{where} holds no object", "Write the files anew with check --emit")
+        raise UsageError(f"{where} does not hold a JSON object", "Write the files again with check --emit")
     if data.get("format") != FORMAT:
         raise UsageError(
-            f"{where}: format is {data.get('format')!r}, known is {FORMAT}", "Write the files anew with check --emit"
+            f"{where}: format is {data.get('format')!r}, this version reads {FORMAT}",
+            "Write the files again with check --emit",
         )
     target = _field(data, "target", where, _target)
     workload = _field(data, "workload", where, _workload)
@@ -73,7 +74,7 @@ def load(folder: Path) -> Subject:
     program = _field(data, "program", where, lambda v: _program(v, launch, workload))
     schedule = _field(data, "schedule", where, lambda v: None if v is None else Schedule.from_json(v))
     if not source.strip():
-        raise UsageError(f"{folder / KERNEL} is empty", "Write the files anew with check --emit")
+        raise UsageError(f"{folder / KERNEL} is empty", "Write the files again with check --emit")
     return Subject(target, workload, source, program, tuple(launch.items()), schedule)
 
 
@@ -89,7 +90,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
-        raise UsageError(f"{path} is no UTF-8 text", "Write the files anew with check --emit") from e
+        raise UsageError(f"{path} is not UTF-8 text", "Write the files again with check --emit") from e
     except OSError as e:
         raise UsageError(
             f"cannot read {path}: {e.strerror}", f"Name a folder with {KERNEL} and {LAUNCH}, as check --emit writes"
@@ -97,7 +98,7 @@ def _read(path: Path) -> str:
 
 
 def _field(data: Mapping[str, Any], name: str, where: str, make: Callable[[Any], Any]) -> Any:
-    hint = "Correct it, or write the files anew with check --emit"
+    hint = "Correct it, or write the files again with check --emit"
     if name not in data:
         raise UsageError(f"{where}: field {name!r} is missing", hint)
     try:
@@ -137,7 +138,7 @@ def _workload(value: Any) -> Workload:
 def _launch_arguments(value: Any) -> dict[str, int]:
     for name, number in value.items():
         if not isinstance(number, int) or isinstance(number, bool):
-            raise _Bad(f".{name}", f"{number!r} is no whole number")
+            raise _Bad(f".{name}", f"{number!r} is not a whole number")
     return dict(value)
 
 
@@ -157,13 +158,13 @@ def _program(value: Any, launch: Mapping[str, int], workload: Workload) -> Launc
         if _number(getattr(program, name), launch, f".{name}") < 0:
             raise _Bad(f".{name}", "is negative")
     if not isinstance(program.align, int) or program.align < 1:
-        raise _Bad(".align", f"{program.align!r} is no size in bytes")
+        raise _Bad(".align", f"{program.align!r} is not a size in bytes")
     return program
 
 
 def _check_launch(x: Launch, at: str, launch: Mapping[str, int], tensors: int) -> None:
     if not isinstance(x.symbol, str) or not x.symbol.isidentifier():
-        raise _Bad(f"{at}[0]", f"{x.symbol!r} is no name of a kernel")
+        raise _Bad(f"{at}[0]", f"{x.symbol!r} is not a kernel's name")
     for name in x.arguments:
         if name not in launch:
             raise _Bad(f"{at}[1]", f"argument {name!r} has no value in 'launch'")
@@ -175,7 +176,7 @@ def _check_launch(x: Launch, at: str, launch: Mapping[str, int], tensors: int) -
     threads = 1
     for d, size in enumerate(x.block):
         if not isinstance(size, int) or size < 1:
-            raise _Bad(f"{at}.block[{d}]", f"{size!r} is no number of threads")
+            raise _Bad(f"{at}.block[{d}]", f"{size!r} is not a number of threads")
         threads *= size
     if threads > _MOST_THREADS:
         raise _Bad(f"{at}.block", f"{threads} threads; a block has at most {_MOST_THREADS}")
@@ -192,4 +193,4 @@ def _number(value: Any, launch: Mapping[str, int], at: str) -> int:
     try:
         return evaluate(value, launch)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as e:
-        raise _Bad(at, f"{value!r} is no whole number ({e})") from e
+        raise _Bad(at, f"{value!r} is not a whole number ({e})") from e

@@ -58,15 +58,13 @@ def parse_schedules(task: Task, text: str, template: str | None = None, seed: in
     if text.startswith("random:"):
         number = text.removeprefix("random:")
         if not number.isdecimal() or int(number) == 0:
-            raise UsageError(f"{text!r} names no number of schedules", "Write random:20")
+            raise UsageError(f"{text!r} does not name a number of schedules", "Write random:20")
         return random_schedules(task, int(number), seed, template)
     if text.startswith("@"):
         try:
             content = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as e:
-            raise UsageError(
-                f"cannot read {text[1:]}: {getattr(e, 'strerror', None) or e}", "Name a file of JSON"
-            ) from e
+            raise UsageError(f"cannot read {text[1:]}: {getattr(e, 'strerror', None) or e}", "Name a JSON file") from e
         return [_from_json(task, content, text[1:], template)]
     if text.startswith("{"):
         return [_from_json(task, text, "--schedule", template)]
@@ -82,7 +80,7 @@ def _from_json(task: Task, text: str, where: str, template: str | None) -> Sched
     try:
         data = json.loads(text)
     except ValueError as e:
-        raise UsageError(f"{where} is no JSON: {e}", 'Write {"knob": value, ...}') from e
+        raise UsageError(f"{where} is not JSON: {e}", 'Write {"knob": value, ...}') from e
     if isinstance(data, dict) and "structure" in data:
         return whole_schedule(task, data, where, template)
     if not isinstance(data, dict) or not data:
@@ -115,7 +113,7 @@ def _from_pairs(task: Task, text: str, template: str | None) -> Schedule:
         name, sep, value = (p.strip() for p in pair.partition("="))
         if not sep or not name or not value:
             raise UsageError(
-                f"{text!r} is no schedule", "Write default, random:N, knob=value,knob=value, JSON, or @FILE"
+                f"{text!r} is not a schedule", "Write default, random:N, knob=value,knob=value, JSON, or @FILE"
             )
         values[name] = value
     return _adjusted(task, values, template)
@@ -133,7 +131,7 @@ def _adjusted(task: Task, given: Mapping[str, Any], template: str | None) -> Sch
         known = {_plain(v): v for v in by_name[name].values}
         if _plain(value) not in known:
             raise UsageError(
-                f"{value!r} is no value of knob {name!r} of {space.template!r}",
+                f"{value!r} is not a value of knob {name!r} of {space.template!r}",
                 f"Use one of {', '.join(known)}",
             )
         base[name] = known[_plain(value)]

@@ -15,7 +15,7 @@ def main() -> None:
     except ModuleNotFoundError as e:
         if e.name not in ("click", "rich"):
             raise
-        sys.stderr.write(f"tilewright: the command line needs {e.name}. Install it: pip install 'tilewright[tune]'\n")
+        sys.stderr.write(f"tilewright: the command line needs {e.name}. Run: pip install 'tilewright[tune]'\n")
         sys.exit(1)
     code = run()
     gc.freeze()

@@ -1,7 +1,7 @@
 """The command group: lazy commands, uniform errors and exit codes.
 
-Exit codes: 0 done; 1 failure; 2 usage; 3 could not check; 130 after Ctrl-C and 143 after SIGTERM, with everything
-measured stored.
+Exit codes: 0 done; 1 failure, or what was asked for is not stored; 2 usage; 3 could not check; 130 after Ctrl-C and 143
+after SIGTERM, with everything measured stored.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from tilewright.core import TilewrightError
 SECTIONS = {
     "Tune and use": {
         "tune": "Search for the fastest kernel of an operator.",
-        "best": "Show the best stored kernel of an operator.",
-        "kernels": "List the stored kernels, the best of each task.",
-        "bench": "Compare the tuned kernel with other libraries, paired in one run.",
+        "best": "Show the fastest stored kernel of an operator.",
+        "kernels": "List the stored kernels, the fastest of each task.",
+        "bench": "Compare the tuned kernel with other libraries, timed in turns.",
         "ops": "List the operators.",
-        "space": "Show an operator's schedule space.",
-        "verify": "Re-check and re-time stored kernels with the present compiler.",
+        "space": "Show an operator's search space: its knobs, and one schedule.",
+        "verify": "Rebuild, check and time stored kernels with the installed compiler.",
     },
-    "See what tuning does": {
+    "Look at runs": {
         "runs": "List tuning runs, newest first.",
-        "show": "Show one run: its best-so-far curve, trials and failures.",
-        "explain": "Say what bounds a run's winner, which knobs mattered, and what to try next.",
-        "plot": "Draw a run as a picture: best so far, roofline, importance and more.",
-        "dashboard": "Show runs, kernels and the farm as web pages, and metrics.",
+        "show": "Show one run: best time so far, trials and failures.",
+        "explain": "Explain one run: what bounds the winner, which knobs matter, what to try next.",
+        "plot": "Draw charts of a run: best time so far, roofline, importance and more.",
+        "dashboard": "Serve web pages and metrics of runs, kernels and the farm.",
     },
-    "Programs that use kernels": {
-        "misses": "List what programs asked for and did not have.",
-        "lock": "Write down which kernel answers each task, for libraries that are pinned to it.",
-        "bundle": "Build, sign, inspect, verify and export bundles: one file of kernels.",
-        "extract": "List what an ONNX model computes, as tasks to tune.",
-        "run": "Run an ONNX model with tuned kernels, checked against onnxruntime.",
+    "Serve kernels and models": {
+        "misses": "List look-ups of programs that found no tuned kernel.",
+        "lock": "Write a lock file, which pins Library to the kernels stored now.",
+        "bundle": "Build, sign, inspect, verify and export bundles of kernels.",
+        "extract": "List the tasks of an ONNX model, to tune them.",
+        "run": "Run an ONNX model with tuned kernels, and check its outputs.",
     },
     "GPUs": {
-        "check": "Run CUDA kernels on the emulator and say whether they are right.",
-        "prepare": "Rank and compile kernels for a GPU where there is none.",
+        "check": "Check CUDA kernels on the emulator, without a GPU.",
+        "prepare": "Rank and compile kernels for a GPU on a machine without one.",
     },
     "Farms, databases, settings": {
-        "farm": "Tune on a farm of devices: its processes, certificates and status.",
+        "farm": "Run a farm of devices: processes, certificates and status.",
         "db": "Upgrade, export, import, merge, shrink and back up databases.",
-        "cache": "Inspect or shrink the artifact cache.",
-        "model": "Train, judge, export or import the cost model that runs start from.",
-        "config": "Show the settings in force and where each comes from.",
-        "completion": "Print the script that makes a shell complete commands, operators and runs.",
-        "doctor": "Say what is installed, what the machine is, and what would be used.",
+        "cache": "Show or shrink the artifact cache.",
+        "model": "Train, evaluate, export or import the cost model of a database.",
+        "config": "Show the settings in force, and where each comes from.",
+        "completion": "Print the script that adds completion to a shell.",
+        "doctor": "Check the installation: packages, compilers and devices.",
     },
 }
 """The headings of the help, and the commands below each with their one-line help: ``cli/commands/NAME.py`` defines
@@ -83,14 +83,14 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context
 def app(ctx: click.Context) -> None:
-    """Tune tensor kernels for this machine, and use what was tuned.
+    """Tune tensor kernels for a processor or GPU, and serve the tuned kernels.
 
     \b
     Begin with:
       tilewright tune matmul m=512 n=512 k=512 --trials 64
       tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas
       tilewright explain last
-      tilewright ops                 what can be tuned; your own: FILE.py:function
+      tilewright ops                 lists the operators; your own: FILE.py:function
     """
     from tilewright.cli.commands.config import configure
 
@@ -150,7 +150,9 @@ def _run(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort) as e:
         by_signal = isinstance(e, Terminated)
         kind, what = ("terminated", "SIGTERM") if by_signal else ("interrupted", "Ctrl-C")
-        emit_error(json_mode, kind, f"Stopped by {what}", "What was measured is stored; go on with --resume last")
+        emit_error(
+            json_mode, kind, f"stopped by {what}", "All measurements are stored. Continue a run with --resume last"
+        )
         return 143 if by_signal else 130
     finally:
         signal.signal(signal.SIGTERM, previous)

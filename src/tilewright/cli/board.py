@@ -79,7 +79,7 @@ class Board:
         elif stage:
             say(f"{row.prefix}{stage}")
         elif changed:
-            say(f"{row.prefix}from trial {row.trials}, best {row.best or 'nothing yet'}")
+            say(f"{row.prefix}continues at trial {row.trials}, best {row.best or 'none yet'}")
 
     def _table(self) -> Table:
         from rich.table import Table
@@ -101,7 +101,7 @@ def said_failures(tuned: Sequence[TunedTask]) -> int:
     missing = [t for t in tuned if not t.succeeded and not t.unreached]
     unreached = sum(t.unreached for t in tuned)
     if unreached:
-        say(f"the time was over before {unreached} of {len(tuned)} tasks had a trial. Go on with --resume last")
+        say(f"the time was over before {unreached} of {len(tuned)} tasks had a trial. Continue with --resume last")
     for t in missing:
         say(f"{label(t.task)}: {t.result.no_success if t.result and not t.problem else f'failed: {t.problem}'}")
     return 1 if missing else 0

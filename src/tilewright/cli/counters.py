@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tilewright.insight.counters import Profile
 
 _OTHERS = {
-    "instructions": "instructions", "registers": "registers a thread", "occupancy": "% occupancy",
+    "instructions": "instructions", "registers": "registers per thread", "occupancy": "% occupancy",
     "bank_conflicts": "bank conflicts of shared memory", "shared_banks": "% of its banks' reads", "alu": "% ALU",
     "fp64": "% FP64", "l2_slices": "% of the L2 cache", "l2_bytes": "bytes from L2", "dram_bytes": "bytes of DRAM",
 }  # fmt: skip

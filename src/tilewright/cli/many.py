@@ -24,7 +24,7 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
     from tilewright.tuner.ranges import listed_tasks
     from tilewright.tuner.ranges import tune_tasks as tune_listed
 
-    refuse(alone, "is for one task, and --tasks names several", "Write it in the file, or leave it out")
+    refuse(alone, "is for one task, but --tasks names several", "Write it in the file, or remove it")
     going_on = resumes(resume, "--tasks")
     with Board(listed_tasks(tasks)) as board:
         results = tune_listed(tasks, settings, resume=going_on, observer=board.rows.__getitem__)
@@ -36,14 +36,14 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
         for r in ranges:
             say(summary_of(r))
     if any(t.interrupted for t in results):
-        say("stopped early; everything measured is stored. Go on with --resume last")
+        say("stopped early; all measurements are stored. Continue with --resume last")
         return 130
     one_size = [*tuned, *(t for r in ranges for t in r.searched)]
     return said_failures(one_size)
 
 
 def tune_misses(settings: TuneSettings, alone: Mapping[str, Any]) -> int:
-    """Tune what programs asked for and did not have; what was tuned is a miss no more."""
+    """Tune the stored misses; a miss that was tuned is removed."""
     from tilewright.cli.options import open_database
     from tilewright.measure.places import find_place
     from tilewright.tuner.from_misses import missed, tasks_of
@@ -55,9 +55,9 @@ def tune_misses(settings: TuneSettings, alone: Mapping[str, Any]) -> int:
     listed = tasks_of(found)
     for m in found:
         if m.problem:
-            say(f"left out: {m.miss.op}: {m.problem}")
+            say(f"{m.miss.op} is skipped: {m.problem}")
     if not listed:
-        say("nothing is missing: programs found kernels for all that they asked for, or counted nothing")
+        say("no misses are stored: every look-up found a tuned kernel, or no program counted its misses")
         report({"tasks": []})
         return 0
     code = tune_tasks(listed, settings, {}, None)

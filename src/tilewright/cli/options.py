@@ -21,19 +21,25 @@ OP = argument(metavar="OP", shell_complete=complete.operators)
 OP_IF_ANY = argument(metavar="[OP]", required=False, shell_complete=complete.operators)
 PARAMS = argument(metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
 RUN = argument(default="last", metavar="[RUN]", shell_complete=complete.runs)
-DTYPE = option(metavar="NAME", help="Element type, such as float32 or float64.")
+DTYPE = option(metavar="NAME", help="Element type, such as float32; the same as dtype=NAME.")
 DB = option(
     metavar="PATH", envvar="TILEWRIGHT_DB",
-    help="Database file. [default: $TILEWRIGHT_DB, else the user's data directory]",
+    help="Database: a file, or a PostgreSQL URL. [default: $TILEWRIGHT_DB, else a file in the user's data directory]",
 )  # fmt: skip
 TARGET = option(
     default="auto", metavar="NAME", envvar="TILEWRIGHT_TARGET", show_envvar=True,
-    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120, opencl, opencl:0, emulator.",
+    help="Target of the code: auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120, opencl, "
+    "opencl:0, emulator.",
 )  # fmt: skip
-THREADS = option(low=1, default=1, envvar="TILEWRIGHT_THREADS", show_envvar=True)
+ONLY_OP = option(
+    "--op", metavar="OP", shell_complete=complete.operators,
+    callback=lambda _ctx, _param, op: op and stored_name(op),
+    help="Only this operator: a name, or FILE.py:function.",
+)  # fmt: skip
+THREADS = option(low=1, default=1, envvar="TILEWRIGHT_THREADS", show_envvar=True, help="Threads of the kernel.")
 DEVICE = option(
     default="auto", envvar="TILEWRIGHT_DEVICE", show_envvar=True,
-    help="What to measure on: cpu:0, cpu:0-1, cuda:0, opencl:0.",
+    help="Device that measures: cpu:0, cpu:0-1, cuda:0, opencl:0.",
 )  # fmt: skip
 
 
@@ -61,7 +67,7 @@ class Duration(click.ParamType[float]):
         found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", str(value).strip())
         seconds = float(found[1]) * self._UNITS[found[2]] if found else 0.0
         if not seconds:
-            self.fail(f"{value!r} is no time above 0: write seconds, or 90s, 30m, 2h", param, ctx)
+            self.fail(f"{value!r} is not a time above 0: write seconds, or 90s, 30m, 2h", param, ctx)
         return seconds
 
 
@@ -71,13 +77,14 @@ def parse_params(params: Sequence[str], dtype: str | None) -> dict[str, str]:
     for p in params:
         name, sep, value = p.partition("=")
         if not sep or not name.isidentifier() or not value:
-            raise UsageError(f"{p!r} is no KEY=VALUE", "Write sizes and attributes as m=512 or activation=relu")
+            example = f"{name}=512" if name.isidentifier() and not value else f"n={p}" if p.isdecimal() else "m=512"
+            raise UsageError(f"{p!r} is not KEY=VALUE", f"Write {example}")
         if name in out:
-            raise UsageError(f"{name} is given twice", "Give each key once")
+            raise UsageError(f"{name} is given twice", "Write each key once")
         out[name] = value
     if dtype:
         if out.get("dtype", dtype) != dtype:
-            raise UsageError("dtype is given twice with different values", "Give --dtype or dtype=, not both")
+            raise UsageError("dtype is given twice with different values", "Write --dtype or dtype=, not both")
         out["dtype"] = dtype
     return out
 
@@ -88,6 +95,11 @@ def find_operator(op: str) -> Operator:
     from tilewright.kernels.operators import get_operator
 
     return load_operator(op) if ":" in op or op.endswith(".py") else get_operator(op)
+
+
+def stored_name(op: str) -> str:
+    """The name that an operator is stored under: of one from a file, the name that the file gives it."""
+    return find_operator(op).name if ":" in op or op.endswith(".py") else op
 
 
 def workload_of(op: str, params: Sequence[str], dtype: str | None) -> Workload:
@@ -103,7 +115,7 @@ def matches(workload: Workload, params: Mapping[str, Any]) -> bool:
 def runs_of(database: Database, op: str | None, params: Sequence[str], limit: int | None = None) -> list[StoredRun]:
     """Runs of an operator's workloads with these parameters, newest first. Raises ``UsageError``."""
     asked = parse_params(params, None)
-    found = database.runs(None if asked else limit, op)
+    found = database.runs(None if asked else limit, op and stored_name(op))
     return [r for r in found if matches(r.task.workload, asked)][:limit]
 
 
@@ -124,7 +136,7 @@ def chosen_run(database: Database, run: str, params: Sequence[str]) -> StoredRun
     known = {r.task.workload.op for r in database.runs(complete.NEWEST)} | {"last"}
     near = "" if run in known else nearest(run, sorted(known))
     raise NotFound(
-        f"{database.location} holds no run {' '.join((run, *params))!r}", f"{near}List the runs with tilewright runs"
+        f"{database.location} holds no run {' '.join((run, *params))!r}", f"{near}List the runs: tilewright runs"
     )
 
 
@@ -147,7 +159,9 @@ def stored_workload(op: str, params: Sequence[str], dtype: str | None, db: str |
         if not own:
             raise
         shown = "; ".join(w.label for w in (found or {w.key: w for w in own}).values())
-        raise UsageError(f"{op} is stored for {'several' if found else 'other'} sizes", f"Say which: {shown}") from None
+        raise UsageError(
+            f"{op} is stored for {'several' if found else 'other'} sizes", f"Write one of: {shown}"
+        ) from None
 
 
 def target_of(name: str, threads: int) -> Target:
@@ -161,7 +175,7 @@ def target_of(name: str, threads: int) -> Target:
     return backend.parse_target(name, threads, allow_foreign=not backend.in_process)
 
 
-def refuse(given: Mapping[str, Any], why: str, hint: str = "Leave it out") -> None:
+def refuse(given: Mapping[str, Any], why: str, hint: str = "Remove it") -> None:
     """Raises ``UsageError`` for the first of these options that is given; ``why``: what stands behind its name."""
     for name, value in given.items():
         if value:
@@ -171,5 +185,5 @@ def refuse(given: Mapping[str, Any], why: str, hint: str = "Leave it out") -> No
 def resumes(resume: str | None, what: str) -> bool:
     """Whether ``--resume`` is asked for, of all runs of what has several. Raises ``UsageError`` where it names one."""
     if resume not in (None, "last"):
-        raise UsageError(f"--resume {resume} names one run, and {what} has several", "Write --resume last")
+        raise UsageError(f"--resume {resume} names one run, but {what} has several", "Write --resume last")
     return resume is not None

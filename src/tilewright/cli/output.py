@@ -168,6 +168,6 @@ def rate(task: Task, value: float | None, share: float | None, here: bool = Fals
     if share is None or not is_arithmetic(task.workload):
         return shown
     measured = backend_for(task.target).in_process
-    peak = ("the FMA peak" + (" measured here" if here else "")) if measured else "the stated peak"
-    over = " (more than 100%: fewer operations than counted, or a higher clock)" if share > 1 else ""
+    peak = ("the FMA peak" + (" measured here" if here else "")) if measured else "the vendor's peak"
+    over = " (above 100%: the kernel does fewer operations than counted, or the clock was higher)" if share > 1 else ""
     return f"{shown}, {percent(share)} of {peak}{over}"

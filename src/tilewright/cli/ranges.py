@@ -1,4 +1,4 @@
-"""``tilewright tune m=1..4096``: kernels for every size of a range, with a table of who serves what."""
+"""``tilewright tune m=1..4096``: kernels for every size of a range, and a table of the sizes that each serves."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def tune_for_range(task: TuneTask, settings: TuneSettings, alone: Mapping[str, A
     if not wants_json():
         say(summary_of(result))
     if result.interrupted:
-        say("stopped early; what was found by then is compared and stored. Go on with --resume last")
+        say("stopped early; the kernels found so far are compared and stored. Continue with --resume last")
         return 130
     return said_failures(result.searched)
 
 
 def kernels_of_range(result: RangeResult) -> Table:
-    """A table of who serves what."""
+    """A table of the sizes that each kernel serves."""
     extents = result.places.extents
     told = {e.argument for e in extents.values()}
     rows = []
     for k in result.kernels:
         values = " ".join(f"{n}={v}" for n, v in k.schedule.values.items() if n not in told)
         rows.append((k.sizes, k.schedule.template, values, seconds(k.seconds), f"{k.mean:.1%}", f"{k.worst:.1%}"))
-    greatest = f"at the greatest {' '.join(extents)}"
-    return table("sizes", "template", "schedule", greatest, "loses on average", "at most", rows=rows, overflow="fold")
+    greatest = f"time at the largest {' '.join(extents)}"
+    return table("sizes", "template", "schedule", greatest, "average loss", "largest loss", rows=rows, overflow="fold")
 
 
 def summary_of(result: RangeResult) -> str:
     """What was compared, and where it is stored."""
     tuned = ", ".join(map(result.places.label, result.tuned))
     return (
-        f"{result.compared} kernels compared at {len(result.sizes)} sizes; what one loses is against the fastest "
-        f"there. Tuned by themselves, and served so: {tuned}. Stored in {result.database}"
+        f"{result.compared} kernels were compared at {len(result.sizes)} sizes. A loss is against the fastest kernel "
+        f"at that size. Sizes with a kernel of their own: {tuned}. Stored in {result.database}"
     )

@@ -16,15 +16,21 @@ if TYPE_CHECKING:
 class OwnKernel:
     """The options that describe a kernel of the user's own."""
 
-    entry: str | None = option(metavar="NAME", help="Own kernel: the function in the file.")
-    knob: tuple[str, ...] = option(metavar="NAME=V,V", help="Own kernel: a macro and its values.")
-    reference: str | None = option(metavar="OP", help="Own kernel: the operator that says what it computes.")
-    constraint: tuple[str, ...] = option(metavar="EXPR", help="Own kernel: what knobs must meet.")
-    grid: str | None = option(metavar="X,Y,Z", help="Own CUDA kernel: blocks, over knobs and sizes.")
-    block: str | None = option(metavar="X,Y,Z", help="Own CUDA kernel: threads of a block.")
-    shared: str | None = option(metavar="EXPR", help="Own CUDA kernel: bytes of dynamic shared memory.")
-    param: str | None = option(metavar="LIST", help="Own kernel: what each parameter gets, in order.")
-    with_templates: bool = option(help="Own kernel: search the built-in templates too.")
+    entry: str | None = option(metavar="NAME", help="Kernel of your own: the function in the file.")
+    knob: tuple[str, ...] = option(
+        metavar="NAME=V,V", help="Kernel of your own: a macro, and the values to try. Repeat it for each macro."
+    )
+    reference: str | None = option(metavar="OP", help="Kernel of your own: the operator that it computes, to check it.")
+    constraint: tuple[str, ...] = option(
+        metavar="EXPR", help="Kernel of your own: a condition on knobs, such as BM*BN <= 1024. May be repeated."
+    )
+    grid: str | None = option(metavar="X,Y,Z", help="CUDA kernel of your own: number of blocks, from knobs and sizes.")
+    block: str | None = option(metavar="X,Y,Z", help="CUDA kernel of your own: threads of a block.")
+    shared: str | None = option(metavar="EXPR", help="CUDA kernel of your own: bytes of dynamic shared memory.")
+    param: str | None = option(
+        metavar="LIST", help="Kernel of your own: what each parameter gets, in order: a,b,out,m,n."
+    )
+    with_templates: bool = option(help="Kernel of your own: search the built-in templates too.")
 
     def given(self) -> dict[str, Any]:
         """The options by their names on the command line; an option that is not given is empty."""
@@ -40,20 +46,20 @@ def user_kernel_of(op: str, given: OwnKernel) -> UserKernel | None:
     if not is_kernel_file(op):
         if used:
             raise UsageError(
-                f"{used[0]} is for a kernel of your own, and {op} is an operator",
-                "Give a file that ends in .cpp or .cu",
+                f"{used[0]} is for a kernel of your own, but {op} is an operator",
+                "Name a file that ends in .cpp or .cu",
             )
         return None
     for option_name, value, hint in (
-        ("--entry", given.entry, "the function to tune: --entry f"),
-        ("--reference", given.reference, "what it computes: --reference ref.py:f"),
+        ("--entry", given.entry, "--entry NAME: the function to tune"),
+        ("--reference", given.reference, "--reference ref.py:f: the operator that it computes"),
     ):
         if not value:
-            raise UsageError(f"{op} needs {option_name}", f"Give {hint}")
+            raise UsageError(f"{op} needs {option_name}", f"Add {hint}")
     knobs = [parse_knob(k) for k in given.knob]
     names = [name for name, _ in knobs]
     if len(set(names)) != len(names):
-        raise UsageError(f"a knob is given twice: {', '.join(names)}", "Give each knob once, with all its values")
+        raise UsageError(f"a knob is given twice: {', '.join(names)}", "Write each knob once, with all its values")
     return own_kernel(
         op, entry=given.entry or "", knobs=dict(knobs), reference=given.reference or "", constraints=given.constraint,
         grid=given.grid or "", block=given.block or "", shared=given.shared or "", parameters=given.param or "",

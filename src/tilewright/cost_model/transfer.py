@@ -78,7 +78,7 @@ class TransferModel:
     @classmethod
     def load(cls, data: bytes, what: str = "the saved cost model") -> TransferModel:
         """Raises ``CostModelError``, naming ``what``, for a model that is damaged or of other features."""
-        damaged = CostModelError(f"{what} is damaged", "Delete it; tuning goes on without it")
+        damaged = CostModelError(f"{what} is damaged", "Delete it; tuning continues without it")
         head, _, body = data.partition(b"\n")
         try:
             facts = json.loads(head)
@@ -89,7 +89,7 @@ class TransferModel:
         if version != VERSION:
             raise CostModelError(
                 f"{what} has features of version {version}, this is version {VERSION}",
-                "Train it anew with 'tilewright model train', or delete it",
+                "Train it again (tilewright model train), or delete it",
             )
         if not intact:
             raise damaged

@@ -71,7 +71,7 @@ def number(request: Request, name: str, default: int | None = None, most: int = 
 def whole(name: str, text: str, most: int = 2**31 - 1) -> int:
     """A whole number from 0 on, as the address has it. Raises ``UsageError``."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) <= most):
-        raise UsageError(f"{name} is {text[:40]!r}, which is no number from 0 to {most}", "Mend the address")
+        raise UsageError(f"{name} is {text[:40]!r}, which is not a number from 0 to {most}", "Mend the address")
     return int(text)
 
 

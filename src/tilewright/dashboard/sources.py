@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tilewright.core import Candidate, Schedule, TilewrightError
 from tilewright.dashboard.site import Site
 from tilewright.database import StoredRun
-from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.codegen.prelude import without_prelude
 
 KEPT_SECONDS = 300.0
 LONGEST_MARKED = 200_000
@@ -36,8 +36,7 @@ def stored(site: Site, artifact: str) -> Source:
     found = site.answers.get(("artifact", artifact), KEPT_SECONDS, lambda: site.database.artifact(artifact))
     if found is None:
         return Source("", "Its compiled code is no longer stored.")
-    head = prelude(found.target)
-    text = found.source.removeprefix(head)
+    text = without_prelude(found.source, found.target)
     after = ", after the common prelude" if text != found.source else ""
     return Source(text, f"As it was compiled{after}, by {found.compiler} {' '.join(found.flags)}.")
 

@@ -39,19 +39,21 @@ def check_file(path: Path, *, create: bool, readonly: bool) -> None:
     """
     if not path.exists():
         if readonly or not create:
-            raise DatabaseError(f"there is no database at {path}", "Check the path, or run tilewright tune to fill it")
+            raise DatabaseError(
+                f"there is no database at {path}", "Check the path, or make one: tilewright tune OP KEY=VALUE..."
+            )
         for folder in reversed([p for p in path.parents if not p.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        raise DatabaseError(f"{path} is a folder", "Name a file in it")
+        raise DatabaseError(f"{path} is a folder", "Name a file in that folder")
     if not stat.S_ISREG(mode):
         raise DatabaseError(f"{path} is not a regular file", "Give the path of a file")
     if 0 < path.stat().st_size < _LEAST_BYTES:
         raise DatabaseError(f"{path} is not a database", "Check the path, or name another file with --db")
     if not _may(path, os.R_OK):
-        raise DatabaseError(f"{path} may not be read", "Check its owner and mode, or name another file with --db")
+        raise DatabaseError(f"{path} cannot be read", "Check its owner and mode, or name another file with --db")
     if readonly:
         return
     for place, what in ((path, "is read-only"), (path.parent, "is in a read-only folder")):
@@ -273,7 +275,7 @@ def _turn(engine: Engine) -> AbstractContextManager[Any]:
 
 
 def _can_coordinate(path: Path) -> bool:
-    """Whether a reader can see a writer's log: it is there already, or its index can be created."""
+    """Whether a reader can see a writer's log: it exists already, or its index can be created."""
     return _may(path.parent, os.W_OK) or path.with_name(path.name + "-wal").exists()
 
 

@@ -81,7 +81,7 @@ def is_busy(error: BaseException) -> bool:
 def already_holds(name: str) -> DatabaseError:
     """Rows that would replace others."""
     return DatabaseError(
-        f"{name} already holds one of these rows; nothing was stored", "See that no other process uses this run"
+        f"{name} already holds one of these rows; nothing was stored", "Check that no other process uses this run"
     )
 
 
@@ -105,7 +105,7 @@ def explain(name: str, error: BaseException) -> DatabaseError:
         if _code(error) != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
             return already_holds(name)
         return DatabaseError(
-            f"{name} lacks a row that these refer to; nothing was stored", "See that no other process uses this run"
+            f"{name} lacks a row that these refer to; nothing was stored", "Check that no other process uses this run"
         )
     origin = error.orig if isinstance(error, DBAPIError) else error
     first_line = (str(origin).splitlines() or [""])[0]

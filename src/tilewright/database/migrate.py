@@ -211,7 +211,7 @@ def _upgrade_file(location: Location, timeout: float) -> None:
         if broken:
             raise DatabaseError(
                 f"{path} cannot be upgraded: {len(broken)} rows refer to missing ones",
-                f"It is unchanged; report this with the file {path}.bak-{revision}",
+                "It is unchanged. Open it with the version that wrote it, and move its runs with tilewright db export",
             )
 
     with _for_migration(path, timeout) as transactions:

@@ -48,7 +48,7 @@ def decoding(name: str, table: str, row: str = "") -> Iterator[None]:
     try:
         yield
     except NONSENSE:
-        raise damaged(name, f"{_named(row)} of its table {table} makes no sense") from None
+        raise damaged(name, f"{_named(row)} of its table {table} is invalid") from None
 
 
 def _named(row: object) -> str:
@@ -72,7 +72,7 @@ def each(
             made.append(make(row))
         except NONSENSE:
             if unreadable is None:
-                raise damaged(name, f"{_named(row._mapping[key])} of its table {table} makes no sense") from None
+                raise damaged(name, f"{_named(row._mapping[key])} of its table {table} is invalid") from None
             unreadable.append(str(row._mapping[key]))
     return made
 

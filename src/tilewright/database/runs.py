@@ -90,12 +90,12 @@ class Runs(Store):
             raise UsageError(
                 f"run {run.id} tuned {run.task.workload.label} on {run.task.target.name} "
                 f"with threads={run.task.target.threads}, which is another task",
-                "Repeat that run's operator, parameters and target, or start a new run",
+                "Write the operator, parameters and target of that run, or remove --resume",
             )
         if run.device_model != device.model:
             raise UsageError(
-                f"run {run.id} was measured on {run.device_model}, this is {device.model}",
-                "Start a new run here",
+                f"run {run.id} was measured on {run.device_model}, but this device is {device.model}",
+                "Start a new run: remove --resume",
             )
 
         def work(c: Connection) -> bool:
@@ -112,7 +112,7 @@ class Runs(Store):
 
         if not self._write(work):
             raise UsageError(
-                f"run {run.id} is still going on (process {run.pid} on {run.host})",
+                f"run {run.id} is still running (process {run.pid} on {run.host})",
                 "Wait for it to end, or stop it",
             )
         return self.run(run.id)
@@ -140,7 +140,7 @@ class Runs(Store):
         wrong = [tag for tag in own if not _TAG.fullmatch(tag)]
         if wrong:
             raise UsageError(
-                f"{wrong[0][:40]!r} is no tag", "Use letters, digits, dots, dashes and underscores, 40 at most"
+                f"{wrong[0][:40]!r} is not a tag", "Use letters, digits, dots, dashes and underscores, 40 at most"
             )
         if len(own) > TAGS or len(text) > LONGEST_NOTE:
             raise UsageError(
@@ -188,8 +188,8 @@ class Runs(Store):
 
     def _no_run(self, run_id: str) -> UsageError:
         if run_id == "last":
-            return NotFound(f"{self.location} holds no run yet", "Start one with tilewright tune")
-        return NotFound(f"{self.location} holds no run {run_id!r}", "List the runs with tilewright runs")
+            return NotFound(f"{self.location} holds no run", "Start one: tilewright tune OP KEY=VALUE...")
+        return NotFound(f"{self.location} holds no run {run_id!r}", "List the runs: tilewright runs")
 
     def _runs(self, wanted: Select[Any], unreadable: list[str] | None = None) -> list[StoredRun]:
         """Runs in the order of ``wanted``. ``unreadable``: takes the names of those whose rows make no sense, which

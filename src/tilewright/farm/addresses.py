@@ -26,7 +26,7 @@ def parse_address(address: str) -> tuple[str, list[tuple[str, int]]]:
         except ValueError:
             host, port = None, 0
         if scheme not in ("tls", "tcp") or not host or part.endswith(":") or "@" in part or "/" in part:
-            raise FarmError(f"{address!r} is no farm address", "Write tls://HOST:PORT")
+            raise FarmError(f"{address!r} is not a farm address", "Write tls://HOST:PORT")
         servers.append((host, port))
     return scheme, servers
 

@@ -38,7 +38,7 @@ SHARE_SECONDS = 0.5  # between a client's signs of life while it waits for jobs
 PRIORITIES: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
 """Parts of a queue's seconds that clients get, relative to each other."""
 
-RESUME = "What was measured is stored; go on with tilewright tune --resume last"
+RESUME = "All measurements are stored; continue with tilewright tune --resume last"
 _FIRST_WINDOW = 2  # jobs sent before a keeper has said how many there may be
 
 
@@ -90,7 +90,7 @@ class Farm(Closing):
         roles: Sequence[str] = ("client",),
     ) -> None:
         if priority not in PRIORITIES:
-            raise UsageError(f"{priority!r} is no priority", f"Use {', '.join(PRIORITIES)}")
+            raise UsageError(f"{priority!r} is not a priority", f"Use {', '.join(PRIORITIES)}")
         self._endpoint = Endpoint(address, None if certs is None else Path(certs).expanduser(), *roles)
         self.patience = patience
         self.cut_offs = 0
@@ -168,7 +168,7 @@ class Farm(Closing):
                     raise
                 time.sleep(0.1)
             except TimeoutError:
-                raise FarmError(f"{self.address} does not answer", "See whether its server still runs") from None
+                raise FarmError(f"{self.address} does not answer", "Check that its server runs") from None
 
     async def _on_line(self, work: Callable[[Link], Coroutine[Any, Any, Any]]) -> Any:
         await self._online.wait()
@@ -210,7 +210,7 @@ class Farm(Closing):
         if data is None:
             raise FarmError(f"the farm does not have the artifact {name[:64]}")
         if sha256(data).hexdigest() != name:
-            raise FarmError(f"the farm sent something else for the artifact {name}")
+            raise FarmError(f"the farm sent other bytes for the artifact {name}")
         return bytes(data)
 
     # ------------------------------------------------------------------ life
@@ -263,7 +263,7 @@ class Farm(Closing):
                     return
                 except FarmError as e:
                     if time.monotonic() > until:
-                        self._give_up(FarmError(f"the farm is gone: {e.message}", RESUME))
+                        self._give_up(FarmError(f"the connection to the farm is lost: {e.message}", RESUME))
                         return
                 await asyncio.sleep(pause)
 
@@ -411,7 +411,7 @@ class Farm(Closing):
                 if isinstance(result, dict):
                     job.future.set_result(result)
                 else:
-                    job.future.set_exception(FarmError("a worker sent a result that is no map"))
+                    job.future.set_exception(FarmError("a worker sent a malformed result"))
 
     def _over(self, job: Job) -> None:
         queue = self._queues[job.place]

@@ -65,7 +65,7 @@ def _measure(data: bytes, budget: Budget) -> None:
             raise NoMessage("not a message: it ends too early")
         kind, size, more = _FORMS[data[at]]
         if is_map and not left & 1 and kind != _TEXT:
-            raise NoMessage("not a message: a key that is no text")
+            raise NoMessage("not a message: a key that is not text")
         left -= 1
         if kind <= _OTHER:
             at += size + (int.from_bytes(data[at + 1 : at + 1 + more]) if more else 0)
@@ -100,5 +100,5 @@ def require_msgpack() -> Any:
     try:
         import msgpack
     except ImportError:
-        raise FarmError("the farm needs msgpack", "pip install 'tilewright[farm]'") from None
+        raise FarmError("the farm needs the package msgpack", "Run: pip install 'tilewright[farm]'") from None
     return msgpack

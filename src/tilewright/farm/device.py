@@ -29,13 +29,13 @@ class RunnerDevice(DeviceDescription):
             backend = get_backend(name if name in BACKENDS else next(iter(BACKENDS)))
             most = found.cores if backend.in_process else 1 << 16
             rules = (
-                (_is(backend.device_form, found.device), "device is no device's name"),
-                (_is(_CLASS, found.device_class), "device_class is no class' name"),
+                (_is(backend.device_form, found.device), "device is not a device's name"),
+                (_is(_CLASS, found.device_class), "device_class is not a class' name"),
                 (found.model, "model is empty"),
                 # Compilers and their flags are chosen by these.
-                (_is(WORD, target.variant), "target.variant is no word"),
-                (_is(WORD, target.arch), "target.arch is no word"),
-                (all(_is(WORD, x) for x in target.isa), "target.isa is no list of words"),
+                (_is(WORD, target.variant), "target.variant is not a word"),
+                (_is(WORD, target.arch), "target.arch is not a word"),
+                (all(_is(WORD, x) for x in target.isa), "target.isa is not a list of words"),
                 (target.vector_bytes and target.registers, "target.vector_bytes or target.registers is zero"),
                 (target.kind in backend.kinds, f"target.kind {target.kind} does not run on {found.device}"),
                 (

@@ -115,7 +115,7 @@ class Followed:
         except (TilewrightError, OSError) as e:
             trouble = e.message if isinstance(e, TilewrightError) else f"{self.place}: {e}"
             if trouble != before and self.revocations.number:
-                _log.warning("list %d of revoked certificates counts on: %s", self.revocations.number, trouble)
+                _log.warning("list %d of revoked certificates stays in force: %s", self.revocations.number, trouble)
             self.revocations.trouble = trouble
 
     async def _ask_keeper(self) -> None:
@@ -137,7 +137,9 @@ class Followed:
                 with urlopen(self.place, timeout=ANSWER_SECONDS) as answer:
                     data = answer.read(_LONGEST)
             except (OSError, ValueError, HTTPException) as e:
-                raise FarmError(f"{self.place} gives no list of revoked certificates: {e}", "Check it") from None
+                raise FarmError(
+                    f"{self.place} has no list of revoked certificates: {e}", "Check the address or file"
+                ) from None
         return data
 
 

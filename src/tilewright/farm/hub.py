@@ -48,7 +48,7 @@ class Hub:
                 await self.stop()
                 raise FarmError(
                     f"the server at {address} takes no jobs: {self.keeper.trouble or 'it does not answer'}",
-                    "See the room on its disk",
+                    "Check the free space on the server's disk",
                 ) from None
         return address
 

@@ -30,7 +30,7 @@ LONGEST = 2000  # characters of a failure's message
 
 @contextlib.contextmanager
 def understood(what: str, hint: str) -> Iterator[None]:
-    """Around reading what a peer sent. Raises ``FarmError``, with ``what`` and why, where that makes no sense."""
+    """Around reading what a peer sent. Raises ``FarmError``, with ``what`` and why, where that is invalid."""
     try:
         yield
     except TilewrightError:

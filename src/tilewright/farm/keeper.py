@@ -166,7 +166,9 @@ class Keeper:
         earlier answer passes for this one."""
         revocations = self.endpoint.seal.revocations
         if revocations is None:
-            raise FarmError("a farm without certificates revokes none", "Make some: tilewright farm init")
+            raise FarmError(
+                "a farm without certificates cannot revoke any", "Make certificates: tilewright farm init DIR"
+            )
         if body.get("list"):
             revocations.take(body["list"])
             await self._hand_out()
@@ -344,7 +346,9 @@ class Keeper:
         until = time.monotonic() + ANSWER_SECONDS - 1.0
         while self.members.get(name) is member or not _obeyed(what, self.members.get(name)):
             if time.monotonic() > until:
-                raise FarmError(f"{name} does not answer", "See tilewright farm status whether it is still there")
+                raise FarmError(
+                    f"{name} does not answer", "Check whether it is still connected: tilewright farm status"
+                )
             await asyncio.sleep(0.02)
         return True
 
@@ -466,7 +470,7 @@ def _places(role: str, body: Mapping[str, Any], before: Mapping[str, Any]) -> li
     """
     name, places = body["name"], body["places"]
     if not isinstance(name, str) or not subjects.WORKER_NAME.fullmatch(name):
-        raise Refused(f"{str(name)[:80]!r} is no name for a {role}", "Use letters, digits and . _ : , -")
+        raise Refused(f"{str(name)[:80]!r} is not a valid name of a {role}", "Use letters, digits and . _ : , -")
     if not isinstance(places, list) or not places:
         raise ValueError("places")
     PLACES.check(len(places))

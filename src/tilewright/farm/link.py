@@ -67,11 +67,11 @@ class Endpoint:
             self.credentials = find_credentials(certs, *roles)
         elif self.scheme == "tls":
             raise UsageError(
-                "a farm is reached with certificates", "Pass --certs DIR, the folder that tilewright farm init wrote"
+                "a farm needs certificates", "Pass --certs DIR, the folder that tilewright farm init wrote"
             )
         elif not all(is_loopback(host) for host, _ in self.servers):
             raise UsageError(
-                f"{address} is in the clear, which is for this machine only",
+                f"{address} is unencrypted, which is allowed on this machine only",
                 "Write tls://HOST:PORT and pass --certs DIR",
             )
         self.role = self.credentials.owner.role if self.credentials else roles[0]
@@ -134,7 +134,7 @@ class Endpoint:
             if not context.shown:  # nats-py goes on in the clear
                 await link.close()
                 raise Refused(
-                    f"{self.scheme}://{where} does not speak TLS: it is no farm's server, or one in the clear",
+                    f"{self.scheme}://{where} does not speak TLS: it is not a farm's server, or one without encryption",
                     "Write tcp://HOST:PORT for a farm of this machine alone",
                 )
             link.shown = context.shown
@@ -145,18 +145,18 @@ class Endpoint:
         farm = f"{self.scheme}://{where}"
         who = self.credentials.owner if self.credentials else "whoever has no certificate"
         if self.credentials is not None and self.credentials.owner.not_after < time.time():
-            return Refused(f"{farm} does not let in {who}: its certificate has expired", _renew(self.credentials))
+            return Refused(f"{farm} refuses {who}: its certificate has expired", _renew(self.credentials))
         if "secure connection" in str(error).lower() or (isinstance(error, ssl.SSLError) and not self.credentials):
             return Refused(f"{farm} takes TLS connections only", "Write tls://HOST:PORT and pass --certs DIR")
         if isinstance(error, ssl.SSLCertVerificationError):
-            return Refused(f"the certificate of {farm} is not to be trusted: {error.verify_message}", CERTIFICATE_HINT)
+            return Refused(f"the certificate of {farm} cannot be trusted: {error.verify_message}", CERTIFICATE_HINT)
         if isinstance(error, ssl.SSLError) and "alert" in str(error).lower():
-            return Refused(f"{farm} does not let in {who}: its certificate is not of that farm's", CERTIFICATE_HINT)
+            return Refused(f"{farm} refuses {who}: its certificate is not of that farm's", CERTIFICATE_HINT)
         if isinstance(error, ssl.SSLError):
             return Unreachable(f"no TLS connection with {farm}: {error.reason or error}", CERTIFICATE_HINT)
         if "authorization violation" in str(error).lower():
             return Refused(
-                f"{farm} does not let in {who}: revoked, expired, or issued since its users.json was copied there",
+                f"{farm} refuses {who}: revoked, expired, or issued since its users.json was copied there",
                 _renew(self.credentials),
             )
         if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
@@ -171,8 +171,8 @@ def _renew(credentials: Credentials | None) -> str:
     return f"Copy DIR/server/users.json to the server's machine, or issue another: tilewright farm issue {name} --renew"
 
 
-IS_IT_THERE = "Is the farm's server running there?"
-STORAGE_HINT = "See the room on the server's disk, and tilewright farm doctor"
+IS_IT_THERE = "Check that the farm's server runs there"
+STORAGE_HINT = "Check the free space on the server's disk: tilewright farm doctor ADDRESS"
 COPY_USERS = "Copy DIR/server/users.json to every server's machine again"
 CERTIFICATE_HINT = "Use certificates of this farm's own authority, and an address that its server's certificate names"
 
@@ -289,7 +289,7 @@ class Link:
         question = {"what": subjects.REVOKED, "number": known, "mark": mark, "list": told}
         answer, peer = await self._ask(question, revocable=False)
         if not isinstance(answer, dict) or answer.get("mark") != mark or type(answer.get("number")) is not int:
-            raise Refused("a keeper's earlier answer came again: it does not say who is revoked now", IS_IT_THERE)
+            raise Refused("a keeper repeated an earlier answer, which may lack newer revocations", IS_IT_THERE)
         if answer["number"] > revocations.number:
             revocations.take(answer.get("list"))
         if answer["number"] != revocations.number:
@@ -376,7 +376,7 @@ def require_nats() -> None:
     try:
         import nats  # noqa: F401
     except ImportError:
-        raise FarmError("the farm needs nats-py", "pip install 'tilewright[farm]'") from None
+        raise FarmError("the farm needs the package nats-py", "Run: pip install 'tilewright[farm]'") from None
 
 
 def _hang_up(client: Any) -> None:

@@ -113,7 +113,7 @@ class FarmToolchain:
         elif sha256 not in self._units:
             raise FarmError(f"the farm has lost the artifact {sha256}", "Start the run again")
         elif self._build(*self._units[sha256]).get("sha256") != sha256:
-            raise FarmError("the builder no longer makes the same code", "Start the run again")
+            raise FarmError("the builder now compiles other code for the same kernel", "Start the run again")
 
 
 def _builders(farm: Farm, backend: Backend, target: Target) -> tuple[str, str, int]:
@@ -264,7 +264,10 @@ class FarmRunner(Runner):
                         self._restore(name)
                     lost[self._start(payloads[n])] = n
                 else:
-                    raise FarmError("the farm keeps losing artifacts", "Give its server more room (--storage)")
+                    raise FarmError(
+                        "the farm keeps losing artifacts",
+                        "Give its server more disk space: tilewright farm server --storage GIB",
+                    )
             sent = lost
         return [replies[n] for n in range(len(payloads))]
 
@@ -279,7 +282,7 @@ def _outcomes(reply: Mapping[str, Any], count: int) -> list[Outcome]:
             raise FarmError(f"a runner sent {len(outcomes)} outcomes for {count} kernels", NONSENSE)
         return outcomes
     if error["kind"] == "no_worker":
-        raise FarmError(error["message"], "Start a runner of that class, then go on with --resume last")
+        raise FarmError(error["message"], "Start a runner of that class, then continue with --resume last")
     return [Failure(FailureKind.DEVICE_LOST, error["message"])] * count
 
 
@@ -299,7 +302,7 @@ def _needs(payload: Mapping[str, Any]) -> list[str]:
 
 
 def _sensible() -> AbstractContextManager[None]:
-    return understood("a worker sent a result that is none", NONSENSE)
+    return understood("a worker sent a malformed result", NONSENSE)
 
 
 def _error(reply: Mapping[str, Any]) -> dict[str, str] | None:

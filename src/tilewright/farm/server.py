@@ -92,7 +92,7 @@ def find_server() -> tuple[str, tuple[int, int, int]]:
     asked = os.environ.get(BINARY)
     path = asked or shutil.which("nats-server") or next((p for p in _PLACES if os.access(p, os.X_OK)), None)
     if path is None:
-        raise FarmError("the farm's server needs nats-server, which is not on this machine", _INSTALL)
+        raise FarmError("the farm's server needs the program nats-server, which is not on this machine", _INSTALL)
     try:
         done = subprocess.run([path, "--version"], capture_output=True, timeout=10.0, check=False)
     except (OSError, subprocess.TimeoutExpired) as e:
@@ -100,7 +100,7 @@ def find_server() -> tuple[str, tuple[int, int, int]]:
     said = done.stdout.decode(errors="replace")
     found = re.search(r"v?(\d+)\.(\d+)\.(\d+)", said)
     if found is None:
-        raise FarmError(f"{path} is no nats-server: it says {said.strip()[:80]!r}", _INSTALL)
+        raise FarmError(f"{path} is not nats-server: it prints {said.strip()[:80]!r}", _INSTALL)
     version = (int(found[1]), int(found[2]), int(found[3]))
     if version[:2] < OLDEST:
         raise FarmError(f"{path} is version {found[0]}, and 2.9 or later is needed", _INSTALL)
@@ -189,7 +189,7 @@ class NatsServer:
         if credentials is None and not is_loopback(host):
             raise UsageError(
                 f"without certificates a server listens on this machine only, not on {host}",
-                "Make certificates with tilewright farm init DIR and pass --certs DIR, or leave --host out",
+                "Make certificates with tilewright farm init DIR and pass --certs DIR, or remove --host",
             )
         if (
             credentials is not None
@@ -197,7 +197,7 @@ class NatsServer:
             and any(ip_of(r.rpartition(":")[0].strip("[]")) for r in cluster.routes)
         ):
             raise UsageError(
-                "a route is told by a name that the servers' certificates have, not by an address",
+                "a route needs a name from the servers' certificates, not an address",
                 "Write --route NAME:PORT, and issue certificates with --host NAME",
             )
         self.binary, self.version = find_server()
@@ -354,7 +354,7 @@ class NatsServer:
             await asyncio.sleep(0.02)
         await self._end()
         await asyncio.wait({reading}, timeout=1.0)  # its last words
-        raise FarmError(f"nats-server did not start: {self._complaint or 'it says nothing'}", self._cure())
+        raise FarmError(f"nats-server did not start: {self._complaint or 'it printed nothing'}", self._cure())
 
     def _drop_stale(self) -> None:
         """Keep the most recently written queues, up to the limit. nats-server reads all of its streams
@@ -457,7 +457,7 @@ def _read(url: str) -> Any:
         e.close()  # an answer too, and from Python 3.14 on one that warns where it is left open
         raise
     except http.client.HTTPException as e:
-        raise ValueError(f"{url} speaks no HTTP") from e
+        raise ValueError(f"{url} does not speak HTTP") from e
 
 
 def free_port(host: str, port: int = 0) -> int:

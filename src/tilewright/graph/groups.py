@@ -103,7 +103,9 @@ def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ..
     for node in nodes:
         for name in dict.fromkeys(node.reads):
             if name in later:
-                raise UsageError(f"{node.name} reads {name}, which comes later", "Order the nodes")
+                raise UsageError(
+                    f"{node.name} reads {name}, which a later node computes", "Sort the nodes by what they read"
+                )
             if name not in numbers:
                 numbers[name] = len(numbers)
                 spec = graph.values[name]
@@ -126,7 +128,9 @@ def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ..
             continue
         if tuple(map(own.back, shape)) == graph.values[nodes[-1].output].shape:
             return text, tuple(names[n] for n in reads), own.extents
-    raise refused or UsageError(f"{nodes[-1].name} has another shape by itself", "Give its sizes as numbers")
+    raise refused or UsageError(
+        f"{nodes[-1].name} has another shape when it is computed alone", "Write its sizes as numbers"
+    )
 
 
 def _for_every_size(section: _Section) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
@@ -137,7 +141,7 @@ def _for_every_size(section: _Section) -> tuple[str, tuple[int, ...], tuple[int,
         sizes = {n: max(e.low + round(share * (e.high - e.low)), min(2, e.high)) for n, e in extents.items()}
         if program_at(made[0], sizes) != _stated(ByText(values_at(section, sizes)))[0]:
             shown = " ".join(f"{n}={size}" for n, size in sizes.items())
-            raise UsageError(f"the program is another one for {shown}", "Give its sizes as numbers")
+            raise UsageError(f"the program differs for {shown}", "Write its sizes as numbers")
     return made
 
 

@@ -234,7 +234,8 @@ class GraphBuilder:
         for n in names:
             if n != ABSENT and n not in self.values:
                 raise UsageError(
-                    f"{what} reads {n!r}, which is no value yet", f"{nearest(n, self.values)}Add what computes it first"
+                    f"{what} reads {n!r}, which is not a value yet",
+                    f"{nearest(n, self.values)}Add what computes it first",
                 )
         return [self.values[n] if n != ABSENT else None for n in names]
 

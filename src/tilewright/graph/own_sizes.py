@@ -58,7 +58,7 @@ class OwnSizes:
             return math.prod((self.of(made((((f,), 1),), e.spans)) for f in factors), start=c)
         (f,) = factors
         if isinstance(f, str):
-            raise UsageError(f"{e!r} is no length of what the group reads", "Give that size as one number")
+            raise UsageError(f"{e!r} is not a length of what the group reads", "Give that size as one number")
         inside, by = f
         return self.of(made(inside, e.spans)) // by * c
 

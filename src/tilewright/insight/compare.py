@@ -46,6 +46,8 @@ def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[TrialPoin
     series, found = [], []
     for run, its in zip(runs, points, strict=True):
         steps = [s for s in best_over_trials(its).series if s.mode == "step"]
+        if not steps:
+            found.append(f"{run.id} has no measured trial")
         for s in steps:
             name = f"{run.id} ({run.strategy}, seed {run.seed})"
             series.append(Series(name, s.x, s.y, "step", s.low, s.high, s.trials, emphasis=run is runs[0]))
@@ -55,7 +57,7 @@ def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[TrialPoin
         Axis("Trial", "trial"),
         Axis("Time of a call", "s", "log"),
         tuple(series),
-        alt=f"{'; '.join(found) or 'No run has a measured trial'}.",
+        alt=f"{'; '.join(found)}.",
         note=f"{_models(runs)}{UNPAIRED} {BAND}",
     )
 

@@ -19,8 +19,8 @@ ADVICE: dict[str, str] = {
         "a kernel of your own, to a knob value that needs a constraint. The message is the compiler's first error."
     ),
     FailureKind.RESOURCES: (
-        "It needs more memory, registers or shared memory than there is. Normal at the edges of a space; where most "
-        "trials end so, choose smaller sizes, or give the measuring process more memory."
+        "The kernel needs more memory, registers or shared memory than the device has. Normal at the edges of a space; "
+        "if most trials end so, choose smaller sizes, or give the measuring process more memory."
     ),
     FailureKind.LAUNCH: (
         "The kernel was built but could not be started: a launch outside of the device's limits, or a library that "
@@ -28,19 +28,19 @@ ADVICE: dict[str, str] = {
     ),
     FailureKind.CRASH: (
         "The measuring process died in the kernel, most often by an access out of bounds. Only that process was lost. "
-        "For a CUDA kernel, tilewright check names the access; report crashes of built-in templates."
+        "For a CUDA kernel, tilewright check names the access."
     ),
     FailureKind.TIMEOUT: (
-        "It took longer than the limit, which grows with the reference kernel's time. Normal for very slow schedules; "
-        "on a machine with other work, tune when it is idle."
+        "The kernel took longer than the limit, which grows with the reference kernel's time. Normal for very slow "
+        "schedules; on a machine with other work, tune when it is idle."
     ),
     FailureKind.WRONG_RESULT: (
         "The result differs from the reference by more than the tolerance, so its time was never taken. A kernel of "
-        "your own: look at edges and races. A built-in template: a bug, report the schedule."
+        "your own: look at edges and races. A built-in template: the schedule is never served; the others are."
     ),
     FailureKind.DEVICE_LOST: (
-        "The device stopped answering, or its times were void (throttled, shared, memory errors). The kernel may be "
-        "innocent: see the device with tilewright doctor, on a farm with tilewright farm status, and resume the run."
+        "The device stopped answering, or its times were void (throttled, shared, memory errors), which is rarely the "
+        "kernel's fault. Run tilewright doctor, on a farm tilewright farm status; then continue with --resume."
     ),
 }
 """By kind: why it happens and what a user can do."""
@@ -58,7 +58,7 @@ class FailureGroup:
 
     @property
     def advice(self) -> str:
-        return ADVICE.get(self.kind, "This kind is of another version of Tilewright.")
+        return ADVICE.get(self.kind, "Another version of Tilewright stored this kind.")
 
 
 def failure_groups(

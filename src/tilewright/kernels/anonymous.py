@@ -20,7 +20,7 @@ def from_program(name: str, text: str) -> Operator:
     Raises ``OperatorError`` for a text that is no program.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise OperatorError(f"{name!r} is no name of an operator", "Letters, digits and _ make one")
+        raise OperatorError(f"{name!r} is not an operator's name", "Letters, digits and _ make one")
     try:
         program = Program.from_json(json.loads(text))
         stated = bool(program.stages) and stating(program) is not None

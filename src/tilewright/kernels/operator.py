@@ -180,7 +180,7 @@ class Operator:
         """The plain function: a tensor expression, or several, to be used inside another operator, in its dtype."""
         if any(hasattr(a, "dtype") and not isinstance(a, te.TensorRef) and getattr(a, "shape", ()) for a in args):
             raise UsageError(
-                f"{self.name} was called with arrays, and takes sizes: it says what is computed",
+                f"{self.name} was called with arrays, but takes sizes: it defines the computation",
                 f"tilewright.autotune({self.name})(...) tunes it and takes arrays, as Library(...).{self.name} does",
             )
         if self.takes_dtype and "dtype" not in inspect.signature(self.define).bind_partial(*args, **kwargs).arguments:

@@ -38,7 +38,7 @@ def load_operator(reference: str) -> Operator:
         (name,) = decorated or found
     if name not in found:
         if hasattr(module, name):
-            raise UsageError(f"{name} in {path} is no function", f"It has {', '.join(found) or 'none'}")
+            raise UsageError(f"{name} in {path} is not a function", f"It has {', '.join(found) or 'none'}")
         raise UsageError(
             f"{path} has no function {name!r}",
             f"{nearest(name, found)}It has {', '.join(decorated or found) or 'none'}",
@@ -61,7 +61,7 @@ def _run(path: Path) -> ModuleType:
     name = f"_tilewright_operators_{hashlib.sha256(str(full).encode()).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, full)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file", "Write FILE.py:function")
+        raise UsageError(f"{path} is not a Python file", "Write FILE.py:function")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look a module up by name
     try:

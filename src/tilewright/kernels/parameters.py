@@ -96,7 +96,7 @@ class Parameter:
         several = self.kind is Kind.INT and len(spans) != 1
         if several or any(s is None or not 1 <= s[0] <= s[1] for s in spans):
             raise UsageError(
-                f"{op}: {self.name}={given} is no range", "Write the least size first, at least 1: 1..4096"
+                f"{op}: {self.name}={given} is not a range", "Write the least size first, at least 1: 1..4096"
             )
         shown = [str(s[0]) if s[0] == s[1] else f"{s[0]}..{s[1]}" for s in spans if s is not None]
         if self.kind is Kind.INT:

@@ -434,7 +434,7 @@ def scatter(monoid: str, at: Expr | Sequence[Expr], extents: Extents, fn: Callab
     axes = (at,) if isinstance(at, Expr) else tuple(at)
     if any(a.op != "axis" for a in axes):
         raise OperatorError(
-            f"te.scatter: {axes!r} in 'at' is no axis", "Give axes that the compute's function receives"
+            f"te.scatter: {axes!r} in 'at' is not an axis", "Give axes that the compute's function receives"
         )
 
     def landing(*r: Expr) -> Expr:

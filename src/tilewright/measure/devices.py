@@ -70,7 +70,9 @@ def find_all(count: int | None = None) -> list[str]:
     gpus = not backends.backend_of(found[0]).in_process
     most, what = (len(found), "GPU(s)") if gpus else (available_cores(), "core(s)")
     if count is not None and count > most:
-        raise UsageError(f"{count} runners need as many devices, and there are {most} {what}", f"Use {most} or fewer")
+        raise UsageError(
+            f"{count} runners need {count} devices, but this machine has {most} {what}", f"Use {most} or fewer"
+        )
     return found[:count] if gpus else parts(count or 1)
 
 

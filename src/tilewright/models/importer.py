@@ -99,7 +99,7 @@ class Importer(Importing):
         outputs = [v.name for v in graph.output]
         unknown = next((n for n in outputs if n not in self.builder.values), None)
         if unknown is not None:
-            raise UsageError(f"nothing gives the output {unknown}", "Export the model again")
+            raise UsageError(f"no operator computes the output {unknown}", "Export the model again")
         stated = self.builder.build(outputs)
         return Imported(
             self.model, distribute(fold_batch_norms(stated)), stated, self._producer, self.left,
@@ -226,7 +226,7 @@ class Importer(Importing):
             if name in self.unshaped:
                 raise Left("a shape is known only when the model runs")
             if name not in self.builder.values:
-                raise Left("a value is no tensor")
+                raise Left("a value is not a tensor")
             if 0 in self.shape(name) and name not in self.constants:
                 raise Left("a tensor is empty")
             if self.spec(name).dtype not in VALUES:

@@ -348,7 +348,7 @@ def _array(arg: NodeArg, values: Sequence[Any]) -> Array:
     try:
         return np.array(values, object if dtype == "string" else dtype)
     except (TypeError, ValueError, OverflowError) as e:
-        raise UsageError(f"the input {arg.name} is no array: {e}", f"Give an array of {arg.type}") from e
+        raise UsageError(f"the input {arg.name} is not an array: {e}", f"Give an array of {arg.type}") from e
 
 
 def _check_shape(arg: NodeArg, shape: tuple[int, ...]) -> None:

@@ -38,7 +38,7 @@ def given_inputs(sources: Sequence[str], imported: Imported) -> dict[str, Array]
         else:
             loaded = _load(Path(source), source)
             if not isinstance(loaded, dict):
-                raise UsageError(f"--input {source} names no input", f"Write --input NAME={source}")
+                raise UsageError(f"--input {source} does not name an input", f"Write --input NAME={source}")
             found |= loaded
     specs = {s.name: s for s in imported.graph.inputs}
     for name, array in found.items():
@@ -104,7 +104,8 @@ def _drawn(spec: TensorSpec, imported: Imported, sizes: Sizes, random: np.random
     kind: Any = np.dtype(spec.dtype) if spec.dtype != "string" else np.dtype(object)
     if kind.kind not in "iub":
         raise UsageError(
-            f"the input {spec.name} is of {spec.dtype}, which cannot be drawn", f"Write --input {spec.name}=FILE.npy"
+            f"the input {spec.name} has type {spec.dtype}, which has no random values",
+            f"Write --input {spec.name}=FILE.npy",
         )
     if "mask" in name:
         return _mask(shape).astype(kind)

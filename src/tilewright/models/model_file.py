@@ -45,7 +45,7 @@ def onnx_module() -> Any:
         import onnx.reference
         import onnx.shape_inference
     except ImportError as e:
-        raise UsageError(f"models need the package onnx ({e})", "pip install 'tilewright[onnx]'") from e
+        raise UsageError(f"models need the package onnx ({e})", "Run: pip install 'tilewright[onnx]'") from e
     return onnx
 
 
@@ -130,7 +130,7 @@ def size_of(name: str, given: object) -> Size:
         return int(given[0]), int(given[1])
     if _whole(given):
         return int(given)
-    raise UsageError(f"the size {name}={given} is none", f"Give a number, or the least and the greatest: {name}=1..8")
+    raise UsageError(f"{name}={given} is not a size", f"Write a number, or a range: {name}=1..8")
 
 
 def _whole(given: object) -> TypeGuard[int]:
@@ -182,7 +182,7 @@ def read_proto(source: str | os.PathLike[str] | bytes) -> Any:
         raise UsageError(f"cannot read {file}: {e.strerror or e}", "Name an ONNX model with its data beside it") from e
     except Exception as e:  # protobuf's and the checker's errors have no common class
         line = next((x for x in str(e).splitlines() if x.strip()), type(e).__name__)
-        raise UsageError(f"{file} is no sound ONNX model: {line.rstrip('.'):.200}", "Export it again") from e
+        raise UsageError(f"{file} is not a valid ONNX model: {line.rstrip('.'):.200}", "Export it again") from e
     return proto
 
 
@@ -197,7 +197,9 @@ def prepared(proto: Any, sizes: Mapping[str, Size] | None = None, path: Path | N
     named: dict[str, set[str]] = {}  # of dynamic axes, with their places
     for value in inputs:
         if not value.type.HasField("tensor_type"):
-            raise UsageError(f"{file}: the input {value.name} is no tensor", "Export the model with tensors as inputs")
+            raise UsageError(
+                f"{file}: the input {value.name} is not a tensor", "Export the model with tensors as inputs"
+            )
         if not value.type.tensor_type.HasField("shape"):
             raise UsageError(f"{file}: the input {value.name} has no shape", "Export the model with one")
         for place, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -216,10 +218,10 @@ def prepared(proto: Any, sizes: Mapping[str, Size] | None = None, path: Path | N
     if absent:
         (first, where), more = next(iter(absent.items())), len(absent) - 1
         have = f"{where} has" if not more else f"{where} and {more} other {'axes' if more > 1 else 'axis'} have"
-        each = " ".join(f"--size {name}=1" for name in absent)
+        each = " ".join(f"{name}=1" for name in absent)
         raise UsageError(
             f"{file}: {have} no fixed size",
-            f"Write {each}, or what {'it is' if not more else 'they are'}; --size {first}=1..8 keeps it open",
+            f"Write {each} after the model, with your {'sizes' if more else 'size'}; {first}=1..8 keeps a range",
         )
     shapes = {v: tuple(_size(v, k, d, given) for k, d in dims) for v, dims in axes.items()}
     return Model(proto, path, shapes)
@@ -254,7 +256,7 @@ def extent(name: str, low: int, high: int) -> int:
     if not 1 <= low <= high:
         ordered = f"{max(1, min(low, high))}..{max(1, low, high)}"
         raise UsageError(
-            f"{name}={low}..{high} is no range", f"Write the least size first, at least 1: {name}={ordered}"
+            f"{name}={low}..{high} is not a range", f"Write the least size first, at least 1: {name}={ordered}"
         )
     return Extent(high, low, name) if low < high else low
 

@@ -197,6 +197,6 @@ def misfit(given: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int,
                 return UsageError(f"{what}, outside of {n!r}", "Give a size of that range, or open the model for more")
             elif known.setdefault(n.name, size) != size:
                 return UsageError(
-                    f"{what}, and another axis of the size {n.name} has {known[n.name]}", "Give both alike"
+                    f"{what}, and another axis of the size {n.name} has {known[n.name]}", "Give both the same size"
                 )
     return UsageError("the inputs do not fit the model", "Give an array for each")

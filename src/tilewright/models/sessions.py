@@ -155,7 +155,9 @@ def runtime() -> Any:
     try:
         import onnxruntime
     except ImportError as e:
-        raise UsageError(f"running models needs the package onnxruntime ({e})", "pip install 'tilewright[onnx]'") from e
+        raise UsageError(
+            f"running models needs the package onnxruntime ({e})", "Run: pip install 'tilewright[onnx]'"
+        ) from e
     return onnxruntime
 
 

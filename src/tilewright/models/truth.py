@@ -95,9 +95,7 @@ class Truth:
             if found is not None and (made is None or all(_alike(found[n], made[n]) for n in outputs)):
                 return found
         if made is None:
-            raise UsageError(
-                f"nothing computes {stated.op_type} to compare with", "Leave out what the model does with it"
-            )
+            raise UsageError(f"no float64 reference computes {stated.op_type}", "Remove that operator from the model")
         self.narrow.add(stated.op_type)
         return {n: _wide(a, "") for n, a in made.items()}
 

@@ -40,7 +40,8 @@ def check_path(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
-            f"{visible_text(path.name)!r} is no name of a picture", "Write a file that ends in .svg, .png or .pdf"
+            f"{visible_text(path.name)!r} is not the name of a picture file",
+            "Write a file that ends in .svg, .png or .pdf",
         )
     return path
 
@@ -56,7 +57,7 @@ def draw(chart: Drawn | Sequence[Drawn], path: str | Path, dark: bool = False) -
     try:
         replace_file(path, data, SHARED)
     except OSError as e:
-        raise UsageError(f"cannot write {path}: {e.strerror}", "Choose another file") from None
+        raise UsageError(f"cannot write {path}: {e.strerror}", "Name another file") from None
     return path
 
 
@@ -85,7 +86,9 @@ def _matplotlib(theme: Theme) -> Iterator[None]:
     try:
         import matplotlib
     except ImportError:
-        raise PlotError("plots need Matplotlib, which is not installed", "Run pip install 'tilewright[plot]'") from None
+        raise PlotError(
+            "plots need Matplotlib, which is not installed", "Run: pip install 'tilewright[plot]'"
+        ) from None
     ours: dict[Any, Any] = {k: v for k, v in matplotlib.rcParamsDefault.items() if k != "backend"}
     with matplotlib.rc_context(ours | settings(theme)):
         yield

@@ -68,7 +68,7 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
         need = max(align, a.dtype.alignment)
         raise Misfit(
             "alignment",
-            ValueError(f"{name} starts at an address that is no multiple of {need} bytes. Pass a copy of it"),
+            ValueError(f"{name} starts at an address that is not a multiple of {need} bytes. Pass a copy of it"),
         )
     if output and not a.flags.writeable:
         raise Misfit("readonly", ValueError(f"{name} is read-only. Pass an array that can be written"))

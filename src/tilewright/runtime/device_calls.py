@@ -110,7 +110,7 @@ def described(op: str, arrays: Sequence[Any]) -> tuple[DeviceKey, Inputs]:
     odd = next((a for a, n in zip(arrays, names, strict=True) if n is None or n != name), None)
     if name is None or odd is not None:
         what = "nothing" if odd is None else type(odd).__name__
-        raise TypeError(f"{op}: {what} is no array on a GPU. Move it to the device of the others")
+        raise TypeError(f"{op}: {what} is not an array on a GPU. Move it to the device of the others")
     views = [arrays_of(name).view(a) for a in arrays]
     devices = {v.device for v in views if v.device is not None}
     if len(devices) > 1:

@@ -67,7 +67,7 @@ class DeviceSequence:
         self.roots = frozenset(roots.difference(constants))
         unknown = next((n for s in stages for n in s.wanted if self._slots.root(n) not in self.roots), None)
         if unknown is not None:
-            raise UsageError(f"no kernel of the sequence gives {unknown}", "Name outputs of its steps")
+            raise UsageError(f"no kernel of the sequence computes {unknown}", "Name outputs of its steps")
         kernels = [s.kernel(greatest(self.sizes)) for s in steps]
         self._context: Context = kernels[0].context
         self._memory = Memory(self._context)

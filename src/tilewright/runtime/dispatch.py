@@ -141,7 +141,7 @@ class Dispatch:
         """The answer to complex arrays of a kernel that takes pairs of reals. Raises ``Misfit``."""
         kind = arrays[0].dtype
         if out is not None and getattr(out, "dtype", None) != kind:
-            raise Misfit("dtype", TypeError(f"{self.__name__}: out is no array of {kind}"))
+            raise Misfit("dtype", TypeError(f"{self.__name__}: out is not an array of {kind}"))
         made = checked.answer([as_pairs(a) for a in arrays], None if out is None else as_pairs(out))
         return made.view(kind)[..., 0] if out is None else out
 

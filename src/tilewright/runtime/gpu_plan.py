@@ -243,7 +243,7 @@ class GpuPlan(Signed):
         require(op, self.constants, constants)
         if len(self.constants) == self.count:
             raise UsageError(
-                f"{op}: every input is constant, so no array tells on which stream a call works",
+                f"{op}: every input is constant, so no array determines the stream of a call",
                 "Tune it with fewer constant inputs",
             )
         return self._holding({n: constants[s.name] for n, s in enumerate(self.inputs) if s.constant}, True, Kept)
@@ -348,7 +348,7 @@ class GpuPlan(Signed):
     def _view(self, a: Any, spec: TensorSpec, output: bool = False) -> GpuArray:
         name = f"{self.__name__}: {spec.name}"
         if backend_name(a) != self.kernel.backend:
-            raise TypeError(f"{name} is no array on a GPU. Move it to the device of the others")
+            raise TypeError(f"{name} is not an array on a GPU. Move it to the device of the others")
         return _fitting(name, self.kernel.arrays.view(a), spec, self.kernel.entry.program, output)
 
     def _placed(self, views: Sequence[GpuArray]) -> None:
@@ -384,7 +384,9 @@ def _fitting(name: str, v: GpuArray, spec: TensorSpec, program: LaunchProgram, o
     if not v.address and v.handle is None and v.nbytes:
         raise ValueError(f"{name}: its memory was freed")
     if v.address % program.align:
-        raise ValueError(f"{name} starts at an address that is no multiple of {program.align} bytes. Pass a copy of it")
+        raise ValueError(
+            f"{name} starts at an address that is not a multiple of {program.align} bytes. Pass a copy of it"
+        )
     if output and not v.writable:
         raise ValueError(f"{name} is read-only. Pass an array that can be written")
     return v

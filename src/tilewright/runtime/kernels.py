@@ -86,7 +86,7 @@ def open_kernels(
         return BundleStore(file, trust=trust, pinned=pinned)
     if not isinstance(trust, bool) and trust != "unsigned":
         given_keys(trust)
-        raise UsageError(f"{file} is a database, which nobody signs", "Pass trust=True or leave trust out")
+        raise UsageError(f"{file} is a database, and databases are not signed", "Pass trust=True, or leave trust out")
     return Store(path, trust=trust is True, missing_ok=missing_ok, pinned=pinned)
 
 

@@ -40,7 +40,7 @@ class Pins:
             more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
             raise DatabaseError(
                 f"{self.path} pins {len(gone)} kernel{'s' * (len(gone) > 1)} that {where} lacks: {shown}{more}",
-                "Restore the database that it was made of, or make the file anew: tilewright lock",
+                "Restore the database that it was made of, or make the file again: tilewright lock",
             )
 
 
@@ -71,13 +71,13 @@ def read_pins(path: str | os.PathLike[str]) -> Pins:
         if data["tilewright_lock"] != FORMAT:
             raise DatabaseError(
                 f"{name} is a lock file of format {data['tilewright_lock']}, and this version reads {FORMAT}",
-                "Make it anew: tilewright lock",
+                "Make it again: tilewright lock",
             )
         rows = [[str(k[n]) for n in _NAMES] for k in data["kernels"]]
     except OSError as e:
         raise DatabaseError(f"cannot read {name}: {e.strerror}", "Make it: tilewright lock") from e
     except (ValueError, KeyError, TypeError) as e:
-        raise DatabaseError(f"{name} is damaged, or no lock file", "Make it anew: tilewright lock") from e
+        raise DatabaseError(f"{name} is damaged, or no lock file", "Make it again: tilewright lock") from e
     slots: dict[Slot, tuple[str, str]] = {}
     labels: dict[Slot, str] = {}
     for op, label, workload, target, model, code, schedule in rows:

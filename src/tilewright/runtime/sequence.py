@@ -52,7 +52,7 @@ class KernelSequence:
         self._stored = tuple(dict.fromkeys(self._root(o) for o in outputs))
         unknown = next((n for n in self._stored if n not in memory), None)
         if unknown is not None:
-            raise UsageError(f"no kernel of the sequence gives {unknown}", "Name outputs of its steps")
+            raise UsageError(f"no kernel of the sequence computes {unknown}", "Name outputs of its steps")
         self._constants = {n: constants[n] for n in reads if n in constants}
         self._copies: dict[str, Array] = {}  # constants that kernels read as they are
         self.sizes = self._slots.open_sizes(

@@ -174,7 +174,7 @@ class Store:
             return False
         raise DatabaseError(
             f"there is no database at {self.path}",
-            "Run `tilewright tune` to fill it, name another file, or pass missing_ok=True",
+            "Make one with tilewright tune, name another file, or pass missing_ok=True",
         )
 
     def _filled(self, connection: sqlite3.Connection) -> bool:
@@ -183,7 +183,7 @@ class Store:
         if tables:
             _check_version(connection, self.path, tables)
         elif not self._missing_ok:
-            raise DatabaseError(f"{self.path} is empty", "Run `tilewright tune` to fill it")
+            raise DatabaseError(f"{self.path} is empty", "Fill it: tilewright tune OP KEY=VALUE...")
         return bool(tables)
 
     def _refresh(self) -> None:
@@ -235,7 +235,8 @@ def file_of(path: str) -> Path:
     if found:
         if scheme.split("+")[0] != "sqlite":
             raise DatabaseError(
-                f"the runtime reads SQLite files, not {scheme} databases", "Export the kernels to a file first"
+                f"the runtime reads SQLite files, not {scheme} databases",
+                "Export its kernels to a file: tilewright db export --best FILE",
             )
         path = unquote(rest.removeprefix("/").partition("?")[0])
     # What is checked for trust is then also what is opened: no link is left in the path.
@@ -262,9 +263,7 @@ def _check_version(connection: sqlite3.Connection, path: Path, tables: set[str])
         return
     shown = ", ".join(map(str, found)) or "none"
     if len(found) == 1 and str(found[0]) < SCHEMAS[0]:
-        raise DatabaseError(
-            f"{path} has the older schema {shown}", "Run `tilewright runs --db` on it once: that upgrades it"
-        )
+        raise DatabaseError(f"{path} has the older schema {shown}", f"Upgrade it: tilewright db upgrade --db {path}")
     raise DatabaseError(
         f"{path} has schema {shown}, made by a newer version; this one reads {SCHEMAS[-1]}", "Upgrade Tilewright"
     )

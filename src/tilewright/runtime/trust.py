@@ -54,7 +54,7 @@ def _require_folders(path: Path, why: str = "", mend: str = "") -> None:
         status = folder.stat()
         sticky = bool(status.st_mode & stat.S_ISVTX)
         if sticky and not mend:  # /tmp: others need it as it is
-            mend = "Keep it in a folder of your own, or pass trust=True if you trust them"
+            mend = "Keep it in a folder of your own, or open it with trust=True if you trust them"
         _require(folder, status, "the folder", sticky and depth > 0, why, mend)
 
 
@@ -68,7 +68,7 @@ def _require(
     if status.st_uid not in (0, os.geteuid()):
         raise DatabaseError(
             f"{what} {path} belongs to another user ({_user(status.st_uid)}), and {why}",
-            mend or "Use a copy of your own, or pass trust=True if you trust that user",
+            mend or "Use a copy of your own, or open it with trust=True if you trust that user",
         )
     writers = status.st_mode & _WRITERS
     if writers & stat.S_IWGRP and not writers & stat.S_IWOTH and _private_group(status):
@@ -77,7 +77,7 @@ def _require(
         who = "every user" if writers & stat.S_IWOTH else "its group"
         raise DatabaseError(
             f"{what} {path} can be written by {who}, and {why}",
-            mend or f"Run `chmod go-w {path}`, or pass trust=True if you trust them",
+            mend or f"Run `chmod go-w {path}`, or open it with trust=True if you trust them",
         )
 
 

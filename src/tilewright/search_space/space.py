@@ -44,7 +44,7 @@ class SearchSpace:
             for name in rule.reads:
                 if name not in names:
                     raise UsageError(
-                        f"constraint {rule.reason!r} reads {name!r}, which is no knob of {self.template!r}",
+                        f"constraint {rule.reason!r} reads {name!r}, which is not a knob of {self.template!r}",
                         f"The knobs are {', '.join(names)}",
                     )
 
@@ -76,7 +76,7 @@ class SearchSpace:
             at = index.get(value)
             if at is None or type(value) is not type(knob.values[at]):
                 raise IllegalSchedule(
-                    f"{value!r} is no value of knob {knob.name!r} of {self.template!r}",
+                    f"{value!r} is not a value of knob {knob.name!r} of {self.template!r}",
                     f"Use one of {', '.join(repr(v) for v in knob.values)}",
                 )
             vector.append(at)

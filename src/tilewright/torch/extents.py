@@ -29,7 +29,7 @@ def length(expression: Any, sizes: Mapping[Any, Any]) -> Any:
         return sizes[expression]
     parts = [length(x, sizes) for x in expression.args] if expression.func in _FUNCTIONS else None
     if parts is None:
-        raise LookupError(f"{expression} is no arithmetic of sizes")
+        raise LookupError(f"{expression} is not arithmetic of sizes")
     return functools.reduce(_FUNCTIONS[expression.func], parts)
 
 

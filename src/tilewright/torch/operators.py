@@ -220,4 +220,4 @@ def register(graphs: Registration) -> None:
             if d.narrows or (d.widens and device != "CPU"):
                 defined.impl(d.name, partial(_autocast, d.name, device, d.narrows), f"Autocast{device}")
     if serving.native is not None and not serving.native.register(NAMES):
-        raise TilewrightError("PyTorch refuses kernels in C++", "Report this; CXX=none imports without them")
+        raise TilewrightError("PyTorch refuses kernels in C++", "Set CXX=none: operators then go through Python")

@@ -190,7 +190,9 @@ def _say_untuned(found: Sequence[TunedTask | RangeResult]) -> None:
         elif isinstance(one, TunedTask) and one.result is not None and one.result.all_failed:
             why.append(f"{one.task.name}: {one.result.no_success}")
     if why:
-        _log.warning("PyTorch computes %d of %d parts, for which no kernel was found. %s", len(why), len(found), why[0])
+        _log.warning(
+            "PyTorch computes %d of %d parts, because no kernel was found for them. %s", len(why), len(found), why[0]
+        )
 
 
 def _served(library: Library, workload: Workload, place: DeviceKey | None) -> bool:
@@ -291,7 +293,7 @@ class _Wanted:
             by = f"by {float((a - b).abs().max()):.3g}" if limit else f"in {int((a != b).sum())} elements"
             raise TilewrightError(
                 f"the optimized module differs from the module {by}",
-                "Call it in eval mode where it has dropout; else report this",
+                "If the module has dropout, call module.eval() first; else leave it as it is",
             )
 
     def _rounded(self, number: int, a: torch.Tensor) -> bool:

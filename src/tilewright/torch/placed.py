@@ -268,7 +268,7 @@ def _answer(graph: torch.Tensor, *arguments: Any, out: torch.Tensor) -> None:
     kernels = _placed.get(_mark(graph))
     part = None if kernels is None else kernels.parts.get(name)
     if part is None:
-        raise TilewrightError(f"a graph calls kernel {name}, which this process did not place", "Compile it anew")
+        raise TilewrightError(f"a graph calls kernel {name}, which this process did not place", "Compile it again")
     part(Call(graph, inputs, sizes, out))
 
 

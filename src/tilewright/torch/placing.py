@@ -97,7 +97,9 @@ class Placing:
         if key not in self._served:
             served = self.find(self._asked(group.workload, group), place_of(self.device(group)))
             if served is not None and self.fuses and group.family in FUSED and _seconds(served) < CALL_SECONDS:
-                _log.info("%s is left to Inductor: its kernel takes less than a call of it", group.workload.op)
+                _log.info(
+                    "Inductor computes %s: a call of the kernel would take longer than its work", group.workload.op
+                )
                 served = None
             self._served[key] = served
         return self._served[key]

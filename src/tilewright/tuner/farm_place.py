@@ -79,12 +79,12 @@ def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads:
     """
     there = farm.devices()
     if not there:
-        raise UsageError("no runner is connected to the farm", "Start one with tilewright farm runner")
+        raise UsageError("no runner is connected to the farm", "Start one: tilewright farm runner")
     if device == "auto":
         if len(there) > 1:
             raise UsageError(
                 f"the farm has {len(there)} device classes",
-                f"Choose with --device: all, or of {', '.join(sorted(there))}",
+                f"Pass --device all, or one of {', '.join(sorted(there))}",
             )
         names = list(there)
     else:
@@ -111,5 +111,5 @@ def _target(device: RunnerDevice, target: str, threads: int) -> Target:
         return replace(own, threads=threads) if threaded else own
     other = parse_target(target, threads, allow_foreign=True)
     if (other.kind, other.arch) != (own.kind, own.arch) or not set(other.isa) <= set(own.isa):
-        raise UsageError(f"{device.device_class} does not run code for {target}", f"It runs {own.name}")
+        raise UsageError(f"{device.device_class} does not run code for {target}", f"Write --target {own.name}")
     return replace(other, l1_bytes=own.l1_bytes, l2_bytes=own.l2_bytes, l3_bytes=own.l3_bytes)

@@ -111,7 +111,7 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
         inputs = [(tuple(t.shape), t.dtype, t.constant) for t in program.inputs]
         outputs = [(tuple(t.shape), t.dtype) for t in program.outputs]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        raise UsageError("its program makes no sense", "Import it again from where it was tuned") from None
+        raise UsageError("its program is invalid", "Import it again from where it was tuned") from None
     stored = [(s.shape, s.dtype, s.constant) for s in workload.inputs]
     if inputs != stored or outputs != [(s.shape, s.dtype) for s in workload.outputs]:
         raise UsageError("its tensors are not its program's", "Import it again from where it was tuned")
@@ -172,7 +172,7 @@ def _template_version(database: Database, winner: Winner, trust: bool) -> int:
         return templates.get_template(name).version
     own = own_template(database, winner.run_id, name)
     if own is None:
-        raise UsageError(f"its template {name} is not there", "Tune the task here")
+        raise UsageError(f"its template {name} does not exist here", "Tune the task here")
     if not trust:
         raise Untrusted(f"{NEEDS_TRUST}: {own.kernel.label} is a kernel of someone's own")
     templates.register(own)

@@ -143,7 +143,7 @@ def tune_many(
     from tilewright.tuner.tuning import Tuning, fail
 
     if not tasks:
-        raise UsageError("there is no task", "Give one at least")
+        raise UsageError("no task is given", "Pass one or more")
     settings = replace(settings, **keywords)
     total, seconds = settings.trials, settings.time_budget
     if settings.unlimited:
@@ -261,8 +261,8 @@ def _finished(tuning: Tuning, brief: bool) -> tuple[TuneResult | None, Tilewrigh
 def told(watcher: Observer, error: Exception) -> TilewrightError:
     """An error that ends one of several tasks, after its watcher was warned of it."""
     problem = of_any(error)
-    _log.info("a task ends by an error", exc_info=error)
-    watcher.warning(f"this task ends by an error, the others go on: {problem}")
+    _log.info("a task failed with an error", exc_info=error)
+    watcher.warning(f"this task failed, the others continue: {problem}")
     return problem
 
 

@@ -32,7 +32,8 @@ def train(database: Database, target: Target, say: Say = lambda _: None) -> tupl
             trials += len(run[1])
     if not found:
         raise TilewrightError(
-            f"the database holds no run on {target.kind} with trials of today's templates", "Tune something first"
+            f"the database holds no run on {target.kind} with trials of today's templates",
+            "Tune a task first: tilewright tune OP KEY=VALUE...",
         )
     model = TransferModel.trained(found, on=shipped(target.kind))
     database.save_model(target, str(VERSION), model.save(), trials)

@@ -76,7 +76,7 @@ class LogProgress(Observer):
 
     def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
         self.task, self.total = task, total
-        again = f", going on after {done}" if done else ""
+        again = f", continues after {done}" if done else ""
         self.say(
             f"run {run_id}: {task.workload.label} on {task.target.name} x{task.target.threads}, "
             f"{space_size:,} schedules, {total} trials{again}"
@@ -92,7 +92,7 @@ class LogProgress(Observer):
             )
 
     def outlook(self, gain: float | None, seconds: float | None) -> None:
-        expected = "" if gain is None else f", {gain:.1%} more expected of the next {MORE}"
+        expected = "" if gain is None else f", {gain:.1%} more gain expected from the next {MORE}"
         self.ahead = expected + ("" if seconds is None else f", at most {_clock(seconds)} left")
 
     def stage(self, text: str) -> None:
@@ -103,7 +103,7 @@ class LogProgress(Observer):
 
     def _best(self, best: TrialRecord | None) -> str:
         if self.task is None or best is None or best.seconds is None:
-            return "nothing yet"
+            return "none yet"
         return f"{with_unit(best.seconds, 's')}, {speed(self.task.workload, best.seconds)}"
 
 

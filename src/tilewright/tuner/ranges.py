@@ -256,7 +256,7 @@ def _compared(
             try:
                 stored = comparing.stored(cut, found)
             except _Unfit as e:
-                watcher.warning(f"{e}. The range is shared out among the other kernels")
+                watcher.warning(f"{e}. The other kernels serve the range")
                 high = greatest(places.extents)
                 unfit = e.kernel.schedule.at(high)  # found at several sizes, or serving already
                 found = [f for f in found if f.schedule.at(high) != unfit]
@@ -295,7 +295,7 @@ class _Listed:
             return _Listed(task, workload, (task,))
         sizes = _searched_tasks(workload, operator, task.threads)
         if task.choice:
-            raise UsageError(f"{workload.label} has a range, and a choice is of fixed sizes", "Leave the choice out")
+            raise UsageError(f"{workload.label} has a range, but a choice needs fixed sizes", "Remove the choice")
         return _Listed(task, workload, tuple(replace(t, weight=t.weight * task.weight) for t in sizes))
 
     @property
@@ -328,7 +328,7 @@ def _given(workload: Workload) -> dict[str, Value]:
 def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> list[TuneTask]:
     """The sizes of a range that are tuned by themselves. Raises ``UsageError`` where there is no range."""
     if not workload.ranges:
-        raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or leave --portfolio out")
+        raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or remove --portfolio")
     anchors = list(Places(workload.ranges).anchors.values())
     sized = [at(workload, n) for n in anchors]
     work = [w.flops + math.prod(w.output.shape) for w in sized]

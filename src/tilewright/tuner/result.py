@@ -44,10 +44,10 @@ class BestKernel:
 DEFAULT_IS_BEST = "the default schedule is the best found"
 """What is said of a run whose final the default schedule has won."""
 ENDS = {
-    "trials": "every trial that was wanted was made",
+    "trials": "all requested trials were run",
     "time": "the time was over",
     "space": "every legal schedule was tried",
-    "converged": "further trials were expected to gain nothing",
+    "converged": "more trials were expected to gain less than noise",
     "stopped": "it was stopped",
     "failed": "it failed",
 }
@@ -111,7 +111,9 @@ class TuneResult:
         """
         workload, target = self.task.workload, self.task.target
         if self.best is None:
-            raise UsageError(f"run {self.run} found no kernel of {workload.label}", "See why: tilewright explain")
+            raise UsageError(
+                f"run {self.run} found no kernel of {workload.label}", f"See why: tilewright explain {self.run}"
+            )
         library = Library(self.database, threads=target.threads)
         if backend_for(target).in_process:
             found = library.explain(workload)

@@ -59,7 +59,7 @@ class TuneSettings:
         if self.trials is not None:
             require_whole("trials", self.trials, 0)
         if self.time_budget is not None and not self.time_budget > 0:
-            raise UsageError(f"time_budget={self.time_budget!r} is not possible", "Give seconds, more than 0")
+            raise UsageError(f"time_budget={self.time_budget!r} is not possible", "Write a number of seconds above 0")
         self.method()
 
     @property
@@ -115,7 +115,7 @@ class TuneSettings:
 
         places = farm_places(connection, self.device, self.target, threads)
         if len(places) > 1:
-            raise UsageError("a run is on one device class", "Name one, or use tilewright.tuner.tune_all")
+            raise UsageError("a run measures on one device class", "Name one, or use tilewright.tuner.tune_all")
         return places[0]
 
 
@@ -125,4 +125,4 @@ DEFAULTS = TuneSettings()
 def require_whole(name: str, value: object, least: int) -> None:
     """Raise ``UsageError`` for what is no whole number, or less than the least."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name}={value!r} is not possible", f"Give a whole number of at least {least}")
+        raise UsageError(f"{name}={value!r} is not possible", f"Write a whole number of at least {least}")

@@ -60,13 +60,13 @@ def read_tasks(path: Path, threads: int = 1) -> list[TuneTask]:
     except OSError as e:
         raise UsageError(f"cannot read {path}: {e.strerror}", "Name a file of tasks") from e
     except UnicodeDecodeError as e:
-        raise UsageError(f"{path} is no UTF-8 text", f"Write TOML: {_EXAMPLE}") from e
+        raise UsageError(f"{path} is not UTF-8 text", f"Write TOML: {_EXAMPLE}") from e
     except tomllib.TOMLDecodeError as e:
-        raise UsageError(f"{path} is no TOML: {e}", f"Write {_EXAMPLE}") from e
+        raise UsageError(f"{path} is not TOML: {e}", f"Write {_EXAMPLE}") from e
     tables = data.get("task")
     others = sorted(set(data) - {"task", "target"})
     if others:
-        raise UsageError(f"{_at(path, text, -1, others[0])}: {others[0]!r} is nothing known", f"Write {_EXAMPLE}")
+        raise UsageError(f"{_at(path, text, -1, others[0])}: {others[0]!r} is unknown", f"Write {_EXAMPLE}")
     if not isinstance(data.get("target", ""), str):
         raise UsageError(f"{_at(path, text, -1, 'target')}: a target is a name", 'Write it as target = "cuda"')
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
@@ -77,7 +77,7 @@ def read_tasks(path: Path, threads: int = 1) -> list[TuneTask]:
 def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
     for key in table:
         if key not in KEYS:
-            raise UsageError(f"{at(key)}: {key!r} is nothing known", _instead(key, KEYS))
+            raise UsageError(f"{at(key)}: {key!r} is unknown", _instead(key, KEYS))
     for key, kind, wrong, write in _RULES:
         value = table.get(key, _DEFAULTS.get(key))
         if not isinstance(value, kind) or isinstance(value, bool) or (kind is int and value < 1):
@@ -111,9 +111,9 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
         blamed = next((k for k in values if re.search(rf"'{re.escape(k)}'|\b{re.escape(k)}(=| cannot)", e.message)), "")
         raise UsageError(f"{at(blamed or 'params')}: {e.message}", e.hint) from e
     if portfolio is not None and not workload.ranges:
-        raise UsageError(f"{at('portfolio')}: no size of the task is a range", 'Write one as "1..256", or leave it out')
+        raise UsageError(f"{at('portfolio')}: no size of the task is a range", 'Write one as "1..256", or remove it')
     if choice and workload.ranges:
-        raise UsageError(f"{at('choice')}: a choice is of fixed sizes, and a size is a range", "Leave it out")
+        raise UsageError(f"{at('choice')}: a choice needs fixed sizes, but a size is a range", "Remove it")
     return task
 
 

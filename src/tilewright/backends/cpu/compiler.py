@@ -88,7 +88,7 @@ def _find(cxx: str, search: str) -> Compiler:
             words = [cxx]
         path = shutil.which(words[0], path=search)
         if path is None:
-            raise TilewrightError(f"CXX names {words[0]!r}, which is no program on the path", _HINT)
+            raise TilewrightError(f"CXX names {words[0]!r}, which is not a program on the path", _HINT)
         return _identify(path, tuple(words[1:]))
     problem: TilewrightError | None = None
     for name in _NAMES:

@@ -45,12 +45,12 @@ def parse_device(text: str = "auto", threads: int = 1) -> CpuDevice:
     """
     allowed = affinity()
     if isinstance(threads, bool) or threads < 1:
-        raise UsageError(f"{threads} threads cannot run", "Ask for 1 or more")
+        raise UsageError(f"{threads} threads are not possible", "Write 1 or more")
     if text in ("auto", "cpu"):
         if threads > available_cores():
             raise UsageError(
                 f"{threads} threads do not fit on {available_cores()} available core(s)",
-                f"Ask for {available_cores()} or fewer",
+                f"Write {available_cores()} or fewer",
             )
         return _device(allowed[:threads])
     kind, _, rest = text.partition(":")
@@ -64,7 +64,7 @@ def parse_device(text: str = "auto", threads: int = 1) -> CpuDevice:
             f"Use cores among {format_cores(allowed)}",
         )
     if threads > len(cores):
-        raise UsageError(f"{threads} threads do not fit on {text}", f"Name {threads} cores, or use auto")
+        raise UsageError(f"{threads} threads do not fit on {text}", f"Name {threads} cores, or write auto")
     return _device(cores)
 
 

@@ -140,7 +140,7 @@ class LoadedKernel:
         except KeyError as e:
             raise LoadError(f"the kernel's launch argument {e.args[0]!r} has no value") from None
         except (TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as e:
-            raise LoadError(f"the kernel's launch program makes no sense ({type(e).__name__}: {e})") from None
+            raise LoadError(f"the kernel's launch program is invalid ({type(e).__name__}: {e})") from None
         if not 0 < program.align <= 1 << 16 or program.align & (program.align - 1):
             raise LoadError(f"the kernel asks for arrays that begin at multiples of {program.align} bytes")
         if not 0 <= self.zero_fill <= self.workspace_bytes:

@@ -164,7 +164,7 @@ def parse_target(text: str, threads: int = 1, allow_foreign: bool = False) -> Ta
     not run on this machine unless ``allow_foreign``.
     """
     if isinstance(threads, bool) or threads < 1:
-        raise UsageError(f"{threads} threads make no target", "Ask for 1 or more")
+        raise UsageError(f"{threads} threads are not possible", "Write 1 or more")
     if text in ("auto", "cpu"):
         return detect(threads)
     kind, _, variant = text.partition(":")

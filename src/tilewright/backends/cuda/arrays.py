@@ -34,7 +34,7 @@ def view(a: Any) -> GpuArray:
     """The description of an array on a GPU. Raises ``TypeError`` for a dtype that no kernel takes."""
     address, _, stream, kind = LOOKS[type(a)](a)
     if kind is None:
-        raise TypeError(f"a {type(a).__name__} is no array on a GPU")
+        raise TypeError(f"a {type(a).__name__} is not an array on a GPU")
     shape, dtype, laid, writable, device = _described(kind)
     return GpuArray(int(address), shape, dtype, laid, writable, device, stream, kind[0], seen=kind)
 

@@ -123,7 +123,7 @@ def _sections(data: bytes) -> list[_Section]:
     (start,) = struct.unpack_from("<Q", data, 0x28)
     entry, count, names_index = struct.unpack_from("<HHH", data, 0x3A)
     if entry != 64 or not 0 < count <= _LIMIT or names_index >= count:
-        raise CubinError("the cubin is damaged: its section table makes no sense", "Build it again")
+        raise CubinError("the cubin is damaged: its section table is invalid", "Build it again")
     _inside(data, start, entry * count, "section table")
     (programs,) = struct.unpack_from("<Q", data, 0x20)
     size, number = struct.unpack_from("<HH", data, 0x36)

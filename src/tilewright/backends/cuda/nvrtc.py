@@ -51,7 +51,7 @@ class Nvrtc:
         except OSError as e:
             raise NoNvrtc(f"{path} cannot be loaded: {one_line(str(e))}", _HINT) from None
         except AttributeError as e:
-            raise NoNvrtc(f"{path} is no NVRTC of CUDA 11.2 or later: {one_line(str(e))}", _HINT) from None
+            raise NoNvrtc(f"{path} is not an NVRTC of CUDA 11.2 or later: {one_line(str(e))}", _HINT) from None
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
         self.version = (major.value, minor.value)

@@ -65,7 +65,7 @@ def target_of(gpu: Gpu, variant: str | None = None) -> Target:
     chosen = variant or runs[0]
     if chosen not in runs:
         names = " or ".join(f"cuda:{v}" for v in runs)
-        raise TargetUnavailable(f"{gpu.model} runs no code for {chosen}", f"Use {names}, or cuda")
+        raise TargetUnavailable(f"{gpu.model} cannot run code for {chosen}", f"Use {names}, or cuda")
     return archs.with_device(chosen, dict(gpu.limits))
 
 
@@ -77,7 +77,7 @@ def parse_target(text: str, threads: int = 1, allow_foreign: bool = False) -> Ta
     ``TargetUnavailable`` where the target does not run here unless ``allow_foreign``.
     """
     if isinstance(threads, bool) or threads != 1:
-        raise UsageError(f"a CUDA target has no threads to choose, and {threads} were asked for", "Leave threads out")
+        raise UsageError(f"a CUDA target takes no number of threads, and {threads} is given", "Remove it")
     kind, colon, variant = text.partition(":")
     if kind != "cuda" or (colon and not variant):
         raise UsageError(f"unknown target {text!r}", f"Use cuda or one of {_names()}")

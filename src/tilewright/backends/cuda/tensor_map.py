@@ -28,7 +28,7 @@ def library_function(symbol: str) -> Any:
             return getattr(ctypes.CDLL(name), symbol)
         except (OSError, AttributeError):
             continue
-    raise LaunchError(f"the driver has no {symbol}", "Update it to CUDA 12 or later, or use another template")
+    raise LaunchError(f"the driver has no {symbol}", "Update the driver to CUDA 12 or later, or use another template")
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ def find_tool(name: str, variable: str, missing: type[TargetUnavailable], purpos
     given = os.environ.get(variable, "").strip()
     if given:
         if not os.access(given, os.X_OK):
-            raise missing(f"{variable}={given} is no program", hint)
+            raise missing(f"{variable}={given} is not a program", hint)
         return given
     places: list[Path] = []
     spec = importlib.util.find_spec("nvidia")

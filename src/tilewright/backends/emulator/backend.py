@@ -64,7 +64,7 @@ class EmulatorBackend(DeviceBackend):
     def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
         kind, colon, variant = (target if isinstance(target, str) else target.name).partition(":")
         if device not in (EMULATOR, f"{EMULATOR}:0") and (device, kind) != ("auto", EMULATOR):
-            raise UsageError(f"unknown device {device!r}", f"There is one: {EMULATOR}")
+            raise UsageError(f"unknown device {device!r}", f"Write {EMULATOR}")
         where = Device(f"{EMULATOR}:0", EMULATOR, EMULATOR)
         if isinstance(target, Target):
             return target, where

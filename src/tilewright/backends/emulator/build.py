@@ -122,7 +122,7 @@ def translation_unit(source: str, symbols: Sequence[str]) -> str:
     """``source`` followed by the table of its kernels. Raises ``UsageError``."""
     for symbol in symbols:
         if not re.fullmatch(r"[A-Za-z_]\w*", symbol, re.ASCII):
-            raise UsageError(f"{symbol!r} is no name of a kernel")
+            raise UsageError(f"{symbol!r} is not a kernel's name")
     if not symbols:
         raise UsageError("no kernel is named")
     calls = "\n".join(f"TW_EMU_CALL({s})" for s in symbols)

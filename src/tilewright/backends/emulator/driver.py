@@ -148,7 +148,7 @@ class EmulatorContext:
     def _allocation(self, address: int) -> tuple[int, int, int]:
         found = self._allocations.get(address)
         if found is None:
-            raise DeviceError(f"{address:#x} is no allocated address", False)
+            raise DeviceError(f"{address:#x} is not an allocated address", False)
         return found
 
     def _within(self, address: int, size: int) -> None:

@@ -105,7 +105,7 @@ def _job(
         # Profiles are of memory as device allocators give it.
         align = max(program.align, x.dtype.itemsize, 256 if kernel.profile else 1)
         if align & (align - 1):
-            raise UsageError(f"the alignment {align} is no power of two")
+            raise UsageError(f"the alignment {align} is not a power of two")
         name = "input" if i < len(inputs) else "output" if len(outputs) == 1 else "outputs"
         lines.append(f"{name} {x.nbytes} {align} {0 if name == 'input' else poison(x.dtype)}")
     try:

@@ -25,7 +25,7 @@ def header(code: bytes) -> dict[str, Any]:
             return found
     except (ValueError, AttributeError):
         pass
-    raise LoadError("this is no OpenCL kernel", "Build it again")
+    raise LoadError("this is not an OpenCL kernel", "Build it again")
 
 
 def unpacked(code: bytes, version: str) -> bytes:

@@ -142,7 +142,7 @@ def parse_target(text: str, threads: int = 1) -> Target:
     Raises ``UsageError``, and ``TargetUnavailable`` where there is no such device here.
     """
     if isinstance(threads, bool) or threads != 1:
-        raise UsageError(f"an OpenCL target has no threads to choose, and {threads} were asked for", "Leave them out")
+        raise UsageError(f"an OpenCL target takes no number of threads, and {threads} is given", "Remove them")
     kind, colon, name = text.partition(":")
     if kind != "opencl" or (colon and not name):
         raise UsageError(f"unknown target {text!r}", "Use opencl, opencl:0 or opencl:DEVICE")

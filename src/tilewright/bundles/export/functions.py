@@ -41,7 +41,7 @@ class Function:
 def c_type(dtype: str) -> str:
     """The C type of an element. Raises ``UsageError`` for one that has none."""
     if dtype not in DTYPES:
-        raise UsageError(f"elements of type {dtype} have no type in C", "Leave the kernel out: --op")
+        raise UsageError(f"element type {dtype} has no type in C", "Export other operators only: --op NAME")
     return DTYPES[dtype].c
 
 
@@ -66,9 +66,9 @@ def choose(found: Sequence[Kernel], op: str | None, target: str | None, threads:
     kinds = sorted({(k.entry.target.name, k.entry.target.threads) for k in wanted or named})
     shown = ", ".join(f"{name} with {count} thread{'s' * (count != 1)}" for name, count in kinds)
     if not wanted:
-        raise UsageError("the bundle holds no such kernel of a processor", f"It holds {shown or 'none'}")
+        raise UsageError("the bundle holds no such kernel for a processor", f"It holds {shown or 'none'}")
     if len(kinds) > 1:
-        raise UsageError(f"the bundle holds kernels for {shown}", "Choose with --target and --threads")
+        raise UsageError(f"the bundle holds kernels for {shown}", "Choose one with --target and --threads")
     model = _model(wanted[0].entry.target)
     best: dict[tuple[str, tuple[tuple[str, Value], ...]], Kernel] = {}
     for k in sorted(wanted, key=lambda k: (k.entry.device_model == model, k.entry.updated)):
@@ -89,7 +89,10 @@ def _function(kernel: Kernel, name: str) -> Function:
     e = kernel.entry
     specs = (*e.inputs, *e.outputs)
     if any(type(n) is not int for s in specs for n in s.shape):
-        raise UsageError(f"{e.op} {e.label} has no fixed sizes, which functions in C have", "Leave it out: --op")
+        raise UsageError(
+            f"{e.op} {e.label} serves a range of sizes, but a C function has fixed sizes",
+            "Export other operators only: --op NAME",
+        )
     for s in specs:
         c_type(s.dtype)
     values = {k: int(v) for k, v in e.schedule.launch}

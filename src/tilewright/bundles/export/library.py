@@ -56,9 +56,9 @@ def build_c(
     ``TilewrightError`` for what does not compile or is not right.
     """
     if not name.isascii() or not name.isidentifier() or not name[0].islower():
-        raise UsageError(f"{name!r} is no name of a library", "Use letters, digits and _, a small letter first")
+        raise UsageError(f"{name!r} is not a library's name", "Use letters, digits and _, a small letter first")
     if sys.platform != "linux":
-        raise TilewrightError("C libraries are built on Linux only", "Export on a Linux machine of that processor")
+        raise TilewrightError("C libraries are built on Linux only", "Export on a Linux machine with that processor")
     target = functions[0].kernel.entry.target
     cxx = find_compiler(target.arch)
     with TemporaryDirectory(prefix="tilewright-") as folder:

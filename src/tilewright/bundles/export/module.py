@@ -1,8 +1,4 @@
-"""Tuned kernels, called from NumPy. ``KERNELS`` lists them; each operator is a function, looked up by its arrays.
-
->>> c = matmul(a, b)  # doctest: +SKIP
->>> KERNELS["matmul_m512_n512_k512_float32"](a, b, out=c)  # doctest: +SKIP
-"""
+"""Tuned kernels for NumPy arrays: ``KERNELS`` holds each kernel by its name."""
 
 # This file is copied into wheels of exported kernels: it needs numpy alone, and nothing of Tilewright.
 
@@ -126,7 +122,7 @@ class Kernel:
 
 def _check(kernel: str, name: str, array: Any, shape: tuple[int, ...], dtype: Any) -> None:
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{kernel}: {name} is no array, but {type(array).__name__}")
+        raise TypeError(f"{kernel}: {name} is not an array, but {type(array).__name__}")
     if array.dtype != dtype:
         raise TypeError(f"{kernel}: {name} has dtype {array.dtype}, not {dtype}")
     if array.shape != shape:
@@ -165,6 +161,16 @@ class _Operator:
         raise LookupError(f"no kernel of {self.__name__} takes {shown}{extra}; KERNELS lists what there is")
 
 
+def _described() -> str:
+    """The documentation of the package: how to call its kernels, then a line for each."""
+    lines = ["Tuned kernels for NumPy arrays. Call an operator by its name, or one kernel as KERNELS[name].", ""]
+    for name, kernel in KERNELS.items():
+        takes = [f"{n} {shape} {dtype}" for n, shape, dtype in kernel.inputs]
+        takes += [f"{key}={value!r}" for key, value in kernel.attributes.items()]
+        lines.append(f'{kernel.operator}({", ".join(takes)}): KERNELS["{name}"]')
+    return "\n".join(lines)
+
+
 def _load() -> dict[str, Kernel]:
     with open(os.path.join(_HERE, "kernels.json"), encoding="ascii") as file:
         about = json.load(file)
@@ -177,5 +183,8 @@ KERNELS: dict[str, Kernel] = _load() if os.path.exists(os.path.join(_HERE, "kern
 
 for _kernel in KERNELS.values():
     globals().setdefault(_kernel.operator, _Operator(_kernel.operator)).add(_kernel)
+
+if KERNELS:
+    __doc__ = _described()
 
 __all__ = ["KERNELS", "Kernel", *sorted({k.operator for k in KERNELS.values()})]  # noqa: PLE0604

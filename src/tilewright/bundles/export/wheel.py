@@ -23,9 +23,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file knows
 def wheel_name(name: str, version: str, arch: str) -> str:
     """The file's name. Raises ``UsageError`` for a version that is none, and for the name of this package."""
     if name == "tilewright":
-        raise UsageError("a wheel cannot be called tilewright", "Name it otherwise: --name")
+        raise UsageError("a wheel cannot be called tilewright", "Choose another name: --name my_kernels")
     if not re.fullmatch(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", version):
-        raise UsageError(f"{version!r} is no version of a package", "Write --version 1.0")
+        raise UsageError(f"{version!r} is not a package version", "Write --version 1.0")
     return f"{name}-{version}-py3-none-linux_{arch}.whl"
 
 

@@ -18,14 +18,18 @@ def command(
     params: tuple[str, ...] = PARAMS,
     dtype: str | None = DTYPE,
     threads: int = THREADS,
-    device: str = option(default="auto", help="Cores to measure on: cpu:0, cpu:0-1."),
+    device: str = option(default="auto", help="Device that measures: cpu:0, cpu:0-1."),
     against: str = option(
-        default="numpy,openblas", metavar="NAMES", help="numpy, openblas, torch, torch-compile, memcpy; by comma."
+        default="numpy,openblas",
+        metavar="NAMES",
+        help="Libraries to compare with, separated by commas: numpy, openblas, torch, torch-compile, memcpy.",
     ),
-    rounds: int = option(low=3, default=21, help="Paired samples a baseline."),
+    rounds: int = option(low=3, default=21, help="Paired samples for each library."),
     db: str | None = DB,
 ) -> None:
-    """Compare the stored kernel with other libraries: paired ratios in one run, above 1 is faster.
+    """Compare the stored kernel with other libraries, timed in turns in one process.
+
+    A ratio above 1 says that the tuned kernel is faster.
 
     \b
     Examples:
@@ -39,14 +43,14 @@ def command(
     if device != "auto" and not backend_of(device).in_process:
         raise UsageError(
             f"bench compares kernels on processors, not on {device}",
-            "On a GPU, benchmarks/gpu_acceptance.py tunes and pairs kernels with cuBLAS, cuDNN and Triton",
+            "For a GPU run benchmarks/gpu_acceptance.py: it compares with cuBLAS, cuDNN and Triton",
         )
     workload = stored_workload(op, params, dtype, db)
     baselines = [n.strip() for n in against.split(",") if n.strip()]
     check_baselines(baselines)
     where = parse_device(device, threads)
     for w in noise_warnings():
-        say(f"{w}; figures are noisy")
+        say(f"{w}; the times are noisy")
     with DeviceLock(where, on_wait=lambda holder: click.echo(f"waiting for {where.name}: {holder}", err=True)):
         result = compare(
             location(db),
@@ -71,6 +75,6 @@ def command(
             "ratios": [{**vars(r), "rival": r.baseline, "way": r.variant} for r in result.ratios],
             "skipped": dict(result.skipped),
         },
-        f"{workload.label}, {threads} thread(s): {seconds(ours)} a call from Python, {speed}",
-        table("baseline", "ours is faster by", "quartiles", "its time", "its variant", rows=rows),
+        f"{workload.label}, {threads} thread(s): call time {seconds(ours)} from Python, {speed}",
+        table("library", "tuned is faster by", "quartiles", "its call time", "its variant", rows=rows),
     )  # fmt: skip

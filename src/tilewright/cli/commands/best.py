@@ -1,4 +1,4 @@
-"""``tilewright best``: the stored winner of an operator, and its source."""
+"""``tilewright best``: the fastest stored kernel of an operator, and its source."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tilewright.cli.options import (
 )
 from tilewright.cli.output import kernel_json, rate, report, seconds
 from tilewright.core import Task, TilewrightError
+from tilewright.kernels.codegen.prelude import without_prelude
 from tilewright.kernels.ranges import program_at
 from tilewright.size_ranges import sizes_in
 
@@ -42,33 +43,38 @@ def command(
     dtype: str | None = DTYPE,
     target: str = TARGET,
     threads: int = THREADS,
-    source: bool = option(help="Print the kernel's source."),
+    source: bool = option(help="Print the kernel's source, without the support headers that it includes."),
+    full_source: bool = option(help="Print the whole file that was compiled, support headers first."),
     db: str | None = DB,
 ) -> None:
-    """Show the best stored kernel of an operator.
+    """Show the fastest stored kernel of an operator.
 
     \b
     Examples:
       tilewright best matmul m=512 n=512 k=512
-      tilewright best matmul m=512 n=512 k=512 --source > kernel.cpp
-      tilewright best matmul m=512 n=512 k=512 --target cuda:sm_90a --source > kernel.cu
+      tilewright best matmul m=512 n=512 k=512 --source
+      tilewright best matmul m=512 n=512 k=512 --full-source > kernel.cpp
+      tilewright best matmul m=512 n=512 k=512 --target cuda:sm_90a --full-source > kernel.cu
     """
     task = Task(stored_workload(op, params, dtype, db), target_of(target, threads))
     with open_database(db) as database:
         kernel = _best(database, task)
-        artifact = database.artifact(kernel.artifact_sha256) if kernel and source else None
+        wanted = kernel is not None and (source or full_source)
+        artifact = database.artifact(kernel.artifact_sha256) if kernel and wanted else None
         others = [] if kernel else _others(database, task, parse_params(params, dtype))
-    text = artifact.source if artifact else None
     if kernel is None:
         where = "" if backend_for(task.target).in_process else f" --target {target}"
-        near = f"Stored is: {'; '.join(others)}. " if others else ""
+        near = f"The database holds {'; '.join(others)}. " if others else ""
         raise TilewrightError(
             f"no kernel is stored for {task.workload.label} on {task.target.name}, {threads} thread(s)",
             f"{near}Tune it: tilewright tune {op} {' '.join(params)}{where}",
         )
     task = kernel.task  # of a range, the whole of it
-    if text and not wants_json():
-        click.echo(text)
+    printed = {}
+    if artifact is not None:
+        printed = {"source": artifact.source, "kernel_source": without_prelude(artifact.source, artifact.target)}
+    if printed and not wants_json():
+        click.echo(printed["source" if full_source else "kernel_source"])
         return
     lines = [
         f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
@@ -78,8 +84,10 @@ def command(
         " ".join(f"{k}={v}" for k, v in kernel.schedule.values.items()),
     ]
     if kernel.program.rounding > 1:
-        lines.append(f"its sums may round {kernel.program.rounding:.2g} times as far as the program's own")
-    report({**kernel_json(kernel), **({"source": text} if text else {})}, *lines)
+        lines.append(
+            f"its sums may round {kernel.program.rounding:.2g} times as far as the program's order of summation"
+        )
+    report({**kernel_json(kernel), **printed}, *lines)
 
 
 def _best(database: Database, task: Task) -> StoredKernel | None:

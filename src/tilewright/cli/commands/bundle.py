@@ -10,7 +10,7 @@ import click
 
 from tilewright.cli.commands.farm.options import CERTS
 from tilewright.cli.declare import argument, declared, option, wants_json
-from tilewright.cli.options import DB, open_database
+from tilewright.cli.options import DB, ONLY_OP, open_database
 from tilewright.cli.output import Ticker, console, report, seconds, table
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
     from tilewright.runtime.bundle.reader import Bundle
 
-_KEY = option(metavar="FILE", help="Private key that signs it: tilewright bundle key new.")
+_KEY = option(metavar="FILE", help="Private key that signs the bundle: tilewright bundle key new makes one.")
 _TRUST = option(
     metavar="KEY|unsigned",
-    help="Open it if this key has signed it (ed25519:...), or whoever has. [default: the user's trusted keys]",
+    help="Public key (ed25519:...) whose bundles to open, or unsigned for any bundle. May be repeated. "
+    "[default: the user's trusted keys]",
 )
 
 
 @click.group("bundle")
 def command() -> None:
-    """Build, sign, inspect, verify and export bundles: one file of kernels for Library.
+    """Build, sign, inspect, verify and export bundles. A bundle is one signed file of kernels, which Library serves.
 
     \b
     Examples:
@@ -43,14 +44,14 @@ def command() -> None:
 
 @declared("build", command)
 def build(
-    output: str = option("-o", "--output", required=True, metavar="FILE", help="The bundle."),
+    output: str = option("-o", "--output", required=True, metavar="FILE", help="Bundle to write."),
     key: str | None = _KEY,
-    unsigned: bool = option(help="Sign it by no key."),
-    op: str | None = option(metavar="OP", help="Only this operator."),
+    unsigned: bool = option(help="Write a bundle without a signature."),
+    op: str | None = ONLY_OP,
     target: str | None = option(metavar="NAME", help="Only kernels for this target, such as cpu:avx2. [default: all]"),
     db: str | None = DB,
 ) -> None:
-    """Write the best verified kernels of a database to a bundle.
+    """Write the fastest verified kernel of each task of a database to a bundle.
 
     The same kernels, options and key give the same bytes.
 
@@ -63,8 +64,8 @@ def build(
 
     if unsigned == (key is not None):
         raise UsageError(
-            "it is not said who signs the bundle" if key is None else "--key and --unsigned are given together",
-            "Give --key FILE (tilewright bundle key new makes one) or --unsigned",
+            "no signing key is given" if key is None else "--key and --unsigned are given together",
+            "Pass --key FILE (tilewright bundle key new FILE makes one), or --unsigned",
         )
     signer = None if key is None else _private(key)
     with open_database(db) as database:
@@ -79,11 +80,13 @@ def build(
 @declared("sign", command)
 def sign(
     file: str = argument(metavar="FILE"),
-    output: str | None = option("-o", "--output", metavar="FILE", help="Where to write it. [default: in place]"),
-    key: str = option(required=True, metavar="FILE", help="Private key: tilewright bundle key new."),
+    output: str | None = option("-o", "--output", metavar="FILE", help="Bundle to write. [default: replace FILE]"),
+    key: str = option(
+        required=True, metavar="FILE", help="Private key that signs: tilewright bundle key new makes one."
+    ),
     trust: tuple[str, ...] = _TRUST,
 ) -> None:
-    """Sign a bundle, or sign it anew by another key. Every byte is checked first.
+    """Sign a bundle, or replace its signature. The command checks every byte first.
 
     \b
     Examples:
@@ -101,7 +104,7 @@ def sign(
 
 @declared("inspect", command)
 def inspect(file: str = argument(metavar="FILE"), trust: tuple[str, ...] = _TRUST) -> None:
-    """List what a bundle holds, and who signed it.
+    """List the kernels of a bundle, and who signed it.
 
     \b
     Examples:
@@ -127,12 +130,12 @@ def inspect(file: str = argument(metavar="FILE"), trust: tuple[str, ...] = _TRUS
 @declared("verify", command)
 def verify(
     file: str = argument(metavar="FILE"),
-    run: bool = option(help="Also run each kernel, and compare it with its reference."),
+    run: bool = option(help="Also run each kernel, and compare its outputs with the reference."),
     trust: tuple[str, ...] = _TRUST,
 ) -> int:
-    """Check a bundle's signature and every byte of it, and that each kernel loads.
+    """Check a bundle's signature and bytes, and load each kernel.
 
-    Exit code 1 if something is wrong, 3 if no kernel of it is for this machine.
+    Exit code 1 if a check fails, 3 if no kernel of the bundle is for this machine.
 
     \b
     Examples:
@@ -157,7 +160,7 @@ def verify(
             out.print(safe_text(f"{e.op} {e.label} ({e.target.name}): {state}: {why}"))
     good = len(rows) - problems - skipped
     line = (
-        f"{file}: {_by(bundle)}; every byte is right; {good} of {len(rows)} kernels "
+        f"{file}: {_by(bundle)}; every byte is intact; {good} of {len(rows)} kernels "
         f"{'match their reference' if run else 'load'}{f', {skipped} are for other machines' if skipped else ''}"
     )
     report({"file": file, **_signer(bundle), "kernels": rows, "wrong": problems, "skipped": skipped}, line)
@@ -167,22 +170,29 @@ def verify(
 @declared("export", command)
 def export(
     file: str = argument(metavar="FILE"),
-    form: str = option("--format", type=click.Choice(["c", "wheel"]), required=True, help="What to write."),
-    output: str = option("-o", "--output", default=".", metavar="FOLDER", help="Where to write it."),
-    name: str | None = option(
-        metavar="NAME", help="Of the library or package. [default: tilewright, tilewright_kernels]"
+    form: str = option(
+        "--format",
+        type=click.Choice(["c", "wheel"]),
+        required=True,
+        help="c: a header, a static and a shared library; wheel: a Python package.",
     ),
-    version: str = option(default="1.0", metavar="VERSION", help="Of the wheel."),
-    op: str | None = option(metavar="OP", help="Only this operator."),
-    target: str | None = option(metavar="NAME", help="Of this target, where there are several."),
-    threads: int | None = option(low=1, help="For so many threads, where there are several."),
-    no_check: bool = option(help="Do not compare what was compiled with the reference."),
+    output: str = option("-o", "--output", default=".", metavar="FOLDER", help="Folder to write to."),
+    name: str | None = option(
+        metavar="NAME", help="Name of the library or package. [default: tilewright, tilewright_kernels]"
+    ),
+    version: str = option(default="1.0", metavar="VERSION", help="Version of the wheel."),
+    op: str | None = ONLY_OP,
+    target: str | None = option(metavar="NAME", help="Target of the kernels, if the bundle has several."),
+    threads: int | None = option(
+        low=1, help="Threads of the kernels, if the bundle has kernels for several numbers of threads."
+    ),
+    no_check: bool = option(help="Do not compare the compiled functions with the reference."),
     trust: tuple[str, ...] = _TRUST,
 ) -> None:
     """Compile a bundle's kernels into a C library, or into a wheel that needs numpy alone.
 
-    c: a header, a static and a shared library. Kernels of processors only; what was compiled is compared with the
-    reference where this machine can run it.
+    Both hold kernels for processors only. The command compares each compiled function with the reference, if this
+    machine can run it.
 
     \b
     Examples:
@@ -217,7 +227,7 @@ def export(
 
 @command.group("key")
 def key() -> None:
-    """Make keys that sign bundles; say whose bundles are opened.
+    """Make keys that sign bundles, and choose the keys whose bundles to open.
 
     \b
     Examples:
@@ -239,13 +249,13 @@ def new(file: str = argument(metavar="FILE")) -> None:
 
     public = new_key(Path(file))
     report({"private": file, "public": f"{file}.pub", "key": public},
-        public, f"{file} is private: whoever has it can sign as you. Hand out {file}.pub",
+        public, f"Keep {file} secret: it signs bundles in your name. Give others {file}.pub",
     )  # fmt: skip
 
 
 @declared("show", key)
 def show(key: str = argument(metavar="FILE")) -> None:
-    """Print the public key of a private or public one.
+    """Print the public key of a key file, private or public.
 
     \b
     Examples:
@@ -259,7 +269,7 @@ def show(key: str = argument(metavar="FILE")) -> None:
 
 @declared("list", key)
 def list_() -> None:
-    """List the keys that are trusted here, and those revoked.
+    """List the keys that this user trusts, and the revoked keys.
 
     \b
     Examples:
@@ -273,7 +283,7 @@ def list_() -> None:
         for state, some in (("trusted", keys.trusted), ("revoked", keys.revoked))
         for public, name in some.items()
     ]
-    lines = [f"{r['state']} {r['key']} {r['name']}" for r in rows] or [f"{keys.where} trusts no key"]
+    lines = [f"{r['state']} {r['key']} {r['name']}" for r in rows] or [f"{keys.where} lists no key"]
     follows = [{"place": place, "certs": certs} for place, certs in keys.follows]
     lines += [f"follows {f['place']} ({f['certs']})" for f in follows]
     report({"file": keys.where, "keys": rows, "follows": follows}, *lines)
@@ -282,9 +292,9 @@ def list_() -> None:
 @declared("trust", key)
 def trust_(
     key: str = argument(metavar="KEY|FILE"),
-    name: str = option(default="", help="What it is called in messages. [default: the file's]", show_default=False),
+    name: str = option(default="", help="Name of the key in messages. [default: the file's name]", show_default=False),
 ) -> None:
-    """Open the bundles that a key signs: a public key, or a file with one.
+    """Trust a public key, or a file with one: open the bundles that it signs.
 
     \b
     Examples:
@@ -296,10 +306,11 @@ def trust_(
 @declared("revoke", key)
 def revoke(
     key: str = argument(metavar="KEY|FILE"),
-    name: str = option(default="", help="What it is called in messages. [default: the file's]", show_default=False),
+    name: str = option(default="", help="Name of the key in messages. [default: the file's name]", show_default=False),
 ) -> None:
-    """Refuse the bundles that a key signed, for good, on this machine. For all machines that follow a farm:
-    tilewright farm revoke --bundle-key KEY.
+    """Refuse the bundles that a key signed, on this machine.
+
+    To refuse them on all machines that follow a farm: tilewright farm revoke --bundle-key KEY.
 
     \b
     Examples:
@@ -310,10 +321,10 @@ def revoke(
 
 @declared("follow", key)
 def follow(place: str = argument(metavar="ADDRESS|URL|FILE"), certs: Path | None = CERTS) -> None:
-    """Have a farm's list of revoked certificates count for bundles, wherever they are opened as this user.
+    """Apply a farm's list of revoked certificates to all bundles that this user opens.
 
-    The list comes from the farm's server (tls://HOST:PORT), from a URL, or from a file: DIR/ca/revoked.pem, which every
-    `tilewright farm revoke` writes. --certs names a folder with the ca.pem of the farm's authority.
+    The list comes from the farm's server (tls://HOST:PORT), from a URL, or from a file: DIR/ca/revoked.pem, which
+    farm revoke writes. --certs names a folder with the ca.pem of the farm's authority.
 
     \b
     Examples:
@@ -325,7 +336,10 @@ def follow(place: str = argument(metavar="ADDRESS|URL|FILE"), certs: Path | None
     from tilewright.runtime.bundle.trusted import add_list
 
     if certs is None:
-        raise UsageError("it is not said which authority signs the list", "Pass --certs DIR: a folder with its ca.pem")
+        raise UsageError(
+            "the list needs the certificate of the authority that signs it",
+            "Pass --certs DIR: a folder with its ca.pem",
+        )
     home = certs.expanduser().absolute()
     where = place if "://" in place else str(Path(place).expanduser().absolute())
     newest = Followed(where, home).ask()
@@ -352,7 +366,7 @@ def _open(file: str, trust: tuple[str, ...]) -> Bundle:
     from tilewright.runtime.bundle.trusted import UNSIGNED
 
     if UNSIGNED in trust and len(trust) > 1:
-        raise UsageError("--trust unsigned takes everybody's", "Leave the keys out, or unsigned")
+        raise UsageError("--trust unsigned accepts any key, and keys are given too", "Remove the keys, or unsigned")
     return open_bundle(file, UNSIGNED if UNSIGNED in trust else trust or False)
 
 

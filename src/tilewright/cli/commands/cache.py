@@ -10,7 +10,7 @@ from tilewright.cli.output import report
 
 @click.group("cache")
 def command() -> None:
-    """Inspect or shrink the artifact cache ($TILEWRIGHT_CACHE, else the user's cache directory).
+    """Show or shrink the artifact cache: compiled kernels, in $TILEWRIGHT_CACHE, else in the user's cache directory.
 
     \b
     Examples:
@@ -21,7 +21,12 @@ def command() -> None:
 
 @declared("stats", command)
 def stats() -> None:
-    """Entries and bytes in the cache."""
+    """Show the number of entries of the cache, and their size.
+
+    \b
+    Examples:
+      tilewright cache stats
+    """
     from tilewright.backends.cache import ArtifactCache
 
     cache = ArtifactCache()
@@ -33,9 +38,14 @@ def stats() -> None:
 
 @declared("gc", command)
 def gc(
-    limit: int | None = option(low=0, metavar="MB", help="Shrink to this size. [default: the cache's limit]"),
+    limit: int | None = option(low=0, metavar="MB", help="Size that the cache may keep. [default: the cache's limit]"),
 ) -> None:
-    """Remove the least recently used entries until the cache fits its limit."""
+    """Remove the least recently used entries until the cache fits its limit.
+
+    \b
+    Examples:
+      tilewright cache gc --limit 100
+    """
     from tilewright.backends.cache import ArtifactCache
 
     cache = ArtifactCache()

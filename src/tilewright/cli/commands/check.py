@@ -1,4 +1,4 @@
-"""``tilewright check``: run CUDA kernels on the emulator and say whether they are right."""
+"""``tilewright check``: run CUDA kernels on the emulator and compare them with the reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from tilewright.backends.cores import available_cores
 from tilewright.cli.declare import declared, option, options, wants_json
-from tilewright.cli.options import OP_IF_ANY, PARAMS, find_operator, parse_params, refuse
+from tilewright.cli.options import DTYPE, OP_IF_ANY, PARAMS, find_operator, parse_params, refuse
 from tilewright.cli.output import emit_json, program, say, seconds
 from tilewright.cli.progress import Steps
 from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
@@ -36,53 +36,55 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
 def command(
     op: str | None = OP_IF_ANY,
     params: tuple[str, ...] = PARAMS,
-    dtype: str | None = option(metavar="NAME", help="Element type, such as float16 or float32."),
-    target: str | None = option(metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]"),
+    dtype: str | None = DTYPE,
+    target: str | None = option(metavar="NAME", help="Target of the code: cuda:sm_80, ... [default: cuda:sm_90a]"),
     schedule: str | None = option(
         metavar="WHICH",
-        help="default; random:N; knob=value,knob=value; JSON; @FILE with JSON. [default: default; own kernels: all]",
+        help="Schedules to check: default, random:N, knob=value,knob=value, JSON, or @FILE with JSON. "
+        "[default: default; all for a kernel of your own]",
     ),
-    template: str | None = option(metavar="NAME", help="Take schedules of this template only."),
+    template: str | None = option(metavar="NAME", help="Check schedules of this template only."),
     sanitize: tuple[str, ...] = option(
         metavar="[LIST]",
         multiple=False,
         callback=_list,
         is_flag=False,
         flag_value="address,undefined,thread",
-        help="Also build with sanitizers: address,undefined,thread, or all of them. "
-        "[own kernels: always all, or these]",
+        help="Also run under sanitizers: address,undefined,thread; without a list all of them. A kernel of your own "
+        "always runs under all of them, or under those of the list.",
     ),
     orders: tuple[str, ...] = option(
         metavar="LIST",
         multiple=False,
         callback=_list,
-        help="Thread orders and when copies are done. [default: fifo/lazy,lifo/eager,random:SEED/lazy]",
+        help="Orders in which threads run, and when their asynchronous copies complete. "
+        "[default: fifo/lazy,lifo/eager,random:SEED/lazy]",
     ),
-    seed: int = option(low=0, default=0, help="Of schedules and orders."),
+    seed: int = option(low=0, default=0, help="Seed of random schedules and orders."),
     sass: bool = option(
-        help="Run nothing: compile, and say from the machine code what the main loop executes and what bounds it."
+        help="Run nothing: compile, and read from the machine code what the main loop executes and what bounds it."
     ),
     profile: bool = option(
-        help="Count bank conflicts, sectors a request and idle pipeline stages; with --sass read the counters of a GPU "
-        "(NVIDIA Nsight Compute) beside the bound."
+        help="Count bank conflicts, sectors per request and idle pipeline stages. With --sass: read the counters of "
+        "this machine's GPU (NVIDIA Nsight Compute)."
     ),
-    emit: str | None = option(metavar="DIR", help="Write the kernel to DIR, to be edited and checked with --from."),
+    emit: str | None = option(metavar="DIR", help="Write the kernel to DIR, to edit it and check it with --from."),
     source: str | None = option(
-        "--from", metavar="DIR", help="Check the kernel in DIR, as --emit wrote it or as edited."
+        "--from", metavar="DIR", help="Check the kernel in DIR, which --emit wrote and you may have edited."
     ),
-    timeout: float = option(low=0.1, default=60.0, help="Seconds a run."),
-    jobs: int | None = option(low=1, help="Kernels at a time. [default: cores]"),
-    force: bool = option(help="Check however long it takes."),
+    timeout: float = option(low=0.1, default=60.0, help="Seconds that one run may take."),
+    jobs: int | None = option(low=1, help="Number of kernels that run at a time. [default: number of cores]"),
+    force: bool = option(help="Check large sizes too, however long it takes."),
     own: OwnKernel = options(OwnKernel),
 ) -> int:
-    """Check CUDA kernels without a GPU: run them on the emulator against the reference.
+    """Check CUDA kernels without a GPU: run them on the emulator, and compare with the reference.
 
-    OP may be a CUDA or C++ file of your own, with the options of ``tune``: every combination of its knobs' values is
-    checked, with all sanitizers.
+    OP is an operator, or a CUDA or C++ file with a kernel of your own, with the same options as in tune. The command
+    then checks every combination of the knobs' values under all sanitizers.
 
-    Each kernel runs in several thread orders on random and on exact inputs. Exit code 0: right; 1: a bug
-    was found (its kind, kernel line, block and thread are printed); 2: usage; 3: something could not be
-    checked (no compiler, a sanitizer that does not run here).
+    Each kernel runs in several thread orders, on random and on exact inputs. Exit code 0: all kernels are right; 1: a
+    kernel has a bug (its kind, line, block and thread are printed); 3: something could not be checked, for example
+    without a compiler.
 
     \b
     Examples:
@@ -98,7 +100,7 @@ def command(
     from tilewright.checking.check import ORDERS, SANITIZERS, Checker, parse_orders, parse_sanitizers
 
     if sass and sanitize:
-        raise UsageError("--sass runs nothing on the emulator, and --sanitize does", "Give it in another command")
+        raise UsageError("--sass runs nothing on the emulator, but --sanitize does", "Run two commands")
     reader = None
     if sass and profile:
         from tilewright.insight.counters import Reader
@@ -110,19 +112,21 @@ def command(
     if source is not None:
         given = {"OP": op, "--dtype": dtype, "--target": target, "--schedule": schedule, "--template": template,
                  "--emit": emit, **own.given()}  # fmt: skip
-        refuse(given, "and --from are given together", "--from reads all of it from the folder")
+        refuse(given, "and --from are given together", "Remove it: --from reads everything from the folder")
         from tilewright.checking.files import load
 
         subjects = [load(Path(source))]
     else:
         if op is None:
-            raise UsageError("no operator is given", "Name one (see: tilewright ops), or a folder with --from")
+            raise UsageError("no operator is given", "Name one (see: tilewright ops), or a folder with --from DIR")
         kernel = user_kernel_of(op, own)
         if kernel is not None:
             given = {"--template": template, "--emit": emit, "--with-templates": own.with_templates}
-            refuse(given, f"is for kernels of templates, and {op} is your own")
+            refuse(given, f"is for kernels of templates, but {op} is a kernel of your own")
             if kernel.kind == "cpu" and (sass or profile):
-                raise UsageError("--sass and --profile are for CUDA kernels", f"{kernel.label} is C++ for a CPU")
+                raise UsageError(
+                    f"--sass and --profile are for CUDA kernels, but {kernel.label} is C++ for a CPU", "Remove them"
+                )
             operator, sanitize = kernel.operator, sanitize or (() if sass else SANITIZERS)
             subjects = own_subjects(kernel, parse_params(params, dtype), target, schedule, seed)
         else:
@@ -150,8 +154,8 @@ def cuda_target(name: str | None) -> Target:
     kind, _, variant = (name or "cuda:sm_90a").partition(":")
     if kind not in emulator.kinds and (kind in BACKENDS or name == "auto"):
         raise UsageError(
-            f"the target {name} has no emulator",
-            "Kernels for the CPU run here: tilewright tune and verify check them; for CUDA name cuda:sm_90a",
+            f"target {name} has no emulator",
+            "Write --target cuda:sm_90a. Kernels for the CPU are checked by tilewright tune and tilewright verify",
         )
     known = {t.name: t for t in emulator.targets()}
     if f"{kind}:{variant}" not in known:
@@ -210,8 +214,8 @@ def own_subjects(
 def _of_one_size(workload: Workload) -> None:
     for extent in workload.ranges.values():
         raise UsageError(
-            f"a check is of one size, and {extent!r} is a range",
-            "Name one size; tilewright tune and verify check kernels of ranges at several, on --device emulator too",
+            f"check takes one size, but {extent!r} is a range",
+            "Write one size. To check a range at several sizes: tilewright tune --device emulator",
         )
 
 
@@ -219,7 +223,7 @@ def _emit(subjects: list[Subject], folder: Path) -> int:
     from tilewright.checking.files import emit
 
     if len(subjects) > 1:
-        raise UsageError(f"--emit writes one kernel, not {len(subjects)}", "Choose one schedule")
+        raise UsageError(f"--emit writes one kernel, not {len(subjects)}", "Choose one with --schedule")
     kernel, launch = emit(subjects[0], folder, program())
     if wants_json():
         emit_json({"kernel": str(kernel), "launch": str(launch)})
@@ -243,13 +247,13 @@ def _refuse_large(
     large = check_cost.tensor_bytes(workload) > check_cost.MEMORY
     if one <= check_cost.LIMIT and not large:
         return
-    hint = "Check smaller sizes, or give --force"
+    hint = "Check smaller sizes, or add --force"
     if operator is not None:
         share = workload.flops * check_cost.LIMIT / 8 / one
         small = check_cost.smaller(operator, dict(workload.params), share)
         if small is not None:
-            hint = f"Smaller sizes show the same bugs: {operator.name} {check_cost.sizes_text(small)}; or give --force"
-    what = f"about {took / 60:.0f} minutes" if not large else "more memory than an emulator should have"
+            hint = f"Smaller sizes show the same bugs: {operator.name} {check_cost.sizes_text(small)}; or add --force"
+    what = f"about {took / 60:.0f} minutes" if not large else f"more than {check_cost.MEMORY >> 30} GiB of memory"
     raise UsageError(f"{workload.label} would take {what} on the emulator", hint)
 
 
@@ -293,7 +297,7 @@ def _report(
         _print(subjects, done, states, orders, sanitize)
     if interrupted:
         with suppress(BrokenPipeError):
-            say(f"stopped early; {len(done)} of {len(subjects)} kernels are checked")
+            say(f"stopped early; {len(done)} of {len(subjects)} kernels were checked")
     return code
 
 

@@ -23,8 +23,8 @@ def print_profile(result: Checked) -> None:
 
     p = result.profile
     table = Table(box=None, pad_edge=False, title_justify="left", title="memory traffic by kernel line")
-    for column in ("line", "access", "requests", "a request", "ideal", "excess", "source"):
-        table.add_column(column, justify="right" if column in ("line", "requests", "a request", "ideal") else "left",
+    for column in ("line", "access", "requests", "per request", "ideal", "excess", "source"):
+        table.add_column(column, justify="right" if column in ("line", "requests", "per request", "ideal") else "left",
                          overflow="fold", no_wrap=column != "source")  # fmt: skip
     for number, entry in sorted(p.get("lines", {}).items(), key=lambda x: int(x[0])):
         for kind, unit in _ACCESSES:

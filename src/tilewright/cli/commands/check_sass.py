@@ -41,7 +41,7 @@ def report_sass(subjects: Sequence[Subject], reader: Reader | None) -> int:
         emit_json(data)
         return code
     out = console()
-    shown = table("kernel", "registers", "spills", "loop", "MMA", "a MMA", "bound by", "cycles", "of the peak")
+    shown = table("kernel", "registers", "spills", "loop", "MMA", "per MMA", "bound by", "cycles", "of the peak")
     for s, c in found:
         loop = c.to_json()["loop"]
         per = loop["per_mma"]
@@ -54,8 +54,8 @@ def report_sass(subjects: Sequence[Subject], reader: Reader | None) -> int:
     for s, c in found:
         if c.code.hasty:
             out.print(
-                f"bug: {_name(s, c)} touches sums of products before they are there ({c.code.hasty[0].opcode}): the "
-                f"assembler moved what stands behind a wait in front of it",
+                f"bug: {_name(s, c)} reads accumulators before the MMA ends ({c.code.hasty[0].opcode}): the assembler "
+                "moved the read in front of the wait",
                 style="red",
             )
     if len(subjects) == 1:
@@ -63,9 +63,9 @@ def report_sass(subjects: Sequence[Subject], reader: Reader | None) -> int:
             if c.bound is None:
                 continue
             kinds = list(c.to_json()["loop"]["classes"].items())
-            out.print(f"instructions of the loop: {', '.join(f'{n} {k}' for k, n in kinds[:MOST_CLASSES])}")
+            out.print(f"instructions in the main loop: {', '.join(f'{n} {k}' for k, n in kinds[:MOST_CLASSES])}")
             clocks = sorted(c.bound.loop.items(), key=lambda x: -x[1])
-            out.print(f"clocks of an iteration of a block: {', '.join(f'{k} {v:.0f}' for k, v in clocks if v)}")
+            out.print(f"clocks per iteration of a block: {', '.join(f'{k} {v:.0f}' for k, v in clocks if v)}")
     for item, profile in zip(items, seen or (), strict=False):
         if isinstance(profile, TilewrightError):
             out.print(f"no counters of {_name(item.subject, item.costs[0])}: {profile}", markup=False)

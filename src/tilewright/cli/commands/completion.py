@@ -6,7 +6,8 @@ import os
 
 import click
 
-from tilewright.cli.declare import argument, declared
+from tilewright.cli.declare import argument, declared, wants_json
+from tilewright.cli.output import emit_json
 from tilewright.core import UsageError
 
 WHERE = {
@@ -17,9 +18,9 @@ WHERE = {
 """How each shell takes its script."""
 
 
-@declared("completion", json=False)
+@declared("completion")
 def command(shell: str | None = argument(type=click.Choice(list(WHERE)), required=False)) -> None:
-    """Print the script that makes a shell complete commands, operators, their parameters, and runs.
+    """Print the script that makes a shell complete commands, operators, parameters and runs.
 
     \b
     Examples:
@@ -31,10 +32,14 @@ def command(shell: str | None = argument(type=click.Choice(list(WHERE)), require
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
     if name not in WHERE:
         raise UsageError(
-            f"no completion for the shell {name!r}" if name else "which shell is not known: $SHELL is not set",
+            f"no completion for the shell {name!r}" if name else "no shell is named, and $SHELL is not set",
             f"Name one: tilewright completion {'|'.join(WHERE)}",
         )
     made = get_completion_class(name)
     assert made is not None
-    click.echo(f"# {WHERE[name]}")
-    click.echo(made(click.get_current_context().find_root().command, {}, "tilewright", "_TILEWRIGHT_COMPLETE").source())
+    root = click.get_current_context().find_root().command
+    script = f"# {WHERE[name]}\n{made(root, {}, 'tilewright', '_TILEWRIGHT_COMPLETE').source()}"
+    if wants_json():
+        emit_json({"shell": name, "script": script})
+    else:
+        click.echo(script)

@@ -132,25 +132,25 @@ def load(ctx: click.Context) -> Configuration:
     except FileNotFoundError:
         if not environment.get("TILEWRIGHT_CONFIG"):
             return Configuration(None, {}, environment)
-        raise UsageError(f"there is no {path}", "Set TILEWRIGHT_CONFIG to a file that is there, or unset it") from None
+        raise UsageError(f"there is no file {path}", "Set TILEWRIGHT_CONFIG to an existing file, or unset it") from None
     except OSError as e:
         raise UsageError(
             f"cannot read {path}: {e.strerror or e}", "Make it readable, or name another file in TILEWRIGHT_CONFIG"
         ) from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text in UTF-8", "Save it as UTF-8") from None
+        raise UsageError(f"{path} is not UTF-8 text", "Save it as UTF-8") from None
     import tomllib
 
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise UsageError(
-            f"{path} is not TOML: {e}", "Write sections and settings, such as [tune] and trials = 400"
-        ) from None
+        raise UsageError(f"{path} is not TOML: {e}", "Write a section [tune], and below it trials = 400") from None
     assert isinstance(ctx.command, click.Group)
     entries = dict(_Reader(ctx, path, text).entries(ctx.command, tables))
     if mode & 0o077 and any(key == "password" or hide(value) != value for (_, key), value in entries.items()):
-        raise UsageError(f"{path} holds a password and others may read it (mode {mode:04o})", f"chmod 600 {path}")
+        raise UsageError(
+            f"{path} contains a password, and other users can read it (mode {mode:04o})", f"Run: chmod 600 {path}"
+        )
     return Configuration(path, entries, environment)
 
 
@@ -187,7 +187,7 @@ class _Reader:
                 yield (section, key), self._option(where, options[key], value)
             elif key in settings:
                 if not isinstance(value, str):
-                    raise self._wrong(where, f"{key} is to be a text", f'Write {key} = "..."')
+                    raise self._wrong(where, f"{key} must be a text", f'Write {key} = "..."')
                 yield (section, key), self._placed(value) if settings[key] in _PATHS else value
             else:
                 names = [*dict.fromkeys([*settings, *options]), *(f"[{section}.{n}]" for n in inner)]
@@ -201,7 +201,7 @@ class _Reader:
         if any(not isinstance(v, kinds) or (isinstance(v, bool) and bool not in kinds) for v in values) or (
             param.multiple and not isinstance(value, list)
         ):
-            raise self._wrong(where, f"{where[-1]} is to be {what}", f"See: tilewright {' '.join(where[:-1])} --help")
+            raise self._wrong(where, f"{where[-1]} must be {what}", f"See: tilewright {' '.join(where[:-1])} --help")
         if param.envvar == FARM_CERTS.variable:
             value = self._placed(value)
         try:
@@ -301,9 +301,9 @@ def _rows(configuration: Configuration) -> Iterator[dict[str, Any]]:
 
 @declared("config")
 def command() -> None:
-    """Show the settings in force and where each comes from: environment, file or default.
+    """Show the settings in force, and where each comes from: environment, file or default.
 
-    Passwords are not shown.
+    Passwords are hidden.
 
     \b
     Examples:
@@ -319,6 +319,6 @@ def command() -> None:
     ]
     report(
         {"file": str(path), "exists": configuration.path is not None, "settings": rows},
-        f"{path}{'' if configuration.path else ' (not there)'}",
+        f"{path}{'' if configuration.path else ' (does not exist)'}",
         table("setting", "value", "from", "environment variable", rows=shown, overflow="fold"),
     )

@@ -1,51 +1,63 @@
-"""``tilewright dashboard``: what is stored and what the farm does, as web pages and metrics."""
+"""``tilewright dashboard``: the database and the farm as web pages and metrics."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 import webbrowser
 from pathlib import Path
-
-import click
 
 from tilewright.cli.commands.farm.options import CERTS, certs_for
 from tilewright.cli.declare import declared, option
 from tilewright.cli.options import DB, location, open_database
+from tilewright.cli.output import report
 from tilewright.core import UsageError
 
 _NEEDS = ("starlette", "uvicorn", "jinja2", "pygments", "prometheus_client")
 
 
-@declared("dashboard", json=False)
+@declared("dashboard")
 def command(
     db: str | None = DB,
-    host: str = option(default="127.0.0.1", help="Where to listen. Others than loopback: see below."),
-    port: int = option(low=0, high=65535, default=8765, help="0 takes a free one."),
-    token_file: Path | None = option(
-        metavar="FILE", help="Whose first line one must know to see anything. For its owner's eyes alone (mode 0600)."
+    host: str = option(
+        default="127.0.0.1",
+        help="Address to listen on. Every other address than loopback needs the options named above.",
     ),
-    tls_cert: Path | None = option(metavar="FILE", help="Certificate chain (PEM): HTTPS."),
-    tls_key: Path | None = option(metavar="FILE", help="Its private key (PEM)."),
-    writable: bool = option(help="Let those who have the token write notes on runs. Needs --token-file."),
-    behind_proxy: bool = option(help="A proxy in front does HTTPS. Its headers are not trusted."),
+    port: int = option(low=0, high=65535, default=8765, help="Port to listen on; 0 for any free port."),
+    token_file: Path | None = option(
+        metavar="FILE",
+        help="File whose first line is the token to log in with. Only its owner may read it (mode 0600).",
+    ),
+    tls_cert: Path | None = option(metavar="FILE", help="Certificate chain (PEM), to serve HTTPS."),
+    tls_key: Path | None = option(metavar="FILE", help="Private key of the certificate (PEM)."),
+    writable: bool = option(help="Let users with the token write notes and tags on runs. Needs --token-file."),
+    behind_proxy: bool = option(help="A proxy in front serves HTTPS. Its headers are not trusted."),
     allow_host: tuple[str, ...] = option(
-        metavar="NAME[:PORT]", help="Another name under which browsers ask for it. May be repeated."
+        metavar="NAME[:PORT]", help="Another host name that browsers may use. May be repeated."
     ),
     address: str | None = option(
-        "--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Show this farm too."
+        "--farm",
+        envvar="TILEWRIGHT_FARM",
+        show_envvar=True,
+        metavar="ADDRESS",
+        help="Also show this farm: tls://HOST:PORT.",
     ),
     certs: Path | None = CERTS,
     max_connections: int = option(
-        low=1, high=10000, default=200, help="At a time; an open live page takes one. One address may hold a tenth."
+        low=1,
+        high=10000,
+        default=200,
+        help="Connections at a time. An open live page takes one; one client address may hold a tenth.",
     ),
-    optuna: bool = option(help="Serve Optuna's own dashboard of the database instead (loopback only)."),
-    optuna_port: int = option(low=0, high=65535, default=8766),
-    opens: bool = option("--open", help="Open it in a browser."),
+    optuna: bool = option(help="Serve Optuna's dashboard of the database instead, on loopback only."),
+    optuna_port: int = option(low=0, high=65535, default=8766, help="Port of Optuna's dashboard."),
+    opens: bool = option("--open", help="Open the pages in a browser."),
 ) -> int:
-    """Show runs, kernels and the farm as web pages, and metrics for Prometheus.
+    """Serve web pages of runs, kernels and the farm, and metrics for Prometheus.
 
-    It only reads, but for notes with --writable, and prints its address once it listens. On loopback it asks for
-    no login; everywhere else it needs --token-file, and --tls-cert with --tls-key or --behind-proxy.
+    The dashboard only reads the database; with --writable it also stores notes. It prints its address once it listens.
+    On loopback it needs no login. On every other --host it needs --token-file, and either --tls-cert and --tls-key or
+    --behind-proxy.
 
     \b
     Examples:
@@ -58,7 +70,8 @@ def command(
     where = location(db)
 
     def ready(url: str) -> None:
-        click.echo(url)
+        report({"address": url}, url)
+        sys.stdout.flush()
         if opens:
             webbrowser.open(url)
 
@@ -86,4 +99,4 @@ def command(
 def _require_extra() -> None:
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"the dashboard needs {missing[0]}", "pip install 'tilewright[dashboard]'")
+        raise UsageError(f"the dashboard needs {missing[0]}", "Run: pip install 'tilewright[dashboard]'")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tilewright.cli.declare import argument, declared, option, wants_json
-from tilewright.cli.options import DB, DEVICE, location, open_database
+from tilewright.cli.options import DB, DEVICE, ONLY_OP, location, open_database
 from tilewright.cli.output import Ticker, console, emit_error, emit_json, report, say, seconds, task_json
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
@@ -63,11 +63,11 @@ def _transferred(verb: str) -> Ticker:
 
 
 @declared("upgrade", command)
-def upgrade(dry_run: bool = option(help="Only say what would be done."), db: str | None = DB) -> None:
-    """Bring a database to this version's schema; on PostgreSQL, also make its tables.
+def upgrade(dry_run: bool = option(help="Show the steps, and change nothing."), db: str | None = DB) -> None:
+    """Upgrade a database to this version's schema; on PostgreSQL, also make its tables.
 
-    A SQLite file is upgraded when it is opened for writing, after a copy of it was made. A PostgreSQL
-    database is never upgraded but by this command, run as its owner.
+    Every command that writes to a SQLite file upgrades it first, and keeps a copy. Only this command upgrades a
+    PostgreSQL database; run it as the owner of the tables.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def upgrade(dry_run: bool = option(help="Only say what would be done."), db: str
 
 @declared("stats", command)
 def stats(db: str | None = DB) -> None:
-    """Rows by table, bytes, and winners that wait to be built.
+    """Show rows by table, bytes, and imported winners that are not built yet.
 
     \b
     Examples:
@@ -98,10 +98,12 @@ def stats(db: str | None = DB) -> None:
         location = database.location
     pending = sum(w.state == "pending" for w in waiting)
     failed = len(waiting) - pending
-    lines = [f"{location}: {_megabytes(found.bytes)}, {_megabytes(found.artifact_bytes)} of it code"]
+    lines = [f"{location}: {_megabytes(found.bytes)}, {_megabytes(found.artifact_bytes)} of them compiled code"]
     lines += [f"{count:>12,} {table}" for table, count in found.rows.items()]
     if waiting:
-        lines.append(f"{pending} winners wait to be built here, {failed} failed: tilewright db pending")
+        lines.append(
+            f"{pending} imported winners are not built yet, {failed} failed to build. List them: tilewright db pending"
+        )
     data = {
         "database": location, "rows": dict(found.rows), "bytes": found.bytes,
         "artifact_bytes": found.artifact_bytes, "pending": pending, "failed": failed,
@@ -110,17 +112,17 @@ def stats(db: str | None = DB) -> None:
 
 
 @declared("gc", command)
-@_stoppable("What was removed is gone, run by run; the rest is as it was")
+@_stoppable("Some runs are removed completely; the others are unchanged")
 def gc(
     keep_runs: int | None = option(low=0, metavar="N", help="Keep the newest N runs of each task."),
-    older_than: float | None = option(low=0, metavar="DAYS", help="Remove runs started before that."),
-    dry_run: bool = option(help="Only say what would be removed."),
+    older_than: float | None = option(low=0, metavar="DAYS", help="Remove runs that started more than DAYS ago."),
+    dry_run: bool = option(help="Show what would be removed, and remove nothing."),
     db: str | None = DB,
 ) -> None:
     """Remove old runs with their trials, and rows that nothing refers to.
 
-    Never removed: kernels, their code, the runs that they stem from, runs that are still going on, and
-    runs whose winners wait to be built here. Without --keep-runs or --older-than no run is removed.
+    The command never removes kernels, their code, the runs that found them, running runs, and runs whose imported
+    winners are not built yet. Without --keep-runs or --older-than it removes no run.
 
     \b
     Examples:
@@ -130,7 +132,7 @@ def gc(
     from tilewright.database.transfer import collect
 
     if keep_runs is not None and older_than is not None:
-        raise UsageError("--keep-runs and --older-than are given together", "Give one of them")
+        raise UsageError("--keep-runs and --older-than are given together", "Pass one of them")
     with open_database(db, readonly=dry_run) as database:
         freed = collect(
             database, keep_runs=keep_runs, older_than=older_than, dry_run=dry_run,
@@ -160,14 +162,14 @@ def _megabytes(count: int) -> str:
 @_stoppable("No file was written or changed")
 def export(
     file: str = argument(metavar="FILE|-"),
-    best: bool = option(help="Write the best kernels with their code, a SQLite file for Library."),
-    op: str | None = option(metavar="OP", help="Only this operator."),
-    runs: tuple[str, ...] = option("--run", metavar="ID", help="Only this run, or last; may be repeated."),
+    best: bool = option(help="Write the fastest kernels with their code: a SQLite file for Library."),
+    op: str | None = ONLY_OP,
+    runs: tuple[str, ...] = option("--run", metavar="ID", help="Only this run, or last. May be repeated."),
     db: str | None = DB,
 ) -> None:
-    """Write runs, trials and winners as JSON Lines (- for stdout), or with --best a database to serve from.
+    """Write runs, trials and winners as JSON Lines (- for stdout), or with --best a database for serving.
 
-    JSON Lines hold no compiled code. The file of --best does: whoever opens it runs that code.
+    JSON Lines contain no compiled code. The file of --best does: a program that opens it runs that code.
 
     \b
     Examples:
@@ -178,14 +180,14 @@ def export(
     from tilewright.database.transfer import export_best, export_file, export_lines
 
     if best and (runs or file == "-"):
-        raise UsageError("--best writes a database file of all runs", "Name a file, and leave --run out")
+        raise UsageError("--best writes a database file of all runs", "Name a file, and remove --run")
     if wants_json() and file == "-":
-        raise UsageError("--json and the export would both go to stdout", "Name a file, or leave --json out")
+        raise UsageError("--json and the export would both go to stdout", "Name a file, or remove --json")
     ticker = _transferred("exported")
     with open_database(db) as database:
         if best:
             count = export_best(database, Path(file), op, Ticker("exported {:,} of {:,} kernels"))
-            report({"file": file, "kernels": count}, f"{file}: {count} kernel(s) with their code")
+            report({"file": file, "kernels": count}, f"{file}: {count} kernels with their code")
             return
         if file == "-":
             _to_stdout(export_lines(database, op, runs, ticker))
@@ -211,12 +213,12 @@ def _to_stdout(lines: Iterable[str]) -> None:
 @declared("backup", command)
 @_stoppable("No file was written or changed")
 def backup(
-    file: str = argument(metavar="FILE"), force: bool = option(help="Replace a file of that name."), db: str | None = DB
+    file: str = argument(metavar="FILE"), force: bool = option(help="Replace an existing file."), db: str | None = DB
 ) -> None:
-    """Copy a SQLite database, in use or not, to one consistent file.
+    """Copy a SQLite database to one consistent file, also while programs use it.
 
-    To restore it, stop what uses the database, remove the files -wal and -shm beside it, and copy the
-    backup over it. A PostgreSQL database is backed up with pg_dump.
+    To restore the backup: stop all programs that use the database, remove the files -wal and -shm beside it, and copy
+    the backup over it. Back a PostgreSQL database up with pg_dump.
 
     \b
     Examples:
@@ -232,9 +234,9 @@ def backup(
 
 # --------------------------------------------------------------------------- import, merge, rebuild
 
-_AFTER_IMPORT = "Whole runs that came in are stored; the same command again brings the rest"
-_REBUILD = option(help="Then build the winners of this machine's devices.")
-_TRUST = option(help="Also build programs and kernels that someone else wrote: this runs their code.")
+_AFTER_IMPORT = "Complete runs are stored; run the same command again for the others"
+_REBUILD = option(help="Then build the imported winners for this machine's devices.")
+_TRUST = option(help="Also build operators and kernels that others wrote. This runs their code.")
 
 
 @declared("import", command)
@@ -246,10 +248,10 @@ def import_(
     device: str = DEVICE,
     db: str | None = DB,
 ) -> int:
-    """Take in an export (- for stdin). Each run comes in whole or not at all, and once however often.
+    """Import an export (- for stdin). Each run is imported completely or not at all; a second import adds nothing.
 
-    Winners are known from then on, and served once tilewright db rebuild has built and checked them here.
-    Exit code 1 if a run conflicts with a stored one.
+    Winners are served once tilewright db rebuild has built and checked them on this machine. Exit code 1 if a run
+    conflicts with a stored one.
 
     \b
     Examples:
@@ -276,10 +278,10 @@ def merge(
     device: str = DEVICE,
     db: str | None = DB,
 ) -> int:
-    """Take in the runs, trials and winners of other databases: files, or PostgreSQL URLs.
+    """Import the runs, trials and winners of other databases: files, or PostgreSQL URLs.
 
-    Compiled code stays where it is. Merging again brings only what is new. Exit code 1 if a run conflicts
-    with a stored one.
+    Compiled code is not copied. A second merge adds only what is new. Exit code 1 if a run conflicts with a stored
+    one.
 
     \b
     Examples:
@@ -304,7 +306,7 @@ def _finish(database: Database, found: list[tuple[str, Imported]], rebuild: bool
         out.print(
             safe_text(
                 f"{name}: {i.new_runs} of {i.runs} runs and {i.new_trials:,} of {i.trials:,} trials are new, "
-                f"{i.new_winners} winners are to be built"
+                f"{i.new_winners} winners are not built yet"
             )
         )
         for conflict in i.conflicts:
@@ -312,7 +314,7 @@ def _finish(database: Database, found: list[tuple[str, Imported]], rebuild: bool
     conflicts = [c for _, i in found for c in i.conflicts]
     built, failed = _rebuild(database, None, device, False, trust) if rebuild else ([], 0)
     if not rebuild and any(i.new_winners for _, i in found):
-        out.print("build them on machines of their devices: tilewright db rebuild")
+        out.print("Build the winners on a machine with their device: tilewright db rebuild")
     if wants_json():
         sources = [{"source": name, **vars(i)} for name, i in found]
         for source in sources:
@@ -322,8 +324,8 @@ def _finish(database: Database, found: list[tuple[str, Imported]], rebuild: bool
 
 
 @declared("pending", command)
-def pending(op: str | None = option(metavar="OP", help="Only this operator."), db: str | None = DB) -> None:
-    """List winners that came from elsewhere and are not built here: waiting, or failed.
+def pending(op: str | None = ONLY_OP, db: str | None = DB) -> None:
+    """List imported winners that are not built on this machine: waiting, or failed.
 
     \b
     Examples:
@@ -336,25 +338,24 @@ def pending(op: str | None = option(metavar="OP", help="Only this operator."), d
         found = winners(database, op, ("pending", "failed"))
     lines = []
     for w in found:
-        state = f"failed: {w.problem}" if w.state == "failed" else "waits to be built"
-        lines.append(f"{_winner_label(w)}, {seconds(w.seconds)} there: {state}")
+        state = f"failed: {w.problem}" if w.state == "failed" else "not built yet"
+        lines.append(f"{_winner_label(w)}, {seconds(w.seconds)} where it was tuned: {state}")
     rows = [_winner_row(w) | {"state": w.state, "problem": w.problem} for w in found]
-    report({"winners": rows}, *(lines or ["nothing waits to be built"]))
+    report({"winners": rows}, *(lines or ["every imported winner is built"]))
 
 
 @declared("rebuild", command)
-@_stoppable("Winners that are done are stored; the same command again builds the rest")
+@_stoppable("Finished winners are stored; run the same command again for the others")
 def rebuild(
-    op: str | None = option(metavar="OP", help="Only this operator."),
-    again: bool = option(help="Also those that failed before."),
+    op: str | None = ONLY_OP,
+    again: bool = option(help="Also build winners that failed before."),
     trust: bool = _TRUST,
     device: str = DEVICE,
     db: str | None = DB,
 ) -> int:
-    """Build winners that came from elsewhere, check them, and pair them with what is stored.
+    """Build imported winners for this machine's devices, check them, and time them against the stored kernels.
 
-    Those measured on this machine's device models are built; what is right and wins its place is served
-    from then on. Exit code 1 if any failed.
+    A winner that is right, and faster than the stored kernel, is served from then on. Exit code 1 if one failed.
 
     \b
     Examples:
@@ -382,7 +383,7 @@ def _rebuild(
         nonlocal total
         total = count
         others = len(winners(database, op)) - count
-        more = f"; {others} are of other devices" if others > 0 else ""
+        more = f"; {others} are for other devices" if others > 0 else ""
         out.print(f"{count} winners to build on this machine{more}")
 
     rows: list[dict[str, Any]] = []
@@ -414,14 +415,14 @@ def _winner_row(w: Winner) -> dict[str, Any]:
 # --------------------------------------------------------------------------- roles
 
 
-@declared("grants", command, json=False)
+@declared("grants", command)
 def grants(
-    owner: str = option(required=True, metavar="ROLE", help="Has the tables, and upgrades them."),
-    writer: str = option(required=True, metavar="ROLE", help="Tunes: reads and writes rows."),
-    reader: str = option(required=True, metavar="ROLE", help="Reads rows."),
-    schema: str = option(default="public", metavar="NAME", help="Where the tables are."),
+    owner: str = option(required=True, metavar="ROLE", help="Role that owns the tables and upgrades them."),
+    writer: str = option(required=True, metavar="ROLE", help="Role that tunes: reads and writes rows."),
+    reader: str = option(required=True, metavar="ROLE", help="Role that reads rows."),
+    schema: str = option(default="public", metavar="NAME", help="Schema of the tables."),
 ) -> None:
-    """Print the SQL that makes three PostgreSQL roles, each with what it needs and no more.
+    """Print the SQL that grants three PostgreSQL roles the rights they need, and no more.
 
     \b
     Examples:
@@ -429,4 +430,8 @@ def grants(
     """
     from tilewright.database.postgresql.grants import grants as script
 
-    click.echo(script(owner, writer, reader, schema), nl=False)
+    text = script(owner, writer, reader, schema)
+    if wants_json():
+        emit_json({"sql": text})
+    else:
+        click.echo(text, nl=False)

@@ -1,4 +1,4 @@
-"""``tilewright doctor``: what is installed, what the machine is, what would be used and why."""
+"""``tilewright doctor``: packages, compilers and devices, and what keeps them from tuning."""
 
 from __future__ import annotations
 
@@ -23,31 +23,33 @@ PACKAGES = {
 PLATFORMS = {
     ("Linux", "x86_64"): "supported",
     ("Linux", "aarch64"): "supported",
-    ("Darwin", "arm64"): "written for, unproven",
-    ("Darwin", "aarch64"): "written for, unproven",
+    ("Darwin", "arm64"): "untested",
+    ("Darwin", "aarch64"): "untested",
 }
 
 
 def _problems(packages: dict[str, str | None]) -> list[str]:
     out = []
     if packages["xgboost"] and packages["xgboost-cpu"]:
-        out.append("xgboost and xgboost-cpu are both installed and overwrite each other: pip uninstall one of them")
+        out.append(
+            "xgboost and xgboost-cpu are both installed, and overwrite each other. Run: pip uninstall xgboost-cpu"
+        )
     if not (packages["xgboost"] or packages["xgboost-cpu"]):
-        out.append("no xgboost: tuning needs it. Install it: pip install 'tilewright[tune]'")
+        out.append("xgboost is not installed, and tuning needs it. Run: pip install 'tilewright[tune]'")
     if not packages["SQLAlchemy"]:
-        out.append("no SQLAlchemy: tuning needs it. Install it: pip install 'tilewright[tune]'")
+        out.append("SQLAlchemy is not installed, and tuning needs it. Run: pip install 'tilewright[tune]'")
     if platform.system() == "Windows":
-        out.append("Windows is supported through WSL only: install it with wsl --install and work there")
+        out.append("Windows is supported through WSL only. Run wsl --install, and work there")
     return out
 
 
 @declared("doctor")
 def command(
-    no_measure: bool = option(help="Skip measuring peak and bandwidth (half a second) and loading GPU packages."),
+    no_measure: bool = option(help="Do not measure peak and bandwidth (half a second), and load no GPU packages."),
 ) -> int:
-    """Say what is installed, what the machine is, and what would be used and why.
+    """Check the installation: packages, compilers and devices, and which of them tuning uses.
 
-    Exit code 1 if something stands in the way of tuning.
+    Exit code 1 if a problem prevents tuning.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``tilewright explain RUN``: what bounds the winner, which knobs mattered, what to try next."""
+"""``tilewright explain RUN``: what bounds the winner, which knobs matter, what to try next."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 def command(
     run: str = RUN,
     params: tuple[str, ...] = PARAMS,
-    output: str | None = option("-o", "--output", metavar="FILE", help="Draw it too: a file.svg, .png or .pdf."),
-    dark: bool = option(help="Light on a dark ground."),
+    output: str | None = option(
+        "-o", "--output", metavar="FILE", help="Also draw the charts: a file that ends in .svg, .png or .pdf."
+    ),
+    dark: bool = option(help="Draw on a dark background."),
     profile: bool = option(
-        help="Run the winner on this machine's GPU under NVIDIA Nsight Compute: hardware counters beside its bound."
+        help="Also run the winner on this machine's GPU under NVIDIA Nsight Compute, and show its hardware counters."
     ),
     db: str | None = DB,
 ) -> None:
-    """Explain one run: the winner and what bounds it, why the search ended, which knobs mattered and how sure that
-    is, and what to try next.
+    """Explain one run: its winner and what bounds it, why the search ended, which knobs matter, and what to try next.
 
-    RUN is a run's identifier, "last", or an operator: the newest run of it, with parameters KEY=VALUE. The
-    limits are those of the device that the run was on, as the run stored them.
+    RUN is a run's identifier, "last", or an operator (a name, or FILE.py:function): its newest run, with the
+    parameters KEY=VALUE. The limits are those of the device that the run measured on.
 
     \b
     Examples:
@@ -68,7 +69,7 @@ def command(
         console().print()
         print_profile(console(), p.kernel, p)
     if target is not None:
-        say(f"drawn in {target}")
+        say(f"wrote {target}")
 
 
 def _profile(run: StoredRun, records: Sequence[TrialRecord], found: Explanation) -> tuple[Profile, ...]:
@@ -77,8 +78,8 @@ def _profile(run: StoredRun, records: Sequence[TrialRecord], found: Explanation)
     from tilewright.insight.counters import Reader, read_subject
 
     if run.task.target.kind != "cuda" or found.winner is None:
-        what = "measured nothing" if found.winner is None else f"is of {run.task.target.name}"
-        raise UsageError(f"--profile is of CUDA kernels that were measured, and this run {what}", "Leave it out")
+        what = "has no winner" if found.winner is None else f"is for {run.task.target.name}"
+        raise UsageError(f"--profile needs the winner of a CUDA run, but run {run.id} {what}", "Remove --profile")
     number = found.winner.trial
     schedule = next(r.schedule for r in records if r.number == number)
     reader = Reader.find(run.task.target)

@@ -1,4 +1,4 @@
-"""``tilewright extract``: what a model computes, as tasks to tune."""
+"""``tilewright extract``: the tasks of an ONNX model."""
 
 from __future__ import annotations
 
@@ -25,46 +25,47 @@ def sizes_of(given: tuple[str, ...]) -> dict[str, Size]:
         name, found, value = text.rpartition("=")
         if not found or not name or (span_of(value) is None and not value.isdecimal()):
             raise UsageError(
-                f"--size {text} is no size", "Write --size NAME=NUMBER, as in --size batch=1, or --size batch=1..8"
+                f"{text!r} is not KEY=VALUE with a size", "Write the axis and its size: batch=1, or batch=1..8"
             )
         out[name] = size_of(name, value)
     return out
 
 
-SIZES = option(
-    "--size",
-    metavar="NAME=N|LOW..HIGH",
-    help="Size of a dynamic axis, or the range of its sizes; may be given several times.",
-)
+AXES = argument(metavar="[KEY=VALUE]...")
+SIZES = option("--size", metavar="KEY=VALUE", help="The same as the argument KEY=VALUE. May be repeated.")
 
 
 @declared("extract")
 def command(
     model: Path = argument(),
-    output: Path | None = option("-o", "--output", metavar="FILE", help="Write the tasks here, for tune --tasks."),
+    axes: tuple[str, ...] = AXES,
+    output: Path | None = option("-o", "--output", metavar="FILE", help="Write the tasks to FILE, for tune --tasks."),
     sizes: tuple[str, ...] = SIZES,
     target: str = TARGET,
-    threads: int = option(low=1, default=1, help="Threads of the tasks written."),
+    threads: int = option(
+        low=1, default=1, envvar="TILEWRIGHT_THREADS", show_envvar=True, help="Threads of the tasks."
+    ),
 ) -> int:
-    """List what the ONNX model in MODEL computes, each task once, with calls and operations.
+    """List the tasks of the ONNX model in MODEL, each once, with its calls and floating-point operations.
 
-    Operations that belong together are one task: a convolution with its norm, activation and residual sum, an
-    attention, a norm, a chain of elementwise operations. What is not known is left to onnxruntime, with the reason.
-    "operators" is how many of the model's a task stands for; tasks in another layout stand for those of their choice.
+    KEY=VALUE gives a dynamic axis its size, or a range of sizes. Operators that are computed together are one task: a
+    convolution with its norm, activation and residual sum, an attention, a norm, a chain of elementwise operators.
+    Operators that Tilewright does not know stay with onnxruntime; the table says why. The column "operators" counts the
+    model's operators in a task.
 
     \b
     Examples:
       tilewright extract resnet50.onnx
-      tilewright extract bert.onnx --size batch=1 --size rows=1..128 -o bert.toml
+      tilewright extract bert.onnx batch=1 rows=1..128 -o bert.toml
       tilewright tune --tasks bert.toml --time-budget 20m
       tilewright extract resnet50.onnx --target cuda -o resnet50.toml
 
-    Tasks for a GPU (--target cuda, cuda:sm_90a) are listed on any machine; tune --tasks takes the target from the file.
+    Listing tasks for a GPU (--target cuda, cuda:sm_90a) needs no GPU. tune --tasks reads the target from the file.
     """
     from tilewright.models.coverage import KERNELS, RUNTIME, of_model
     from tilewright.models.extract import extract, write_tasks
 
-    found = extract(model, sizes_of(sizes), target_of(target, threads))
+    found = extract(model, sizes_of((*axes, *sizes)), target_of(target, threads))
     coverage = of_model(found)
     if output is not None:
         write_tasks(found.tasks, output, threads, target)
@@ -80,14 +81,14 @@ def command(
     for line in [*lines.values(), *(x for x in coverage.lines if x.by == RUNTIME)]:
         stands_for = f"{line.operators} ({percent(line.share)})"
         rows.append((line.by, line.what, "-", line.calls, stands_for, "-", "-", line.why))
-    columns = ("computed by", "what", "family", "calls", "operators", "FLOPs", "share", "output or reason")
+    columns = ("computed by", "what", "family", "calls", "operators", "FLOPs", "share", "output, or why not")
     file = None if output is None else str(output)
     data = {"target": found.target.name, **found.to_json(), **coverage.to_json(), "file": file}
     report(data, table(*columns, rows=rows))
     if not wants_json():
         say(taken_of(coverage.taken, coverage.operators))
         if output is not None:
-            say(f"{output} holds {len(found.tasks)} tasks: tilewright tune --tasks {output} --time-budget 20m")
+            say(f"wrote {len(found.tasks)} tasks. Tune them: tilewright tune --tasks {output} --time-budget 20m")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""``tilewright kernels``: what is stored, and would be served."""
+"""``tilewright kernels``: the stored kernels, which Library serves."""
 
 from __future__ import annotations
 
 from tilewright.cli import complete
 from tilewright.cli.declare import argument, declared, wants_json
-from tilewright.cli.options import DB, PARAMS, matches, open_database, parse_params
+from tilewright.cli.options import DB, PARAMS, matches, open_database, parse_params, stored_name
 from tilewright.cli.output import kernel_json, report, say_none, seconds, table
 
 
@@ -14,9 +14,9 @@ def command(
     params: tuple[str, ...] = PARAMS,
     db: str | None = DB,
 ) -> None:
-    """List the stored kernels, the best of each task, last changed first.
+    """List the stored kernels, the fastest of each task, newest first.
 
-    OP: of this operator only, of whatever file it came from; KEY=VALUE: whose parameters are these.
+    OP and KEY=VALUE list those of one operator (a name, or FILE.py:function) with these parameters.
 
     \b
     Examples:
@@ -27,7 +27,7 @@ def command(
 
     asked = parse_params(params, None)
     with open_database(db) as database:
-        kept = [k for k in database.kernels(op) if k.rank == 1 and matches(k.task.workload, asked)]
+        kept = [k for k in database.kernels(op and stored_name(op)) if k.rank == 1 and matches(k.task.workload, asked)]
     if not kept and not wants_json():
         say_none("kernel", "Tune", op, params)
         return

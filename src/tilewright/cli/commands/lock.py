@@ -1,4 +1,4 @@
-"""``tilewright lock``: write down which kernel answers each task."""
+"""``tilewright lock``: a lock file, which pins Library to the kernels stored now."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tilewright.cli.output import report
 
 @declared("lock")
 def command(
-    output: str = option("-o", "--output", default="kernels.lock", metavar="FILE", help="The lock file."),
+    output: str = option("-o", "--output", default="kernels.lock", metavar="FILE", help="Lock file to write."),
     db: str | None = DB,
 ) -> int:
-    """Write a lock file: Library(DB, pinned=FILE) then serves just these kernels, whatever is tuned later.
+    """Write a lock file: Library(DB, pinned=FILE) then serves only these kernels, whatever is tuned later.
 
-    The file names kernels and holds none: keep it with the database that it was made of (tilewright db export
-    --best makes a small one).
+    The file contains the kernels' names, not their code. Keep it with the database that it was made from; tilewright db
+    export --best makes a small one.
 
     \b
     Examples:

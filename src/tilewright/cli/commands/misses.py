@@ -1,25 +1,21 @@
-"""``tilewright misses``: what programs asked for and did not have."""
+"""``tilewright misses``: look-ups of programs that found no tuned kernel."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from tilewright.cli.declare import declared, option, wants_json
 from tilewright.cli.options import DB, open_database
 from tilewright.cli.output import moment, report, say, table
 
-if TYPE_CHECKING:
-    pass
-
 
 @declared("misses")
 def command(
-    limit: int = option(low=1, default=20), forget: bool = option(help="Forget them all."), db: str | None = DB
+    limit: int = option(low=1, default=20, metavar="N", help="Number of misses to list at most."),
+    forget: bool = option(help="Remove all misses from the database."),
+    db: str | None = DB,
 ) -> None:
-    """List what programs asked for and did not have, by how much work it was.
+    """List misses: look-ups of programs that found no tuned kernel, most work first.
 
-    Programs count it that call tilewright.Library with a database that they can write. Operators of your own that
-    bear no name here are tuned by their file.
+    A program counts its misses if it opens tilewright.Library with a database that it can write.
 
     \b
     Examples:
@@ -43,8 +39,10 @@ def command(
         }
         for m in shown
     ]  # fmt: skip
-    listed = [table("calls", "last", "what would tune it", rows=cells, overflow="fold")] if found else []
+    listed = [table("calls", "last", "command that tunes it", rows=cells, overflow="fold")] if found else []
     report({"misses": rows, "all": len(found)}, *listed)
     if not wants_json():
-        left = f"forgot {len(found)}" if forget else "tilewright tune --from-misses --time-budget 30m tunes them"
+        left = (
+            f"removed {len(found)} misses" if forget else "Tune them: tilewright tune --from-misses --time-budget 30m"
+        )
         say(left if found else "no misses are stored")

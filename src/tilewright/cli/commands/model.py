@@ -1,4 +1,4 @@
-"""``tilewright model``: the cost model that every run starts from."""
+"""``tilewright model``: the cost model that runs start from."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tilewright.files import SHARED, replace_file
 
 @click.group("model")
 def command() -> None:
-    """Train the cost model on what a database holds, or bring one.
+    """Train, evaluate, export or import the cost model that runs start from.
 
-    A model comes with the package. One that a database holds is used instead, by the runs of that database.
+    The package contains a cost model. A database may hold another one, which its runs use instead.
 
     \b
     Examples:
@@ -30,21 +30,34 @@ def command() -> None:
 
 @declared("train", command)
 def train(db: str | None = DB, target: str = TARGET, threads: int = THREADS) -> None:
-    """Learn from every run of the database, on top of the model that comes with the package, and keep the result."""
+    """Train the cost model on every run of the database, and store it there.
+
+    Training starts from the model of the package.
+
+    \b
+    Examples:
+      tilewright model train --db tuned.db
+    """
     from tilewright.tuner import models
 
     with open_database(db, readonly=False) as database:
         wanted = _target(target, threads)
         model, trials = models.train(database, wanted, say)
         data = {"target": wanted.name, "trials": trials, "features": len(model.names)}
-        report(data, f"learned from {trials} trials; runs on {wanted.name} in this database start from it")
+        report(data, f"trained on {trials} trials; runs of this database on {wanted.name} start from the new model")
 
 
 @declared("evaluate", command)
 def evaluate(db: str | None = DB, target: str = TARGET, threads: int = THREADS) -> None:
-    """How well the model orders the trials of each run: pairs over 5% apart, and the best of its eight favourites.
+    """Show how well the cost model orders the trials of each run.
 
-    A model knows the runs that it was trained on; to judge it, tune something new.
+    "in order": share of the pairs with times more than 5% apart that the model orders right. "its top 8 over the best":
+    the fastest of the eight trials that the model predicts to be fastest, over the fastest of all. The model has seen
+    the runs that it was trained on: tune a new task to evaluate it.
+
+    \b
+    Examples:
+      tilewright model evaluate --db tuned.db
     """
     from tilewright.insight.foreseen import evaluate as evaluate_model
     from tilewright.tuner import models
@@ -53,7 +66,9 @@ def evaluate(db: str | None = DB, target: str = TARGET, threads: int = THREADS) 
         wanted = _target(target, threads)
         found = list(evaluate_model(database, models.stored(database, wanted), wanted.kind))
     if not found and not wants_json():
-        raise TilewrightError(f"the database holds no run on {wanted.kind}", "Tune something first")
+        raise TilewrightError(
+            f"the database holds no run for {wanted.kind}", "Tune a task first: tilewright tune OP KEY=VALUE..."
+        )
     rows = ((f.run, f.workload, f.trials, f"{f.clear:.0%}", f"{f.prior:.0%}", f"{f.top:.3f}") for f in found)
     columns = ("run", "workload", "trials", "in order", "analytic", "its top 8 over the best")
     report({"target": wanted.name, "runs": [f.to_json() for f in found]}, table(*columns, rows=rows))
@@ -66,7 +81,12 @@ def export(
     target: str = TARGET,
     threads: int = THREADS,
 ) -> None:
-    """Write the model that runs of this database start from."""
+    """Write the cost model that runs of this database start from to a file.
+
+    \b
+    Examples:
+      tilewright model export avx512.model --db tuned.db
+    """
     from tilewright.tuner import models
 
     with open_database(db) as database:
@@ -74,7 +94,7 @@ def export(
     try:
         replace_file(file, data, SHARED)
     except OSError as e:
-        raise TilewrightError(f"{file} cannot be written: {e.strerror or e}") from e
+        raise TilewrightError(f"cannot write {file}: {e.strerror or e}", "Name another file") from e
     report({"file": str(file), "bytes": len(data)}, f"{file}: {len(data)} bytes")
 
 
@@ -85,7 +105,12 @@ def import_(
     target: str = TARGET,
     threads: int = THREADS,
 ) -> None:
-    """Have runs of this database start from a model in a file."""
+    """Read a cost model from a file, and store it: runs of this database then start from it.
+
+    \b
+    Examples:
+      tilewright model import avx512.model --db other.db
+    """
     from tilewright.cost_model.transfer import TransferModel
     from tilewright.cost_model.transferable import VERSION
 
@@ -95,7 +120,7 @@ def import_(
         wanted = _target(target, threads)
         database.save_model(wanted, str(VERSION), data, 0)
     said = {"target": wanted.name, "features": len(model.names)}
-    report(said, f"runs on {wanted.name} in this database start from {file}")
+    report(said, f"runs of this database on {wanted.name} start from the model in {file}")
 
 
 def _target(name: str, threads: int) -> Target:

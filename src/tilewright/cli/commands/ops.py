@@ -12,7 +12,7 @@ from tilewright.core import IMPLICIT
 
 @declared("ops")
 def command() -> None:
-    """List the operators.
+    """List the operators, their sizes, attributes and element types, and an example of each.
 
     \b
     Examples:

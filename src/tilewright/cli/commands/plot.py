@@ -1,4 +1,4 @@
-"""``tilewright plot RUN``: what a run was like, as pictures."""
+"""``tilewright plot RUN``: charts of a run."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def _failures(s: Source) -> Chart:
 def _knob(s: Source) -> Chart:
     if not s.knob:
         names = knobs.knob_values(s.records, knobs.main_template(s.records))
-        raise UsageError("which knob is not said", f"Add --knob with one of {', '.join(names)}")
+        raise UsageError("no knob is named", f"Add --knob NAME, with one of {', '.join(names)}")
     return knobs.knob_chart(s.run.id, s.records, s.knob)
 
 
 def _compare(s: Source) -> Chart:
     if not s.others:
-        raise UsageError("a comparison needs another run", "Add --with RUN, a run of the same task")
+        raise UsageError("--chart compare needs another run", "Add --with RUN, a run of the same task")
     return compare.compare_chart((s.run, *s.others), [s.points, *(s.database.points(o.id) for o in s.others)])
 
 
@@ -91,28 +91,34 @@ def command(
     run: str = RUN,
     params: tuple[str, ...] = PARAMS,
     output: str | None = option(
-        "-o", "--output", metavar="FILE", help="Where to: a file.svg, .png or .pdf; a folder for all charts."
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="File to write, which ends in .svg, .png or .pdf. With --chart all: a folder.",
     ),
-    chart: str | None = option(type=click.Choice([*CHARTS, ALL]), help="What to draw. [default: best]"),
-    knob: str | None = option(metavar="NAME", help="Draw the times by this knob's values."),
-    others: tuple[str, ...] = option("--with", metavar="RUN", help="Compare with this run of the same task; repeat."),
-    dark: bool = option(help="Light on a dark ground."),
+    chart: str | None = option(type=click.Choice([*CHARTS, ALL]), help="Chart to draw. [default: best]"),
+    knob: str | None = option(metavar="NAME", help="Draw the times by the values of this knob."),
+    others: tuple[str, ...] = option(
+        "--with", metavar="RUN", help="Compare with this run of the same task. May be repeated."
+    ),
+    dark: bool = option(help="Draw on a dark background."),
     suffix: str = option(
-        "--format", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="Of the files of --chart all."
+        "--format", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="Format of the files of --chart all."
     ),
     db: str | None = DB,
 ) -> None:
-    """Draw one run into a file.
+    """Draw charts of one run.
 
-    RUN is a run's identifier, "last", or an operator: the newest run of it, with parameters KEY=VALUE. A file
-    that is there is replaced. With --json the chart's numbers are printed, and no file is needed.
+    RUN is a run's identifier, "last", or an operator (a name, or FILE.py:function): its newest run, with the
+    parameters KEY=VALUE. The command replaces existing files. With --json it prints the chart's numbers, and
+    needs no file.
 
     \b
     Charts:
-      best         best time so far over the trials     roofline    rates below the device's limits
-      time         the same over time                   importance  which knobs matter
-      calibration  predicted against measured           knob        times by one knob (--knob)
-      learning     does the cost model improve          parallel    all knobs at once
+      best         best time so far, by trial           roofline    rates, and the device's limits
+      time         best time so far, by seconds         importance  which knobs matter
+      calibration  predicted and measured times         knob        times by one knob (--knob)
+      learning     errors of the cost model, by trial   parallel    all knobs at once
       failures     failures by kind                     compare     several runs (--with)
 
     \b
@@ -136,14 +142,14 @@ def command(
         emit_json({"run": source.run.id, **({"charts": shown, "files": files} if name == ALL else one)})
     else:
         for n, path in files.items():
-            say(f"{n} drawn in {path}. {visible_text(charts[n].alt)}")
+            say(f"wrote {path} ({n}). {visible_text(charts[n].alt)}")
 
 
 def _check_use(name: str, knob: str | None, others: tuple[str, ...]) -> None:
     if knob and name not in ("knob", ALL):
-        raise UsageError(f"--knob says nothing about the chart {name}", "Leave one of the two out")
+        raise UsageError(f"--knob does not go with --chart {name}", "Remove one of the two")
     if others and name not in ("compare", ALL):
-        raise UsageError(f"--with says nothing about the chart {name}", "Leave one of the two out")
+        raise UsageError(f"--with does not go with --chart {name}", "Remove one of the two")
 
 
 def _target(name: str, output: str | None) -> Path | None:
@@ -158,7 +164,7 @@ def _target(name: str, output: str | None) -> Path | None:
     if name != ALL:
         return check_path(path)
     if path.exists() and not path.is_dir():
-        raise UsageError(f"{path} is no folder", "--chart all writes several files: give -o a folder")
+        raise UsageError(f"{path} is not a folder, and --chart all writes several files", "Write -o FOLDER")
     return path
 
 
@@ -184,5 +190,5 @@ def _write(charts: dict[str, Chart], target: Path, suffix: str, dark: bool) -> d
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise UsageError(f"cannot make the folder {target}: {e.strerror}", "Choose another") from None
+        raise UsageError(f"cannot make the folder {target}: {e.strerror}", "Name another one with -o") from None
     return {name: str(draw(chart, target / f"{name}.{suffix}", dark)) for name, chart in charts.items()}

@@ -1,4 +1,4 @@
-"""``tilewright prepare``: do now, without a GPU, what a GPU run would otherwise spend its time on."""
+"""``tilewright prepare``: rank and compile kernels on a machine without a GPU, for a run on a GPU."""
 
 from __future__ import annotations
 
@@ -31,26 +31,29 @@ def command(
     op: str = OP,
     params: tuple[str, ...] = PARAMS,
     dtype: str | None = DTYPE,
-    target: str | None = option(metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]"),
+    target: str | None = option(metavar="NAME", help="Target of the code: cuda:sm_80, ... [default: cuda:sm_90a]"),
     device: str = option(
         type=click.Choice(["cuda", "emulator"]),
         default="cuda",
-        help="What runs them: emulator, to try the way from here without a GPU.",
+        help="Device that will run the kernels; emulator tries the whole workflow without a GPU.",
     ),
     out: str = option(required=True, metavar="DIR", help="Folder to write to."),
-    keep: int = option(low=1, default=32, help="Kernels to compile, beside the default."),
-    pool: int = option(low=1, default=512, help="Schedules to rank."),
+    keep: int = option(low=1, default=32, help="Number of kernels to compile, besides the default."),
+    pool: int = option(low=1, default=512, help="Number of schedules to rank."),
     near: float = option(
-        low=0.0, high=1.0, default=0.5, help="Share of them that are neighbours of the default, by one or two knobs."
+        low=0.0,
+        high=1.0,
+        default=0.5,
+        help="Share of the ranked schedules that differ from the default in one or two knobs.",
     ),
-    verify: int = option(low=0, default=4, help="Kernels to run on the emulator."),
-    seed: int = option(low=0, default=0),
-    jobs: int | None = option(low=1, help="Compilers at a time. [default: cores]"),
+    verify: int = option(low=0, default=4, help="Number of kernels to check on the emulator."),
+    seed: int = option(low=0, default=0, help="Seed of the schedules."),
+    jobs: int | None = option(low=1, help="Number of compilers that run at a time. [default: number of cores]"),
 ) -> int:
-    """Rank schedules for a GPU, check some on the emulator, and compile a shortlist; no GPU is needed.
+    """Rank schedules for a GPU, check some on the emulator, and compile the best. The command needs no GPU.
 
-    DIR gets prepared.json and the compiled kernels, so that a machine with a GPU has only to load and
-    measure them. What is compiled stays in DIR: run again, it is quick.
+    DIR gets prepared.json and the compiled kernels; a machine with a GPU then only loads and measures them. A second
+    prepare reuses the compiled kernels in DIR.
 
     \b
     Examples:
@@ -81,7 +84,7 @@ def command(
                 workers=workers, emulated=device == EMULATOR, say=say,
             )  # fmt: skip
     except KeyboardInterrupt:
-        tell("stopped early and nothing is written; what was compiled is kept, so run it again")
+        tell("stopped early, before prepared.json was written. Run the command again: compiled kernels are kept")
         return 130
     path = write(prepared, Path(out))
     if wants_json():
@@ -108,12 +111,12 @@ def _small(operator: Operator, workload: Workload) -> Workload | None:
 def _print(prepared: Prepared, path: Path) -> None:
     task = prepared.task
     gate = prepared.gate
-    click.echo(f"{task.workload.label} on {task.target.name}: {prepared.pool} schedules ranked by {prepared.prior}")
+    click.echo(f"{task.workload.label} on {task.target.name}: {prepared.pool} schedules, ranked by {prepared.prior}")
     for what, refused in (("before", gate["before"]), ("after", gate["after"])):
         if refused:
             click.echo(f"  refused {what} compiling: {', '.join(f'{n} {k}' for k, n in refused.items())}")
     right = sum(c.state == "right" for c in prepared.checked)
-    click.echo(f"  verified on the emulator: {right} right, {len(prepared.bugs)} with bugs")
+    click.echo(f"  checked on the emulator: {right} right, {len(prepared.bugs)} with bugs")
     for note in prepared.notes:
         click.echo(f"  note: {note}")
     for c in prepared.bugs:
@@ -124,4 +127,4 @@ def _print(prepared: Prepared, path: Path) -> None:
     spent = ", ".join(f"{k} {seconds(v)}" for k, v in prepared.seconds.items())
     click.echo(f"  compiled {len(prepared.kernels)} kernels with {prepared.compiler} ({spent})")
     where = f"--device {EMULATOR}" if prepared.emulated else "--target cuda"
-    click.echo(f"wrote {path}; where it runs: {program()} tune ... {where} --prepared {path.parent}")
+    click.echo(f"wrote {path}. On the machine that measures: {program()} tune ... {where} --prepared {path.parent}")

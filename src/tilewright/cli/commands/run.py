@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.commands.extract import SIZES, sizes_of, taken_of
+from tilewright.cli.commands.extract import AXES, SIZES, sizes_of, taken_of
 from tilewright.cli.declare import argument, declared, option, wants_json
 from tilewright.cli.options import DB, DEVICE, TARGET
 from tilewright.cli.output import percent, report, say, seconds, table
@@ -26,38 +26,41 @@ if TYPE_CHECKING:
 @declared("run")
 def command(
     model: Path = argument(),
+    axes: tuple[str, ...] = AXES,
     sources: tuple[str, ...] = option(
         "--input",
         metavar="[NAME=]FILE",
-        help="A .npz file of inputs by name, or NAME=FILE.npy for one; the others are drawn. "
-        "May be given several times.",
+        help="A .npz file with inputs by name, or NAME=FILE.npy for one. May be repeated. [default: random inputs]",
     ),
     sizes: tuple[str, ...] = SIZES,
     target: str = TARGET,
     device: str = DEVICE,
-    threads: int = option(low=1, default=1, help="Threads of kernels and onnxruntime."),
-    no_compare: bool = option(help="Place all kernels, without timing which form is fastest."),
-    benchmark: int | None = option(low=1, metavar="ROUNDS", help="Time it in turns with onnxruntime."),
+    threads: int = option(
+        low=1, default=1, envvar="TILEWRIGHT_THREADS", show_envvar=True, help="Threads of kernels and of onnxruntime."
+    ),
+    no_compare: bool = option(help="Use every tuned kernel, without timing which form of the model is fastest."),
+    benchmark: int | None = option(low=1, metavar="ROUNDS", help="Time ROUNDS runs in turns with onnxruntime."),
     db: str | None = DB,
 ) -> int:
-    """Run the ONNX model in MODEL with the kernels tuned for its tasks, and onnxruntime for the rest.
+    """Run the ONNX model in MODEL: its tuned tasks with kernels, the other operators with onnxruntime.
 
-    Kernels serve where the model is faster with them: it is first timed with all kernels, with those that gain, and
-    with onnxruntime alone, in turns on drawn inputs.
+    The command first times three forms of the model in turns: with all kernels, with the kernels that gain, and with
+    onnxruntime alone. It then runs the fastest form.
 
-    With --target cuda, or --device cuda:1, kernels run on a GPU and onnxruntime on the processor, on --threads threads.
+    With --target cuda or --device cuda:1, kernels run on a GPU, and onnxruntime runs on the processor.
 
-    The outputs are compared with those of float64 on the same inputs, and so are onnxruntime's, of the file as it is.
-    An output may be wrong by 4 times onnxruntime's error, or by 0.0001 of its largest magnitude where it is float32.
-    Exit code 1 where one is wrong by more. Of a range of sizes the least, the greatest and some between are run, or
-    those of the inputs that are given; the table is of the greatest.
+    KEY=VALUE gives a dynamic axis its size, or a range. Of a range the command runs the smallest size, the largest and
+    some between, or the sizes of the given inputs; the table is for the largest.
+
+    The command compares all outputs with float64 outputs of the same inputs. An error may be 4 times that of
+    onnxruntime; in float32 also 0.0001 of the output's largest magnitude. Exit code 1 if an error is larger.
 
     \b
     Examples:
       tilewright run resnet50.onnx
       tilewright run resnet50.onnx --input image=photo.npy
-      tilewright run bert.onnx --size rows=128 --input inputs.npz --json
-      tilewright run bert.onnx --size rows=1..128
+      tilewright run bert.onnx rows=128 --input inputs.npz --json
+      tilewright run bert.onnx rows=1..128
       tilewright run resnet50.onnx --threads 2 --benchmark 20
       tilewright run resnet50.onnx --target cuda
     """
@@ -70,7 +73,7 @@ def command(
     from tilewright.runtime import Library
 
     where, name = place_of(target, device)
-    found = extract(model, sizes_of(sizes), where)
+    found = extract(model, sizes_of((*axes, *sizes)), where)
     imported = found.imported
     given = given_inputs(sources, imported)
     with Library(db, threads=threads, missing_ok=True, count_misses=False) as library:
@@ -91,8 +94,8 @@ def command(
     if not wants_json() and not network.served and network.comparison is None:
         where_to = "" if target == "auto" else f"--target {target} "
         say(
-            f"nothing was tuned for it: tilewright extract {where_to}-o tasks.toml, then tilewright tune --tasks "
-            "tasks.toml"
+            f"no task of the model is tuned. Run: tilewright extract {model} {where_to}-o tasks.toml, then "
+            "tilewright tune --tasks tasks.toml"
         )
     return 0 if compared.right else 1
 
@@ -156,17 +159,17 @@ def _shown(data: dict[str, Any]) -> Iterator[RenderableType]:
     )  # fmt: skip
     yield table("computed by", "what", "calls", "operators", "time", "why", rows=rows)
     taken, share = taken_of(data["taken"], data["operators"]), percent(data["served_share_of_time"])
-    yield f"{taken} in {share} of the time, in {data['parts']} part(s)"
-    yield f"served: {data['why']}"
+    yield f"{taken} in {share} of the time, in {data['parts']} parts"
+    yield f"form: {data['why']}"
     for one in data.get("sizes", ()):
         shown = " ".join(f"{n}={size}" for n, size in one["size"].items())
-        speed = f", {one['speedup']:.3g} times as fast" if "speedup" in one else ""
+        speed = f", {one['speedup']:.3g}x as fast as onnxruntime" if "speedup" in one else ""
         verdict = "right" if one["right"] else "WRONG"
         yield f"{shown}: largest error {one['largest_error']:.2g} of {one['output']}: {verdict}{speed}"
     if "seconds" in data:
         times = ", ".join(f"{n} {seconds(s)}" for n, s in data["seconds"].items())
-        yield f"a run: {times}; {data['speedup']:.3g} times as fast"
+        yield f"one run: {times}; {data['speedup']:.3g}x as fast as onnxruntime"
     verdict = "right" if data["right"] else "WRONG"
-    rival = "no kernel" if data["onnxruntime_error"] is None else f"{data['onnxruntime_error']:.2g}"
+    rival = "cannot run it" if data["onnxruntime_error"] is None else f"{data['onnxruntime_error']:.2g}"
     errors = f"largest error {data['largest_error']:.2g} (onnxruntime: {rival})"
-    yield f"{errors} of {data['output']}, from {data['truth']}; allowed is {data['allowed_error']:.2g}: {verdict}"
+    yield f"{errors} of {data['output']}, against {data['truth']}; allowed: {data['allowed_error']:.2g}: {verdict}"

@@ -1,4 +1,4 @@
-"""``tilewright runs``: what was tuned, newest first."""
+"""``tilewright runs``: the tuning runs, newest first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def run_row(run: StoredRun) -> dict[str, Any]:
-    """A run's line as JSON; ``show`` starts with the same."""
+    """A run as JSON; ``show`` prints the same fields first."""
     from tilewright.tuner.result import default_is_best
 
     return {
@@ -38,12 +38,12 @@ def _best(run: StoredRun) -> str:
 def command(
     op: str | None = argument(required=False, metavar="[OP]", shell_complete=complete.operators),
     params: tuple[str, ...] = PARAMS,
-    limit: int = option(low=1, default=20),
+    limit: int = option(low=1, default=20, metavar="N", help="Number of runs to list at most."),
     db: str | None = DB,
 ) -> None:
     """List tuning runs, newest first.
 
-    OP: of this operator only, of whatever file it came from; KEY=VALUE: whose parameters are these.
+    OP and KEY=VALUE list those of one operator (a name, or FILE.py:function) with these parameters.
 
     \b
     Examples:

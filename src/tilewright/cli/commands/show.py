@@ -1,4 +1,4 @@
-"""``tilewright show RUN``: how a run went, with charts."""
+"""``tilewright show RUN``: a run's trials and failures, with charts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FASTEST = 10
 def command(
     run: str = RUN,
     params: tuple[str, ...] = PARAMS,
-    all_trials: bool = option("--trials", help="List every trial, not only the fastest ten."),
-    all_charts: bool = option(help="More charts: over time, the cost model, the roofline, importance."),
+    all_trials: bool = option("--trials", help="List every trial, not only the ten fastest."),
+    all_charts: bool = option(help="More charts: time, cost model, roofline, importance of knobs."),
     db: str | None = DB,
 ) -> None:
-    """Show one run: its best-so-far curve, fastest trials, and failures by kind.
+    """Show one run: best time so far, fastest trials, and failures by kind.
 
-    RUN is a run's identifier, "last", or an operator: the newest run of it, with parameters KEY=VALUE. Pictures
-    in files: tilewright plot.
+    RUN is a run's identifier, "last", or an operator (a name, or FILE.py:function): its newest run, with the
+    parameters KEY=VALUE. To draw charts into files: tilewright plot.
 
     \b
     Examples:
@@ -98,7 +98,7 @@ def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -
         speed = rate(stored.task, best, stored.peak_fraction)
         out.print(f"best         {seconds(best)} {where}, {speed}", style="bold")
         if stored.summary.get("kept") is True:
-            out.print("             (the kernel of an earlier run won the final and stays)")
+            out.print("             (the kernel of an earlier run won the final, and stays)")
         out.print()
         print_chart(out, best_over_trials(points, label))
         out.print()
@@ -113,7 +113,7 @@ def _print_failures(out: Console, database: Database, stored: StoredRun) -> None
     groups = groups_of(database, stored)
     print_chart(out, failure_bars(groups, stored.trials))
     for group in groups:
-        out.print(safe_text(f"failed ({group.kind}): {group.count}, such as: {group.example}"), style="red")
+        out.print(safe_text(f"failed ({group.kind}): {group.count}, for example: {group.example}"), style="red")
         out.print(safe_text(f"  {group.advice}"), style="dim")
     out.print()
 

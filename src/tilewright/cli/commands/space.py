@@ -1,4 +1,4 @@
-"""``tilewright space``: how many schedules an operator has, its knobs, and one sample."""
+"""``tilewright space``: the search space of an operator: its knobs, and one schedule."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def command(
     dtype: str | None = DTYPE,
     target: str = TARGET,
     threads: int = THREADS,
-    seed: int = option(default=0, help="Which schedule to sample."),
-    source: bool = option(help="Print the sampled schedule's kernel source."),
+    seed: int = option(default=0, help="Seed of the sampled schedule."),
+    source: bool = option(help="Print the source of the sampled schedule's kernel."),
 ) -> None:
-    """Show an operator's schedule space: size, knobs and a sampled schedule.
+    """Show an operator's search space: number of schedules, knobs, and one sampled schedule.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``tilewright tune``: search, and say what was won."""
+"""``tilewright tune``: search for the fastest kernel, and print the result."""
 
 from __future__ import annotations
 
@@ -50,27 +50,32 @@ def command(
     trials: int | None = option(
         low=0,
         envvar="TILEWRIGHT_TRIALS",
-        help="Trials of the run in all, failures included; 0: the cost model's choice, checked. "
-        "[default: 200, fewer where more are expected to gain nothing]",
+        help="Trials of the run, failures included. 0: no trials, the cost model's choice is checked and stored. "
+        "[default: 200, fewer once more trials are expected to gain less than noise]",
     ),
     time_budget: float | None = option(
-        type=Duration(), metavar="S", help="Stop proposing after S seconds; also 90s, 30m, 2h."
+        type=Duration(), metavar="S", help="Seconds for the search and the final together; also 90s, 30m, 2h."
     ),
     until_converged: bool = option(
-        help="Stop once further trials are expected to gain less than noise; --trials is the most. "
-        "[default: where neither --trials nor --time-budget is given]"
+        help="Stop once more trials are expected to gain less than noise, after --trials at the latest. "
+        "[default: on without --trials and --time-budget]"
     ),
     strategy: str | None = option(
         metavar="NAME",
         shell_complete=complete.strategies,
-        help="evolutionary, random, grid, optuna-tpe, -cmaes, -gp, -qmc or -random. [default: evolutionary]",
+        help="Proposes the schedules: evolutionary, random, grid, optuna-tpe, optuna-cmaes, optuna-gp, optuna-qmc, "
+        "optuna-random. [default: evolutionary]",
     ),
     cost_model: str | None = option(
-        metavar="NAME", shell_complete=complete.cost_models, help="xgboost, roofline, gpu or random. [default: xgboost]"
+        metavar="NAME",
+        shell_complete=complete.cost_models,
+        help="Predicts the times: xgboost, roofline, gpu, random. [default: xgboost]",
     ),
-    seed: int | None = option(help="The same seed and results give the same proposals. [default: 0]"),
+    seed: int | None = option(
+        help="Seed of the strategy: the same seed and results give the same proposals. [default: 0]"
+    ),
     own: OwnKernel = options(OwnKernel),
-    prepared: str | None = option(metavar="DIR", help="Try first what tilewright prepare wrote for this task."),
+    prepared: str | None = option(metavar="DIR", help="First try the kernels that tilewright prepare wrote to DIR."),
     farm: str | None = option(
         envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Measure on a farm: tls://HOST:PORT."
     ),
@@ -78,29 +83,29 @@ def command(
     priority: str = option(
         type=click.Choice(("low", "normal", "high")),
         default="normal",
-        help="On a farm: high gets four times the seconds of normal where both wait, low a quarter.",
+        help="Share of a farm's time: high gets four times as many seconds as normal, low a quarter.",
         show_default=False,
     ),
     tasks: str | None = option(
         metavar="FILE",
-        help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together; "
-        "for --target, else for the target that the file names.",
+        help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together. "
+        "--target overrides the file's target.",
     ),
-    from_misses: bool = option(
-        help="Tune what programs asked for and did not have (tilewright misses), by how much work it was."
-    ),
+    from_misses: bool = option(help="Tune the misses of programs (see: tilewright misses), most work first."),
     portfolio: int | None = option(
-        low=1, metavar="K", help="Of a range (m=1..4096): at most K kernels share it. [default: 4]"
+        low=1, metavar="K", help="Number of kernels that serve a range (m=1..4096) at most. [default: 4]"
     ),
     db: str | None = DB,
-    resume: str | None = option(metavar="RUN", help='Go on with a run: its identifier, or "last".'),
-    take_over: bool = option(help="Resume a run that another host still lists as running (its process must be dead)."),
+    resume: str | None = option(metavar="RUN", help='Continue a run: its identifier, or "last".'),
+    take_over: bool = option(
+        help="Also continue a run that another host lists as running. Its process must have ended."
+    ),
 ) -> int:
     """Search for the fastest kernel of an operator and store every trial.
 
     OP is an operator's name (see: tilewright ops), FILE.py:function, or a C++ or CUDA file with a kernel of
-    your own whose macros are tuned. Ctrl-C ends the search and keeps everything
-    measured; a second Ctrl-C stops at once.
+    your own, whose macros are its knobs. Ctrl-C ends the search, stores all measurements, and holds a short final; a
+    second Ctrl-C stops at once.
 
     \b
     Examples:
@@ -201,7 +206,7 @@ def _told(
         if not wants_json():
             _panel(result, comparison, words[0], words[1:])
         if result.interrupted:
-            say("stopped early; everything measured is stored. Go on with --resume last")
+            say("stopped early; all measurements are stored. Continue with --resume last")
             code = 130
     if problem:
         data["error"] = problem.to_json()
@@ -258,7 +263,7 @@ def _against_numpy(result: TuneResult) -> Comparison | None:
         keep(result.database, found)
         return found
     except TilewrightError as e:
-        say(f"not compared with numpy: {e}")
+        say(f"no comparison with NumPy: {e}")
         return None
 
 
@@ -267,7 +272,7 @@ def _gate(gate: Mapping[str, Any]) -> str:
     reasons = Counter(gate["before"]) + Counter(gate["after"])
     refused = ", ".join(f"{n} {why}" for why, n in reasons.most_common()) or "none"
     share = gate["gate_seconds"] / max(gate["compile_seconds"], 1e-9)
-    return f"{gate['seen']} kernels, refused without a run: {refused}; it cost {share:.1%} of compiling"
+    return f"{gate['seen']} kernels checked before they run, refused: {refused}; took {share:.1%} of the compile time"
 
 
 def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: Sequence[str]) -> None:
@@ -280,17 +285,17 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: S
     task = result.task
     lines = []
     if result.best and result.all_failed:
-        lines.append(f"best       none of this run; the kernel of an earlier one stays, {seconds(result.best.seconds)}")
+        lines.append(f"best       none in this run; the kernel of an earlier run stays, {seconds(result.best.seconds)}")
     elif result.best:
         best = result.best
         lines.append(f"best       {seconds(best.seconds)}, {rate(task, best.seconds, best.peak_fraction, here=True)}")
         if comparison and comparison.ratios:
             r = comparison.ratios[0]
-            lines.append(f"numpy      ours is {r.ratio:.2f}x as fast, paired ({r.low:.2f} to {r.high:.2f})")
+            lines.append(f"numpy      tuned is {r.ratio:.2f}x as fast, timed in turns ({r.low:.2f}x to {r.high:.2f}x)")
         lines.append(f"gain       {result.gain_text()}")
         lines.append(f"schedule   {best.template}: {' '.join(f'{k}={v}' for k, v in best.schedule.values.items())}")
         if result.kept:
-            lines.append("           (the kernel of an earlier run won the final and stays)")
+            lines.append("           (the kernel of an earlier run won the final, and stays)")
     failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none"
     if result.gate:
         lines.append(f"gate       {_gate(result.gate)}")

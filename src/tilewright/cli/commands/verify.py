@@ -1,11 +1,11 @@
-"""``tilewright verify``: are the stored winners still right and still that fast?"""
+"""``tilewright verify``: check and time the stored kernels again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.declare import declared, option, wants_json
-from tilewright.cli.options import DB, DEVICE, open_database
+from tilewright.cli.declare import declared, wants_json
+from tilewright.cli.options import DB, DEVICE, ONLY_OP, open_database
 from tilewright.cli.output import console, emit_json, seconds, task_json
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @declared("verify")
 def command(
     db: str | None = DB,
-    op: str | None = option(metavar="NAME", help="Only this operator's kernels."),
+    op: str | None = ONLY_OP,
     device: str = DEVICE,
 ) -> int:
-    """Rebuild stored winners with the present compiler and templates, check and time them again.
+    """Rebuild stored kernels with the installed compiler and templates, then check and time them.
 
-    A kernel that fails its check, or whose template is gone, is marked stale and no longer served.
-    Exit code 1 if any kernel failed.
+    A kernel that fails its check, or whose template no longer exists, becomes stale: it is no longer served. Exit code
+    1 if a kernel failed.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def command(
         emit_json({"kernels": rows, "failed": failed})
     elif not rows:
         raise TilewrightError(
-            "the database holds no kernels of this machine", "Tune something first: tilewright tune --help"
+            "the database holds no kernels of this machine", "Tune a task first: tilewright tune OP KEY=VALUE..."
         )
     return 1 if failed else 0
 

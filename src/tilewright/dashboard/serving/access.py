@@ -136,10 +136,10 @@ def split_host(text: str) -> tuple[str, int | None]:
     found = _HOST.fullmatch(lower)
     port = int(found[3]) if found and found[3] else None
     if found is None or not (port is None or 0 < port < 65536):
-        raise UsageError(f"{text[:100]!r} is no host", "Write NAME, NAME:PORT, an address or [ADDRESS]:PORT")
+        raise UsageError(f"{text[:100]!r} is not a host", "Write NAME, NAME:PORT, an address or [ADDRESS]:PORT")
     name = found[1].strip("[]")
     if found[1].startswith("[") and ip_of(name) is None:
-        raise UsageError(f"{text[:100]!r} is no address", "Write [ADDRESS]:PORT")
+        raise UsageError(f"{text[:100]!r} is not an address", "Write [ADDRESS]:PORT")
     return _plain(name), port
 
 
@@ -333,7 +333,7 @@ class Guard:
             return 400, "A request names one host, and a path on it", []
         if not access.knows(hosts[0], scope["server"][0] if scope.get("server") else None):
             hint = "If it should be, start the dashboard with --allow-host and this name"
-            return 421, f"{hosts[0][:100]} is no name of this dashboard. {hint}", []
+            return 421, f"{hosts[0][:100]} is not a name of this dashboard. {hint}", []
         if access.token is None or path == "/static" or path.startswith("/static/"):
             return None
         query = scope["query_string"].decode("latin-1")

@@ -103,5 +103,5 @@ async def form_fields(request: Request, most: int) -> dict[str, str]:
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict")
     except ValueError:
-        raise Refused(400, "That is no form.") from None
+        raise Refused(400, "That is not a form.") from None
     return {name: values[-1] for name, values in fields.items()}

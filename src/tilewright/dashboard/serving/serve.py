@@ -102,9 +102,9 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any, bool]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        raise UsageError(f"{host!r} is no host", hint) from None
+        raise UsageError(f"{host!r} is not a host", hint) from None
     if not host or not found:
-        raise UsageError(f"{host!r} is no host", hint)
+        raise UsageError(f"{host!r} is not a host", hint)
     family, _, _, _, address = min(found, key=lambda f: f[0])  # IPv4 first, which localhost means to most programs
     return family, address, all(ipaddress.ip_address(f[4][0]).is_loopback for f in found)
 

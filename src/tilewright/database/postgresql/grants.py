@@ -19,11 +19,11 @@ def grants(owner: str, writer: str, reader: str, schema: str = "public") -> str:
     Raises ``UsageError`` for names that are no roles' names, or not three different ones.
     """
     if len({owner, writer, reader}) < 3:
-        raise UsageError("owner, writer and reader are three roles", "Give each a name of its own")
+        raise UsageError("owner, writer and reader need three different names", "Choose another name")
     for name in (owner, writer, reader, schema):
         _check(name)
     if {owner, writer, reader} & {"public", "none"}:
-        raise UsageError("public and none are no roles", "Use another name")
+        raise UsageError("public and none cannot be role names", "Use another name")
     o, w, r, s = (_quoted(x) for x in (owner, writer, reader, schema))
     roles = "\n".join(_role(x) for x in (owner, writer, reader))
     tables = ", ".join(map(_literal, sorted({*metadata.tables, *_SCHEMA_TABLES})))

@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Row, Select, Table, select
 
-from tilewright.core import UsageError
 from tilewright.database import rows, schema
 from tilewright.database.database import Database
 from tilewright.database.store import keys_named
 from tilewright.database.transfer.format import Record, columns, record_of
 from tilewright.database.transfer.winners import SUMMARY, stored_winners
+from tilewright.errors import NotFound
 
 _PAGE = 500
 
@@ -51,9 +51,9 @@ def _chosen(database: Database, op: str | None, runs: Sequence[str]) -> list[str
         asked = {database.run(i).id if i == "last" else i for i in runs}
         missing = sorted(asked - found.keys())
         if missing:
-            raise UsageError(
+            raise NotFound(
                 f"{database.location} holds no run {missing[0]!r}{f' of {op}' if op else ''}",
-                "List the runs with tilewright runs",
+                "List the runs: tilewright runs",
             )
         found = {i: found[i] for i in asked}
     return sorted(found, key=lambda i: (found[i], i))

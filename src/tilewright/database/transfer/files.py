@@ -19,6 +19,7 @@ from tilewright.database.errors import explained
 from tilewright.database.rows import insert_new
 from tilewright.database.store import keys_named, of_task
 from tilewright.database.transfer.format import FORMAT
+from tilewright.errors import NotFound
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -30,7 +31,7 @@ def write_lines(destination: Path, lines: Iterable[str]) -> None:
         if destination.exists() and destination.stat().st_size:
             with destination.open("rb") as there:
                 if FORMAT.encode() not in there.readline(200):
-                    raise UsageError(f"{destination} is there already, and no export", "Name another file")
+                    raise UsageError(f"{destination} exists, and is not an export of Tilewright", "Name another file")
     with replacing(destination) as partial, partial.open("w", encoding="ascii") as out:
         out.writelines(lines)
 
@@ -42,7 +43,7 @@ def backup(database: Database, destination: Path, force: bool = False) -> int:
     no file and for a name that is taken, and ``DatabaseError``.
     """
     if not database.is_file:
-        raise UsageError(f"{database.location} is no SQLite file", "Back a server up with pg_dump")
+        raise UsageError(f"{database.location} is not a SQLite file", "Back up PostgreSQL with pg_dump")
     source = Path(os.path.realpath(database.path))
     _new_file(destination, force, source)
     with replacing(destination) as partial:
@@ -69,9 +70,9 @@ def export_best(
         wanted = wanted.where(k.workload_key.in_(keys_named(op)))
     slots = sorted((x[0], x[1], x[2]) for x in database._read(lambda c: c.execute(wanted).all()))
     if not slots:
-        raise UsageError(
+        raise NotFound(
             f"{database.location} holds no verified kernel{f' of {op}' if op else ''}",
-            "Tune first, or build what was imported: tilewright db rebuild",
+            "Tune a task first, or build the imported winners: tilewright db rebuild",
         )
     _replaceable(destination)
     count = 0
@@ -128,7 +129,7 @@ def _replaceable(destination: Path) -> None:
             return
         with destination.open("rb") as there:
             if there.read(len(_SQLITE)) != _SQLITE:
-                raise UsageError(f"{destination} is there already, and no database", "Name another file")
+                raise UsageError(f"{destination} exists, and is not a database", "Name another file")
     _nobody_writes(destination)
     with Database.open(destination, create=False, readonly=True) as old:
         if old._read(lambda c: c.execute(select(schema.trial.c.number).limit(1)).first()) is not None:
@@ -141,13 +142,13 @@ def _new_file(destination: Path, force: bool, source: Path) -> None:
         if destination.exists() and os.path.samefile(destination, source):
             raise UsageError(f"{destination} is the database itself", "Name another file")
         if destination.exists() and not force:
-            raise UsageError(f"{destination} is there already", "Name another file, or add --force")
+            raise UsageError(f"{destination} exists already", "Name another file, or add --force")
     _nobody_writes(destination)
 
 
 def _plain_file(destination: Path) -> None:
     if destination.exists() and not stat.S_ISREG(destination.stat().st_mode):
-        raise UsageError(f"{destination} is no regular file", "Name another file")
+        raise UsageError(f"{destination} is not a regular file", "Name another file")
     if not destination.parent.is_dir():
         raise UsageError(f"there is no folder {destination.parent}", "Make it, or name another file")
 
@@ -158,6 +159,6 @@ def _nobody_writes(destination: Path) -> None:
         log = Path(f"{destination}{suffix}")
         if log.exists():
             raise UsageError(
-                f"{destination} is in use, or was left in the middle of it: {log} is there",
-                "Close what uses it, or name another file",
+                f"{destination} is in use, or a program crashed while it wrote the file: {log} exists",
+                "Stop the programs that use it, or name another file",
             )

@@ -107,7 +107,7 @@ def from_lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, Record]]:
 def refused(place: str, cause: str) -> DatabaseError:
     """A line that cannot be taken."""
     return DatabaseError(
-        f"{place}: {cause}", "Export it again with tilewright db export; what came before it, run by run, is stored"
+        f"{place}: {cause}", "Export it again with tilewright db export; the runs before it are stored"
     )
 
 
@@ -131,7 +131,7 @@ def _no_constant(text: str) -> Any:
 
 def _check_header(record: Record, name: str) -> None:
     if record.get("format") != FORMAT:
-        raise DatabaseError(f"{name} line 1: it is no export of Tilewright's", "Name a file of tilewright db export")
+        raise DatabaseError(f"{name} line 1: it is not an export of Tilewright", "Name a file of tilewright db export")
     version = record.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise Damage("the export's version is not a number")
@@ -287,7 +287,7 @@ def schedule_of(text: str) -> Schedule:
         plain = isinstance(schedule.template, str) and isinstance(schedule.version, int)
         plain = plain and all(isinstance(k, str) and isinstance(v, int | float | str) for k, v in pairs)
     if not same or not plain:
-        raise Damage("the schedule makes no sense")
+        raise Damage("the schedule is invalid")
     return schedule
 
 
@@ -297,4 +297,4 @@ def _sense(what: str) -> Iterator[None]:
     try:
         yield
     except (*rows.NONSENSE, RecursionError):
-        raise Damage(f"the {what} makes no sense") from None
+        raise Damage(f"the {what} is invalid") from None

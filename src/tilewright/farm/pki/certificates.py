@@ -113,20 +113,20 @@ def issue(
         earlier = next((i for i in reversed(authority.issued) if i.name == name), None)
         if renew:
             if earlier is None:
-                raise UsageError(f"{name} has no certificate to renew", "Leave --renew out to issue its first one")
+                raise UsageError(f"{name} has no certificate to renew", "Remove --renew to issue its first one")
             if role not in (None, earlier.role):
                 raise UsageError(f"{name} is a {earlier.role}, not a {role}", "Issue the other role under another name")
             role, hosts = earlier.role, hosts or earlier.hosts
         elif earlier is not None or (folder / name).exists():
             raise UsageError(
-                f"{folder / name} exists already", "Take another name, or --renew to replace its certificate"
+                f"{folder / name} exists already", "Choose another name, or add --renew to replace its certificate"
             )
         if role not in ROLES:
-            raise UsageError(f"{role!r} is no role", f"Use one of {', '.join(ROLES)}")
+            raise UsageError(f"{role!r} is not a role", f"Use one of {', '.join(ROLES)}")
         if role == "server":
             hosts = x509.server_hosts(hosts)
         elif hosts:
-            raise UsageError("only a server's certificate names hosts", f"Leave --host out for the role {role}")
+            raise UsageError("only a server's certificate names hosts", f"Remove --host for role {role}")
         authority.add(name, role, days, hosts, int(time.time() if now is None else now))
     return folder / name
 
@@ -224,7 +224,7 @@ class _Authority:
         try:
             key = x509.load_key(path.read_bytes())
         except ValueError:
-            raise FarmError(f"{path} is no key of an authority", "Restore it from a backup") from None
+            raise FarmError(f"{path} is not the key of an authority", "Restore it from a backup") from None
         self.signer, self.issued = (x509.read_certificate(self.home / CA), key), read_issued(self.home / _ISSUED)
 
     def save(self, *, anew: bool = False, days: int | None = None) -> bytes:
@@ -261,7 +261,7 @@ class _Authority:
         left = int(self.signer[0].not_valid_after_utc.timestamp() - now) // DAY
         if not 1 <= days <= left:
             hint = f"Use 1 to {left} days" if left > 0 else "Make a new one with `tilewright farm init`"
-            raise UsageError(f"{days} days can't be had: the authority itself ends in {left} days", hint)
+            raise UsageError(f"{days} days are too many: the authority itself ends in {left} days", hint)
         serial, end, begin = x509.new_serial(), float(now + days * DAY), float(now - _SKEW)
         entry = Peer(identity(role, name, serial), role, name, serial, end, begin, tuple(hosts))
         certificate, key = x509.make_certificate(entry, self.signer)

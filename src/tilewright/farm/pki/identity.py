@@ -105,7 +105,7 @@ def check_name(name: str) -> None:
     """Raise ``UsageError`` if no certificate may have the name."""
     if not _NAME.fullmatch(name) or name.lower() == AUTHORITY:
         raise UsageError(
-            f"{name!r} can't be a certificate's name",
+            f"{name!r} cannot be a certificate's name",
             "Use up to 64 letters, digits, dots, hyphens and underscores, a letter or digit first; ca is taken",
         )
 

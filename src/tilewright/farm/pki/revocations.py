@@ -26,7 +26,7 @@ WARNING_DAYS = 30  # how long before its end a certificate, or the list, is wort
 FRESH = 60.0  # seconds for which a list counts after a keeper has said that it is the newest
 _PATIENCE = 2.0  # seconds for which the memory's lock is waited for: whoever has it writes one file
 SIGN_ANEW = "Sign a list: `tilewright farm revoke --dir DIR`, and copy its users.json to every server"
-_ASKED_AGAIN = "It is asked again within a minute"
+_ASKED_AGAIN = "Tilewright asks again within a minute"
 _COPY = "Copy DIR/ca/users.json to every server again"
 
 
@@ -91,7 +91,9 @@ class Revocations:
             return False
         found = self.read(der)
         if found.made - CLOCKS > time.time():
-            raise Refused(f"the list of revoked certificates is of {minute(found.made)}", "Set the machines' clocks")
+            raise Refused(
+                f"the list of revoked certificates is of {minute(found.made)}", "Set the clocks of the machines"
+            )
         self._check_end(found)
         with self._alone():
             self._recall()
@@ -132,7 +134,9 @@ class Revocations:
                     raise ValueError("another signature")
                 return RevocationList(*x509.describe_list(signed), der)
         except ValueError:
-            raise Refused("what came is no list of revoked certificates of this farm's authority", _COPY) from None
+            raise Refused(
+                "the received list of revoked certificates is not signed by this farm's authority", _COPY
+            ) from None
 
     def confirm(self, when: float) -> None:
         """A keeper has said that no list is newer. ``when``: the steady clock before it was asked."""

@@ -20,7 +20,7 @@ from tilewright.farm.pki.private_files import explained, require_private
 if TYPE_CHECKING:
     from tilewright.farm.pki import x509
 
-_OURS = "Use one of this farm's own authority, with its whole folder as it was issued"
+_OURS = "Use a certificate of this farm's authority, and copy its whole folder as it was issued"
 _REMEMBERED = 4096  # certificates whose signatures need no second look
 
 
@@ -54,7 +54,7 @@ def find_credentials(certs: Path, *roles: str) -> Credentials:
     ca, cert, key = (home / name for name in (certificates.CA, certificates.CERT, certificates.KEY))
     own, _ = Authority(ca).peer(x509.certificate_der(x509.read_certificate(cert)), slack=0.0)
     if own.role not in roles:
-        raise FarmError(f"{cert} is for {own.role}, and one for {wanted} is needed", hint)
+        raise FarmError(f"{cert} is for {own.role}, but {wanted} is needed", hint)
     require_private(key)
     credentials = Credentials(ca, cert, key, own)
     client_context(credentials)  # whether TLS takes the files
@@ -118,7 +118,8 @@ class Authority:
             raise Refused(f"the certificate of {own} expired on {minute(own.not_after)}", again)
         if own.not_before - slack > now:
             raise Refused(
-                f"the certificate of {own} is not valid before {minute(own.not_before)}", "Set the machines' clocks"
+                f"the certificate of {own} is not valid before {minute(own.not_before)}",
+                "Set the clocks of the machines",
             )
         return own, certificate
 
@@ -128,7 +129,7 @@ class Authority:
         try:
             certificate = x509.load_certificate(der, der=True)
         except ValueError:
-            raise Refused("what came is no certificate", _OURS) from None
+            raise Refused("the received certificate cannot be read", _OURS) from None
         if not x509.signed_by(certificate, self._certificate):
             raise Refused("the certificate is of another authority", _OURS)
         return x509.describe(certificate), certificate

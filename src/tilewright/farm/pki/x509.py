@@ -28,7 +28,9 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
-    raise FarmError("the farm's certificates need cryptography", "pip install 'tilewright[farm]'") from None
+    raise FarmError(
+        "the farm's certificates need the package cryptography", "Run: pip install 'tilewright[farm]'"
+    ) from None
 
 Key = ec.EllipticCurvePrivateKey
 Certificate = x509.Certificate
@@ -52,7 +54,9 @@ def server_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
         if (address and "%" not in host) or (_HOST.fullmatch(host) and not host.rpartition(".")[2].isdigit()):
             names.append(str(address or host))
         elif hosts:
-            raise UsageError(f"{host!r} is neither a host's name nor an address", "Write farm.example.org or 192.0.2.7")
+            raise UsageError(
+                f"{host!r} is neither a host's name nor an address", "Write it as farm.example.org or 192.0.2.7"
+            )
     return tuple(dict.fromkeys(names))
 
 
@@ -82,7 +86,7 @@ def read_certificate(path: Path) -> Certificate:
     try:
         return load_certificate(pem)
     except ValueError:
-        raise FarmError(f"{path} is no certificate", "Copy it again from where it was issued") from None
+        raise FarmError(f"{path} is not a certificate", "Copy it again from where it was issued") from None
 
 
 def certificate_der(certificate: Certificate) -> bytes:

@@ -56,9 +56,7 @@ class Builder(Service):
         super().__init__(endpoint, name, cache, say)
         self._offers = offers()
         if not self._offers:
-            raise UsageError(
-                "this machine has no compiler to build with", "Install g++, or a package that brings NVRTC"
-            )
+            raise UsageError("this machine has no compiler", "Install g++, or a package that brings NVRTC")
         self._toolchain = functools.lru_cache(KEPT)(lambda target, emulated: toolchain(target, cache, emulated))
 
     def greeting(self) -> dict[str, Any]:
@@ -94,7 +92,9 @@ def known_target(asked: Target) -> Target:
     """
     own = parse_target(asked.name, asked.threads, allow_foreign=True)
     if own.key != asked.key:
-        raise UsageError(f"{asked.name[:80]} means something else here", "Install the same Tilewright on both")
+        raise UsageError(
+            f"{asked.name[:80]} means something else here", "Install the same version of Tilewright on both machines"
+        )
     return own
 
 

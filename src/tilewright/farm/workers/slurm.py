@@ -15,7 +15,7 @@ def nodes(environment: Mapping[str, str] = os.environ) -> int:
     """Nodes of the allocation that this process is in. Raises ``UsageError`` where there is none."""
     if not environment.get("SLURM_JOB_ID"):
         raise UsageError(
-            "--slurm is for the inside of a Slurm allocation, and this is none",
+            "--slurm works only inside a Slurm allocation",
             "Submit deploy/slurm/tilewright-farm.sbatch with sbatch, or start it under salloc",
         )
     said = environment.get("SLURM_JOB_NUM_NODES") or environment.get("SLURM_NNODES") or "1"

@@ -52,7 +52,7 @@ def _scaled(name: str, fn: Callable[[Any, Any], Element]) -> Callable[..., te.Te
 
 def _power(x: Element, y: Element) -> Element:
     if any(isinstance(v, te.Expr) and v.dtype not in FLOATS for v in (x, y)):
-        raise UsageError("pow: an operand is whole", "Give reals")
+        raise UsageError("pow: an operand has a whole-number type", "Convert it to a real type")
     if isinstance(y, te.Expr) or not isinstance(x, te.Expr):
         return te.pow(x, y)
     if y in (0.5, -0.5):  # of -inf and -0.0 these are not what roots are
@@ -76,7 +76,7 @@ def _logical(op: str) -> Callable[..., te.TensorRef]:
     def of(*operands: te.TensorRef) -> te.TensorRef:
         for o in operands:
             if not isinstance(o, te.TensorRef) or o.dtype != "bool":
-                raise UsageError(f"logical_{op}: an operand is no tensor of conditions", "It takes bool tensors")
+                raise UsageError(f"logical_{op}: an operand is not a tensor of conditions", "It takes bool tensors")
         return pointwise(f"logical_{op}", operands, lambda *v: logic(op, *v), "bool")
 
     def binary(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
@@ -90,7 +90,7 @@ def _logical(op: str) -> Callable[..., te.TensorRef]:
 
 def _where(condition: te.TensorRef, input: Operand, other: Operand) -> te.TensorRef:
     if not isinstance(condition, te.TensorRef) or condition.dtype != "bool":
-        raise UsageError("where: the condition is no bool tensor", "Compare first")
+        raise UsageError("where: the condition is not a bool tensor", "Make it with a comparison")
     branches = [o for o in (input, other) if isinstance(o, te.TensorRef | te.Expr)]
     kind = branches[0].dtype if branches else "float32"
 
@@ -103,7 +103,7 @@ def _where(condition: te.TensorRef, input: Operand, other: Operand) -> te.Tensor
 def _clamp(input: te.TensorRef, min: float | None = None, max: float | None = None) -> te.TensorRef:
     for bound in (min, max):
         if isinstance(bound, te.TensorRef):
-            raise UsageError("clamp: a bound is a tensor", "Give numbers, or use maximum and minimum")
+            raise UsageError("clamp: a bound is a tensor", "Write numbers, or use maximum and minimum")
 
     def clamped(x: te.Expr) -> te.Expr:
         x = x if min is None else te.maximum(x, min)
@@ -282,7 +282,7 @@ def _filled(build: Build, call: Call) -> None:
 def _exclusive(build: Build, call: Call) -> None:
     x, y = call.operand("input"), call.operand("other")
     if {build.spec(n).dtype for n in (x, y)} != {"bool"}:
-        raise Left("an operand is no condition")
+        raise Left("an operand is not a condition")
     build.add("ne", [x, y], call.output)
 
 
@@ -389,7 +389,7 @@ def _div(input: Operand, other: Operand) -> te.TensorRef:
 
 def _quotient(x: Element, y: Element) -> Element:
     if any(isinstance(v, te.Expr) and v.dtype in INTEGERS for v in (x, y)):
-        raise UsageError("div: the operands are whole numbers", "Give reals, or a rounding_mode")
+        raise UsageError("div: the operands are whole numbers", "Convert them to a real type, or pass rounding_mode")
     if isinstance(y, float | int) and y and math.frexp(y)[0] == 0.5:
         return x * (1.0 / y)  # a power of two: the same value, sooner
     return x / y

@@ -62,9 +62,11 @@ def _gather_nd(input: te.TensorRef, index: te.TensorRef, batch_dims: int = 0, wr
     _whole("gather_nd", index)
     rank, chosen = len(index.shape) - 1, index.shape[-1]
     if batch_dims > rank or index.shape[:batch_dims] != input.shape[:batch_dims]:
-        raise UsageError(f"gather_nd: {input.shape} has no {batch_dims} axes of {index.shape}", "Batches agree")
+        raise UsageError(
+            f"gather_nd: {input.shape} has no {batch_dims} axes of {index.shape}", "The batch axes must agree"
+        )
     if batch_dims + chosen > len(input.shape):
-        raise UsageError(f"gather_nd: index names {chosen} axes of {input.shape}", "Name fewer")
+        raise UsageError(f"gather_nd: index names {chosen} axes of {input.shape}", "Name fewer axes")
     sizes = input.shape[batch_dims : batch_dims + chosen]
 
     def point(*i: te.Expr) -> te.Expr:
@@ -163,7 +165,9 @@ def _scatter(
     _whole("scatter", index)
     d = one_dim("scatter", dim, len(input.shape))
     if len(index.shape) != len(input.shape) or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
-        raise UsageError(f"scatter: index {index.shape} of input {input.shape}, src {src.shape}", "Their axes agree")
+        raise UsageError(
+            f"scatter: index {index.shape} of input {input.shape}, src {src.shape}", "Their axes must agree"
+        )
     beside = [k for k, (n, m) in enumerate(zip(index.shape, input.shape, strict=True)) if k != d and n < m]
 
     def own(i: Index, r: te.Expr) -> Index:
@@ -195,7 +199,9 @@ def _scatter_nd(
     _whole("scatter_nd", index)
     count = index.shape[-1]
     if count > len(input.shape) or src.shape != (*index.shape[:-1], *input.shape[count:]):
-        raise UsageError(f"scatter_nd: index {index.shape} of input {input.shape}, src {src.shape}", "Their axes agree")
+        raise UsageError(
+            f"scatter_nd: index {index.shape} of input {input.shape}, src {src.shape}", "Their axes must agree"
+        )
     return _scattered(
         input, range(count), index.shape[:-1] or (1,),
         lambda i, r: tuple(

@@ -22,7 +22,7 @@ def _reshape(input: te.TensorRef, shape: Sequence[int]) -> te.TensorRef:
     """Runs of axes with equal products are matched, so that indices need no more divisions than they must."""
     new, old = tuple(shape), input.shape
     if math.prod(new) != math.prod(old):
-        raise UsageError(f"reshape: {old} does not become {new}", "The numbers of elements agree")
+        raise UsageError(f"reshape: {old} does not become {new}", "Both shapes must have the same number of elements")
     pieces = _pieces(old, new)
 
     def point(*i: te.Expr) -> te.Expr:
@@ -78,7 +78,9 @@ def _slice(input: te.TensorRef, dim: int, start: int, end: int, step: int = 1) -
     size = input.shape[d]
     end = smaller(end, size)
     if step < 1 or not 0 <= start < end:
-        raise UsageError(f"slice: {start}:{end}:{step} takes nothing of an axis of {size}", "Take one element at least")
+        raise UsageError(
+            f"slice: {start}:{end}:{step} selects nothing from an axis of {size}", "Select at least one element"
+        )
     count = -(-(end - start) // step)
     shape = (*input.shape[:d], count, *input.shape[d + 1 :])
     return te.compute(shape, lambda *i: input[(*i[:d], i[d] * step + start, *i[d + 1 :])])
@@ -156,7 +158,7 @@ def _diagonal(input: te.TensorRef, offset: int = 0, dim1: int = 0, dim2: int = 1
     length = min(input.shape[a] - rows, input.shape[b] - columns)
     rest = [d for d in range(rank) if d not in (a, b)]
     if length < 1:
-        raise UsageError(f"diagonal: offset={offset} of {input.shape}", "There is no such diagonal")
+        raise UsageError(f"diagonal: offset={offset} of {input.shape}", "Write an offset within the shape")
 
     def point(*i: te.Expr) -> te.Expr:
         at = dict(zip(rest, i[:-1], strict=True)) | {a: i[-1] + rows, b: i[-1] + columns}

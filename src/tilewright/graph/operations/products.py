@@ -226,7 +226,7 @@ def _encoder_layer(build: Build, call: Call) -> None:
     x = call.operand("src")
     shape = build.shape(x)
     if len(shape) != 3:
-        raise Left("its input is no batch of sequences")
+        raise Left("its input is not a batch of sequences")
     heads, width = call["num_heads"], shape[-1]
     ahead, eps = call["norm_first"], call["eps"]
 

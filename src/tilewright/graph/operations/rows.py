@@ -75,7 +75,7 @@ def _variance(
 ) -> te.TensorRef:
     """The variance along the axes, or with ``root`` the standard deviation."""
     if correction != int(correction):
-        raise UsageError(f"var: correction={correction}", "It is a whole number")
+        raise UsageError(f"var: correction={correction}", "Write a whole number")
     found = nn.var_mean(input, dim, int(correction), keepdim)[0]
     return te.compute(found.shape, lambda *i: te.sqrt(found[i])) if root else found
 

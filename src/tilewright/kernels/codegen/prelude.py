@@ -27,6 +27,8 @@ _HEADERS = (
     "pow",
     "tf32",
 )
+_END = "\n}  // namespace tw\n"
+"""The last line of every prelude."""
 
 
 def prelude(target: Target, emulated: bool = False) -> str:
@@ -43,6 +45,12 @@ def prelude(target: Target, emulated: bool = False) -> str:
 
         return cuda.prelude(int(target.limit["cc"]), emulated)
     return _prelude(target.vector_bytes)
+
+
+def without_prelude(source: str, target: Target) -> str:
+    """The kernel's own part of a translation unit, which may be of an earlier version with another prelude."""
+    head = prelude(target)
+    return source[len(head) :] if source.startswith(head) else source.rpartition(_END)[2]
 
 
 @lru_cache(maxsize=8)

@@ -48,7 +48,7 @@ _SPECIAL["cpu"] += f"|{_SPECIAL['cuda']}"
 """Names of the implementation that may occur, and the strings that belong to them."""
 
 _REFUSED = {
-    "directive": (r"(?:^ *)?#.*", "is no directive that templates print"),
+    "directive": (r"(?:^ *)?#.*", "is not a directive that templates print"),
     "attribute": (r"__attribute__\b", "stands in a form that templates do not print"),
     # Names of the implementation, assembly, files read without a directive, and names from outside of the text.
     "name": (r"_[_A-Z]\w*|(?:asm|import|export|module|extern)\b", "may not occur"),
@@ -119,7 +119,7 @@ def check_source(text: str, symbols: Iterable[str], kind: str) -> None:
         raise UsageError(f"builders compile nothing of kind {kind!r}", "Use cpu or cuda")
     for symbol in symbols:
         if not _SYMBOL.fullmatch(symbol):
-            raise SourceRefused(0, "symbol", f"{_shown(symbol)} is no kernel's symbol")
+            raise SourceRefused(0, "symbol", f"{_shown(symbol)} is not a kernel's symbol")
     if len(text) > LONGEST:
         raise SourceRefused(0, "size", f"it has {len(text)} characters, and the most is {LONGEST}")
 

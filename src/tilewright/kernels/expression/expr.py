@@ -138,7 +138,7 @@ class Expr:
         return apply(a, b)
 
     def __array__(self, *_: object, **__: object) -> Any:
-        raise TypeError(f"{_shown(self)} is no array; {_FUNCTION_RULE}, and te.select for where")
+        raise TypeError(f"{_shown(self)} is not an array; {_FUNCTION_RULE}, and te.select for where")
 
     def __float__(self) -> float:
         raise TypeError(f"{_shown(self)} has no number while it is being defined; {_FUNCTION_RULE}")

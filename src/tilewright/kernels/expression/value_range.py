@@ -30,7 +30,7 @@ def checked_range(name: str, dtype: str, low: object, high: object) -> tuple[End
     if ends == [None, None]:
         return None, None
     if dtype == "bool":
-        raise OperatorError(f"{what}, and is bool", "Leave them out")
+        raise OperatorError(f"{what}, and is bool", "Remove them")
     if not len(_some(dtype, ends[0], ends[1])):
         raise OperatorError(f"{what}: no {dtype} lies between them", "Give low below high, both within the dtype")
     return ends[0], ends[1]

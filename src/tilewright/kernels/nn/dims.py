@@ -20,7 +20,7 @@ def one_dim(op: str, dim: int, rank: int, name: str = "dim") -> int:
     """The axis ``dim`` counted from 0. Raises ``UsageError`` where there is none."""
     if not -rank <= dim < rank:
         last = "there is none" if rank == 0 else f"the axes are 0 to {rank - 1}, or -1 to {-rank} from the last"
-        raise UsageError(f"{op}: {name}={dim} is no axis of a tensor of {rank} axes", f"Correct it: {last}")
+        raise UsageError(f"{op}: {name}={dim} is not an axis of a tensor of {rank} axes", f"Correct it: {last}")
     return dim % rank
 
 

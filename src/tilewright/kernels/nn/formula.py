@@ -44,7 +44,9 @@ def names(op: str, text: str) -> frozenset[str]:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UsageError(f"{op}: {text!r} is no formula ({error})", f"Write an expression such as {_EXAMPLE}") from None
+        raise UsageError(
+            f"{op}: {text!r} is not a formula ({error})", f"Write an expression such as {_EXAMPLE}"
+        ) from None
     _check(op, text, tree)
     called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
     found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called}

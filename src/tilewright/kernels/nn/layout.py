@@ -22,7 +22,7 @@ def permute(input: te.TensorRef, dims: te.Ints) -> te.TensorRef:
     order = tuple(one_dim("permute", d, rank, "dims") for d in given)
     if sorted(order) != list(range(rank)):
         raise UsageError(
-            f"permute: dims={','.join(map(str, given))} is no order of {rank} axes",
+            f"permute: dims={','.join(map(str, given))} is not an order of {rank} axes",
             f"Name each axis from 0 to {rank - 1} once",
         )
     place = {d: n for n, d in enumerate(order)}
@@ -88,7 +88,7 @@ def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
     pairs = [(0, 0)] * (rank - len(given) // 2) + list(zip(given[::2], given[1::2], strict=True))[::-1]
     shape = tuple(n + before + after for n, (before, after) in zip(input.shape, pairs, strict=True))
     if any(n < 1 for n in shape):
-        raise UsageError(f"pad: nothing is left of {input.shape}", "Cut off less")
+        raise UsageError(f"pad: the result of {input.shape} has no elements", "Cut off less")
 
     def point(*i: te.Expr) -> te.Expr:
         at = tuple(x - before for x, (before, _) in zip(i, pairs, strict=True))
@@ -106,7 +106,7 @@ def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
 def cat(tensors: Sequence[te.TensorRef], dim: int = 0) -> te.TensorRef:
     """Tensors one after the other along the axis ``dim``; the other axes and the dtypes agree."""
     if not tensors:
-        raise UsageError("cat: there is no tensor", "Give one at least")
+        raise UsageError("cat: no tensor is given", "Pass one or more")
     first = tensors[0]
     d = one_dim("cat", dim, len(first.shape))
     for n, t in enumerate(tensors):

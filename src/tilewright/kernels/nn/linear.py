@@ -185,7 +185,7 @@ def parse(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], 
         if out.count(c) > 1 or c not in sizes:
             what = "twice in the output" if c in sizes else "in the output and in no operand"
             raise UsageError(
-                f"{op}: axis {c} stands {what}", "Each axis of the output stands there once, and on the left"
+                f"{op}: axis {c} occurs {what}", "Each axis of the output must occur once on the right, and on the left"
             )
     return terms, out, sizes
 

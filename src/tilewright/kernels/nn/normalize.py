@@ -148,7 +148,7 @@ def batch_norm(
     """``(x - mean) * (rsqrt(var + eps) * weight) + bias``, four numbers for each position along axis ``dim``."""
     op, rank = "batch_norm", len(input.shape)
     if not -rank <= dim < rank:
-        raise UsageError(f"{op}: dim={dim} is no axis of an input of shape {input.shape}", f"Use 0 to {rank - 1}")
+        raise UsageError(f"{op}: dim={dim} is not an axis of an input of shape {input.shape}", f"Use 0 to {rank - 1}")
     _check_eps(op, eps)
     channels = input.shape[dim]
     named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}

@@ -38,7 +38,9 @@ def _infer_permute(shapes: Shapes, *, dims: te.Ints) -> Found:
     (shape,) = shapes
     given = numbers(dims) or ()
     if len(given) != len(shape):
-        raise UsageError(f"permute: dims={dims} is no order of {len(shape)} axes", "Name each axis of the input once")
+        raise UsageError(
+            f"permute: dims={dims} is not an order of {len(shape)} axes", "Name each axis of the input once"
+        )
     return {"shape": text(shape), "dims": text(given)}
 
 

@@ -181,7 +181,9 @@ def _numpy_batch(x: Array, *rest: Array, affine: bool, eps: float, dim: int) -> 
 def _infer_batch(shapes: Shapes, affine: bool, dim: int) -> Found:
     shape, *rest = shapes
     if not -len(shape) <= dim < len(shape):
-        raise UsageError(f"batch_norm: dim={dim} is no axis of an input of shape {shape}", "Give an axis of the input")
+        raise UsageError(
+            f"batch_norm: dim={dim} is not an axis of an input of shape {shape}", "Give an axis of the input"
+        )
     expected("batch_norm", rest, [(shape[dim],)] * (4 if affine else 2), "input")
     return {"shape": text(shape)}
 
@@ -197,7 +199,7 @@ def batch_norm(
     computed in float32 and rounded once.
     """
     if not -len(shape) <= dim < len(shape):
-        raise UsageError(f"batch_norm: dim={dim} is no axis of shape={shape}", f"Use 0 to {len(shape) - 1}")
+        raise UsageError(f"batch_norm: dim={dim} is not an axis of shape={shape}", f"Use 0 to {len(shape) - 1}")
     x = te.input("input", shape, dtype)
     names = ("running_mean", "running_var", "weight", "bias")[: 4 if affine else 2]
     vectors = [te.input(name, (shape[dim],), dtype) for name in names]

@@ -71,7 +71,7 @@ def shape_of_input(shapes: Shapes) -> Found:
 def expected(op: str, rest: Shapes, wanted: Shapes, first: str = "operands") -> None:
     """Raise ``UsageError`` where the shapes after the ``first`` inputs are not the wanted ones."""
     if list(rest) != list(wanted):
-        raise UsageError(f"{op} got {list(rest)} after its {first}", f"These attributes take {list(wanted)}")
+        raise UsageError(f"{op} got {list(rest)} after {first}", f"These attributes take {list(wanted)}")
 
 
 def numpy_epilogue(

@@ -159,4 +159,4 @@ def split_knobs(members: Iterable[Division]) -> list[Choice]:
     ]
 
 
-SPLIT_K = rule("split_k says whether TK is above 1", lambda split_k, TK: bool(split_k) == (TK > 1))
+SPLIT_K = rule("split_k is on exactly when TK is above 1", lambda split_k, TK: bool(split_k) == (TK > 1))

@@ -58,24 +58,26 @@ class Header:
 def unpack_header(data: bytes, size: int, where: str) -> Header:
     """The header of a file of ``size`` bytes. Raises ``DatabaseError``; nothing of it is to be believed yet."""
     if len(data) < HEADER or data[:8] != MAGIC:
-        raise DatabaseError(f"{where} is no bundle, or the beginning of one", "Copy it anew, or name another file")
+        raise DatabaseError(
+            f"{where} is not a bundle, or only the beginning of one", "Copy it again, or name another file"
+        )
     _, version, flags, length, index, digest, public, signature = _FIELDS.unpack(data[:HEADER])
     if version != VERSION:
         raise DatabaseError(
             f"{where} is a bundle of format {version}, and this version reads {VERSION}",
-            "Upgrade Tilewright, or build the bundle anew",
+            "Upgrade Tilewright, or build the bundle again",
         )
     if length != size:
         raise damaged(where, f"it has {size:,} bytes of {length:,}")
     if index > size - HEADER or flags not in (0, 1):
-        raise damaged(where, "its header makes no sense")
+        raise damaged(where, "its header is invalid")
     if not flags and any(public + signature):
-        raise damaged(where, "its header makes no sense")
+        raise damaged(where, "its header is invalid")
     return Header(size, index, digest, public if flags else b"", signature if flags else b"")
 
 
 def damaged(where: str, why: str) -> DatabaseError:
-    return DatabaseError(f"the bundle {where} is damaged: {why}", "Copy it anew from where it was built")
+    return DatabaseError(f"the bundle {where} is damaged: {why}", "Copy it again from where it was built")
 
 
 MALFORMED = (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError)

@@ -37,7 +37,7 @@ _COLUMNS: Mapping[str, Any] = {
 }  # fmt: skip
 """Of a row, beside those of an entry."""
 
-_MEND = "Ask its author, or build it anew"
+_MEND = "Ask its author, or build it again"
 
 
 class Bundle:
@@ -56,7 +56,7 @@ class Bundle:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             status = os.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):
-                raise DatabaseError(f"{where} is no regular file", "Name another file")
+                raise DatabaseError(f"{where} is not a regular file", "Name another file")
             self.header = unpack_header(os.pread(self._fd, HEADER, 0), status.st_size, where)
             self.authenticate()
             index = os.pread(self._fd, self.header.index, HEADER)
@@ -75,8 +75,8 @@ class Bundle:
         if not public:
             if not anyone:
                 raise DatabaseError(
-                    f"the bundle {path} is not signed, and holds code that would run as you",
-                    f'Have it signed (tilewright bundle sign), or pass trust="{UNSIGNED}" if you know its author',
+                    f"the bundle {path} is not signed, and its code would run as you",
+                    f'If you trust its author, pass --trust {UNSIGNED} to a command, or trust="{UNSIGNED}" to Library',
                 )
             _require_own(path, trust)
             return
@@ -87,9 +87,9 @@ class Bundle:
         if not anyone and public not in trusted:
             raise DatabaseError(
                 f"the bundle {path} is signed by {key}, which is not trusted",
-                "If that is its author's key: tilewright bundle key trust KEY"
+                f"If that is its author's key, run: tilewright bundle key trust {key}"
                 if trust is False
-                else "Pass its author's key",
+                else "Pass that key as trust, if it is its author's",
             )
         if not verify(public, self.header.message, self.header.signature):
             raise damaged(str(path), f"its signature is not that of {trusted.get(public) or key}")
@@ -119,7 +119,7 @@ class Bundle:
                 json.loads(str(text))
             for spec in (*entry.inputs, *entry.outputs):
                 if spec.dtype not in VALUES or any(n < 0 for n in spec.shape):
-                    raise ValueError(f"{spec.name} is no tensor")
+                    raise ValueError(f"{spec.name} is not a tensor")
         except MALFORMED as e:
             raise unreadable(str(self.path), f"row {number}", e) from None
         return entry, row
@@ -142,13 +142,13 @@ class Bundle:
         try:
             place = self.index.blob(bytes.fromhex(digest))
         except ValueError:
-            raise damaged(str(self.path), f"{digest[:64]!r} is no hash") from None
+            raise damaged(str(self.path), f"{digest[:64]!r} is not a hash") from None
         if place is None:
             return None
         try:
             data = os.pread(self._fd, place[1], place[0])
         except OSError as e:
-            raise DatabaseError(f"{self.path} cannot be read: {e.strerror}", "Copy it anew") from None
+            raise DatabaseError(f"{self.path} cannot be read: {e.strerror}", "Copy it again") from None
         if sha256(data).hexdigest() != digest:
             raise damaged(str(self.path), f"the bytes of {digest[:12]} do not hash to that")
         return data

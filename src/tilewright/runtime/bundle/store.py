@@ -93,11 +93,11 @@ class BundleStore:
     def code(self, sha256: str) -> bytes:
         data = self._now().blob(sha256)
         if data is None:
-            raise DatabaseError(f"{self.path} lacks the code {sha256[:12]} of a kernel", "Build the bundle anew")
+            raise DatabaseError(f"{self.path} lacks the code {sha256[:12]} of a kernel", "Build the bundle again")
         return data
 
     def write(self, statement: str, rows: Sequence[tuple[object, ...]], patience: float) -> None:
-        raise DatabaseError(f"{self.path} is a bundle, which nobody writes", "Name a database")
+        raise DatabaseError(f"{self.path} is a bundle, which cannot be written to", "Name a database")
 
     def _found(self, bundle: Bundle, keys: Iterable[bytes], op: str | None) -> tuple[Entry, ...]:
         numbers = sorted({n for key in keys for n in bundle.index.find(key)})
@@ -129,5 +129,5 @@ class BundleStore:
                     fresh = Bundle(self.path, self._trust)
                     self._bundle, self._rows = fresh, {}
                 except TilewrightError as e:
-                    _log.warning("the bundle that was opened goes on: %s", e)
+                    _log.warning("the bundle that is open stays in use: %s", e)
             return self._bundle

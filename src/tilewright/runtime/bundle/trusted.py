@@ -65,7 +65,7 @@ def parse_key(text: str) -> bytes:
         public = b""
     if len(public) != 32 or write_key(public) != given or not is_public_key(public):
         raise UsageError(
-            f"{text.strip()[:60]!r} is no public key", "Pass ed25519:... as `tilewright bundle key show` prints it"
+            f"{text.strip()[:60]!r} is not a public key", "Pass ed25519:... as `tilewright bundle key show` prints it"
         )
     return public
 
@@ -92,7 +92,7 @@ def read_keys(path: Path | None = None) -> Keys:
     except FileNotFoundError:
         return Keys({}, {}, str(path))
     except (OSError, UnicodeDecodeError) as e:
-        why = e.strerror if isinstance(e, OSError) else "it is no text"
+        why = e.strerror if isinstance(e, OSError) else "it is not text"
         raise DatabaseError(f"the file of trusted keys {path} cannot be read: {why}", "Check its mode") from None
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -106,7 +106,7 @@ def read_keys(path: Path | None = None) -> Keys:
             public = parse_key(words[gone] if len(words) > gone else "")
         except UsageError:
             raise UsageError(
-                f"{path}, line {number}, is no key",
+                f"{path}, line {number}, is not a key",
                 "Write `ed25519:... name`, `revoked ed25519:... name` or `follow PLACE FOLDER`",
             ) from None
         (revoked if gone else trusted)[public] = " ".join(words[gone + 1 :])
@@ -140,7 +140,7 @@ def add_list(place: str, certs: str, path: Path | None = None) -> Path:
     path = path or trust_file()
     for text, blanks in ((place, r"[\s#]"), (certs, r"[\n\r#]|^\s|\s{2}|\s$")):
         if re.search(blanks, text):
-            raise UsageError(f"{text!r} cannot stand in {path}", "Use a path without blanks and #")
+            raise UsageError(f"{text!r} cannot be written to {path}", "Use a path without blanks and #")
     with _changing(path) as (keys, lines):
         if (place, certs) not in keys.follows:
             lines.append(f"follow {place} {certs}")
@@ -171,5 +171,5 @@ def given_keys(trust: Trust) -> dict[bytes, str]:
     """Public keys that a program passed. Raises ``UsageError``."""
     texts = [trust] if isinstance(trust, str) else trust
     if isinstance(texts, bool) or not isinstance(texts, Iterable):
-        raise UsageError(f"trust={trust!r} says nothing", 'Pass True, "unsigned", or public keys (ed25519:...)')
+        raise UsageError(f"trust={trust!r} is not possible", 'Pass True, "unsigned", or public keys (ed25519:...)')
     return {parse_key(str(t)): "passed by the program" for t in texts}

@@ -1,4 +1,4 @@
-"""``tilewright farm``: a device farm's processes, certificates and questions."""
+"""``tilewright farm``: a device farm's processes, certificates and requests."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import click
 from tilewright.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "init": ("certs", "Make a farm's certificates."),
-    "issue": ("certs", "Make another certificate, or renew one."),
-    "revoke": ("certs", "Turn a certificate down from now on."),
-    "certs": ("certs", "List the certificates and when they end."),
-    "up": ("up", "Run a whole farm on this machine: server, runners, builder."),
-    "server": ("serve", "Run the server, to which everyone else connects."),
-    "scheduler": ("serve", "The server's earlier name."),
-    "keeper": ("serve", "Keep a farm whose nats-servers somebody else runs."),
-    "users": ("serve", "Print the accounts for a nats-server that somebody else runs."),
-    "runner": ("serve", "Offer a device of this machine to a farm."),
-    "builder": ("serve", "Offer this machine's compilers to a farm."),
-    "status": ("ask", "Show runners, device classes, queue, utilisation and quarantine."),
-    "drain": ("ask", "Let a runner or builder finish what it does, and leave."),
-    "quarantine": ("ask", "Give a runner nothing more."),
-    "release": ("ask", "End a quarantine."),
-    "ping": ("ask", "Whether the server answers (liveness)."),
-    "ready": ("ask", "Whether enough runners are there (readiness)."),
-    "doctor": ("doctor", "What this machine and a farm's server have, and what is missing."),
+    "init": ("certs", "Make a farm's certificate authority and first certificates."),
+    "issue": ("certs", "Make or renew a certificate."),
+    "revoke": ("certs", "Revoke certificates, and sign the list of all revoked."),
+    "certs": ("certs", "List certificates and the days that they end."),
+    "up": ("up", "Run a whole farm on this machine: server, runners and builder."),
+    "server": ("serve", "Run the server, to which all other processes connect."),
+    "scheduler": ("serve", "Earlier name of farm server."),
+    "keeper": ("serve", "Run the keeper alone, for nats-servers that somebody else runs."),
+    "users": ("serve", "Print the accounts for such a nats-server."),
+    "runner": ("serve", "Measure kernels for a farm on a device of this machine."),
+    "builder": ("serve", "Compile kernels for a farm on this machine."),
+    "status": ("ask", "Show runners, builders and queues, and what is wrong."),
+    "drain": ("ask", "Have a runner or builder finish its work and leave."),
+    "quarantine": ("ask", "Give a runner no more work."),
+    "release": ("ask", "End a runner's quarantine."),
+    "ping": ("ask", "Liveness check: does the server answer?"),
+    "ready": ("ask", "Readiness check: do enough runners take work?"),
+    "doctor": ("doctor", "List what a farm needs and this machine lacks."),
 }
 """Every command of the group: the module of this package that defines a command of that name, and its help."""
 
@@ -35,7 +35,7 @@ COMMANDS = {
     lazy={name: (f"commands.farm.{module}", name, text) for name, (module, text) in COMMANDS.items()},
 )
 def command() -> None:
-    """Tune on a farm of devices: one server, runners, builders, and any number of tuning clients.
+    """Tune on a farm of devices: one server, runners that measure, builders that compile, and tuning clients.
 
     \b
     Examples:

@@ -1,14 +1,13 @@
-"""``tilewright farm status|drain|quarantine|release|ping|ready``: questions to a farm."""
+"""``tilewright farm status|drain|quarantine|release|ping|ready``: short requests to a farm."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from tilewright.cli.commands.farm.options import ADDRESS, CERTS, address_of, certs_for
-from tilewright.cli.declare import argument, declared, option, wants_json
+from tilewright.cli.commands.farm.options import Reached
+from tilewright.cli.declare import argument, declared, option, options, wants_json
 from tilewright.cli.output import console, report
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
@@ -18,22 +17,26 @@ from tilewright.farm.subjects import LOOKERS
 SHORT = 10.0  # seconds for which a question waits for a server that is away
 SOON = 30 * 86400.0  # seconds before a certificate's end from which it is shown in red
 
-FARM = option("--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="tls://HOST:PORT")
+REACHED = options(Reached)
+NAME = argument(metavar="NAME")
 
 
-def _farm(address: str | None, certs: Path | None, roles: Sequence[str] = LOOKERS) -> Farm:
-    where = address_of(address)
-    return Farm(where, certs_for(where, certs), patience=SHORT, roles=roles)
+def _farm(reached: Reached, roles: Sequence[str] = LOOKERS) -> Farm:
+    return Farm(reached.where, reached.credentials, patience=SHORT, roles=roles)
 
 
 @declared("status")
 def status(
-    certs: Path | None = CERTS,
-    live: bool = option(help="Show it again every second, until Ctrl-C."),
-    address: str | None = ADDRESS,
+    live: bool = option(help="Refresh the table every second, until Ctrl-C."), reached: Reached = REACHED
 ) -> int:
-    """Show a farm's runners, device classes, queue, utilisation and quarantine."""
-    with _farm(address, certs) as farm:
+    """Show a farm's runners and builders, its queues, and what is wrong.
+
+    \b
+    Examples:
+      tilewright farm status tls://farm.example.org:8786 --certs certs
+      tilewright farm status --live
+    """
+    with _farm(reached) as farm:
         if wants_json() or not live:
             found = farm.status()
             report(found, _table(found))
@@ -47,64 +50,91 @@ def status(
 
 
 @declared("drain")
-def drain(certs: Path | None = CERTS, address: str | None = FARM, runner: str = argument()) -> int:
-    """Let RUNNER (or a builder) finish what it does, take nothing more, and leave."""
-    return _tell("drain", runner, "finishes what it does, then leaves", address, certs)
+def drain(name: str = NAME, reached: Reached = REACHED) -> int:
+    """Have a runner or builder finish its work, take no more, and leave the farm.
+
+    NAME is its name in farm status.
+
+    \b
+    Examples:
+      tilewright farm drain gpu-7 tls://farm.example.org:8786 --certs certs
+    """
+    return _tell("drain", name, "finishes its work, then leaves the farm", reached)
 
 
 @declared("quarantine")
 def quarantine(
-    certs: Path | None = CERTS,
-    address: str | None = FARM,
-    why: str = option(default="by command", help="Shown in the status.", show_default=False),
-    runner: str = argument(),
+    why: str = option(default="by command", help="Reason that farm status shows.", show_default=False),
+    name: str = NAME,
+    reached: Reached = REACHED,
 ) -> int:
-    """Give RUNNER nothing more until it is released."""
-    return _tell("quarantine", runner, "is in quarantine", address, certs, why=why)
+    """Give a runner no more work until farm release.
+
+    NAME is its name in farm status.
+
+    \b
+    Examples:
+      tilewright farm quarantine gpu-7 tls://farm.example.org:8786 --why "fan replaced"
+    """
+    return _tell("quarantine", name, "is in quarantine", reached, why=why)
 
 
 @declared("release")
-def release(certs: Path | None = CERTS, address: str | None = FARM, runner: str = argument()) -> int:
-    """End RUNNER's quarantine."""
-    return _tell("release", runner, "is released", address, certs)
+def release(name: str = NAME, reached: Reached = REACHED) -> int:
+    """End a runner's quarantine.
+
+    NAME is its name in farm status.
+
+    \b
+    Examples:
+      tilewright farm release gpu-7 tls://farm.example.org:8786
+    """
+    return _tell("release", name, "takes work again", reached)
 
 
-def _tell(what: str, name: str, done: str, address: str | None, certs: Path | None, **more: str) -> int:
-    with _farm(address, certs, ("administrator",)) as farm:
+def _tell(what: str, name: str, done: str, reached: Reached, **more: str) -> int:
+    with _farm(reached, ("administrator",)) as farm:
         farm.ask(what, timeout=SHORT, name=name, **more)
     report({"name": name, "done": what}, f"{name} {done}")
     return 0
 
 
 @declared("ping")
-def ping(certs: Path | None = CERTS, address: str | None = ADDRESS) -> int:
-    """Exit with 0 if the farm's server and keeper answer, with 1 if not: a liveness check."""
+def ping(reached: Reached = REACHED) -> int:
+    """Liveness check: exit code 0 if the farm's server and keeper answer, 1 if not.
+
+    \b
+    Examples:
+      tilewright farm ping tls://farm.example.org:8786 --certs certs
+    """
     began = time.perf_counter()
-    with _farm(address, certs) as farm:
+    with _farm(reached) as farm:
         answers = farm.ask("status", timeout=SHORT) is not None
     took = time.perf_counter() - began
-    report({"answers": answers, "seconds": round(took, 4)}, f"{address} answers")
+    report({"answers": answers, "seconds": round(took, 4)}, f"{reached.where} answers")
     return 0
 
 
 @declared("ready")
 def ready(
-    certs: Path | None = CERTS,
-    runners: int = option(low=0, default=1, help="How many must be there."),
-    device: str | None = option(metavar="CLASS", help="Of this device class."),
-    address: str | None = ADDRESS,
+    runners: int = option(low=0, default=1, metavar="N", help="Number of runners that must take work."),
+    device: str | None = option(metavar="CLASS", help="Count runners of this device class only."),
+    reached: Reached = REACHED,
 ) -> int:
-    """Exit with 0 if enough runners are there and take work, with 1 if not: a readiness check."""
-    with _farm(address, certs) as farm:
+    """Readiness check: exit code 0 if enough runners take work, 1 if not.
+
+    \b
+    Examples:
+      tilewright farm ready tls://farm.example.org:8786 --runners 4
+    """
+    with _farm(reached) as farm:
         there = {name: len(found) for name, found in farm.devices().items() if device in (None, name)}
     count = sum(there.values())
     if count >= runners or wants_json():
-        report({"ready": count >= runners, "runners": there}, f"{count} runner(s) take work")
+        report({"ready": count >= runners, "runners": there}, f"runners that take work: {count}")
     if count < runners:
         what = f" of class {device}" if device else ""
-        raise TilewrightError(
-            f"{count} of {runners} runner(s){what} take work", "See tilewright farm status, or start more runners"
-        )
+        raise TilewrightError(f"{count} of {runners} runners{what} take work", "See why: tilewright farm status")
     return 0
 
 
@@ -146,7 +176,7 @@ def _table(found: Mapping[str, Any]) -> Any:
 def _engine(found: Mapping[str, Any]) -> str:
     """The server in a line: its version, connections, what it stores, and what is wrong."""
     server = found["server"]
-    parts = [str(server.get("engine", "a server that this keeper does not run"))]
+    parts = [str(server.get("engine", "a server that another program runs"))]
     if server.get("peers", 1) > 1:
         parts.append(f"{server['peers']} servers in {safe_text(server['cluster'])}")
     if "connections" in server:

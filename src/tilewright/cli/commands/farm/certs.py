@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from tilewright.farm.pki.identity import Peer
 
 _USE = {
-    "server": "the machine that runs `tilewright farm server`",
-    "administrator": "whoever drains, quarantines and releases runners",
-    "client": "whoever runs `tilewright tune --farm`",
-    "runner": "every machine that runs `tilewright farm runner`",
-    "builder": "every machine that runs `tilewright farm builder`",
-    "reader": "whatever only watches: a dashboard, `tilewright farm status`",
+    "server": "the machine that runs farm server",
+    "administrator": "people who drain, quarantine and release runners",
+    "client": "people who run tune --farm",
+    "runner": "every machine that runs farm runner",
+    "builder": "every machine that runs farm builder",
+    "reader": "programs that only watch: a dashboard, farm status",
 }
 
-_DAYS = option(low=1, high=3650, default=365, help="How long certificates last.")
+_DAYS = option(low=1, high=3650, default=365, help="Days until the certificate ends.")
 _HOSTS = option(
     "--host",
     metavar="NAME",
-    help="Where the server is reached: a host's name or address; repeatable. [default: this machine's name] "
-    "localhost, 127.0.0.1 and ::1 are always in.",
+    help="Host name or address of the server; may be repeated. localhost, 127.0.0.1 and ::1 are always included. "
+    "[default: this machine's name]",
 )
-_FOLDER = option("--dir", default=Path(), metavar="DIR", help="The folder that `farm init` made.")
+_FOLDER = option("--dir", default=Path(), metavar="DIR", help="The folder that farm init made.")
 
 
 @declared("init")
 def init(folder: Path = argument(metavar="DIR"), hosts: tuple[str, ...] = _HOSTS, days: int = _DAYS) -> None:
-    """Make a farm's certificate authority and a first certificate of each role.
+    """Make a farm's certificate authority, and one certificate for each role.
 
-    DIR, new or empty, gets one folder a role, to be copied to the machines that play it, and DIR/ca, which
-    makes and revokes certificates and stays offline.
+    DIR must be new or empty. It gets a folder for each role, which you copy to the machines of that role, and DIR/ca,
+    which makes and revokes certificates and stays offline.
 
     \b
     Examples:
@@ -56,18 +56,18 @@ def init(folder: Path = argument(metavar="DIR"), hosts: tuple[str, ...] = _HOSTS
     }  # fmt: skip
     report(
         data,
-        "Copy each folder to its machine and name it there with --certs:",
+        "Copy each folder to its machine, and pass it there as --certs:",
         *(f"  {folder / c.name}: to {_USE[c.role]}{_answers(c)}" for c in issued),
-        f"{folder / 'ca'} stays offline: whoever has ca.key can make certificates of every role.",
-        _copy_users("After every later issue and revoke,", folder),
-        f"They end on {_day(issued[0].not_after)}. Renew: tilewright farm issue NAME --renew --dir {folder}",
+        f"Keep {folder / 'ca'} offline: its ca.key makes certificates of every role.",
+        _copy_users("After every farm issue and farm revoke,", folder),
+        f"They end on {_day(issued[0].not_after)}. Renew each: tilewright farm issue NAME --renew --dir {folder}",
     )
 
 
 @declared("issue")
 def issue(
     name: str = argument(),
-    role: str | None = option(type=click.Choice(ROLES), help="What its holder may be. With --renew: as before."),
+    role: str | None = option(type=click.Choice(ROLES), help="Role that the certificate grants; --renew keeps it."),
     days: int = _DAYS,
     hosts: tuple[str, ...] = _HOSTS,
     renew: bool = option(help="Replace the certificate of a name that has one, with a new key."),
@@ -75,8 +75,9 @@ def issue(
 ) -> None:
     """Make another certificate, in the folder DIR/NAME.
 
-    One for each machine and person lets you revoke them one by one. After --renew the earlier certificate stays
-    valid until it ends or is revoked. The server lets the new one in when it has the new users.json.
+    Make one for each machine and person, so that you can revoke them one by one. After --renew the earlier
+    certificate stays valid until it ends or is revoked. The server accepts the new certificate once it has the new
+    users.json.
 
     \b
     Examples:
@@ -94,25 +95,27 @@ def issue(
     made = next(c for c in reversed(listing(folder)) if c.name == name)
     report(
         {"folder": str(home), "certificate": _row(made), "users": _users(folder)},
-        f"{home}: the certificate of {made.role} {made.name}, until {_day(made.not_after)}{_answers(made)}",
-        "Copy the folder to its machine and name it there with --certs.",
-        _copy_users("To have it let in,", folder),
+        f"{home}: certificate of {made.role} {made.name}, valid until {_day(made.not_after)}{_answers(made)}",
+        "Copy the folder to its machine, and pass it there as --certs.",
+        _copy_users("So that the server accepts it,", folder),
     )
 
 
 @declared("revoke")
 def revoke(
     name: str | None = argument(metavar="[NAME|SERIAL]", required=False),
-    key: str | None = option("--bundle-key", metavar="KEY|FILE", help="A key that signs bundles: revoke it."),
-    days: int | None = option(low=1, high=3650, help="How long the list counts. [default: as the last, 365 at first]"),
+    key: str | None = option("--bundle-key", metavar="KEY|FILE", help="Revoke this key, which signs bundles."),
+    days: int | None = option(
+        low=1, high=3650, help="Days that the list is valid. [default: as the last list; 365 for the first]"
+    ),
     folder: Path = _FOLDER,
 ) -> None:
-    """Revoke every certificate of a name, or the one with a serial number, and sign the list of those revoked.
+    """Revoke certificates by name or serial number, or a key that signs bundles, and sign the list of all revoked.
 
-    It holds once the new users.json is on the server's machine: a running server takes it up by itself, and every
-    machine of the farm has the list a moment later, readers of bundles who follow the farm within a minute
-    (tilewright bundle key follow). DIR/ca/revoked.pem is the list alone, for those who get it from a URL or a file.
-    Without a name or a key nothing more is revoked, and the list is signed again.
+    The list takes effect once you copy the new users.json to the server's machine: a running server reads it without a
+    restart and sends it to every machine of the farm. Readers of bundles who follow the farm (bundle key follow) have
+    the list within a minute. DIR/ca/revoked.pem is the list alone, to publish as a URL or a file. Without NAME and
+    --bundle-key the command signs the same list again.
 
     \b
     Examples:
@@ -134,7 +137,7 @@ def revoke(
         {"revoked": rows, "users": users, "list": signed.to_json() if signed else None},
         *(f"revoked {c.role} {c.name}, serial {c.serial:x}" for c in done.certificates),
         *([f"signed {signed}"] if signed is not None else []),
-        _copy_users("Until then the farm goes by the list of before:", folder),
+        _copy_users("So that it takes effect,", folder),
     )
 
 
@@ -142,8 +145,8 @@ def revoke(
 def certs(folder: Path = argument(metavar="[DIR]", default=Path(), envvar="TILEWRIGHT_CERTS")) -> None:
     """List a farm's certificates, and warn of those that end within 30 days.
 
-    DIR is what `farm init` made, or one certificate's folder on the machine that uses it; when it is left out,
-    $TILEWRIGHT_CERTS, else this folder.
+    DIR is the folder that farm init made, or one certificate's folder on its machine. [default: $TILEWRIGHT_CERTS, else
+    the current folder]
 
     \b
     Examples:
@@ -160,15 +163,15 @@ def certs(folder: Path = argument(metavar="[DIR]", default=Path(), envvar="TILEW
         left = c.days_left(now)
         when = f"ends in {left} days" if left >= 0 else "has ended"
         hint = (
-            "make a new authority with `tilewright farm init` and change every machine over"
+            "Make a new authority with tilewright farm init, and copy its certificates to every machine"
             if c.role == "ca"
-            else f"tilewright farm issue {c.name} --renew, and copy its folder again"
+            else f"Run tilewright farm issue {c.name} --renew, and copy its folder again"
         )
-        click.echo(f"warning: the certificate of {c.role} {c.name} {when}: {hint}", err=True)
+        click.echo(f"warning: the certificate of {c.role} {c.name} {when}. {hint}", err=True)
     is_authority = (folder / AUTHORITY).is_dir()
     signed = revocation_list(folder) if is_authority else None
     if is_authority and (signed is None or signed.days_left(now) < WARNING_DAYS):
-        when = "has ended, or was never made" if signed is None else f"ends in {signed.days_left(now)} days"
+        when = "has ended, or does not exist" if signed is None else f"ends in {signed.days_left(now)} days"
         click.echo(f"warning: the list of revoked certificates {when}. {SIGN_ANEW}", err=True)
     rows = []
     for c in found:
@@ -201,7 +204,7 @@ def _copy_users(when: str, folder: Path) -> str:
 
 
 def _answers(certificate: Peer) -> str:
-    return f"; it answers at {', '.join(certificate.hosts)}" if certificate.hosts else ""
+    return f"; server at {', '.join(certificate.hosts)}" if certificate.hosts else ""
 
 
 def _day(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""``tilewright farm doctor``: what a farm needs, what this machine has, and what to do about the rest."""
+"""``tilewright farm doctor``: what a farm needs, and what of it this machine lacks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.commands.farm.options import CERTS, certs_for
-from tilewright.cli.declare import argument, declared
+from tilewright.cli.commands.farm.options import Reached
+from tilewright.cli.declare import declared, options
 from tilewright.cli.output import report
 from tilewright.core import TilewrightError
 from tilewright.database.text import visible_text
@@ -17,21 +17,27 @@ from tilewright.installed import installed_version
 
 @declared("doctor")
 def doctor(
-    certs: Path | None = CERTS,
-    address: str | None = argument(metavar="[ADDRESS]", required=False, envvar="TILEWRIGHT_FARM"),
+    reached: Reached = options(Reached),
 ) -> int:
-    """Say what a farm needs and what of it is here; with ADDRESS, how that farm's server is. Exits with 1 if something
-    is missing."""
+    """List what a farm needs and whether this machine has it; with ADDRESS, check that farm's server.
+
+    Exit code 1 if something is missing.
+
+    \b
+    Examples:
+      tilewright farm doctor
+      tilewright farm doctor tls://farm.example.org:8786 --certs certs
+    """
     from rich.text import Text
 
     checks: list[dict[str, Any]] = [
         *(_check(name, partial(_package, name)) for name in ("nats-py", "msgpack", "cryptography")),
         _check("nats-server", _binary),
     ]
-    if certs is not None and address is None:
+    if (certs := reached.certs) is not None and reached.given is None:
         checks.append(_check("certificates", lambda: _certificates(certs)))
-    if address is not None:
-        checks.append(_check(f"farm {address}", lambda: _farm(address, certs)))
+    if reached.given is not None:
+        checks.append(_check(f"farm {reached.where}", lambda: _farm(reached)))
     wrong = [c for c in checks if not c["ok"]]
     lines = []
     for c in checks:
@@ -52,7 +58,7 @@ def _check(name: str, find: Callable[[], str]) -> dict[str, Any]:
 def _package(name: str) -> str:
     version = installed_version(name)
     if version is None:
-        raise TilewrightError("not installed", "pip install 'tilewright[farm]'")
+        raise TilewrightError("not installed", "Run: pip install 'tilewright[farm]'")
     return version
 
 
@@ -60,7 +66,7 @@ def _binary() -> str:
     from tilewright.farm.server import find_server
 
     path, number = find_server()
-    return f"{'.'.join(map(str, number))} at {path} (needed on the machine with the server alone)"
+    return f"{'.'.join(map(str, number))} at {path} (only the server's machine needs it)"
 
 
 def _certificates(certs: Path) -> str:
@@ -70,18 +76,20 @@ def _certificates(certs: Path) -> str:
     soon = expiring(found)
     if soon:
         names = ", ".join(sorted({c.name for c in soon}))
-        raise TilewrightError(f"{names} end within 30 days", "Renew them: tilewright farm issue NAME --renew")
-    return f"{len(found)}, none ends within 30 days"
+        raise TilewrightError(f"{names} end within 30 days", "Renew each: tilewright farm issue NAME --renew")
+    return f"{len(found)} certificates, none ends within 30 days"
 
 
-def _farm(address: str, certs: Path | None) -> str:
+def _farm(reached: Reached) -> str:
     from tilewright.farm.client import Farm
     from tilewright.farm.subjects import LOOKERS
 
-    with Farm(address, certs_for(address, certs), patience=10.0, roles=LOOKERS) as farm:
+    with Farm(reached.where, reached.credentials, patience=10.0, roles=LOOKERS) as farm:
         status = farm.status()
     server = status["server"]
     if status["trouble"]:
-        raise TilewrightError(str(status["trouble"]), "Make room on the server's disk; it goes on by itself")
-    engine = server.get("engine", "a server that this keeper does not run")
+        raise TilewrightError(
+            str(status["trouble"]), "Free space on the server's disk; the server then continues by itself"
+        )
+    engine = server.get("engine", "a server that another program runs")
     return f"{engine}, JetStream stores, {server.get('peers', 1)} server(s), {len(status['workers'])} worker(s)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.cli.declare import argument, option
@@ -11,18 +12,36 @@ CERTS = option(
     envvar="TILEWRIGHT_CERTS",
     show_envvar=True,
     metavar="DIR",
-    help="Certificates: the folder that `farm init` wrote, or the role's folder in it.",
+    help="Folder of certificates: the one that farm init wrote, or the role's folder in it.",
 )
-ADDRESS = argument(metavar="ADDRESS", required=False, envvar="TILEWRIGHT_FARM")
-
-
-def address_of(address: str | None) -> str:
-    """A farm's address as given. Raises ``UsageError`` where there is none."""
-    if not address:
-        raise UsageError("no farm is named", "Give tls://HOST:PORT, or set TILEWRIGHT_FARM")
-    return address
 
 
 def certs_for(address: str, certs: Path | None) -> Path | None:
     """``--certs`` as it counts for an address: one in the clear takes none."""
     return None if certs is None or address.startswith("tcp://") else certs.expanduser()
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How a command reaches its farm: the address, as an argument or as ``--farm``, and the certificates."""
+
+    certs: Path | None = CERTS
+    farm: str | None = option(metavar="ADDRESS", help="The farm's address, if it is not given as ADDRESS.")
+    address: str | None = argument(metavar="[ADDRESS]", required=False, envvar="TILEWRIGHT_FARM")
+
+    @property
+    def given(self) -> str | None:
+        """The address, if one is given."""
+        return self.farm or self.address
+
+    @property
+    def where(self) -> str:
+        """The address. Raises ``UsageError`` where none is given."""
+        if not self.given:
+            raise UsageError("no farm address is given", "Write tls://HOST:PORT, or set TILEWRIGHT_FARM")
+        return self.given
+
+    @property
+    def credentials(self) -> Path | None:
+        """The folder of certificates for this address; ``None`` for one in the clear."""
+        return certs_for(self.where, self.certs)

@@ -1,4 +1,4 @@
-"""``tilewright farm server|keeper|runner|builder``: processes that run until they are told to stop."""
+"""``tilewright farm server|keeper|runner|builder``: processes that run until a signal or a drain ends them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.commands.farm.options import ADDRESS, CERTS, address_of, certs_for
+from tilewright.cli.commands.farm.options import CERTS, Reached
 from tilewright.cli.declare import declared, option, options
 from tilewright.cli.options import DEVICE, TARGET
+from tilewright.cli.output import report
 from tilewright.core import UsageError
 
 if TYPE_CHECKING:
@@ -26,9 +27,15 @@ if TYPE_CHECKING:
 STOPPED = 143  # exit code after SIGTERM with work left, 128 + SIGTERM
 SAME_SECONDS = 0.5  # systemd and Slurm tell every process of a service, and so does the one that started it
 DRAIN_SECONDS = option(
-    low=0, default=60.0, metavar="S", help="After SIGTERM or Ctrl-C, how long running work may take to finish."
+    low=0, default=60.0, metavar="S", help="Seconds that running work may take to finish after SIGTERM or Ctrl-C."
 )
-NAME = option(metavar="NAME", help="What to be called in the farm. [default: host and device]")
+NAME = option(metavar="NAME", help="Name of this runner or builder in the farm. [default: host and device]")
+
+
+def show_address(address: str) -> None:
+    """Print a farm's address, at once also where stdout is a pipe."""
+    report({"address": address}, address)
+    sys.stdout.flush()
 
 
 def say(line: str) -> None:
@@ -43,17 +50,20 @@ def relay(line: str) -> None:
 
 @dataclass(frozen=True)
 class Keeping:
-    """Options that a server and a keeper by itself have in common."""
+    """Options of the server, and of a keeper that runs alone."""
 
     storage: float = option(
-        low=0.1, default=4.0, metavar="GIB", help="How much of a server's disk jobs, results and artifacts may take."
+        low=0.1,
+        default=4.0,
+        metavar="GIB",
+        help="Disk space of a server for jobs, results and compiled kernels, in GiB.",
     )
-    heartbeat: float = option(low=0.05, default=5.0, metavar="S")
+    heartbeat: float = option(low=0.05, default=5.0, metavar="S", help="Seconds between two signs of life of a worker.")
     patience: float = option(
-        low=0.1, default=600.0, metavar="S", help="How long a job waits for a worker that can do it."
+        low=0.1, default=600.0, metavar="S", help="Seconds that a job waits for a worker that can do it."
     )
     replicas: int | None = option(
-        low=1, high=5, metavar="N", help="Servers that hold each job. [default: 3, or 1 alone]"
+        low=1, high=5, metavar="N", help="Number of servers that store each job. [default: 3; 1 without --cluster]"
     )
 
     def settings(self, servers: int) -> dict[str, Any]:
@@ -64,30 +74,36 @@ class Keeping:
         }  # fmt: skip
 
 
-@declared("server", json=False)
+@declared("server")
 def server(
     certs: Path | None = CERTS,
-    host: str = option(default="127.0.0.1", help="Where to listen; 0.0.0.0 for every address (needs --certs)."),
-    port: int = option(low=0, high=65535, default=8786, help="0 takes a free one."),
+    host: str = option(default="127.0.0.1", help="Address to listen on; 0.0.0.0 for every address (needs --certs)."),
+    port: int = option(low=0, high=65535, default=8786, help="Port to listen on; 0 for any free port."),
     state: Path | None = option(
-        metavar="DIR", help="Where jobs, results and artifacts are kept. [default: farm in the artifact cache's folder]"
+        metavar="DIR", help="Folder for jobs, results and compiled kernels. [default: farm in the artifact cache]"
     ),
-    let_in: Path | None = option(metavar="FILE", help="Whom to let in. [default: users.json beside the certificate]"),
+    let_in: Path | None = option(
+        metavar="FILE", help="List of the users that may connect. [default: users.json beside the certificate]"
+    ),
     keeping: Keeping = options(Keeping),
     cluster: str | None = option(
-        envvar="TILEWRIGHT_CLUSTER", metavar="NAME", help="Be one of several servers that hold the same jobs."
+        envvar="TILEWRIGHT_CLUSTER",
+        metavar="NAME",
+        help="Name of the cluster, for one of several servers that store the same jobs.",
     ),
     listen: str | None = option(
-        envvar="TILEWRIGHT_LISTEN", metavar="NAME:PORT", help="Where the cluster's other servers reach this one."
+        envvar="TILEWRIGHT_LISTEN",
+        metavar="NAME:PORT",
+        help="Where the other servers of the cluster reach this server.",
     ),
     routes: tuple[str, ...] = option(
         "--route",
         envvar="TILEWRIGHT_ROUTES",
         metavar="NAME:PORT",
-        help="A server of the cluster, by a name that its certificate has; once for each.",
+        help="Where a server of the cluster is reached, by a name in its certificate. Repeat it for every server.",
     ),
 ) -> int:
-    """Run the farm's server, nats-server, and what belongs to it. Prints its address on stdout once it listens.
+    """Run the farm's server (nats-server and its keeper); print its address once it listens.
 
     \b
     Examples:
@@ -101,7 +117,7 @@ def server(
     from tilewright.paths import cache_root
 
     if bool(cluster) != bool(listen) or bool(cluster) != bool(routes):
-        raise UsageError("a cluster has a name, routes, and an address of this server", CLUSTER_HINT)
+        raise UsageError("a cluster needs --cluster, --listen and --route together", CLUSTER_HINT)
     several = Cluster(cluster, listen, routes) if cluster and listen else None
     hub = Hub(
         None if certs is None else certs.expanduser(), host, port, cache_root() / "farm" if state is None else state,
@@ -111,10 +127,9 @@ def server(
     async def serve() -> None:
         stop = asyncio.Event()
         on_signals(stop.set)
-        click.echo(await hub.start(wait=several is None))
-        sys.stdout.flush()
+        show_address(await hub.start(wait=several is None))
         await stop.wait()
-        say("stopping; runners and clients connect again when a server is back")
+        say("stopping; runners and clients reconnect when the server is back")
         await hub.stop()
 
     asyncio.run(serve())
@@ -122,21 +137,22 @@ def server(
 
 
 scheduler = server
-"""Its name of version 0.1, until 0.3."""
+"""The command's name in version 0.1; goes in 0.3."""
 
-CLUSTER_HINT = "Give --cluster NAME, --listen HOST:PORT and a --route for each server"
+CLUSTER_HINT = "Pass --cluster NAME, --listen HOST:PORT and a --route for each server"
 
 
 @declared("keeper", json=False)
 def keeper(
-    certs: Path | None = CERTS,
     users: Path | None = option(
-        metavar="FILE", help="Write nats-server's accounts there (`tilewright farm users`) whenever they change."
+        metavar="FILE", help="Write the accounts of nats-server to FILE whenever they change (see farm users)."
     ),
     keeping: Keeping = options(Keeping),
-    address: str | None = ADDRESS,
+    reached: Reached = options(Reached),
 ) -> int:
-    """Keep a farm whose nats-servers somebody else runs; `tilewright farm server` has a keeper of its own.
+    """Run the keeper alone, for a farm whose nats-servers somebody else runs.
+
+    The keeper gives the orders of the farm. farm server runs one itself.
 
     \b
     Examples:
@@ -147,11 +163,10 @@ def keeper(
     from tilewright.farm.pki.identity import USERS
     from tilewright.farm.server import follow_users, orders_of
 
-    where = address_of(address)
-    endpoint = Endpoint(where, certs_for(where, certs), "server")
+    endpoint = Endpoint(reached.where, reached.credentials, "server")
     if endpoint.credentials is None:
         raise UsageError(
-            "a keeper by itself needs a server's certificate", "Write tls://HOST:PORT and pass --certs DIR"
+            "a keeper that runs alone needs a server's certificate", "Write tls://HOST:PORT and pass --certs DIR"
         )
     credentials, endpoint.orders = endpoint.credentials, orders_of(endpoint.credentials)
 
@@ -174,10 +189,12 @@ def keeper(
 
 @declared("users", json=False)
 def users(
-    certs: Path | None = CERTS, out: Path | None = option(metavar="FILE", help="Write them there, and not to stdout.")
+    certs: Path | None = CERTS,
+    out: Path | None = option(metavar="FILE", help="Write the accounts to FILE, not to stdout."),
 ) -> None:
-    """Print the accounts for a nats-server that `tilewright farm server` does not run: who is let in now, and what each
-    may do. Keep them to yourself: they have the name under which the keeper gives orders.
+    """Print the accounts for a nats-server that farm server does not run: who may connect, and what each may do.
+
+    Keep the accounts secret: they contain the name under which the keeper gives orders.
 
     \b
     Examples:
@@ -189,7 +206,7 @@ def users(
     from tilewright.files import replace_files
 
     if certs is None:
-        raise UsageError("no certificates are named", "Pass --certs DIR, with a server's")
+        raise UsageError("no certificates are given", "Pass --certs DIR, a folder with a server's certificate")
     text = accounts_of(find_credentials(certs.expanduser(), "server"))
     if out is None:
         click.echo(text, nl=False)
@@ -200,14 +217,13 @@ def users(
 
 @declared("runner", json=False)
 def runner(
-    certs: Path | None = CERTS,
     device: str = DEVICE,
     target: str = TARGET,
     name: str | None = NAME,
     drain_seconds: float = DRAIN_SECONDS,
-    address: str | None = ADDRESS,
+    reached: Reached = options(Reached),
 ) -> int:
-    """Offer one device of this machine to a farm, until SIGTERM or `tilewright farm drain`.
+    """Measure kernels for a farm on one device of this machine, until SIGTERM or farm drain.
 
     \b
     Examples:
@@ -219,14 +235,13 @@ def runner(
     from tilewright.farm.workers.runner import Runner, local_bench
     from tilewright.measure.devices import describe_place, find
 
-    where = address_of(address)
-    endpoint = Endpoint(where, certs_for(where, certs), "runner")
+    endpoint = Endpoint(reached.where, reached.credentials, "runner")
     place = find(device, target)
     for warning in place.warnings():
         say(f"warning: {warning}")
     described = describe_place(place)
     called = name or f"{platform.node()}-{described.device}"
-    say(f"offering {described.device} as {described.device_class}")
+    say(f"offering {described.device} to device class {described.device_class}")
     return asyncio.run(
         _work(lambda: Runner(endpoint, called, local_bench(place, described), ArtifactCache(), say), drain_seconds)
     )
@@ -234,13 +249,14 @@ def runner(
 
 @declared("builder", json=False)
 def builder(
-    certs: Path | None = CERTS,
-    workers: int | None = option(low=1, high=256, help="Compilers at once. [default: one a core]"),
+    workers: int | None = option(
+        low=1, high=256, help="Number of compilers that run at a time. [default: one per core]"
+    ),
     name: str | None = NAME,
     drain_seconds: float = DRAIN_SECONDS,
-    address: str | None = ADDRESS,
+    reached: Reached = options(Reached),
 ) -> int:
-    """Offer this machine's compilers to a farm: C++ for processors, NVRTC for any CUDA architecture.
+    """Compile kernels for a farm on this machine: C++ for processors, NVRTC for every CUDA architecture.
 
     \b
     Examples:
@@ -250,8 +266,7 @@ def builder(
     from tilewright.farm.link import Endpoint
     from tilewright.farm.workers.builder import Builder, default_lanes
 
-    where = address_of(address)
-    endpoint = Endpoint(where, certs_for(where, certs), "builder")
+    endpoint = Endpoint(reached.where, reached.credentials, "builder")
     called = name or f"{platform.node()}-builder"
     lanes = workers or default_lanes()
     return asyncio.run(_work(lambda: Builder(endpoint, called, ArtifactCache(), lanes, say), drain_seconds))
@@ -264,9 +279,9 @@ async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
 
     async def leave() -> None:
         nonlocal code
-        say(f"draining, at most {drain_seconds:.0f} s (again to stop at once)")
+        say(f"draining for at most {drain_seconds:.0f} s; a second signal stops at once")
         if not await service.drain(drain_seconds):
-            say("stopped before the running work was done; it is given to others")
+            say("stopped before the running work was done; the farm gives it to others")
             code = STOPPED
 
     def stop() -> None:

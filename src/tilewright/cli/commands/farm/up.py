@@ -13,12 +13,10 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import click
-
 from tilewright.cli.commands.farm.options import CERTS, certs_for
-from tilewright.cli.commands.farm.serve import DRAIN_SECONDS, STOPPED, on_signals, relay, say
-from tilewright.cli.declare import declared, option, wants_json
-from tilewright.cli.output import emit_json, program
+from tilewright.cli.commands.farm.serve import DRAIN_SECONDS, STOPPED, on_signals, relay, say, show_address
+from tilewright.cli.declare import declared, option
+from tilewright.cli.output import program
 from tilewright.core import UsageError
 from tilewright.farm.budgets import STORAGE
 from tilewright.farm.hub import Hub
@@ -38,27 +36,32 @@ PATIENCE = 60.0  # seconds after which a farm opens with the runners that it has
 def up(
     certs: Path | None = CERTS,
     host: str | None = option(
-        metavar="HOST", help="Where to listen, and where others reach it. [default: this machine only]"
+        metavar="HOST", help="Address to listen on, by which others reach the farm. [default: this machine only]"
     ),
-    port: int | None = option(low=0, high=65535, help="0 takes a free one. [default: 8786; with --slurm 0]"),
+    port: int | None = option(
+        low=0, high=65535, help="Port to listen on; 0 for any free port. [default: 8786; with --slurm 0]"
+    ),
     runners: int | None = option(
         low=1,
         high=1024,
         metavar="N",
-        help="So many: GPUs, or equal parts of the cores. [default: one a GPU, or one with all cores]",
+        help="Number of runners: one per GPU, or equal shares of cores. [default: all GPUs, else one with all cores]",
     ),
     state: Path | None = option(
         metavar="DIR",
-        help="Where jobs, results and artifacts are kept. [default: farm-PORT in the artifact cache's folder]",
+        help="Folder for jobs, results and compiled kernels. [default: farm-PORT in the artifact cache]",
     ),
     drain_seconds: float = DRAIN_SECONDS,
-    slurm: bool = option(help="Inside a Slurm allocation: runners on each of its nodes."),
-    join: str | None = option(metavar="ADDRESS", help="Runners alone, for each device here, of the farm at ADDRESS."),
+    slurm: bool = option(help="Start runners on each node of the Slurm allocation that this command runs in."),
+    join: str | None = option(
+        metavar="ADDRESS",
+        help="Start no server: connect a runner for each device of this machine to the farm at ADDRESS.",
+    ),
     leash: bool = option(hidden=True, help="With --join: drain at the end of standard input."),
 ) -> int:
-    """Run a whole farm: a server, a runner for each device of this machine, and a builder.
+    """Run a whole farm on this machine: a server, a runner for each device, and a builder.
 
-    Its address is the first line on stdout, once the runners take work. Ctrl-C lets running work finish.
+    The first line on stdout is the farm's address, once the runners take work. Ctrl-C lets running work finish.
 
     \b
     Examples:
@@ -70,7 +73,7 @@ def up(
     """
     certs = None if certs is None else certs.expanduser().absolute()
     if join and (slurm or host or port is not None or state):
-        raise UsageError("--join starts no server", "Leave --slurm, --host, --port and --state out")
+        raise UsageError("--join starts no server", "Remove --slurm, --host, --port and --state")
     node = (os.environ.get("SLURMD_NODENAME") if slurm or leash else "") or platform.node()
     if slurm:
         nodes = allocation.nodes()
@@ -110,11 +113,7 @@ def up(
         hub = Hub(certs, listen, port, state, storage=STORAGE.most, say=lambda line: say(f"server: {line}"))
 
         def show(address: str) -> None:
-            if wants_json():
-                emit_json({"address": address})
-            else:
-                click.echo(address)
-            sys.stdout.flush()
+            show_address(address)
             more = f" --certs {shlex.quote(str(certs))}" if certs else ""
             relay(f"next: {program()} tune matmul m=512 n=512 k=512 --farm {address}{more}")
 
@@ -177,7 +176,7 @@ class _Up:
             await asyncio.gather(*tasks)
         if self._leave.is_set():
             return 0 if in_order else STOPPED
-        say("no runner is left")
+        say("no runner is left; the farm ends")
         return 1 if any(c.code for c in runners) else 0
 
     async def _opening(self, crew: list[Child], runners: list[Child]) -> None:
@@ -201,13 +200,13 @@ class _Up:
         return False
 
     def _told(self) -> None:
-        say(f"draining, at most {self._drain_seconds:.0f} s (again to stop at once)")
+        say(f"draining for at most {self._drain_seconds:.0f} s; a second signal stops at once")
         self._leave.set()
 
     def _let_go(self, held: asyncio.Task[bool]) -> None:
         if not held.cancelled():
             if held.exception() is not None or not held.result():
-                say("whoever started this is gone")
+                say("the process that started these runners is gone")
                 self._hurry.set()
             if not self._leave.is_set():
                 self._told()

@@ -77,7 +77,10 @@ def space(a: Attention, target: Target, template: str, version: int) -> SearchSp
         Choice("KB", tuple(sorted({b for b in BLOCKS if b < a.keys} | {a.keys})), half="launch"),
     ]
     rules = [
-        rule("the register tiles do not fit or waste too much", lambda NV, KR, ER: (NV, KR, ER) in good),
+        rule(
+            "the register tiles do not fit the registers, or leave too many unused",
+            lambda NV, KR, ER: (NV, KR, ER) in good,
+        ),
         rule(
             "the unrolled loop over the depth is too long",
             lambda NV, KR, unroll_depth: unroll_depth == 1 or NV * KR * unroll_depth <= CODE_LIMIT,

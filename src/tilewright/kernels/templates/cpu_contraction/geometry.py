@@ -504,7 +504,7 @@ def _chosen(tiling: ContractionTiling) -> ContractionTiling:
     if not kept or (deep and len(whole.k_walks) > 1):
         whole = replace(whole, b="pack")
     if whole.pack_a and c.m.varying and len(whole.m_walks) > 1:
-        raise IllegalSchedule("rows whose number calls choose are no one loop", "Use another schedule")
+        raise IllegalSchedule("rows whose number the call chooses are not one loop", "Use another schedule")
     return _fitting(whole)
 
 

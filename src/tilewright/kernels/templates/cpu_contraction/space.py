@@ -295,9 +295,9 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
     ]
 
     rules = [
-        rule("the operands cannot be read so", lambda images, a, b, narrow: (images, a, b, narrow) in ways),
+        rule("the operands cannot be read in this way", lambda images, a, b, narrow: (images, a, b, narrow) in ways),
         rule(
-            "the register tile does not fit or wastes too much",
+            "the register tile does not fit the registers, or leaves too many unused",
             lambda images, a, b, narrow, MR, MH, NV: (images, a, b, narrow, MR, MH, NV) in sizes,
         ),
         rule(

@@ -128,7 +128,9 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         Choice("prefetch", (0, 4, 8, 16, 32)),
     ]
     rules = [
-        rule("the register tile does not fit or wastes too much", lambda MR, NV: (MR, NV) in good),
+        rule(
+            "the register tile does not fit the registers, or leaves too many unused", lambda MR, NV: (MR, NV) in good
+        ),
         rule(
             "the unrolled loop body is too long",
             lambda MR, NV, unroll: unroll == 1 or MR * NV * unroll <= CODE_LIMIT,
@@ -161,7 +163,7 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         knobs += more
         rules += further
     if target.threads > 1:
-        rules += [SPLIT_K, rule("k has fewer blocks than parts", lambda KC, TK: ceildiv(k, KC) >= TK)]
+        rules += [SPLIT_K, rule("K has fewer blocks than parts", lambda KC, TK: ceildiv(k, KC) >= TK)]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 

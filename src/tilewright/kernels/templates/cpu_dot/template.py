@@ -14,7 +14,7 @@ CPU_DOT = PlannedTemplate(
     family="contraction",
     version=5,
     kinds=("cpu",),
-    refusal="is no product that this template computes",
+    refusal="is not a product that this template computes",
     find=match,
     ranges=lambda c: c.m.varying is not None and c.m.axes[0] == c.stage.axes[0],
     last=lambda c, _: gathers(c),

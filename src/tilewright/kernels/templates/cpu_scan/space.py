@@ -242,7 +242,7 @@ def plan(r: Recurrence, target: Target, values: Mapping[str, Value]) -> ScanTili
         # Where blocks of the sequence begin would be for calls to choose; pieces hold whole vectors at every size.
         blocks, piece = 1, _round(piece, lane_count(r, target))
         if vector not in (*vector_axes(r), None):
-            raise IllegalSchedule("vectors lie along an axis of another size", "Use another schedule")
+            raise IllegalSchedule("vectors lie along an axis with another size", "Use another schedule")
     inside = vector in {a for a, _ in r.after}
     kept = inside and not r.over_time and prod(n for _, n in r.after) > lane_count(r, target)
     return ScanTiling(

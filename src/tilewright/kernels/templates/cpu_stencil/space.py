@@ -332,7 +332,7 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTilin
     if isinstance(s.ranges[s.inner], Extent) and order == "v":
         order = "vb"  # vectors whose number calls choose are no tasks
     if block not in (*blocks(s), None) or (rows > 1 and beside(s, block) is None):
-        raise IllegalSchedule("an axis of its blocks has one output", "Use another schedule")
+        raise IllegalSchedule("a blocked axis has only one output", "Use another schedule")
     must = required(s, blocked(s, block, size, rows))
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
     tiling = WindowTiling(

@@ -72,7 +72,7 @@ def refuses(w: Winograd) -> str:
     if types != {"float32"}:
         return f"computes with {', '.join(sorted(types - {'float32'}))}: rounding is bounded for float32 alone"
     if c is None:
-        return "is no contraction that the direct template computes"
+        return "is not a contraction that the direct template computes"
     if found.image.position.of(found.channel) != 1 or c.out_strides[found.feature] != 1:
         return "has its channels apart, and tiles are transformed by vectors of them: state it with channels last"
     if min(found.channels, found.features) < FEWEST:

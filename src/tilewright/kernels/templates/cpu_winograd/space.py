@@ -85,12 +85,12 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
     ]
     rules = [
         rule(
-            "the register tile does not fit or wastes too much",
+            "the register tile does not fit the registers, or leaves too many unused",
             lambda outputs, MR, NV: (outputs, MR, NV) in sizes,
         ),
         rule("the unrolled loop body is too long", lambda MR, NV, unroll: unroll <= longest(MR, NV, target.registers)),
-        rule("blocks of tiles would be as many if they were smaller", lambda outputs, TB: (outputs, TB) in blocks),
-        rule("blocks of panels would be as many if they were smaller", lambda NV, PB: (NV, PB) in groups),
+        rule("smaller blocks of tiles give the same number of blocks", lambda outputs, TB: (outputs, TB) in blocks),
+        rule("smaller blocks of panels give the same number of blocks", lambda NV, PB: (NV, PB) in groups),
         rule("a block is larger than the second-level cache allows", close),
     ]
     if target.threads > FEW_THREADS:

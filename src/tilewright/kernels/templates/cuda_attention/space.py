@@ -153,15 +153,18 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("groups read queries in shared memory", lambda q_registers, groups: not (q_registers and groups)),
             rule("groups share out all registers", lambda min_blocks, groups: groups < 2 or min_blocks == 1),
             rule("other numbers of keys are for groups", lambda BK, groups: groups or BK in POWERS),
-            rule("a group has no other to take turns with", lambda groups, ping_pong: groups > 1 or not ping_pong),
+            rule(
+                "a warp group has no other warp group to take turns with",
+                lambda groups, ping_pong: groups > 1 or not ping_pong,
+            ),
         ]
-        rules.append(rule("warps have few slots", lambda stages, groups: groups or stages < DEEP))
-        rules.append(rule("warps have no product under way", lambda groups, overlap: groups or not overlap))
+        rules.append(rule("warps have too few slots of the ring", lambda stages, groups: groups or stages < DEEP))
+        rules.append(rule("warps have no product in flight", lambda groups, overlap: groups or not overlap))
     if "tail" in names:
         rules += _walks(f, target, names)
     sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "pack"))
     if "pack" in names and f.tensor_cores:
-        rules.append(Constraint(sizes, lambda v: _filled(plan(f, target, v)), "half of a block's rows are no queries"))
+        rules.append(Constraint(sizes, lambda v: _filled(plan(f, target, v)), "half of a block's rows hold no queries"))
     if "pack" in names and "groups" in names:
         form = {False: f, True: f.packed or f}
         rules.append(
@@ -170,7 +173,7 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
     rules.append(room)
     if len(parts) > 1:
         rules += [
-            rule("a part of the keys has a single block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
+            rule("each part of the keys has only one block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
             Constraint(
                 (*sizes, "KP"),
                 lambda v: v["KP"] == 1 or _share(plan(f, target, v), target, int(v["KP"])),
@@ -199,7 +202,7 @@ def _walks(f: Form, target: Target, names: tuple[str, ...]) -> list[Constraint]:
             rounds,
             "several groups have no whole round of tiles, or no tiles behind those",
         ),
-        rule("a part of the keys has a single block", lambda BK, tail: tail == 1 or f.a.keys // BK >= 2 * tail),
+        rule("each part of the keys has only one block", lambda BK, tail: tail == 1 or f.a.keys // BK >= 2 * tail),
     ]
 
 

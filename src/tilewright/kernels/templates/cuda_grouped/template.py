@@ -50,7 +50,7 @@ def template(
         family="grouped",
         version=version + sum(m.template.version for m in members),
         kinds=kinds,
-        refusal="is no product of rows with matrices that an index chooses",
+        refusal="is not a product of rows with matrices that an index chooses",
         find=grouped,
         usable=usable,
         exact=lambda g: all(t.dtype not in FLOAT8 for t in g.program.inputs),
@@ -82,7 +82,10 @@ def _more(p: Product) -> tuple[tuple[Choice, ...], tuple[Constraint, ...]]:
         rule("rows that one block fetches are not shared", lambda gather, CLUSTER: not gather or CLUSTER == "1x1"),
         rule("accumulators leave the group that fetches rows no registers", fits),
         rule("the ring has no slots to fetch rows ahead", lambda gather, STAGES: not gather or STAGES > AHEAD + 1),
-        rule("rows of the output are no whole pieces", lambda store_boxes, BN: not store_boxes or BN in boxed),
+        rule(
+            "the rows of the output do not divide into whole pieces",
+            lambda store_boxes, BN: not store_boxes or BN in boxed,
+        ),
     )
 
 

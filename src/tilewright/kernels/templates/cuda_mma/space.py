@@ -159,7 +159,7 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
             "a thread would copy too many pieces of operand b for one tile",
             lambda BN, WARPS_M, WARPS_N, BK, copy_b: short(p.b, BN, threads(WARPS_M, WARPS_N), BK, copy_b),
         ),
-        rule("split_k says whether SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
+        rule("split_k is on exactly when SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
         rule(
             "a piece of k has too few tiles to fill the stages",
             lambda BK, STAGES, SPLIT: SPLIT == 1 or ceildiv(p.k, BK) // SPLIT >= STAGES - 1,

@@ -103,7 +103,7 @@ def opened(member: Member, whole: Task, sizes: Sizes) -> Member:
     one, program = member.segment, Program.loads(whole.workload.program)
     segment = made(program, one.first, one.last, one.template)
     if segment is None or program_at(segment.program, sizes) != one.program or segment.stages != one.stages:
-        raise IllegalSchedule(f"{one.label} is no segment for all sizes", "Use another cut")
+        raise IllegalSchedule(f"{one.label} is not a segment for all sizes", "Use another cut")
     task = segment.task(whole)
     if not member.template.matches(task):
         raise IllegalSchedule(f"{one.template} does not take all sizes of {one.label}", "Use another cut")

@@ -252,7 +252,7 @@ class CudaRelaid(CudaPartition):
     def _found(self, task: Task) -> tuple[Program, int]:
         found = self._rewritten(task)
         if found is None:
-            raise IllegalSchedule(f"nothing of {task.workload.label} is to be rearranged", "Use another template")
+            raise IllegalSchedule(f"{task.workload.label} has no input to rearrange", "Use another template")
         return found
 
 

@@ -121,7 +121,7 @@ def _tensors(kernel: UserKernel, workload: Workload, pointers: list[source.Param
         raise UsageError(
             f"{kernel.entry} in {kernel.label} takes {len(pointers)} pointers, {workload.op} has {len(inputs) + 1} "
             f"tensors: {shown}",
-            "Take a pointer to each input and to the output, or say what each parameter gets: --param",
+            "Take a pointer to each input and to the output, or list what each parameter gets: --param",
         )
     names = [p.name for p in pointers]
     if set(inputs) < set(names):
@@ -137,7 +137,7 @@ def _tensors(kernel: UserKernel, workload: Workload, pointers: list[source.Param
         if fits is not None and spec.dtype not in fits:
             raise UsageError(
                 f"{p.name} of {kernel.entry} points to {p.type}, and {spec.name} of {workload.op} is {spec.dtype}",
-                "Change one of the two, or say what each parameter gets: --param",
+                "Change one of the two, or list what each parameter gets: --param",
             )
         if p.const and places[p.name] == len(inputs):
             raise UsageError(f"{p.name} of {kernel.entry} is the output and is const", f"The tensors are {shown}")
@@ -160,7 +160,7 @@ def _number(
     if kind is None:
         raise UsageError(
             f"parameter {p.name} of {kernel.entry} has the type {p.type}",
-            "Take int, long, float or double, or say what each parameter gets: --param",
+            "Take int, long, float or double, or list what each parameter gets: --param",
         )
     if p.name in sizes and kind.startswith("int"):
         return Argument(kind, parse(p.name, "parameter", known), p.type, p.name)
@@ -171,8 +171,8 @@ def _number(
         raise UsageError(f"parameter {p.name} of {kernel.entry} is {p.type}, and its value {value}", "Take a double")
     hint = nearest(p.name, [*sizes, *reals])
     raise UsageError(
-        f"parameter {p.name} of {kernel.entry} is no size",
-        f"{hint}There are {', '.join([*sizes, *reals])}; or say what each parameter gets: --param",
+        f"parameter {p.name} of {kernel.entry} is not a size",
+        f"{hint}There are {', '.join([*sizes, *reals])}; or list what each parameter gets: --param",
     )
 
 
@@ -195,7 +195,7 @@ def _listed(
     if declared is not None and len(declared) != len(pieces):
         raise UsageError(
             f"{kernel.entry} takes {len(declared)} parameters, and {len(pieces)} are given: {kernel.parameters}",
-            "Say what each of them gets, in order",
+            "List what each of them gets, in order",
         )
     out: list[Argument] = []
     for n, piece in enumerate(pieces):
@@ -233,9 +233,9 @@ def _real(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise UsageError(f"--param {text!r} is no number", "Write float32:1.5") from None
+        raise UsageError(f"--param {text!r} is not a number", "Write float32:1.5") from None
     if math.isinf(value) and "inf" not in text.lower():
-        raise UsageError(f"--param {text!r} is beyond every number of type double", "Write inf where that is meant")
+        raise UsageError(f"--param {text!r} is beyond every number of type double", "Write inf if you mean infinity")
     return value
 
 

@@ -81,7 +81,7 @@ class Expression:
         """Its value, which must be a whole number. Raises ``NoValue``."""
         value = self.value(names)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise NoValue(f"{self.text} is {value}, which is no whole number")
+            raise NoValue(f"{self.text} is {value}, which is not a whole number")
         return value
 
 
@@ -103,7 +103,7 @@ def parse_list(text: str, what: str, known: Iterable[str]) -> tuple[Expression, 
             raise SyntaxError("its parentheses close ours")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UsageError(
-            f"{what} {text!r} is no expression", "Write it as in Python, such as BM*BN <= 1024 or ceildiv(n, BN)"
+            f"{what} {text!r} is not an expression", "Write it as in Python, such as BM*BN <= 1024 or ceildiv(n, BN)"
         ) from None
     names = tuple(known)
     out = []

@@ -165,7 +165,7 @@ def parse_knob(text: str) -> tuple[str, tuple[Value, ...]]:
     name, sep, rest = text.partition("=")
     pieces = [p.strip() for p in rest.split(",")]
     if not sep or not all(pieces):
-        raise UsageError(f"{text!r} is no knob", "Write --knob BM=32,64: a macro and the values to try")
+        raise UsageError(f"{text!r} is not a knob", "Write --knob BM=32,64: a macro and the values to try")
     kinds: tuple[Callable[[str], Value], ...] = (int, float)
     for kind in kinds:
         try:
@@ -200,9 +200,7 @@ def _text(given: str | int | Sequence[str | int]) -> str:
 def _reference(given: str | Operator | Callable[..., Any]) -> tuple[Operator | None, str]:
     if isinstance(given, str):
         if not given:
-            raise UsageError(
-                "the kernel has no reference", "Give the operator that says what it computes: --reference ref.py:f"
-            )
+            raise UsageError("the kernel has no reference", "Name the operator that it computes: --reference ref.py:f")
         return None, given
     made = given if isinstance(given, Operator) else operator(given)
     return made, made.name
@@ -250,7 +248,7 @@ def _check_function(kernel: UserKernel, values: Mapping[str, Value]) -> None:
     if kernel.kind == "cpu":
         return
     if "__global__" not in prefix:
-        raise UsageError(f"{kernel.entry} in {where} is no kernel", "Declare it __global__ void")
+        raise UsageError(f"{kernel.entry} in {where} is not a kernel", "Declare it __global__ void")
     if "void" not in prefix or "static" in prefix:
         raise UsageError(f"{kernel.entry} in {where} is not declared as a kernel is", "Declare it __global__ void")
 

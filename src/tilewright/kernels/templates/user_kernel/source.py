@@ -32,7 +32,7 @@ def read(path: Path) -> str:
     """A file's text with its quoted includes put in, each once. Raises ``UsageError``."""
     text = _read(path, path.name, set())
     if len(text) > LONGEST:
-        raise UsageError(f"{path} has {len(text)} characters with what it includes", f"At most {LONGEST} are taken")
+        raise UsageError(f"{path} has {len(text)} characters with its includes", f"Shorten it to {LONGEST} or fewer")
     return text
 
 
@@ -42,10 +42,10 @@ def _read(path: Path, label: str, seen: set[Path]) -> str:
     except OSError as e:
         raise UsageError(f"{path} cannot be read: {e.strerror}", "Give the path of your kernel's file") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no UTF-8 text", "Give the source, not compiled code") from None
+        raise UsageError(f"{path} is not UTF-8 text", "Give the source, not compiled code") from None
     seen.add(path.resolve())
     if "\0" in text:
-        raise UsageError(f"{path} is no text", "Give the source, not compiled code")
+        raise UsageError(f"{path} is not text", "Give the source, not compiled code")
 
     def put_in(m: re.Match[str]) -> str:
         inner = (path.parent / m[1]).resolve()
@@ -233,7 +233,7 @@ def _parameter(text: str, function: str, path: str) -> Parameter:
     def beyond(why: str) -> UsageError:
         return UsageError(
             f"{path}: parameter {' '.join(text.split())!r} of {function} {why}",
-            "Declare pointers and plain numbers, or say what each parameter gets: --param a,b,out,m,n",
+            "Declare pointers and plain numbers, or list what each parameter gets: --param a,b,out,m,n",
         )
 
     if not text or any(c in text for c in "()=<>&{}") or "..." in text:
