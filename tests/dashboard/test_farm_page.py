@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
-from farm_status import FACTS, Saying, a_client, a_status, a_worker
 from hostile import HOSTILE, hostile_farm
 from serving import asking
 
 from harness.farm import SimulatedFarm, SleepingMeasurer
+from harness.farm_status import FACTS, Saying, a_client, a_status, a_worker
 from tilewright.dashboard import app, farm_source, live, metrics
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.text import size
@@ -192,7 +192,7 @@ def test_clients_and_the_device_time_they_had(tmp_path: Path, db: Path) -> None:
 
 def test_a_reader_may_look(tmp_path: Path, db: Path) -> None:
     certs = tmp_path / "certs"
-    create_authority(certs, ["localhost"], 30)
+    create_authority(certs, ["localhost"], 60)
     with SimulatedFarm(tmp_path / "farm", [SleepingMeasurer()], certs=certs) as farm:
         assert farm.address.startswith("tls://")
         for role in LOOKERS:
@@ -221,10 +221,28 @@ def test_a_server_that_stores_nothing_is_an_alert(db: Path) -> None:
     with said(db, trouble="no <b>room</b>") as client:
         page = client.get("/farm").raise_for_status().text
         assert page.count('role="alert"') == 1
-        assert "stores nothing" in page
-        assert "no &lt;b&gt;room&lt;/b&gt;" in page
+        assert "The server stores nothing, so no job gets on: no &lt;b&gt;room" in page
         assert [w["name"] for w in rows(client, "workers")] == ["w"]  # the rest is there all the same
         assert "tilewright_farm_server_storing 0.0" in client.get("/metrics").text.replace('{server=""}', "")
+
+
+def test_what_is_wrong_comes_before_the_rest(db: Path) -> None:
+    workers = [a_worker("good"), a_worker("bad", quarantine="it <b>rattles</b>"), a_worker("mute", silent=12.0)]
+    waiting = {"h200-141g-700w": {"workers": 0, "waiting": 4, "in_hand": 0}}
+    with asking(db, Saying(a_status(workers, waiting, quarantined_away={}))) as client:  # type: ignore[arg-type]
+        page = client.get("/farm").raise_for_status().text
+        found = [
+            page.index(text)
+            for text in (
+                "No runner of device class h200-141g-700w takes jobs, and 4 jobs wait.", "that have runners: p.",
+                "The runner bad is in quarantine: it &lt;b&gt;rattles&lt;/b&gt;.", "tilewright farm release bad",
+                "No sign of life for 12 s from mute.", "<dl",
+            )
+        ]  # fmt: skip
+        assert found == sorted(found)
+        assert {w["name"]: w["state"] for w in rows(client, "workers")} == {
+            "good": "idle", "bad": "quarantined", "mute": "silent",
+        }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farm_status import FACTS, Saying, a_status, a_worker
 from hostile import HOSTILE, make_hostile
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.examples import example_artifact, example_kernel, example_schedule, example_task
 from harness.farm import SimulatedFarm, SleepingMeasurer
+from harness.farm_status import FACTS, Saying, a_status, a_worker
 from tilewright import __version__
 from tilewright.core import (
     DatabaseError,
@@ -34,6 +34,7 @@ from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.metrics import CONTENT_TYPE, LABEL, WORKERS, Metrics, bounded, farm_metrics
 from tilewright.database import Database
 from tilewright.database.transfer.garbage import collect
+from tilewright.farm.health import WORKER_STATES
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -204,7 +205,7 @@ def test_what_a_farm_says() -> None:
     assert {k for k, v in states.items() if v} == {
         ("runner", "idle"), ("runner", "busy"), ("runner", "quarantined"), ("builder", "draining"),
     }  # fmt: skip
-    assert len(states) == 8
+    assert len(states) == 2 * len(WORKER_STATES)
     assert value(found, "tilewright_farm_queue", place="h200", state="waiting") == 5
     assert value(found, "tilewright_farm_queue", place="h200", state="in_hand") == 2
     assert value(found, "tilewright_farm_queue_workers", place="h200") == 1

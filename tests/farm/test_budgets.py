@@ -300,13 +300,13 @@ def test_the_status_fits_its_message_whatever_workers_and_clients_say(
         """Workers until one is refused: how many there were, and why."""
         for n in range(100):
             try:
-                farm.ask(name, beat(f"{name}-{n}", [place], note="x" * 400))
+                farm.ask(name, beat(f"{name}-{n}", [place], note="x" * 359))
             except Refused as e:
                 return n, e.message
         raise AssertionError
 
     taken = [fill("builder", compilers(1)[0])]
-    farm.ask("builder", beat("builder-0", compilers(1), note="x" * 300))  # of those that are there
+    farm.ask("builder", beat("builder-0", compilers(1), note="x" * 259))  # of those that are there
     taken += [fill("second-builder", compilers(1)[0]), fill("runner", "cpu-simulated-1c")]
     assert [n for n, _ in taken] == [6, 4, 0]
     assert "of one certificate take of the status are over the limit of 4,194 (STATUS_EACH in" in taken[0][1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,11 @@ def test_half_a_greeting_leaves_no_half_member(
         ("builder", {"offers": {b"bytes": "text"}}, "not a message"),
         ("builder", {"device": {"deep": 1}}, "malformed"),
         ("runner", {"note": "x" * 100_000}, "over the limit"),
+        ("runner", {"tilewright": "x" * 1000}, "over the limit"),
+        ("runner", {"tilewright": 5}, "malformed"),
+        ("runner", {"clock": "noon"}, "malformed"),
+        ("runner", {"clock": float("nan")}, "malformed"),
+        ("runner", {"clock": -1.0}, "malformed"),
     ],
     ids=str,
 )
@@ -316,9 +322,44 @@ def test_a_silent_worker_leaves_and_its_quarantine_is_remembered(quick: Simulate
         status = reader.status()
         assert "silent" not in {w["name"] for w in status["workers"]}
         assert status["quarantined_away"] == {"silent": "it rattles"}
+        assert status["lost"] == {}
         quick.call(greet())
         quick.wait_for(lambda: "silent" not in keeper.members)
-        assert reader.status()["quarantined_away"] == {}
+        status = reader.status()
+        assert status["quarantined_away"] == {}
+        assert set(status["lost"]) == {"silent"}
+        quick.call(greet())
+        assert reader.status()["lost"] == {}
+
+
+def test_a_worker_that_missed_two_signs_of_life_is_silent(farm: SimulatedFarm, asking: Callable[..., Any]) -> None:
+    assert farm.hub is not None
+    keeper = farm.hub.keeper
+    asking("runner", beat("mute"))
+    member = keeper.members["mute"]
+
+    def entry() -> Any:
+        return asking("reader", {"what": "status"})["workers"][0]
+
+    assert (entry()["silent"], entry()["active"]) == (0.0, False)
+    member.heard -= 2.5 * keeper.heartbeat
+    assert 12.0 < entry()["silent"] < 20.0
+    asking("runner", beat("mute", done=1))
+    assert (entry()["silent"], entry()["active"]) == (0.0, True)
+    asking("runner", beat("mute", done=1))
+    assert not entry()["active"]
+    leave(asking, "mute")
+
+
+def test_a_clock_that_is_wrong_and_another_version_are_in_the_status(asking: Callable[..., Any]) -> None:
+    asking("runner", beat("early", tilewright="0.0.1", clock=time.time() + 3600.0))
+    (worker,) = asking("reader", {"what": "status"})["workers"]
+    assert worker["version"] == "0.0.1"
+    assert 3590.0 < worker["clock"] < 3605.0
+    asking("runner", beat("early"))
+    (worker,) = asking("reader", {"what": "status"})["workers"]
+    assert (worker["version"], worker["clock"]) == ("", None)
+    leave(asking, "early")
 
 
 def test_a_silent_clients_jobs_are_dropped(quick: SimulatedFarm) -> None:
@@ -404,7 +445,8 @@ async def _started(farm: SimulatedFarm, name: str) -> Any:
 WORKER = {
     "name": str, "role": str, "places": list, "lanes": int, "running": int, "queued": int, "done": int, "busy": float,
     "connected": float, "draining": bool, "quarantine": str, "strikes": int, "note": str, "device": dict,
-    "offers": dict, "certificate": str, "expires": (float, type(None)),
+    "offers": dict, "certificate": str, "expires": (float, type(None)), "active": bool, "silent": float,
+    "version": str, "clock": float,
 }  # fmt: skip
 
 
@@ -420,7 +462,7 @@ def test_the_status_says_all_that_is_documented(tmp_path: Path, certs: Path) -> 
         future.cancel()
     assert set(status) == {
         "protocol", "tilewright", "uptime", "workers", "places", "clients", "quarantined_away", "refused", "trouble",
-        "server",
+        "server", "lost", "full",
     }  # fmt: skip
     (worker,) = status["workers"]
     assert set(worker) == set(WORKER)
@@ -432,7 +474,9 @@ def test_the_status_says_all_that_is_documented(tmp_path: Path, certs: Path) -> 
     assert status["places"][CLASS] == {"workers": 1, "waiting": 0, "in_hand": 0}
     assert set(status["places"]["cpu-nobody-1c"]) == {"workers", "waiting", "in_hand"}
     (who,) = status["clients"]
-    assert set(who) == {"name", "certificate", "connected", "jobs", "seconds"}
+    assert set(who) == {"name", "certificate", "connected", "jobs", "seconds", "version"}
+    assert worker["version"] == who["version"] == status["tilewright"]
+    assert abs(worker["clock"]) < 5.0
     assert (who["certificate"], who["connected"], who["jobs"]) == ("client", True, 1)
     assert status["quarantined_away"] == {}
     assert (status["trouble"], status["refused"]) == ("", 0)

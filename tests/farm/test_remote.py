@@ -15,6 +15,7 @@ import pytest
 from harness.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds, steady
 from tilewright.backends import Peaks
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Schedule, Task
+from tilewright.farm import client as client_module
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.remote import FarmRunner
@@ -213,6 +214,32 @@ def test_a_class_without_runners_is_told(tmp_path: Path, task: Task, make_items:
         pytest.raises(FarmError, match=f"no {CLASS} was there"),
     ):
         r.run(task, make_items(1))
+
+
+def test_a_client_says_at_once_and_again_that_its_class_has_no_runner(
+    tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    with (
+        SimulatedFarm(tmp_path, [SleepingMeasurer()], patience=9000.0) as f,
+        Farm(f.address, say=said.append) as c,
+    ):
+        f.wait_for(lambda: bool(c.devices()))
+        monkeypatch.setattr(client_module, "REMIND_SECONDS", 0.6)
+        other = "cpu-other-4c"
+        with FarmRunner(c, other, nothing_to_restore) as r:
+            outcomes = r.submit(task, make_items(1))
+            f.wait_for(lambda: len(said) >= 2)
+            line = (
+                f"No runner of device class {other} takes jobs, and 1 job waits. Classes that have runners: {CLASS}. "
+                f"Start one: tilewright farm runner --device cpu:0-3 {f.address}. Jobs wait up to 2 h"
+            )
+            assert said[:2] == [line, line]
+            c.put(CODE)
+            f.soon(lambda: f.start_runner("late", SleepingMeasurer(), other))
+            (outcome,) = outcomes.result(LIMIT)
+            assert isinstance(outcome, Measurement)
+            f.wait_for(lambda: said[-1] == f"a worker takes the jobs of {other} again; going on")
 
 
 def test_a_farm_that_is_gone_is_told(tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]) -> None:

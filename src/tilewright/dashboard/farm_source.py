@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -86,12 +85,3 @@ class FarmSource:
         with suppress(RuntimeError):  # closed before
             self._thread.submit(self._leave)
         self._thread.shutdown()
-
-
-def worker_state(worker: Mapping[str, Any]) -> str:
-    """What a worker of a farm's status does, in a word."""
-    if worker["quarantine"]:
-        return "quarantined"
-    if worker["draining"]:
-        return "draining"
-    return "busy" if worker["running"] else "idle"

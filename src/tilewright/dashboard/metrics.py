@@ -22,10 +22,10 @@ from prometheus_client.registry import Collector
 
 from tilewright import __version__
 from tilewright.core import FailureKind, Pairs, TilewrightError
-from tilewright.dashboard.farm_source import worker_state
 from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
 from tilewright.farm.errors import FarmError
+from tilewright.farm.health import WORKER_STATES, worker_state
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -43,7 +43,6 @@ _Samples = Union[float, Mapping[str, float], Sequence[tuple[Sequence[str], str, 
 _Key = TypeVar("_Key", bound=Hashable)
 FRESH = 3.0  # seconds for which a scrape answers for all
 SIZE_FRESH = 60.0  # the same for sizes, for which the database counts its rows
-WORKER_STATES = ("idle", "busy", "draining", "quarantined")
 _ROLES = ("runner", "builder")
 OUTCOMES = ("ok", *(kind.value for kind in FailureKind))
 """Of trials, that this version knows: each has a series from the start, so that the first one of a kind is a rise."""

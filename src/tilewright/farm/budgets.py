@@ -69,8 +69,9 @@ STATUS_EACH = Budget(
 STATUS = Budget("STATUS", 7 * MIB, "bytes that workers and clients take of the status", _REFUSED)
 SESSIONS_EACH = Budget("SESSIONS_EACH", 1024, "clients with one certificate", _REFUSED)
 QUARANTINED = Budget(
-    "QUARANTINED", 256, "workers remembered that left in quarantine", "who has the most of them loses the oldest"
-)
+    "QUARANTINED", 256, "workers remembered that left in quarantine, and others that fell silent",
+    "who has the most of them loses the oldest",
+)  # fmt: skip
 WAITING_EACH = Budget("WAITING_EACH", 8 * MIB, "bytes of one certificate's messages that wait for the keeper", _REFUSED)
 WAITING = Budget(
     "WAITING", 16 * MIB, "bytes of messages that wait for the keeper", "who has over 64 KiB there is refused"

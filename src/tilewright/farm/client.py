@@ -22,11 +22,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tilewright import __version__
 from tilewright.closing import Closing
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import NONSENSE, FarmError, LinkClosed, NotStored, Refused, Stale
+from tilewright.farm.health import no_worker, span
 from tilewright.farm.link import IS_IT_THERE, SILENT, Endpoint, Link, end, waited, waits
 from tilewright.farm.log import Log
 
@@ -35,6 +37,7 @@ ASK_SECONDS = 60.0
 LOOK_SECONDS = 30.0  # after which a job without a result is looked after
 COUNT_SECONDS = 1.0  # for which the number of workers is taken to stay
 SHARE_SECONDS = 0.5  # between a client's signs of life while it waits for jobs
+REMIND_SECONDS = 60.0  # between lines that say that nobody does this client's jobs
 PRIORITIES: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
 """Parts of a queue's seconds that clients get, relative to each other."""
 
@@ -66,7 +69,8 @@ class Queue:
     used: float = 0.0
     done: int = 0
     workers: int = 0
-    told: float = float("-inf")  # when window and workers were
+    told: float = -math.inf  # when window and workers were
+    alone: float = -math.inf  # when the user was told that no worker takes its jobs; -inf: some do
 
 
 class Farm(Closing):
@@ -305,8 +309,11 @@ class Farm(Closing):
         places = {p: [len(q.held) + len(q.sent), len(q.held), q.done, q.used] for p, q in self._queues.items()}
         who = f"{platform.node()}:{os.getpid()}"
         answer = await link.ask(
-            {"what": "shares", "session": self._session, "name": who, "weight": self._weight, "places": places}
-        )
+            {
+                "what": "shares", "session": self._session, "name": who, "weight": self._weight, "places": places,
+                "tilewright": __version__,
+            }
+        )  # fmt: skip
         now, patience = time.monotonic(), float(answer["patience"])
         for place, said in answer["places"].items():
             queue = self._queues[place]
@@ -318,6 +325,22 @@ class Farm(Closing):
                         message = f"no {place} was there for {patience:.0f} s"
                         self._finish(job, {"error": {"kind": "no_worker", "message": message}})
             self._send_more(queue)
+        for place, said in answer["places"].items():
+            await self._tell_alone(link, place, patience - said["empty"])
+
+    async def _tell_alone(self, link: Link, place: str, left: float) -> None:
+        """Say that no worker takes the jobs of a place, at once and every minute, and when one does again. ``left``:
+        seconds for which jobs wait for one."""
+        queue, now = self._queues[place], time.monotonic()
+        waiting = len(queue.held) + len(queue.sent)
+        if queue.workers or not waiting:
+            if queue.workers and queue.alone > -math.inf:
+                self._say(f"a worker takes the jobs of {place} again; going on")
+            queue.alone = -math.inf
+        elif now - queue.alone >= REMIND_SECONDS:
+            status = await link.ask({"what": "status"})
+            self._say(f"{no_worker(status, place, waiting, self.address)}. Jobs wait up to {span(max(0.0, left))}")
+            queue.alone = now
 
     async def _look_after(self, link: Link, every: bool = False) -> None:
         """Of jobs that were sent long ago, or before the connection broke: take the result, or send it again."""

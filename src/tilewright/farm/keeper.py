@@ -19,10 +19,11 @@ from typing import Any
 from tilewright import __version__
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
-from tilewright.farm.budgets import AHEAD, CANCELLED, MESSAGE, PLACES, STORAGE, TEXT, OverBudget, cut
+from tilewright.farm.budgets import AHEAD, CANCELLED, JOBS, MESSAGE, PLACES, STORAGE, TEXT, OverBudget, cut
 from tilewright.farm.decoding import NoMessage
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import NONSENSE, FarmError, Refused, Taken
+from tilewright.farm.health import NEARLY_FULL
 from tilewright.farm.inbox import Inbox, Rest, sender
 from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, names, spawn, waited, waits
 from tilewright.farm.log import Log
@@ -37,7 +38,11 @@ HEARTBEAT = 5.0  # seconds between signs of life
 PATIENCE = 600.0  # seconds for which a job waits for a worker that could do it
 GRACE = 120.0  # seconds after which the jobs of a silent client are dropped
 
+QUIET = 2.0  # heartbeats without a sign of life after which a worker is called silent
+REMEMBERED = 3600.0  # seconds for which the status names a worker that fell silent
+
 _LONGEST_USE = 1e9  # seconds of a queue
+_LAST_SECOND = 1e11  # since the epoch
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HINT = "Install the same version of Tilewright on both"
 
@@ -259,13 +264,15 @@ class Keeper:
     def _admitted(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Member:
         now, name = time.monotonic(), str(body["name"])
         old = self.members.get(name)
-        since = now
+        since, active = now, False
         if old is not None and old.said["instance"] == body["instance"]:
-            since = old.since
+            since, active = old.since, body["done"] > old.said["done"]
         elif old is not None and now - old.heard < 2 * self.heartbeat:
             raise Taken(f"a {old.role} named {name!r} is connected already", "Choose another --name")
         certificate, expires = (peer.name, peer.not_after) if peer else ("", None)
-        member = Member(name, role, certificate, expires, body, since, now)
+        version, clock = str(body.get("tilewright", "")), body.get("clock")
+        ahead = None if clock is None else round(clock - time.time(), 1)
+        member = Member(name, role, certificate, expires, body, since, now, active, version, ahead)
         self.roster.admit(member, now)
         return member
 
@@ -304,7 +311,8 @@ class Keeper:
             if not 0.0 <= used < _LONGEST_USE or min(waiting, held, done) < 0 or not subjects.PLACE.fullmatch(place):
                 raise ValueError("counts")
             places[place] = (waiting, held, done, used)
-        session = Session(str(body["name"])[:80], peer.name if peer else "local", now, places)
+        version = cut(str(body.get("tilewright", "")))
+        session = Session(str(body["name"])[:80], peer.name if peer else "local", now, version, places)
         before = self.roster.open(client, session)
         self._forget(client, (before.places if before else {}).keys() - places.keys())
         answer = {}
@@ -392,7 +400,7 @@ class Keeper:
             self._tell_trouble(e.message)
         for member in list(self.members.values()):
             if now - member.heard > SILENT * self.heartbeat:
-                self._leave(member, "the connection was lost")
+                self._leave(member, "the connection was lost", lost=True)
         for n, session in list(self.sessions.items()):
             if now - session.heard > self.grace:
                 spawn(self._tasks, self._drop(n, subjects.token(session.certificate)))
@@ -405,8 +413,8 @@ class Keeper:
             await self.queues.tidy(self.roster.at)
             await self.queues.relieve()
 
-    def _leave(self, member: Member, why: str) -> None:
-        self.roster.leave(member.name)
+    def _leave(self, member: Member, why: str, lost: bool = False) -> None:
+        self.roster.leave(member.name, lost)
         self.log.again(member.owner, f"{member.role} {member.name} left: {why}")
         self._count(member.said["places"])
 
@@ -433,10 +441,12 @@ class Keeper:
         queued = await self.queues.counts()
         return {
             "protocol": PROTOCOL, "tilewright": __version__, "uptime": round(now - self._began, 1),
-            "workers": [m.entry(now) for _, m in sorted(self.members.items())],
+            "workers": [m.entry(now, QUIET * self.heartbeat) for _, m in sorted(self.members.items())],
             "places": {p: self._place(p, counts[p], queued.get(p)) for p in sorted(counts)},
             "clients": [s.entry(now - s.heard < SILENT * self.heartbeat) for s in self.sessions.values()],
             "quarantined_away": {n: why for n, (why, _) in sorted(self.roster.quarantined.items())},
+            "lost": {n: round(now - t, 1) for n, (t, _) in sorted(self.roster.lost.items()) if now - t < REMEMBERED},
+            "full": {p: n for p, (n, _) in sorted(queued.items()) if n > NEARLY_FULL * JOBS.most},
             "refused": self.refused + int(facts.pop("refused", 0)), "trouble": self.trouble, "server": facts,
         }  # fmt: skip
 
@@ -449,6 +459,10 @@ class Keeper:
         # What was given back counts as delivered too: there is no more in hand than hands.
         in_hand = min(in_hand, sum(w.said["lanes"] + AHEAD.most if w.takes else w.said["running"] for w in workers))
         return {"workers": len(workers), "waiting": jobs - in_hand + sum(c[1] for c in counts), "in_hand": in_hand}
+
+
+def _is_clock(value: Any) -> bool:
+    return isinstance(value, float) and 0.0 <= value < _LAST_SECOND
 
 
 def _short(value: Any) -> str:
@@ -481,8 +495,10 @@ def _places(role: str, body: Mapping[str, Any], before: Mapping[str, Any]) -> li
     for field_name, kind in _KINDS.items():
         if not isinstance(body[field_name], kind):
             raise TypeError(field_name)
-    for text in ("instance", "quarantine", "note"):
-        TEXT.check(len(body[text].encode()))
+    if not isinstance(body.get("tilewright", ""), str) or not _is_clock(body.get("clock", 0.0)):
+        raise TypeError("tilewright or clock")
+    for text in ("instance", "quarantine", "note", "tilewright"):
+        TEXT.check(len(body.get(text, "").encode()))
     if not 1 <= body["lanes"] <= 256 or not 0.0 <= body["busy"] < math.inf:
         raise ValueError("lanes")
     if min(body[n] for n in ("running", "queued", "done", "strikes")) < 0:

@@ -18,8 +18,9 @@ _PLACE = 64  # bytes of a place's counts in the status, beside its name
 
 @dataclass
 class Member:
-    """A runner or builder that has said so lately. ``said``: its last sign of life, whole. ``size``: its bytes of the
-    status."""
+    """A runner or builder that has said so lately. ``said``: its last sign of life, whole. ``active``: whether it ended
+    a job since the one before. ``version``: of Tilewright, empty where it does not say. ``clock``: seconds by which its
+    clock is ahead of the keeper's. ``size``: its bytes of the status."""
 
     name: str
     role: str
@@ -28,6 +29,9 @@ class Member:
     said: Mapping[str, Any]
     since: float
     heard: float
+    active: bool = False
+    version: str = ""
+    clock: float | None = None
     size: int = 0
 
     @property
@@ -39,13 +43,15 @@ class Member:
         """Whether it takes jobs."""
         return not self.said["draining"] and not self.said["quarantine"]
 
-    def entry(self, now: float) -> dict[str, Any]:
-        """What the status says of it."""
+    def entry(self, now: float, quiet: float) -> dict[str, Any]:
+        """What the status says of it; seconds of silence where they are more than ``quiet``."""
+        silent = now - self.heard
         said, here = self.said, max(now - self.since, 1e-9)
         return {
             **{k: said[k] for k in _SAID}, "role": self.role, "connected": round(now - self.since, 1),
             "certificate": self.certificate, "expires": self.expires,
-            "busy": round(min(1.0, float(said["busy"]) / here / said["lanes"]), 4),
+            "busy": round(min(1.0, float(said["busy"]) / here / said["lanes"]), 4), "active": self.active,
+            "silent": round(silent, 1) if silent > quiet else 0.0, "version": self.version, "clock": self.clock,
         }  # fmt: skip
 
 
@@ -56,6 +62,7 @@ class Session:
     name: str
     certificate: str
     heard: float
+    version: str = ""
     places: dict[str, Any] = field(default_factory=dict)
     size: int = 0
 
@@ -68,7 +75,7 @@ class Session:
         return {
             "name": self.name, "certificate": self.certificate, "connected": connected,
             "jobs": sum(p[0] for p in self.places.values()),
-            "seconds": round(sum(p[3] for p in self.places.values()), 3),
+            "seconds": round(sum(p[3] for p in self.places.values()), 3), "version": self.version,
         }  # fmt: skip
 
 
@@ -79,12 +86,13 @@ _SAID = (
 
 
 class Roster:
-    """The members and sessions of a farm, and workers that left in quarantine."""
+    """The members and sessions of a farm, and workers that left in quarantine or fell silent."""
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
         self.sessions: dict[str, Session] = {}
         self.quarantined: dict[str, tuple[str, str]] = {}  # reason and owner, of who was in quarantine when heard last
+        self.lost: dict[str, tuple[float, str]] = {}  # when heard last, and owner, of who fell silent
         self._taken: Counter[str] = Counter()  # bytes of the status, by owner
         self._clients: Counter[str] = Counter()  # sessions, by certificate
         self._by_place: dict[str, dict[str, Member]] = {}
@@ -95,7 +103,7 @@ class Roster:
     def admit(self, member: Member, now: float) -> None:
         """Measure what a worker says. Raises ``OverBudget`` where the status has no room for it."""
         member.said = {k: member.said[k] for k in (*_SAID, "instance", "busy")}
-        member.size = len(pack(member.entry(now))) + _CHANGING
+        member.size = len(pack(member.entry(now, 0.0))) + _CHANGING
         self._check(member, self.members.get(member.name))
 
     def join(self, member: Member) -> bool:
@@ -106,6 +114,7 @@ class Roster:
         self._taken[member.owner] += member.size
         self.members[member.name] = member
         self.quarantined.pop(member.name, None)
+        self.lost.pop(member.name, None)
         changed = old is None or _capacity(old) != _capacity(member)
         if changed and old is not None:
             self._without(old)
@@ -115,15 +124,15 @@ class Roster:
                 self._able.pop(place, None)
         return changed
 
-    def leave(self, name: str) -> Member:
+    def leave(self, name: str, lost: bool = False) -> Member:
+        """Forget a worker, except that it was in quarantine, or that it fell silent (``lost``)."""
         member = self.members.pop(name)
         self._taken[member.owner] -= member.size
         self._without(member)
         if member.said["quarantine"]:
-            self.quarantined[name] = str(member.said["quarantine"]), member.owner
-            if len(self.quarantined) > QUARANTINED.most:
-                most = Counter(owner for _, owner in self.quarantined.values()).most_common(1)[0][0]
-                del self.quarantined[next(n for n, (_, owner) in self.quarantined.items() if owner == most)]
+            _remember(self.quarantined, name, (str(member.said["quarantine"]), member.owner))
+        elif lost:
+            _remember(self.lost, name, (member.heard, member.owner))
         return member
 
     def _without(self, member: Member) -> None:
@@ -181,6 +190,14 @@ class Roster:
         before = old.size if old is not None else 0
         STATUS_EACH.check(self._taken[new.owner] - (before if old and old.owner == new.owner else 0) + new.size)
         STATUS.check(self._taken.total() - before + new.size)
+
+
+def _remember(among: dict[str, tuple[Any, str]], name: str, what: tuple[Any, str]) -> None:
+    """``what`` ends in an owner. Who has the most loses the oldest where there are too many."""
+    among[name] = what
+    if len(among) > QUARANTINED.most:
+        most = Counter(owner for _, owner in among.values()).most_common(1)[0][0]
+        del among[next(n for n, (_, owner) in among.items() if owner == most)]
 
 
 def _capacity(member: Member) -> tuple[Any, ...]:

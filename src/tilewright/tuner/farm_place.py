@@ -14,6 +14,7 @@ from tilewright.checking.watch import Watch
 from tilewright.core import Device, Target, Task, UsageError
 from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
+from tilewright.farm.health import what_helps
 from tilewright.farm.remote import FarmRunner, FarmToolchain
 from tilewright.measure.measuring import OnWait
 
@@ -79,7 +80,8 @@ def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads:
     """
     there = farm.devices()
     if not there:
-        raise UsageError("no runner is connected to the farm", "Start one: tilewright farm runner")
+        helps = what_helps(farm.status(), "" if device in ("auto", "all") else device, farm.address)
+        raise UsageError("no runner is connected to the farm that takes jobs", helps)
     if device == "auto":
         if len(there) > 1:
             raise UsageError(
@@ -91,7 +93,8 @@ def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads:
         names = sorted(there) if device == "all" else [n.strip() for n in device.split(",")]
     for n in names:
         if n not in there:
-            raise UsageError(f"the farm has no device class {n!r}", f"It has: {', '.join(sorted(there))}")
+            helps = what_helps(farm.status(), n, farm.address)
+            raise UsageError(f"the farm has no device class {n!r}", helps)
     return [_place(farm, n, there[n], target, threads) for n in dict.fromkeys(names)]
 
 

@@ -8,12 +8,13 @@ from typing import Any
 from starlette.requests import Request
 
 from tilewright.core import TilewrightError
-from tilewright.dashboard.farm_source import FarmSource, worker_state
+from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.live import Feed, Look
 from tilewright.dashboard.page import Page
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.text import count, share, shown, size
 from tilewright.errors import NotFound
+from tilewright.farm.health import Problem, problems, worker_state
 from tilewright.insight.chart import Axis, Bars, Column, Table
 
 SHOWN = 40
@@ -128,10 +129,16 @@ def _view(site: Site, _: Request) -> Mapping[str, Any]:
     except NotFound:
         raise
     except TilewrightError as e:
-        return {"title": "Farm", "away": e, "trouble": "", "tables": [], "texts": {}}
+        return {"title": "Farm", "away": e, "problems": [], "tables": [], "texts": {}}
     tables = [_workers(status), _places(status), _clients(status), _quarantine(status)]
-    texts = _texts(status)
-    return {"title": "Farm", "away": None, "trouble": status["trouble"], "tables": tables, "texts": texts}
+    return {
+        "title": "Farm", "away": None, "problems": _problems(site, status), "tables": tables, "texts": _texts(status),
+    }  # fmt: skip
+
+
+def _problems(site: Site, status: Status) -> list[Problem]:
+    """What is wrong, the worst first."""
+    return problems(status, _farm(site).address)
 
 
 def _feed(site: Site, _: Request) -> Feed:
@@ -140,7 +147,8 @@ def _feed(site: Site, _: Request) -> Feed:
     def look() -> Look:
         status = _status(site)
         texts = _texts(status)
-        return Look((texts, _shares(status), status["trouble"]), texts)
+        wrong = [p.kind for p in _problems(site, status)]  # their texts hold seconds, which change all the time
+        return Look((texts, _shares(status), wrong), texts)
 
     return Feed("/farm", look, slow=("busy",))
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any
 
+from tilewright import __version__
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
@@ -164,7 +165,8 @@ class Service(ABC):
             "name": self.name, "instance": self.instance, "lanes": self.lanes, "running": self._running,
             "queued": len(self._held) - self._running, "done": self._done, "busy": self._busy,
             "draining": self._draining, "quarantine": cut(self.record.quarantine), "strikes": self.record.strikes,
-            "note": cut(self.note()[:200]), "device": {}, "offers": {}, **self._able,
+            "note": cut(self.note()[:200]), "device": {}, "offers": {}, "tilewright": __version__,
+            "clock": time.time(), **self._able,
         }  # fmt: skip
 
     async def drain(self, deadline: float = DRAIN_SECONDS) -> bool:

@@ -12,10 +12,10 @@ from tilewright.cli.output import console, report
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
 from tilewright.farm.client import Farm
+from tilewright.farm.health import SOON, Problem, problems, span, worker_state
 from tilewright.farm.subjects import LOOKERS
 
 SHORT = 10.0  # seconds for which a question waits for a server that is away
-SOON = 30 * 86400.0  # seconds before a certificate's end from which it is shown in red
 
 REACHED = options(Reached)
 NAME = argument(metavar="NAME")
@@ -29,7 +29,9 @@ def _farm(reached: Reached, roles: Sequence[str] = LOOKERS) -> Farm:
 def status(
     live: bool = option(help="Refresh the table every second, until Ctrl-C."), reached: Reached = REACHED
 ) -> int:
-    """Show a farm's runners and builders, its queues, and what is wrong.
+    """Show what is wrong in a farm, then its runners, builders, device classes and queues.
+
+    With --json, the key problems lists what is wrong, the worst first.
 
     \b
     Examples:
@@ -39,13 +41,15 @@ def status(
     with _farm(reached) as farm:
         if wants_json() or not live:
             found = farm.status()
-            report(found, _table(found))
+            wrong = problems(found, farm.address)
+            report({**found, "problems": [p.to_json() for p in wrong]}, _table(found, wrong))
             return 0
         from rich.live import Live
 
         with Live(console=console(), auto_refresh=False) as view:
             while True:
-                view.update(_table(farm.status()), refresh=True)
+                found = farm.status()
+                view.update(_table(found, problems(found, farm.address)), refresh=True)
                 time.sleep(1.0)
 
 
@@ -138,12 +142,12 @@ def ready(
     return 0
 
 
-def _table(found: Mapping[str, Any]) -> Any:
+def _table(found: Mapping[str, Any], wrong: Sequence[Problem]) -> Any:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    workers = Table(title=f"Tilewright {found['tilewright']} farm, up {_span(found['uptime'])}", title_justify="left")
+    workers = Table(title=f"Tilewright {found['tilewright']} farm, up {span(found['uptime'])}", title_justify="left")
     for column, side in (
         ("name", "left"), ("offers", "left"), ("busy", "right"), ("running", "right"), ("queued", "right"),
         ("done", "right"), ("certificate", "left"), ("state", "left"),
@@ -166,15 +170,23 @@ def _table(found: Mapping[str, Any]) -> Any:
     away = len(found["clients"]) - clients
     last = f"{clients} client(s) connected, {away} away; "
     return Group(
+        *(_wrong(problem) for problem in wrong),
         workers,
         queue,
         Text(last + f"{found['refused']} refused"),
-        Text(_engine(found), style="red" if found["trouble"] else ""),
+        Text(_engine(found)),
     )
 
 
+def _wrong(problem: Problem) -> Any:
+    """A problem, with what to do below it."""
+    from rich.text import Text
+
+    return Text.assemble((safe_text(problem.message), "red"), f"\n  {safe_text(problem.hint)}")
+
+
 def _engine(found: Mapping[str, Any]) -> str:
-    """The server in a line: its version, connections, what it stores, and what is wrong."""
+    """The server in a line: its version, connections and what it stores."""
     server = found["server"]
     parts = [str(server.get("engine", "a server that another program runs"))]
     if server.get("peers", 1) > 1:
@@ -182,27 +194,24 @@ def _engine(found: Mapping[str, Any]) -> str:
     if "connections" in server:
         parts.append(f"{server['connections']} connection(s)")
         parts.append(f"{(server['storage'] or 0) / (1 << 20):.0f} of {server['limit'] / (1 << 20):.0f} MiB stored")
-    return ", ".join(parts) + (f"; {safe_text(found['trouble'])}" if found["trouble"] else "")
+    return ", ".join(parts)
 
 
 def _state(w: Mapping[str, Any]) -> str:
-    if w["quarantine"]:
-        return f"[red]quarantine: {safe_text(w['quarantine'])}[/red]"
-    if w["draining"]:
-        return "[yellow]draining[/yellow]"
-    return safe_text(w["note"]) or "idle"
+    state = worker_state(w)
+    match state:
+        case "quarantined":
+            return f"[red]quarantined: {safe_text(w['quarantine'])}[/red]"
+        case "silent":
+            return f"[red]silent for {span(w['silent'])}[/red]"
+        case "draining":
+            return "[yellow]draining[/yellow]"
+    return safe_text(w["note"]) or state
 
 
 def _certificate(w: Mapping[str, Any]) -> str:
     if not w["certificate"]:
         return "none"
     left = w["expires"] - time.time()
-    text = f"{safe_text(w['certificate'])}, {_span(max(0.0, left))} left"
+    text = f"{safe_text(w['certificate'])}, {span(max(0.0, left))} left"
     return f"[red]{text}[/red]" if left < SOON else text
-
-
-def _span(seconds: float) -> str:
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

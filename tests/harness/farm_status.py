@@ -16,23 +16,34 @@ def a_worker(name: str, **more: Any) -> dict[str, Any]:
     return {
         "name": name, "role": "runner", "quarantine": "", "strikes": 0, "draining": False, "running": 0, "busy": 0.25,
         "expires": None, "done": 7, "queued": 0, "lanes": 1, "places": ["p"], "device": {}, "offers": {}, "note": "",
-        "connected": 5.0, "certificate": "", **more,
+        "connected": 5.0, "certificate": "", "active": False, "silent": 0.0, "version": "0.2.0", "clock": 0.0, **more,
     }  # fmt: skip
 
 
 def a_client(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "certificate": "client", "connected": True, "jobs": 0, "seconds": 0.0, **more}
+    return {
+        "name": name,
+        "certificate": "client",
+        "connected": True,
+        "jobs": 0,
+        "seconds": 0.0,
+        "version": "0.2.0",
+        **more,
+    }
 
 
 def a_status(workers: list[dict[str, Any]], places: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {
         "workers": workers, "places": places or {}, "quarantined_away": {"gone": "why"}, "uptime": 12.5, "refused": 3,
+        "protocol": 3, "tilewright": "0.2.0", "lost": {}, "full": {},
         "clients": [a_client("here"), a_client("away", connected=False)], "trouble": "", "server": FACTS, **more,
     }  # fmt: skip
 
 
 class Saying:
     """A farm that says this, or fails with it."""
+
+    address = "tcp://127.0.0.1:8786"
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
