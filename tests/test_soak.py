@@ -7,10 +7,11 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from harness.waiting import until
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "soak_tests.py"
 TESTS = """
@@ -64,16 +65,13 @@ def test_a_failing_order_is_named_with_the_command_that_repeats_it(suite: Path) 
 
 def test_ctrl_c_ends_everything(suite: Path) -> None:
     (suite / "test_pair.py").write_text(
-        "import os, pathlib, time\n\ndef test_it():\n"
-        "    pathlib.Path(__file__).with_name('pid').write_text(f'{os.getpid()}\\n')\n    time.sleep(600)\n"
+        "import os, pathlib, threading\n\ndef test_it():\n"
+        "    pathlib.Path(__file__).with_name('pid').write_text(f'{os.getpid()}\\n')\n    threading.Event().wait()\n"
     )
     process = start(suite, "--busy", "1")
     pid = suite / "pid"
-    until = time.monotonic() + 60
-    while not pid.exists() or not pid.read_text().endswith("\n"):
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: process.poll() is not None or (pid.exists() and pid.read_text().endswith("\n")))
+    assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "stopped\n"), out

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import until
 from tilewright.backends import cache as cache_module
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
@@ -293,15 +294,17 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
 
 def test_what_every_kernel_needs_is_made_by_one_and_awaited_by_the_others(tmp_path: Path) -> None:
     made: list[int] = []
+    asked: list[int] = []
 
     def make() -> bytes:
         made.append(len(made))
         if len(made) == 1:
             raise TilewrightError("the first of them fails")
-        time.sleep(0.05)
+        until(lambda: len(asked) == 4)
         return b"support"
 
-    def ask(_: int) -> str | None:
+    def ask(n: int) -> str | None:
+        asked.append(n)
         with contextlib.suppress(TilewrightError):
             return ArtifactCache(tmp_path / "c").made_once("k", make)
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from elf import LIBRARIES, Elf
 from handwritten import MATMUL, SAXPY
 
+from harness.waiting import until
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library, library_key
 from tilewright.backends.cpu.compiler import Compiler, compile_library, find_compiler
@@ -147,10 +147,7 @@ def test_deadline_kills_the_compilers_children_too(
         if note.exists():
             break
     child = int(note.read_text())
-    end = time.monotonic() + 60
-    while _alive(child) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not _alive(child)
+    until(lambda: not _alive(child))
 
 
 def _alive(pid: int) -> bool:

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from harness.waiting import until
 from tilewright.backends import cores as cores_module
 from tilewright.backends import locks
 from tilewright.backends.cores import affinity, available_cores, cpu_quota, throttling
@@ -312,8 +312,7 @@ def test_threads_exclude_each_other_and_one_thread_cannot_wait_for_itself(tmp_pa
             DeviceLock(Fake((0,)), folder=tmp_path).acquire()
         t = threading.Thread(target=other)
         t.start()
-        while not order:
-            time.sleep(0.001)
+        until(lambda: order, pause=0.001)
         order.append("gives it up")
     t.join()
     assert order == [f"waits for {os.getpid()}", "gives it up", "got it"]

@@ -14,7 +14,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 
 from harness.caches import with_support
+from harness.waiting import until
 from tilewright.backends.cpu.device import affinity, available_cores, format_cores
 from tilewright.backends.cpu.targets import detect
 from tilewright.cli.app import run
@@ -115,10 +115,7 @@ def nothing_left(farm: Up) -> None:
 
 
 def wait_for(condition: Callable[[], bool], farm: Up) -> None:
-    until = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < until, f"{farm.left()}\n{farm.said()}"
-        time.sleep(0.05)
+    until(condition, LIMIT, 0.05, lambda: f"{farm.left()}\n{farm.said()}")
 
 
 @pytest.fixture
@@ -189,8 +186,8 @@ def test_a_second_ctrl_c_ends_at_once(start: Start) -> None:
     os.kill(farm.pid_of("farm runner"), signal.SIGSTOP)  # it will not drain
     farm.process.send_signal(signal.SIGINT)
     wait_for(lambda: "draining" in farm.said(), farm)
-    time.sleep(1.0)
-    assert farm.process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        farm.process.wait(1.0)
     farm.process.send_signal(signal.SIGINT)
     assert farm.ended() == 143
     nothing_left(farm)

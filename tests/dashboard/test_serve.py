@@ -350,8 +350,7 @@ def test_a_stream_may_last_longer_than_a_request() -> None:
         assert eventually(lambda: followed.append(found.follow()) or True)  # the request itself arrives in time
         c, reply = followed.pop()
         assert reply.read(len(b"data: first\n\n")) == b"data: first\n\n"
-        time.sleep(0.4)
-        assert not found.app.ended.is_set()
+        assert not found.app.ended.wait(0.4)
         c.close()
         reply.close()
         assert found.app.ended.wait(PLENTY)

@@ -8,8 +8,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.farm import SimulatedFarm
+from harness.waiting import until
 from tilewright.cli.app import app
 from tilewright.core import UsageError
 from tilewright.farm.client import Farm
@@ -34,13 +34,6 @@ class Bare(SimulatedFarm):
 
     async def start_server(self, port: int = 0) -> None:
         pass
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def connects(address: str, certs: Path) -> str:

@@ -6,11 +6,12 @@ import json
 import multiprocessing
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.waiting import hang
 
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -119,7 +120,7 @@ def test_rounds_become_fewer_where_a_round_takes_long() -> None:
 def test_a_crash_and_a_time_out_are_rows_and_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     asked: list[Any] = [({"name": "good"}, dict, ({"x": 1},)), ({"name": "abort"}, os.abort, ()),
-                        ({"name": "raise"}, int, ("two lines",)), ({"name": "sleep"}, time.sleep, (60.0,))]  # fmt: skip
+                        ({"name": "raise"}, int, ("two lines",)), ({"name": "sleep"}, hang, ())]  # fmt: skip
     rows = Rows(file, {"tune": 0.0}, {}, ("name",))
     assert [r["name"] for r in children.missing(rows, asked[:1], 30.0)] == ["good"]
     rows = Rows(file, {"tune": 0.0}, {}, ("name",))
@@ -135,7 +136,7 @@ def test_a_crash_and_a_time_out_are_rows_and_a_run_goes_on_where_it_ended(tmp_pa
 
 def test_an_interrupted_benchmark_leaves_no_child(tmp_path: Path) -> None:
     rows = Rows(tmp_path / "rows.jsonl", {}, {}, ("name",))
-    asked: list[Any] = [({"name": "good"}, dict, ()), ({"name": "sleep"}, time.sleep, (600.0,))]
+    asked: list[Any] = [({"name": "good"}, dict, ()), ({"name": "sleep"}, hang, ())]
     making = children.missing(rows, asked, 600.0, jobs=2)
     assert next(making) == {"name": "good"}
     making.close()

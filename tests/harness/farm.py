@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from harness.waiting import until
 from tilewright.backends import NO_PEAKS, parse_target
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.toolchain import Compiled
@@ -385,12 +386,7 @@ class FarmProcesses:
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = START_SECONDS) -> None:
         """Poll until something holds. Raises ``TimeoutError`` with what the processes said."""
-        until = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > until:
-                logs = "\n".join(f"== {n}\n{self.said(n)[-2000:]}" for n in self.processes)
-                raise TimeoutError(f"it did not happen within {seconds:.0f} s\n{logs}")
-            time.sleep(0.05)
+        until(condition, seconds, 0.05, lambda: "\n".join(f"== {n}\n{self.said(n)[-2000:]}" for n in self.processes))
 
 
 def _over(process: subprocess.Popen[str]) -> None:

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from runtime_kernels import Maker, random, sqdist, wait
 
+from harness.waiting import until
 from tilewright.bundles.build import build, sign_again
 from tilewright.core import DatabaseError, Extent, Target, TilewrightError, UsageError
 from tilewright.database import Database
@@ -160,13 +160,6 @@ def test_nothing_is_written(bundle: Path, signed_bytes: bytes) -> None:
     check_all(Library(bundle, trust=True))
 
 
-def until(what: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 10
-    while not what() and time.monotonic() < give_up:
-        time.sleep(0.02)
-    assert what()
-
-
 def test_a_bundle_that_is_replaced(maker: Maker, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     maker.matmul(4, 4, 4)
     path = bundled(maker.path, tmp_path / "k.twb", KEY)
@@ -174,7 +167,7 @@ def test_a_bundle_that_is_replaced(maker: Maker, tmp_path: Path, caplog: pytest.
     np.testing.assert_allclose(library.matmul(A, B), WANT, rtol=1e-4, atol=1e-5)
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
     bundled(maker.path, path, OTHER)
-    time.sleep(1)  # more than two looks
+    until(lambda: "goes on: the bundle" in caplog.text)
     assert library.explain("matmul", m=4, n=4, k=4).tier == "exact"
     np.testing.assert_allclose(library.matmul(A, B), WANT, rtol=1e-4, atol=1e-5)
     assert "stays in use: the bundle" in caplog.text

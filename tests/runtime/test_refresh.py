@@ -7,10 +7,10 @@ import logging
 import os
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from runtime_kernels import Maker, random
 
+from harness.waiting import until
 from tilewright.core import UsageError
 from tilewright.database import Database
 from tilewright.runtime import Library
@@ -35,13 +36,6 @@ def answers(library: Library) -> int:
         if np.allclose(c, times * WANT, rtol=1e-4, atol=1e-5):
             return times
     return 0
-
-
-def wait_for(what: Callable[[], bool], seconds: float = 20.0) -> bool:
-    end = time.monotonic() + seconds
-    while not what() and time.monotonic() < end:
-        time.sleep(0.02)
-    return what()
 
 
 def test_a_new_kernel_is_served_after_refresh(maker: Maker, either: str) -> None:
@@ -67,7 +61,7 @@ def test_it_is_noticed_without_a_word(maker: Maker) -> None:
     assert answers(library) == 1
     assert library.stats().tiers["fallback"] == 1
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
-    assert wait_for(lambda: answers(library) == 2)
+    until(lambda: answers(library) == 2)
     assert EVERY < 0.9
 
 
@@ -76,7 +70,7 @@ def test_a_file_that_comes_later(maker: Maker, tmp_path: Path) -> None:
     assert answers(library) == 1
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
     os.rename(maker.path, tmp_path / "later.db")
-    assert wait_for(lambda: answers(library) == 2)
+    until(lambda: answers(library) == 2)
 
 
 def test_nothing_is_looked_up_anew_while_kernels_stay(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +146,7 @@ def test_every_call_is_answered_by_one_kernel(maker: Maker) -> None:
             maker.matmul(4, 4, 4, name)
             library.refresh()
             before = len(seen)
-            assert wait_for(lambda before=before, times=times: times in seen[before:])
+            until(lambda before=before, times=times: times in seen[before:])
     finally:
         over.set()
         for t in threads:
@@ -164,10 +158,11 @@ def test_threads_that_ask_first_at_once_get_one_method(maker: Maker, monkeypatch
     """A refresh renews the method that the library has: another thread's own would answer with the old kernel for ever."""
     maker.matmul(4, 4, 4)
     library = Library(maker.path, watch=False)
-    makes = Resolver.builtins
+    makes, together = Resolver.builtins, threading.Barrier(3)
 
     def slowly(self: Resolver, op: str) -> Any:
-        time.sleep(0.1)
+        with suppress(threading.BrokenBarrierError):
+            together.wait(0.1)  # for as long as another thread may come here beside this one
         return makes(self, op)
 
     monkeypatch.setattr(Resolver, "builtins", slowly)
@@ -187,7 +182,8 @@ def test_a_forked_child_notices_too(maker: Maker) -> None:
         code = 1
         try:
             os.write(write, b"x")
-            code = 0 if wait_for(lambda: answers(library) == 2) else 2
+            until(lambda: answers(library) == 2)
+            code = 0
         finally:
             os._exit(code)
     os.read(read, 1)
@@ -206,10 +202,10 @@ def test_the_watcher_keeps_nothing_alive_and_ends_with_the_last(monkeypatch: pyt
 
     watcher, held = Watcher(), [Counted()]
     watcher.add(held[0])
-    assert wait_for(lambda: held[0].looks > 2)
+    until(lambda: held[0].looks > 2)
     gone = weakref.ref(held.pop())
-    assert wait_for(lambda: gc.collect() >= 0 and gone() is None)
-    assert wait_for(lambda: watcher._thread is None)
+    until(lambda: gc.collect() >= 0 and gone() is None)
+    until(lambda: watcher._thread is None)
     two = Counted()
     watcher.add(two)
-    assert wait_for(lambda: two.looks > 0)
+    until(lambda: two.looks > 0)
