@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.tuner import tune as tune
     from tilewright.tuner import tune_range as tune_range
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _LAZY = {
     "DatabaseError": ("tilewright.core", "DatabaseError"),
