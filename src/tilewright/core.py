@@ -64,6 +64,8 @@ class FailureKind(enum.StrEnum):
     CRASH = "crash"
     TIMEOUT = "timeout"
     WRONG_RESULT = "wrong_result"
+    OVERFLOW = "overflow"  # a result is infinite, the reference finite
+    LOST_ACCURACY = "lost_accuracy"  # beyond the tolerance, yet close to the reference
     DEVICE_LOST = "device_lost"
 
 

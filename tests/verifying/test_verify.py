@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.core import FailureKind
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -54,6 +55,30 @@ def test_right_and_wrong() -> None:
     assert "of 63 wrong (normal inputs, seed 0)" in problem
 
 
+def infinite(a: Array, b: Array) -> Array:
+    out = product(a, b)
+    out[3, 4] = np.inf
+    return out
+
+
+@pytest.mark.parametrize(
+    ("compute", "kind", "message"),
+    [
+        (lambda a, b: product(a[:, 1:], b[1:]), FailureKind.WRONG_RESULT, "element (0, 0) is"),
+        (lambda a, b: product(a, b) * F(1.001), FailureKind.LOST_ACCURACY, "element (0, "),
+        (infinite, FailureKind.OVERFLOW, "element (3, 4) is inf"),
+        (lambda a, b: product(a, b) * F(np.nan), FailureKind.WRONG_RESULT, "is nan"),
+    ],
+)
+def test_overflow_lost_accuracy_and_wrong_results_are_three_outcomes(
+    compute: Callable[..., Array], kind: FailureKind, message: str
+) -> None:
+    p = matmul(7, 9, 33)
+    problem = Verifier(p).check(as_kernel(p, compute))
+    assert problem is not None
+    assert (problem.kind, message in problem) == (kind, True), problem
+
+
 def test_whole_numbers_leave_no_room() -> None:
     """What passes for rounding elsewhere is found where there is none."""
     problem = Verifier(matmul(7, 9, 33)).check(
@@ -61,6 +86,7 @@ def test_whole_numbers_leave_no_room() -> None:
     )
     assert problem
     assert "of 63 wrong (whole inputs" in problem
+    assert problem.kind is FailureKind.WRONG_RESULT  # nothing is rounded, so nothing is lost by rounding
 
 
 def test_nothing_written_is_found() -> None:

@@ -135,7 +135,8 @@ def subject_of(candidate: Candidate) -> Subject:
 class Finding(Json):
     """A bug: what, where in the kernel, and in which run it showed.
 
-    ``kind``: ``wrong_result``, ``compile``, ``launch`` (the device would refuse it), or what the emulator found:
+    ``kind``: ``wrong_result``, ``overflow``, ``lost_accuracy``, ``compile``, ``launch`` (the device would refuse it),
+    or what the emulator found:
     ``out_of_bounds_global``, ``out_of_bounds_shared``, ``race``, ``divergence``, ``deadlock``,
     ``misaligned``, ``undefined``... ``line`` counts from 1 in the kernel's own text.
     """
@@ -397,7 +398,7 @@ class Checker:
         except _Found:
             return alive
         if problem:
-            result.add(Finding("wrong_result", problem, order=shown, inputs=data.recipe.name))
+            result.add(Finding(problem.kind.value, str(problem), order=shown, inputs=data.recipe.name))
         return True
 
     def _mine(self, data: InputSet) -> InputSet:

@@ -16,6 +16,7 @@ _SECONDS = 10.0  # of one run, from which on smaller sizes are checked
 _WHOLE = 1024  # threads of a grid up to which one order shows every race between blocks
 _KINDS = {
     "compile": FailureKind.COMPILE, "launch": FailureKind.LAUNCH, "timeout": FailureKind.TIMEOUT,
+    "overflow": FailureKind.OVERFLOW, "lost_accuracy": FailureKind.LOST_ACCURACY,
     **dict.fromkeys(("wrong_result", "race", "uninitialized"), FailureKind.WRONG_RESULT),
 }  # fmt: skip
 """Kinds of failure by kinds of finding; others end a kernel on a GPU."""

@@ -1,4 +1,4 @@
-"""Failures by kind: how many, an example, and what to do."""
+"""Failed trials by kind: how many, an example, and what to do."""
 
 from __future__ import annotations
 
@@ -15,35 +15,43 @@ if TYPE_CHECKING:
 
 ADVICE: dict[str, str] = {
     FailureKind.COMPILE: (
-        "The compiler refused the generated code. A few in a large space cost little; many point to a template or, for "
-        "a kernel of your own, to a knob value that needs a constraint. The message is the compiler's first error."
+        "The compiler refused the generated code; the message is its first error. A few such trials cost little. If "
+        "there are many and the kernel is your own, constrain the knob values that do not compile."
     ),
     FailureKind.RESOURCES: (
-        "The kernel needs more memory, registers or shared memory than the device has. Normal at the edges of a space; "
-        "if most trials end so, choose smaller sizes, or give the measuring process more memory."
+        "The kernel needs more memory, registers or shared memory than the device has. This is normal at the edges of "
+        "a search space. If most trials fail so, choose smaller sizes, or give the measuring process more memory."
     ),
     FailureKind.LAUNCH: (
-        "The kernel was built but could not be started: a launch outside of the device's limits, or a library that "
-        "does not load. Run tilewright doctor to see that the device and its driver answer."
+        "The kernel was built but did not start: its launch exceeds the device's limits, or its library does not load. "
+        "Run tilewright doctor to see whether the device and its driver answer."
     ),
     FailureKind.CRASH: (
         "The measuring process died in the kernel, most often by an access out of bounds. Only that process was lost. "
-        "For a CUDA kernel, tilewright check names the access."
+        "For a CUDA kernel, run tilewright check: it names the access."
     ),
     FailureKind.TIMEOUT: (
-        "The kernel took longer than the limit, which grows with the reference kernel's time. Normal for very slow "
-        "schedules; on a machine with other work, tune when it is idle."
+        "The kernel took longer than the limit, which grows with the reference kernel's time. This is normal for very "
+        "slow schedules. If many trials fail so, tune while the machine has no other work."
     ),
     FailureKind.WRONG_RESULT: (
-        "The result differs from the reference by more than the tolerance, so its time was never taken. A kernel of "
-        "your own: look at edges and races. A built-in template: the schedule is never served; the others are."
+        "The result differs from the reference by more than rounding explains, so the trial was not timed and is never "
+        "served. For a kernel of your own, check its edges, and look for races with tilewright check."
+    ),
+    FailureKind.OVERFLOW: (
+        "A result is infinite where the reference is finite: an intermediate value exceeds the range of its type. Use "
+        "a wider accumulator or element type, or scale the values first, as a softmax subtracts its maximum."
+    ),
+    FailureKind.LOST_ACCURACY: (
+        "The result is close to the reference, but its error exceeds the tolerance. Sum in a wider type, or in another "
+        "order. A term that is missing from a long sum can look the same."
     ),
     FailureKind.DEVICE_LOST: (
-        "The device stopped answering, or its times were void (throttled, shared, memory errors), which is rarely the "
-        "kernel's fault. Run tilewright doctor, on a farm tilewright farm status; then continue with --resume."
+        "The device stopped answering, or its times were void (throttled, shared, memory errors). The kernel may be "
+        "innocent. Run tilewright doctor, on a farm tilewright farm status, then resume the run."
     ),
 }
-"""By kind: why it happens and what a user can do."""
+"""By kind: the usual cause, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class FailureGroup:
 
     @property
     def advice(self) -> str:
-        return ADVICE.get(self.kind, "Another version of Tilewright stored this kind.")
+        return ADVICE.get(self.kind, "Another version of Tilewright stored this kind of failure.")
 
 
 def failure_groups(

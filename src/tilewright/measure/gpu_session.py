@@ -42,7 +42,7 @@ from tilewright.measure.gpu_timing import (
 )
 from tilewright.measure.messages import At, Compare, KernelFile, Measure, Told
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
-from tilewright.verifying.verify import ALL_SETS
+from tilewright.verifying.verify import ALL_SETS, Problem
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Graph, Guard, Module
@@ -308,7 +308,7 @@ class GpuSession(TaskSession[GpuKernel]):
         data = self.verifier.input_set(n, align, rounding)
         return data, (data.recipe, rounding)
 
-    def _check(self, kernel: GpuKernel, sets: Sequence[int]) -> str | None:
+    def _check(self, kernel: GpuKernel, sets: Sequence[int]) -> Problem | None:
         program = kernel.kernel.program
         for n in sets:
             problem = self._check_set(kernel, *self._set(n, program.align, program.rounding))
@@ -316,7 +316,7 @@ class GpuSession(TaskSession[GpuKernel]):
                 return problem
         return None
 
-    def _check_set(self, kernel: GpuKernel, data: InputSet, name: Hashable) -> str | None:
+    def _check_set(self, kernel: GpuKernel, data: InputSet, name: Hashable) -> Problem | None:
         """What is wrong on one input set. An earlier kernel may have written over what lies on the device: then once
         more, with new."""
         for last in (False, True):
@@ -549,7 +549,7 @@ class _CheckedRun:
             and device.intact((self.data.recipe, name))
         )
 
-    def problem(self) -> str | None:
+    def problem(self) -> Problem | None:
         """What is wrong, in one line, by the verifier: everything comes to the host."""
         s, data = self.session, self.data
         assert s.verifier is not None
@@ -559,7 +559,7 @@ class _CheckedRun:
             s.context.download(region.address, values.data)
         problem = s.verifier.problem(data)
         outside = self._trespass()
-        return f"writes outside {outside} ({data.recipe.name})" if outside else problem
+        return Problem(f"writes outside {outside} ({data.recipe.name})") if outside else problem
 
     def _trespass(self) -> str:
         """The buffer around which bytes changed."""

@@ -27,7 +27,7 @@ from tilewright.measure import timing
 from tilewright.measure.messages import At, Compare, KernelFile, Measure, Told
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.buffers import POISON, GuardedArray, alive
-from tilewright.verifying.verify import timing_inputs
+from tilewright.verifying.verify import Problem, timing_inputs
 
 WORKSPACES = 8  # guarded ones, kept for reuse
 SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB
@@ -128,7 +128,7 @@ class Session(TaskSession[Kernel]):
         kernel = library.kernel(item.program, item.launch, self.threads)
         return Kernel(key=item.key, code=library, kernel=kernel)
 
-    def _check(self, kernel: Kernel, sets: Sequence[int]) -> str | None:
+    def _check(self, kernel: Kernel, sets: Sequence[int]) -> Problem | None:
         assert self.verifier is not None
         assert self.program is not None
         align = kernel.kernel.program.align
@@ -151,7 +151,7 @@ class Session(TaskSession[Kernel]):
         for memory in strayed:
             memory.restore()
         if problem is None and strayed:
-            problem = f"writes outside {strayed[0].name}"
+            problem = Problem(f"writes outside {strayed[0].name}")
         return problem
 
     def _workspace(self, purpose: str, size: int) -> GuardedArray:

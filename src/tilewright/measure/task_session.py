@@ -16,7 +16,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.measure.messages import At, Compare, Done, KernelFile, Measure, Request, Verify
 from tilewright.measure.timing import PairedComparison
 from tilewright.serialization import Json
-from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Verifier
+from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Problem, Verifier
 
 LOADED = 48  # libraries or modules that stay loaded
 
@@ -106,7 +106,7 @@ class TaskSession(ABC, Generic[K]):
 
         def check() -> tuple[Outcome, None]:
             problem = self._check(self._load(item), sets)
-            return Failure(FailureKind.WRONG_RESULT, problem or ""), None
+            return (Failure(problem.kind, str(problem)) if problem else Failure(FailureKind.WRONG_RESULT, "")), None
 
         outcome, _ = self._guarded(check)
         return outcome if isinstance(outcome, Failure) and outcome.message else None
@@ -130,7 +130,7 @@ class TaskSession(ABC, Generic[K]):
         problem = self._check(kernel, FEW_SETS if item.binary in self.passed else ALL_SETS)
         checked = time.perf_counter()
         if problem:
-            return Failure(FailureKind.WRONG_RESULT, problem), None
+            return Failure(problem.kind, str(problem)), None
         self.passed.add(item.binary)
         found = self._time(kernel, pairs)
         now = time.perf_counter()
@@ -180,7 +180,7 @@ class TaskSession(ABC, Generic[K]):
         """The request's kernel; with ``copy`` its code is loaded once more, which the caller closes."""
 
     @abstractmethod
-    def _check(self, kernel: K, sets: Sequence[int]) -> str | None:
+    def _check(self, kernel: K, sets: Sequence[int]) -> Problem | None:
         """What is wrong with a kernel on these input sets, or ``None``."""
 
     @abstractmethod

@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from tilewright.core import FailureKind
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS
 from tilewright.kernels.expression.numerics import decode, encode
@@ -41,8 +42,24 @@ FULL_REFERENCE = 1.5  # seconds that one whole reference may take
 LEAST_TIMED = 0.1  # seconds of a part of a reference that tell what more of it takes
 ERRORS = 2.0  # what the tolerances of a block cost, in times of its values
 EDGE = 16  # tiles end at multiples of this
+# A result that has only lost accuracy: its errors are at most this share of the reference's largest magnitude, and at
+# most so many times the median error. A mistake at an edge leaves all other elements exact.
+CLOSE = 0.01
+ALIKE = 50.0
 # What whole outputs hold before a call, by set: any value may be right in a set, but hardly one for each in all.
 UNWRITTEN = (0xA5, 0x5A, 0xC3)
+
+
+class Problem(str):
+    """What is wrong with a result, in one line. ``kind``: the failure that it is."""
+
+    __slots__ = ("kind",)
+    kind: FailureKind
+
+    def __new__(cls, text: str, kind: FailureKind = FailureKind.WRONG_RESULT) -> Self:
+        made = super().__new__(cls, text)
+        made.kind = kind
+        return made
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,7 @@ class Expected:
     projection: Projection | None
     chosen: Callable[[Array, Block], Array] | None
 
-    def problem(self, out: Array, recipe: Recipe) -> str | None:
+    def problem(self, out: Array, recipe: Recipe) -> Problem | None:
         """What is wrong with an output, in one line, or ``None``."""
         for interval in self.intervals:
             problem = mismatch(out, interval, recipe, self.chosen)
@@ -62,7 +79,7 @@ class Expected:
         if self.projection is not None:
             wrong = self.projection.wrong(out)
             if wrong:
-                return f"{wrong} of {self.projection.expected.size} projected sums differ ({recipe.name})"
+                return Problem(f"{wrong} of {self.projection.expected.size} projected sums differ ({recipe.name})")
         return None
 
 
@@ -168,7 +185,7 @@ class Verifier:
         self._timing: tuple[str, tuple[Array, ...]] | None = None
         self.positive = False
 
-    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1, rounding: float = 1.0) -> str | None:
+    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1, rounding: float = 1.0) -> Problem | None:
         """What is wrong with a kernel, in one line, or ``None``."""
         for n in sets:
             problem = self.check_set(run, self.input_set(n, align, rounding))
@@ -176,7 +193,7 @@ class Verifier:
                 return problem
         return None
 
-    def check_set(self, run: Run, data: InputSet) -> str | None:
+    def check_set(self, run: Run, data: InputSet) -> Problem | None:
         """Run the kernel on one input set and compare."""
         for guarded, byte in zip(data.outputs, self.unwritten(data.recipe), strict=True):
             guarded.data.fill(byte)
@@ -187,7 +204,7 @@ class Verifier:
         """The byte that each output is filled with before a call."""
         return [POISON if t.dtype in FLOATS else UNWRITTEN[recipe.seed] for t in self.program.outputs]
 
-    def problem(self, data: InputSet) -> str | None:
+    def problem(self, data: InputSet) -> Problem | None:
         """What is wrong after a call on one input set, in one line, or ``None``."""
         problem = self._side_effects(data)
         if problem:
@@ -197,18 +214,18 @@ class Verifier:
             out = guarded.array.view(np.uint8) if dtype == "bool" else decoded(guarded.array, dtype)
             problem = expected.problem(out, data.recipe)
             if problem:
-                return problem if len(data.outputs) == 1 else f"{guarded.name}: {problem}"
+                return problem if len(data.outputs) == 1 else Problem(f"{guarded.name}: {problem}", problem.kind)
         return None
 
-    def _side_effects(self, data: InputSet) -> str | None:
+    def _side_effects(self, data: InputSet) -> Problem | None:
         for n, (guarded, pristine) in enumerate(zip(data.inputs, data.pristine, strict=True)):
             if not np.array_equal(guarded.data, pristine):
                 guarded.data[:] = pristine
-                return f"changes its input number {n} ({data.recipe.name})"
+                return Problem(f"changes its input number {n} ({data.recipe.name})")
         for guarded in (*data.inputs, *data.outputs):
             if guarded.trespassed():
                 guarded.restore()
-                return f"writes outside {guarded.name} ({data.recipe.name})"
+                return Problem(f"writes outside {guarded.name} ({data.recipe.name})")
         return None
 
     def timing_values(self) -> tuple[Array, ...]:
@@ -315,8 +332,11 @@ def sample_blocks(
 
 def mismatch(
     out: Array, interval: Interval, recipe: Recipe, chosen: Callable[[Array, Block], Array] | None = None
-) -> str | None:
-    """The first wrong element of a block, in words, or ``None``. ``chosen``: as :class:`Expected` has it."""
+) -> Problem | None:
+    """A wrong element of a block, in words, or ``None``: the first, or the first that overflows.
+
+    ``chosen``: as :class:`Expected` has it.
+    """
     got: Any = out[interval.block]
     # NaN fails both comparisons, as does whatever was left unwritten.
     right = (got >= interval.low) & (got <= interval.high)
@@ -329,11 +349,34 @@ def mismatch(
     if right.all():
         return None
     wrong = int((~right).sum())
-    at = tuple(int(x) for x in np.unravel_index(int(np.argmin(right)), right.shape))
+    kind, shown = _failed(got, interval, ~right)
+    at = tuple(int(x) for x in np.unravel_index(int(np.argmax(shown)), right.shape))
     place = tuple(s.start + x for s, x in zip(interval.block, at, strict=True))
     low, high = interval.low[at], interval.high[at]
     wanted = f"{low}" if low == high else f"{low} to {high}"
-    return f"element {place} is {got[at]}, expected {wanted}; {wrong} of {right.size} wrong ({recipe.name})"
+    said = f"element {place} is {got[at]}, expected {wanted}; {wrong} of {right.size} wrong ({recipe.name})"
+    return Problem(said, kind)
+
+
+def _failed(got: Array, interval: Interval, wrong: Array) -> tuple[FailureKind, Array]:
+    """Which failure the wrong elements of a block are, and which of them show it."""
+    low, high = interval.low, interval.high
+    if got.dtype.kind != "f":
+        return FailureKind.WRONG_RESULT, wrong
+    infinite = wrong & np.isinf(got) & np.isfinite(low) & np.isfinite(high)
+    if infinite.any():
+        return FailureKind.OVERFLOW, infinite
+    rounded = np.isfinite(low) & np.isfinite(high) & (low < high)
+    # Where the one right value is known, rounding explains no error.
+    if not rounded[wrong].all() or np.isnan(got[wrong]).any():
+        return FailureKind.WRONG_RESULT, wrong
+    with np.errstate(all="ignore"):
+        off = np.abs(got - (low / 2 + high / 2))
+        size = np.maximum(np.abs(low), np.abs(high))[rounded].max()
+        alike = off[wrong] / (high / 2 - low / 2)[wrong]
+        usual = np.median(off[rounded] / (high / 2 - low / 2)[rounded])
+        near = bool((off[wrong] <= CLOSE * size).all() and (alike <= ALIKE * usual).all())
+    return (FailureKind.LOST_ACCURACY if near else FailureKind.WRONG_RESULT), wrong
 
 
 def _right_where_free(got: Array, value: Array) -> Array:
