@@ -46,7 +46,7 @@ test: check-tools $(VENV)/.dev
 # The tests that need what no package index has (tests/harness/needed.py), which `make test` skips where it is missing.
 test-needs: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "needs and not nightly" \
-	  $$(grep -rlE --include='test_*.py' 'mark\.needs|^from browser' tests)
+	  $$(grep -rlE --include='test_*.py' 'mark\.needs|^from harness.browser' tests)
 
 # Arrays and models of PyTorch and JAX. Where there is a build of PyTorch for processors alone, it is taken: 4 GB less.
 $(VENV)/.torch: pyproject.toml | $(VENV)/.dev

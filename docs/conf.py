@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE / "_ext"))
 
 import tilewright  # noqa: E402
 
-# All pages are kept to the end: to search them for garbage again and again takes a quarter of the build.
+# Sphinx keeps all pages to the end. The garbage collector would take a quarter of the build and find nothing.
 gc.disable()
 
 project = "Tilewright"
@@ -22,12 +22,12 @@ version = release = tilewright.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "generated"]
 exclude_patterns = ["_build", "_ext", "_generated"]
 nitpicky = True
-# Types in signatures: shown, and not all of them have a page here.
+# Signatures show types that have no page here.
 nitpick_ignore_regex = [("py:.*", r".*")]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
-# Examples are commands: quotes and dashes must stay what they are.
+# Examples are commands, whose quotes and dashes must stay.
 smartquotes = False
 
 autodoc_typehints = "signature"
@@ -38,12 +38,13 @@ html_title = f"Tilewright {release}"
 html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True}
-# What is typed, without a prompt and what it prints.
+# The copy button takes what is typed, without the prompt and the output.
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"

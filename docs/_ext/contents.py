@@ -7,11 +7,12 @@ from pathlib import Path
 
 
 def markdown(docs: Path) -> str:
-    """A hidden table of contents for each section of the start page that lists pages."""
+    """A hidden table of contents for each list of pages, under the names of its section and of the list."""
     out = []
     sections = re.split(r"^## ", (docs / "index.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     for section in sections:
-        pages = re.findall(r"^- \[[^\]]*\]\(([\w/]+)\.md\)", section, re.MULTILINE)
-        caption = section.partition("\n")[0]
-        out.append("```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(pages) + "\n```\n")
+        for title, links in re.findall(r"^- \*\*(.+)\*\*: ((?:.+\n)+?)(?=- |\n)", section, re.MULTILINE):
+            caption = f"{section.partition(chr(10))[0]}: {title}"
+            pages = "\n".join(re.findall(r"\]\(([\w/]+)\.md\)", links))
+            out.append("```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + pages + "\n```\n")
     return "\n".join(out)

@@ -21,6 +21,7 @@ import contents
 import operations_reference
 import outside
 import schema_reference
+from docutils import nodes
 
 PART = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 FOR_TESTS = re.compile(r"^<!-- (?:run:|not run:|before:|file:).*?-->\n", re.MULTILINE | re.DOTALL)
@@ -47,12 +48,26 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", fill)
     app.connect("env-get-outdated", depends_on_code)
     app.connect("autodoc-process-signature", api_reference.plain_signature)
+    app.connect("doctree-read", pictures_open)
+    app.connect("html-page-context", captions_have_levels, priority=900)  # after the theme, which makes the sidebar
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
     text = PART.sub(lambda m: PARTS[m[1]](Path(app.srcdir)), source[0])
     source[0] = outside.links(FOR_TESTS.sub("", text), docname)
+
+
+def pictures_open(_app: Any, doctree: nodes.document) -> None:
+    """A click on a picture opens its file: Sphinx links pictures whose width is given."""
+    for picture in doctree.findall(nodes.image):
+        picture["width"] = "100%"
+
+
+def captions_have_levels(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Captions of the sidebar are headings, which screen readers expect to have a level."""
+    tree = "furo_navigation_tree"
+    context[tree] = context[tree].replace('role="heading"', 'role="heading" aria-level="2"')
 
 
 def depends_on_code(app: Any, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-from browser import browser, page, record, watched
+from harness.browser import browser, page, pytest_itemcollected, record, watched
 
-__all__ = ["browser", "page", "record", "watched"]
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    if "browser" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.needs("chromium"))
+__all__ = ["browser", "page", "pytest_itemcollected", "record", "watched"]

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import Record, findings, sideways, until
 from filled import make_filled
 from hostile import HOSTILE, make_hostile
 from serving import dashboard
 
+from harness.browser import Record, findings, sideways, until
 from harness.farm import SimulatedFarm, SleepingMeasurer
 from harness.million import fill
 from tilewright.dashboard import live

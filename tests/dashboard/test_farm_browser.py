@@ -6,10 +6,10 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from browser import Record, findings, sideways, until
 from hostile import hostile_farm
 from serving import dashboard
 
+from harness.browser import Record, findings, sideways, until
 from harness.farm import SleepingMeasurer
 from tilewright.dashboard import app, farm_source, live
 from tilewright.dashboard.farm_source import FarmSource

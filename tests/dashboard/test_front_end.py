@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import Record, findings, sideways, until
 from front_end.samples import CHARTS, RUN, best, knobs
 
 import tilewright.dashboard
+from harness.browser import Record, findings, sideways, until
 from tilewright.insight.colours import OTHERS, ROLES
 from tilewright.plots.theme import DARK, LIGHT
 

@@ -4,38 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import click
-import pytest
 from blocks import ROOT
 
 import tilewright
-from harness.shared import made_once
 from tilewright.cli.app import app
-
-pytest.importorskip("sphinx", reason="the site needs the development tools")
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that two test runs do not write the same figures."""
-    return made_once(tmp_path_factory, "site", _build) / "html"
-
-
-def _build(folder: Path) -> None:
-    ignored = shutil.ignore_patterns("_build", "_generated", "__pycache__")
-    shutil.copytree(ROOT / "docs", folder / "docs", ignore=ignored)
-    for name in ("benchmarks", "CHANGELOG.md", "SECURITY.md"):
-        (folder / name).symlink_to(ROOT / name)
-    done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "html"],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert not done.returncode, done.stderr
 
 
 def text_of(page: Path) -> str:

@@ -1,6 +1,6 @@
 """A real browser for tests of pages: headless Chromium, what its console said, what it asked for, and axe-core.
 
-Fixtures (``conftest.py`` of this folder offers them): ``browser``, ``watched``, ``page``, ``record``.
+Fixtures, which the ``conftest.py`` of a folder offers: ``browser``, ``watched``, ``page``, ``record``.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ class Record:
         """Fails unless the page was quiet and asked only its own server."""
         assert self.problems == []
         assert self.outside() == []
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "browser" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.needs("chromium"))
 
 
 # A module's, not the session's: while Playwright runs, its event loop is the thread's running one, and a later test of
