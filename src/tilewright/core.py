@@ -151,7 +151,7 @@ class Workload(Json, sparse=("more",)):
 
 @dataclass(frozen=True)
 class Target(Json, sparse=("limits",)):
-    """What code is generated for: an instruction set and a number of threads.
+    """What code is generated for: an instruction set and, on a CPU, a number of threads.
 
     ``isa`` names the features whose compiler flags are used (sorted); ``vector_bytes`` and
     ``registers`` describe the vector unit (on a GPU: the widest access of a thread, and its

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class TilewrightError(Exception):
-    """Base of the errors a user can cause or mend: a message, and a hint on how to mend it.
+    """Base of the errors that a caller can mend: a message, and a hint on what to do.
 
     ``kind`` is a short stable word for scripts; ``exit_code`` is what the CLI exits with.
     """

@@ -53,12 +53,12 @@ DEFAULT_DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A named family of workloads.
+    """A computation on tensors, with a name: sizes and attributes make a workload of it.
 
     ``sizes``: names of the parameters without a default, in order; ``attributes``: the others and their
     defaults, ``dtype`` always among them. ``numpy(*inputs, **params)``: the same computation by
-    other means, or ``None``. ``infer(shapes, **attributes)``: every parameter from the inputs'
-    shapes, or ``None``; ``told``: sizes that no shape shows, which it must be told. ``example``:
+    NumPy, or ``None``. ``infer(shapes, **attributes)``: every parameter from the inputs'
+    shapes, or ``None``; ``told``: sizes that no shape shows, which a caller must pass. ``example``:
     parameters of a small instance.
     """
 
@@ -236,12 +236,12 @@ def operator(
     example: Mapping[str, Value] | None = None,
     dtypes: Sequence[str] = DEFAULT_DTYPES,
 ) -> Operator | Callable[[Define], Operator]:
-    """Make an operator of a function that returns a ``te.compute``, or a tuple of them.
+    """Make an operator from a function that returns a ``te.compute``, or a tuple of them.
 
-    ``numpy(*inputs, **attributes)``: an independent implementation on NumPy arrays.
-    ``infer(shapes, **attributes)``: sizes (and attributes that follow) from the inputs' shapes; it
-    raises ``ValueError`` for shapes that do not fit. Both get the attributes' defaults where they state none. Arrays
-    without elements, of which there are no kernels, have sizes of 0. ``example``: parameters of a small instance.
+    ``numpy(*inputs, **attributes)``: an independent implementation on NumPy arrays. ``infer(shapes, **attributes)``:
+    returns the sizes, and the attributes that depend on shapes, from the inputs' shapes; it raises ``ValueError`` for
+    shapes that do not fit. Both receive the attributes' defaults. Arrays without elements, of which there are no
+    kernels, have sizes of 0. ``example``: parameters of a small instance.
     """
 
     def decorate(fn: Define) -> Operator:

@@ -57,10 +57,11 @@ class ModelMetadata:
 
 
 class InferenceSession:
-    """The ONNX model in a file, with onnxruntime's interface: ``run(output_names, input_feed)``.
+    """An ONNX model with onnxruntime's interface: ``run(output_names, input_feed)``.
 
-    Tasks with a kernel in the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run by it, the rest by
-    onnxruntime, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else 1).
+    Stored kernels of the database ``db`` (default: ``$TILEWRIGHT_DB``, else the user's own) run their tasks;
+    onnxruntime runs the rest, all on ``threads`` threads (default: ``intra_op_num_threads`` of ``sess_options``, else
+    1).
 
     ``target``, ``device``: where kernels run, as ``tilewright run`` takes them: ``target="cuda"`` for the first GPU,
     ``device="cuda:1"`` for another; onnxruntime stays on the processor. Inputs and outputs are arrays of the host.
@@ -155,7 +156,7 @@ class InferenceSession:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Array]:
-        """The outputs named, in this order; all of them for ``None`` or an empty list."""
+        """Returns the named outputs in their order; all outputs for ``None`` or an empty list."""
         network = self._known(input_feed) if isinstance(input_feed, dict) else None
         if network is not None and network.file is not None:
             outputs = network.file.at_once(output_names or None, input_feed)
@@ -251,10 +252,10 @@ class InferenceSession:
         return None if used is None else used.comparison
 
     def network(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
-        """The network for inputs of these shapes (all of them, in the model's order), built where there is none yet.
+        """The network for inputs of these shapes, one for each input in the model's order. The first call builds it.
 
-        Its ``served`` and ``left`` say what kernels compute, and what onnxruntime does, its ``form`` and ``comparison``
-        why. Raises ``UsageError`` for shapes that do not fit.
+        Its ``served`` lists the parts that kernels compute, ``left`` those of onnxruntime; ``form`` and ``comparison``
+        say why. Raises ``UsageError`` for shapes that do not fit.
         """
         if self._open is not None and self._open.takes(shapes):
             return self._open

@@ -14,12 +14,13 @@ from tilewright.serialization import Json
 class Explanation(Json):
     """How calls with these parameters are answered, and why.
 
-    ``tier``: ``exact`` (a kernel tuned for them), ``range`` (one tuned for a range that has them); where nothing was
-    tuned for them, a kernel compiled from the schedule of the ``nearest`` sizes that were, from one ``foreseen`` by the
-    cost model, or from the template's ``default``; or ``fallback`` (numpy, or the interpreter for a user's operator).
-    ``reason``: one line for a person. ``schedule``: the kernel's knobs. ``seconds``: its time of one call when it was
-    tuned. ``device_model``: the hardware it was tuned on. ``run``: the tuning run. ``rounding``: how many times as far
-    as the program's own its sums may round, above 1 where it computes in another way (docs/tolerances.md).
+    ``tier``: ``exact`` (a kernel tuned for the parameters) or ``range`` (one tuned for a range that holds them).
+    Without a tuned kernel: one compiled from the schedule of the ``nearest`` tuned sizes, from the schedule that the
+    cost model predicts to be fastest (``foreseen``), or from the template's ``default``; or ``fallback`` (NumPy, or the
+    interpreter for your own operator). ``reason``: one line for a person. ``schedule``: the kernel's knobs.
+    ``seconds``: the kernel's final time. ``device_model``: the hardware on which it was tuned. ``run``: the tuning run.
+    ``rounding``: bound on the kernel's rounding error relative to the program's order of summation, above 1 for another
+    order (docs/tolerances.md).
     """
 
     tier: str

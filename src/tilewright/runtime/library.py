@@ -47,18 +47,16 @@ class Library(Closing):
     >>> plan = library.plan("matmul", m=512, n=512, k=512)  # doctest: +SKIP
     >>> plan(a, b, out=c)  # doctest: +SKIP
 
-    Every operator is a method, looked up by its arrays' shapes and dtypes and by attributes given as
-    keywords; :meth:`plan` does the look-up once. ``threads``: the most threads of a kernel; default,
-    and never more than, what this process may use. ``trust``: open a file that others can write.
-    A bundle (``tilewright bundle build``) is opened if a key that the user trusts has signed it; ``trust`` may
-    name other keys instead (``"ed25519:..."``, one or several), or be ``"unsigned"``, where it counts who could
-    have written the file, as for a database, and not who signed it.
-    ``missing_ok``: a missing file is an empty one. ``compile``: where nothing was tuned, compile a
-    template's default once, instead of falling back to numpy. ``check``: refuse (``ValueError``) inputs that hold
-    values outside the ranges that their operator states; calls then go through Python. ``watch``: notice kernels
-    that are tuned meanwhile, within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright lock``, whose
-    kernels alone are served.
-    ``count_misses``: store now and then what was asked for and not tuned, if the file can be written
+    Every operator is a method, looked up by its arrays' shapes and dtypes and by attributes given as keywords;
+    :meth:`plan` does the look-up once. ``threads``: largest number of threads of a kernel; the default and the upper
+    limit is the number that this process may use. ``trust``: open a file that others can write. A bundle (``tilewright
+    bundle build``) is opened if a key that the user trusts has signed it; ``trust`` may name other keys instead
+    (``"ed25519:..."``, one or several), or be ``"unsigned"``, where it counts who could have written the file, as for a
+    database, and not who signed it. ``missing_ok``: treat a missing file as an empty one. ``compile``: if no kernel was
+    tuned, compile a template's default once, instead of falling back to NumPy. ``check``: refuse (``ValueError``)
+    inputs that hold values outside the ranges that their operator states; calls then go through Python. ``watch``:
+    notice kernels that are tuned meanwhile, within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright
+    lock``, whose kernels alone are served. ``count_misses``: store misses from time to time, if the file can be written
     (``tilewright misses``).
 
     Raises ``DatabaseError`` for a file that cannot be used. Safe from any number of threads, and
@@ -113,14 +111,14 @@ class Library(Closing):
         return self.resolver.plan(op, params).call
 
     def on_refresh(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called whenever this library serves other kernels than before; it notices from now on."""
+        """Call ``listener`` whenever this library's kernels have changed, and watch for changes from now on."""
         self._listeners.append(listener)
         if self._watch:
             self._look()
             watcher.add(self)
 
     def explain(self, op: str | Operator | Workload, /, **params: Any) -> Explanation:
-        """How :meth:`plan` would answer: which tier, why, and with which kernel."""
+        """The tier, the kernel and the reason with which :meth:`plan` would answer."""
         return self.resolver.explain(op, params)
 
     def explain_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> dict[str, Any] | None:
@@ -157,9 +155,9 @@ class Library(Closing):
         return self.resolver.by_arrays(op, inputs, {k: settled(v) for k, v in attributes.items()}, device)
 
     def refresh(self) -> None:
-        """Serve what was tuned since: the next calls by name look their kernels up again, ``f = library.matmul`` too.
+        """Serve kernels tuned since: the next calls by name look their kernels up again, ``f = library.matmul`` too.
 
-        An operator of which a kernel cannot be loaded keeps those that answered before, and the logger
+        If a kernel of an operator cannot be loaded, the operator keeps its earlier kernels, and the logger
         ``tilewright.runtime`` says so. Each call is answered by one kernel, the old or the new. Plans stay with the
         kernels that they have.
         """
@@ -190,15 +188,15 @@ class Library(Closing):
         return self._counters.snapshot()
 
     def restart_stats(self) -> None:
-        """Count calls from here on: :meth:`stats` no longer has those so far."""
+        """Set the counts of :meth:`stats` to zero."""
         self._counters.restart()
 
     def operators(self) -> tuple[str, ...]:
-        """Names that this library answers: what was tuned, and what is built in."""
+        """Names of the operators that this library answers: tuned ones and built-in ones."""
         return tuple(sorted({*self._store.names(), *OPERATORS}))
 
     def close(self) -> None:
-        """Answer no more by name. Plans made before go on working."""
+        """Stop answering calls by name. Plans made before keep working."""
         self.resolver.closed = True
         self.resolver.forget()
         self._misses.flush()

@@ -10,7 +10,7 @@ _HERE = str(Path(__file__).parent)
 
 
 class MissedKernelWarning(UserWarning):
-    """A kernel was tuned for the shapes of a call, and could not answer it; the message says what to change."""
+    """A tuned kernel has a call's shapes but could not answer the call; the message says what to change."""
 
 
 def warn(message: str, through: tuple[str, ...] = ()) -> None:

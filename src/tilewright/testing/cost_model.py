@@ -53,7 +53,7 @@ def chance_of_order(scores: Sequence[float], speeds: Sequence[float]) -> float:
 
 
 class CostModelContract:
-    """Subclass as ``class TestMine(CostModelContract)`` and give ``model``."""
+    """Tests of a cost model. Subclass as ``class TestMine(CostModelContract)`` and give ``model``."""
 
     learns = True
     """Whether updates are expected to improve the ranking."""

@@ -122,7 +122,7 @@ def _larger(size: Value) -> Value:
 
 
 class OperatorContract:
-    """Identity, parameters, and agreement between an operator's expression and its NumPy form."""
+    """Tests of an operator: identity, parameters, and agreement between its expression and its NumPy form."""
 
     @pytest.fixture
     def op(self) -> Operator:

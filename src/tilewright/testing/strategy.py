@@ -85,7 +85,7 @@ def simulate(strategy: Strategy, batches: Sequence[int], overlap: bool = True) -
 
 
 class StrategyContract:
-    """Subclass as ``class TestMine(StrategyContract)`` in an importable module and give ``strategy``."""
+    """Tests of a strategy. Subclass as ``class TestMine(StrategyContract)`` in a module, and set ``strategy``."""
 
     seeded = True
     """Whether another seed gives other proposals."""

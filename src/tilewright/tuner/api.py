@@ -53,17 +53,18 @@ def tune(
 ) -> TuneResult:
     """Search for the fastest kernel of ``operator`` and store every trial and the winner.
 
-    ``operator``: a name, ``FILE.py:function``, what ``@tilewright.operator`` made, or a kernel of yours
-    (:func:`tilewright.own_kernel`). Its parameters are given as keywords, or in ``params``. ``threads``: of the kernel,
-    on a processor. ``resume``: a run's identifier or ``last``, to go on with it up to ``trials``; it keeps its strategy
-    and seed. ``take_over``: also one that is stored as running on another host, whose process cannot be seen from here.
-    ``prepared``: a folder that ``tilewright prepare`` wrote; its shortlist is tried first, without compiling.
-    ``observer``: what is told how the run goes; without one a bar shows it on a terminal and in a notebook, and the
-    logger ``tilewright.tuner`` is told everywhere. The other keywords are the fields of
-    :class:`~tilewright.tuner.TuneSettings`. Without ``trials`` and ``time_budget``: 200 trials at the most, fewer where
-    more are expected to gain less than noise. :func:`~tilewright.tuner.tune_all` tunes on several classes of a farm.
+    ``operator``: a name, ``FILE.py:function``, an operator made by ``@tilewright.operator``, or a kernel of yours
+    (:func:`tilewright.own_kernel`). Its parameters are keywords, or stand in ``params``. ``threads``: number of threads
+    of a CPU kernel. ``resume``: the identifier of a run to continue up to ``trials``, or ``last``; the run keeps its
+    strategy and seed. ``take_over``: continue a run also if it is stored as running on another host, whose process
+    cannot be seen from here. ``prepared``: a folder that ``tilewright prepare`` wrote; its shortlist is tried first,
+    without compiling. ``observer``: an object that is told the run's progress; without one, a bar shows the progress on
+    a terminal and in a notebook. The logger ``tilewright.tuner`` is told in any case. The other keywords are the fields
+    of :class:`~tilewright.tuner.TuneSettings`. Without ``trials`` and ``time_budget`` the run makes at most 200 trials,
+    and fewer if more are expected to gain less than noise. :func:`~tilewright.tuner.tune_all` tunes on several classes
+    of a farm.
 
-    Ctrl-C ends the search, keeps what was measured and still holds the final; a second one stops at
+    Ctrl-C ends the search, keeps all trials, and still runs the final. A second Ctrl-C stops at
     once (``KeyboardInterrupt``). Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or
     ``DatabaseError`` before anything is measured.
     """

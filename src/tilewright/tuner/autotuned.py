@@ -107,7 +107,7 @@ def autotune(
     threads: int = 1,
     **settings: Any,
 ) -> Autotuned | Callable[[str | Operator | Callable[..., Any]], Autotuned]:
-    """An operator that is called with arrays: tuned at the first call with arrays of a kind, served from then on.
+    """Make an operator callable with arrays. The first call for a workload tunes it, later calls use the stored kernel.
 
     >>> @tilewright.autotune(trials=64)  # doctest: +SKIP
     ... def sqdist(m: int, n: int, k: int):
@@ -116,9 +116,9 @@ def autotune(
     >>> d = sqdist(x, y)  # doctest: +SKIP
     >>> c = tilewright.autotune("matmul")(a, b, trans_b=True)  # doctest: +SKIP
 
-    ``operator``: what :func:`tilewright.tune` takes. Sizes come from the arrays (NumPy, PyTorch, JAX, CuPy, anything
-    with DLPack), attributes from keywords. What was tuned is stored in ``db``, and found there by later processes; two
-    that want the same at once tune it once. ``settings`` are :func:`tilewright.tune`'s, such as ``trials`` and
+    ``operator``: as for :func:`tilewright.tune`. Sizes come from the arrays (NumPy, PyTorch, JAX, CuPy, any with
+    DLPack), attributes from keywords. Kernels are stored in ``db``, where later processes find them. Two processes that
+    call the same workload at once tune it once. ``settings`` are :func:`tilewright.tune`'s, such as ``trials`` and
     ``time_budget``. Raises ``UsageError`` for settings, shapes and attributes that do not fit, and what ``tune``
     raises.
     """

@@ -6,7 +6,7 @@ from tilewright.core import Task, TrialRecord
 
 
 class Observer:
-    """Does nothing; override what you want to hear of. Called from the tuning thread."""
+    """Receives the progress of a run. Override the methods you need; the tuning thread calls them."""
 
     def waiting(self, device: str, holder: str) -> None:
         """Another process holds the device; the run waits for it."""
@@ -21,8 +21,8 @@ class Observer:
         """One trial was stored; ``best`` is the fastest so far."""
 
     def outlook(self, gain: float | None, seconds: float | None) -> None:
-        """After each batch: the share of the best time that the next trials are expected to save, and for how long the
-        search will go on at most; ``None`` where that cannot be told."""
+        """After each batch: the share of the best time that the next trials are expected to save, and the most seconds
+        that the search will take; ``None`` for an unknown one."""
 
     def stage(self, text: str) -> None:
-        """The run enters another phase, such as the final between the fastest kernels."""
+        """The run enters another phase, such as the final."""

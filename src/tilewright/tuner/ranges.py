@@ -77,10 +77,10 @@ class Found:
 
 @dataclass(frozen=True)
 class RangeKernel:
-    """An interval of a range and what serves it: how much longer it takes than the best known kernel of each size.
+    """An interval of a range, the schedule that serves it, and its regret against the fastest kernel of each size.
 
-    ``low`` and ``high`` number :class:`~tilewright.tuner.portfolio.Places`: of one range they are sizes. ``sizes`` says
-    what is served: ``m=17..300``.
+    ``low`` and ``high`` are indices into :class:`~tilewright.tuner.portfolio.Places`; for a single range they are
+    sizes. ``sizes`` names the interval: ``m=17..300``.
     """
 
     low: int
@@ -98,10 +98,10 @@ class RangeKernel:
 
 @dataclass(frozen=True, repr=False)
 class RangeResult:
-    """What tuning for a range found. ``searched``: the sizes that were tuned by themselves, which are served as such.
+    """The result of tuning a range. ``searched``: the sizes that were tuned one by one, and have kernels of their own.
 
-    ``compared``: how many kernels met at ``sizes``, numbers of ``places``. ``worst`` and ``mean``: the regrets of the
-    whole range.
+    ``compared``: number of kernels compared at ``sizes``, which are indices into ``places``. ``worst`` and ``mean``:
+    the largest and the mean regret over the range, as ratios to the fastest known kernel of each size.
     """
 
     task: Task
@@ -115,7 +115,7 @@ class RangeResult:
 
     @property
     def tuned(self) -> tuple[int, ...]:
-        """The numbers of the places that were tuned by themselves: of one range the sizes."""
+        """Indices of the places that were tuned one by one; for a single range, the sizes."""
         return tuple(self.places.anchors)
 
     @property
@@ -164,14 +164,14 @@ def tune_range(
     params: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> RangeResult:
-    """Tune an operator for every size of a range, ``m=1..4096`` in ``params``, and store what serves it.
+    """Tune an operator for every size of a range, ``m=1..4096`` in ``params``, and store the portfolio that serves it.
 
-    ``kernels``: at most so many share the range. ``weights``: how often sizes are asked for (alike unless given).
-    ``trials`` and ``time_budget`` (seconds) are of all together, and ``observer`` gives the watchers of
-    :func:`listed_tasks`, by place. The rest is :func:`tilewright.tuner.many.tune_many`'s. Ctrl-C ends the search, and
-    what was found is still compared and stored; a second one stops at once.
+    ``kernels``: largest number of kernels in the portfolio. ``weights``: how often each size is called (equally often
+    unless given). ``trials`` and ``time_budget`` (seconds) limit all sizes together. ``observer`` returns the watcher
+    for each task of :func:`listed_tasks`, by its number. The rest is :func:`tilewright.tuner.many.tune_many`'s. Ctrl-C
+    ends the search; the kernels found by then are still compared and stored. A second Ctrl-C stops at once.
 
-    Raises ``UsageError`` where the operator, the target or ``kernels`` does not go with a range.
+    Raises ``UsageError`` if the operator, the target or ``kernels`` does not allow a range.
     """
     task = TuneTask(operator, dict(params or {}), threads=threads, portfolio=kernels)
     (result,) = tune_tasks([task], settings, observer=observer, weights=weights, **keywords)

@@ -26,12 +26,13 @@ class TuneSettings:
     """Settings of a search: its limits, where it measures, how it searches and where it stores. The functions that tune
     take each field as a keyword.
 
-    ``trials``: the most, failures included; 0: the cost model's choice is built, checked, timed and stored.
+    ``trials``: largest number of trials, failed ones included. 0 builds, checks, times and stores the schedule that the
+    cost model chooses.
     ``time_budget``: seconds for searches and finals together. ``until_converged``: the search ends once further trials
     are expected to gain less than noise. Several tasks share both limits.
     ``target``: ``cpu``, ``cuda`` or a variant of either. ``device``: cores (``cpu:0-1``), a GPU
     (``cuda:0``), or ``emulator``, which runs CUDA kernels on this processor for development: its times mean
-    nothing, and what wins there is never served.
+    nothing, and its kernels are never served.
     ``strategy`` and ``cost_model``: a name, ``module:class``, or a class of yours that can be imported by its name.
     ``seed``: the same one and the same results give the same proposals. ``db``: a path or URL.
     ``farm``: measure on a device farm instead, ``tls://HOST:PORT`` or a :class:`~tilewright.farm.client.Farm`;

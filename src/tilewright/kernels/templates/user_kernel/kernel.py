@@ -126,15 +126,15 @@ def own_kernel(
     parameters: str | Sequence[str] = "",
     with_templates: bool = False,
 ) -> UserKernel:
-    """A kernel of yours, for :func:`tilewright.tune`.
+    """Make your C++ or CUDA kernel tunable by :func:`tilewright.tune`: its macros become knobs.
 
-    ``path``: C++ for a CPU (``.cpp``) or CUDA (``.cu``); ``entry``: the function. ``knobs``: macros, each with
-    the values to try; they are defined before the first line of the file. ``reference``: the operator that
-    says what is computed (``ref.py:f``, a built-in name, or a function), to check against and to be found by.
-    ``constraints``: conditions over knobs and sizes that a combination must meet. For CUDA, ``grid`` and
-    ``block`` give blocks and threads in x, y and z, ``shared`` the bytes of dynamic shared memory.
-    ``parameters``: what each parameter gets, where the declaration does not tell. ``with_templates``: let the
-    built-in templates take part. Raises ``UsageError`` for whatever does not fit the file.
+    ``path``: C++ for a CPU (``.cpp``) or CUDA (``.cu``); ``entry``: the function. ``knobs``: macros, each with the
+    values to try; they are defined before the first line of the file. ``reference``: the operator that the kernel
+    computes (``ref.py:f``, a built-in name, or a function). Results are checked against it, and look-ups use its name.
+    ``constraints``: conditions over knobs and sizes that a combination must meet. For CUDA, ``grid`` and ``block`` give
+    blocks and threads in x, y and z, ``shared`` the bytes of dynamic shared memory. ``parameters``: the argument for
+    each parameter that the declaration does not determine. ``with_templates``: let the built-in templates take part.
+    Raises ``UsageError`` for an argument that does not fit the file.
     """
     file = Path(path)
     if file.suffix not in KINDS:
