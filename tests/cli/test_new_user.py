@@ -191,9 +191,7 @@ HOUR = [
     ),
     # Pages, 8: such a run is not shown as if it had found something.
     Typed("tilewright runs --db new.db", ["2/2", "all failed"]),
-    Typed(
-        "tilewright explain --db new.db", ["No trial was measured.", "For a kernel of your own, check its edges"]
-    ),
+    Typed("tilewright explain --db new.db", ["No trial was measured.", "For a kernel of your own, check its edges"]),
     # Pages, 13: what does not compile is said to, and no template is missing.
     Typed(
         "tilewright tune typo.cpp --entry twice --reference my_ops.py:twice --knob STEP=4,8 n=64 --trials 2 --db typo.db",

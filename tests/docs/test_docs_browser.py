@@ -69,7 +69,13 @@ def test_pictures_of_the_landing_page_open(page: Page, record: Record, site: Pat
 
 @pytest.mark.parametrize(
     ("name", "theme"),
-    [("index", "light"), ("quickstart", "dark"), ("cli/tune", "light"), ("api/tune", "dark"), ("benchmarks/calls", "light")],
+    [
+        ("index", "light"),
+        ("quickstart", "dark"),
+        ("cli/tune", "light"),
+        ("api/tune", "dark"),
+        ("benchmarks/calls", "light"),
+    ],
 )
 def test_axe_finds_nothing_serious(page: Page, site: Path, name: str, theme: str) -> None:
     page.emulate_media(color_scheme=theme)
