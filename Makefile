@@ -11,11 +11,11 @@ RUNS   ?= 5
 SEED   ?= 0
 MINUTES ?= 10
 
-.PHONY: demo test test-needs test-torch test-all soak fuzz lint typecheck docs wheel pins bench update-golden check-tools clean help
+.PHONY: demo test test-needs test-torch test-all soak fuzz mistakes lint typecheck docs wheel pins bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: test-needs test-torch lint docs wheel pins test-all soak fuzz update-golden clean"
+	@echo "other targets: test-needs test-torch lint docs wheel pins test-all soak fuzz mistakes update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -69,6 +69,10 @@ soak: check-tools $(VENV)/.dev
 # Random programs, kernels and calls against NumPy: make fuzz MINUTES=10 SEED=3, or python -m fuzz --help.
 fuzz: check-tools $(VENV)/.dev
 	@$(BIN)/python -m fuzz --seed $(SEED) --minutes $(MINUTES) --programs 100000 --out .fuzz/seed$(SEED).jsonl
+
+# Mistakes that the tests must notice, planted one by one: before and after tests are made fewer or faster.
+mistakes: check-tools $(VENV)/.dev
+	@$(BIN)/python scripts/plant_mistakes.py
 
 lint: check-tools $(VENV)/.dev
 	@$(BIN)/ruff check .

@@ -27,6 +27,7 @@ from tilewright.dashboard.app import create_app
 from tilewright.dashboard.pages import overview
 from tilewright.dashboard.serving.access import CSP, MOST_ADDRESS, MOST_HEADERS, Access
 from tilewright.dashboard.site import Answers
+from tilewright.dashboard.sources import LONGEST_MARKED, highlight
 from tilewright.dashboard.tables import to_csv
 from tilewright.database import Database
 from tilewright.insight.chart import Column, Table
@@ -333,3 +334,8 @@ def test_answers_that_are_too_old_are_let_go() -> None:
     gc.collect()
     assert all(r() is None for r in kept)
     assert fresh() is not None
+
+
+def test_a_source_too_long_to_be_coloured_is_escaped() -> None:
+    long = "</pre><script>" + "x" * LONGEST_MARKED
+    assert str(highlight(long)).startswith("&lt;/pre&gt;&lt;script&gt;x")

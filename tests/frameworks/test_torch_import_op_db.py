@@ -57,9 +57,9 @@ def test_every_name_of_the_table_is_an_operator_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize("kind", list(LEAST))
-def test_half_of_what_is_taken_whole_is_what_pytorch_computes(kind: str) -> None:
-    half = Random(sources()).sample(op_db, len(op_db) // 2)
-    assert len(taken_whole(half, kind)) >= 0.4 * LEAST[kind]
+def test_a_quarter_of_what_is_taken_whole_is_what_pytorch_computes(kind: str) -> None:
+    quarter = Random(sources()).sample(op_db, len(op_db) // 4)
+    assert len(taken_whole(quarter, kind)) >= 0.15 * LEAST[kind]
 
 
 @pytest.mark.nightly

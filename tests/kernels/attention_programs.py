@@ -156,4 +156,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "residual": lambda: attention(
         finish=lambda y, p, g, i, c, x: y * 0.5 + x[p, i, g, c], inputs=lambda: (te.input("x", (1, 21, 2, 11)),)
     ),
+    "wide_residual": lambda: attention(
+        dv=19, finish=lambda y, p, g, i, c, x: y + x[p, g, i, c], inputs=lambda: (te.input("x", (1, 2, 21, 19)),)
+    ),
 }  # fmt: skip
