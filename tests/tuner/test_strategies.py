@@ -80,6 +80,16 @@ def test_a_template_whose_schedules_were_all_tried_has_no_other_ones_schedules_w
     assert [s.template for s in drawn] == ["many"] * 8
 
 
+def test_evolution_draws_more_schedules_of_the_template_whose_trials_are_among_the_fastest() -> None:
+    space = small_space()
+    history = [record(n, s) for n, s in enumerate(space.sample(random.Random(n)) for n in range(60))]
+    fastest = sorted((r for r in history if r.seconds), key=lambda r: r.seconds or 0.0)[:15]
+    assert Counter(r.schedule.template for r in fastest) == {"blocked": 12, "plain": 3}
+    draw = EvolutionaryStrategy(space, seed=0)._draw(history)
+    drawn = Counter(draw(random.Random(n)).template for n in range(200))
+    assert drawn["blocked"] > 150
+
+
 def test_names_lead_to_factories() -> None:
     for name in STRATEGIES:
         if name == "optuna-gp" and find_spec("torch") is None:
