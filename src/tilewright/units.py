@@ -1,10 +1,15 @@
-"""Numbers with units, as a person reads them: ``17.6 us``, ``12 GFLOP/s``, ``35%``."""
+"""Numbers with units and names, as a person reads them: ``final time 17.6 us``, ``12 GFLOP/s``, ``35%``."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+SEARCH_TIME, FINAL_TIME, CALL_TIME = "search time", "final time", "call time"
+"""A kernel's three times: the fastest of many short measurements during the search; the median of the measurement at
+the end of a run, in turns with the default schedule; a whole call from a program."""
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
@@ -55,7 +60,67 @@ def _plain(value: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def as_fast(ratio: float) -> str:
-    """A ratio of speeds in words: ``1.3 times as fast``, or ``as fast`` where the digits that are shown say so."""
-    text = f"{ratio:.3g}"
-    return "as fast" if text == "1" else f"{text} times as fast"
+def named_time(name: str, seconds: float) -> str:
+    """A time with its name, one of the three above: ``final time 17.6 us``."""
+    return f"{name} {with_unit(seconds, 's')}"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How many times as fast a kernel is as another one: a ratio with its 95% interval, from ``low`` to ``high``.
+
+    An end is ``None`` where there were too few pairs of samples for an interval.
+    """
+
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+
+    @staticmethod
+    def read(found: object) -> Gain | None:
+        """A gain of a run's summary, which any version may have stored; ``None`` where it is none."""
+        if not isinstance(found, Mapping):
+            return None
+        ratio, low, high = (_positive(found.get(name)) for name in ("ratio", "low", "high"))
+        return None if ratio is None else Gain(ratio, low, high)
+
+    def to_json(self) -> dict[str, float | None]:
+        return {"ratio": self.ratio, "low": self.low, "high": self.high}
+
+    @staticmethod
+    def from_json(data: Mapping[str, float | None]) -> Gain:
+        """Raises ``ValueError`` for what is no gain."""
+        if (found := Gain.read(data)) is None:
+            raise ValueError(f"{data!r} is no gain")
+        return found
+
+    @property
+    def measurable(self) -> bool | None:
+        """Whether the interval excludes 1.0; ``None`` where there is no interval."""
+        return None if self.low is None or self.high is None else not self.low <= 1.0 <= self.high
+
+    def text(self, than: str = "") -> str:
+        """``1.11x faster than the default schedule (95% interval 0.95x to 1.30x): no measurable difference``.
+
+        Without ``than``, for a table's column that names it: ``1.11x (0.95x to 1.30x): no measurable difference``.
+        """
+        slower = bool(than) and self.ratio < 1
+        ratio, *ends = (x if x is None or not slower else 1 / x for x in (self.ratio, self.low, self.high))
+        shown = with_unit(ratio or 0.0, "times")
+        if not than:
+            said = shown
+        elif shown == "1.00x":
+            said = f"as fast as {than}"
+        else:
+            said = f"{shown} {'slower' if slower else 'faster'} than {than}"
+        low, high = reversed(ends) if slower else ends
+        if low is None or high is None:
+            return f"{said} (too few samples for an interval)"
+        verdict = "" if self.measurable else ": no measurable difference"
+        interval = f"{with_unit(low, 'times')} to {with_unit(high, 'times')}"
+        return f"{said} ({'95% interval ' if than else ''}{interval}){verdict}"
+
+
+def _positive(value: object) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return float(value) if known else None  # type: ignore[arg-type]

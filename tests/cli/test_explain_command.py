@@ -121,8 +121,8 @@ def test_a_real_run_in_words_and_its_next_command_runs(cli: Any, tuned: Path, tm
     path = shutil.copy(tuned, tmp_path / "t.db")
     reply = cli("explain", "--db", path)
     assert reply.code == 0, reply.err
-    for word in ("Result", "Search", "Knobs", "the default schedule", "nearest limit", "measured by the run",
-                 "20 of 20 trials", "Fewer than 50"):  # fmt: skip
+    for word in ("Result", "Search", "Knobs", "the default schedule", "would take", "measured by the run",
+                 "20 of 20 trials", "fewer than 50 trials"):  # fmt: skip
         assert word in reply.out
     data = cli("explain", "last", "--db", path, "--json").json
     assert data["progress"]["ended"] == "trials"
@@ -150,7 +150,7 @@ def test_as_a_picture(cli: Any, tuned: Path, tmp_path: Path, suffix: str) -> Non
     assert file.stat().st_size > 1000
     if suffix == "svg":
         text = file.read_text()
-        for word in ("Best time so far", "What bounds the winner", "Which knobs of", "#15191e"):
+        for word in ("Least search time so far", "What bounds the winner", "Which knobs of", "#15191e"):
             assert word in text
 
 
@@ -202,12 +202,12 @@ def test_a_run_on_the_emulator_has_no_limits(cli: Any, made: Callable[..., str])
     ("count", "state", "summary", "said"),
     [
         (0, "done", {}, "No trial was measured."),
-        (0, "interrupted", {"error": "KeyboardInterrupt: ", "ended": {"why": "stopped"}}, "it was stopped"),
-        (30, "interrupted", {"ended": {"why": "stopped"}}, "it was stopped"),
-        (30, "running", {}, "The run goes on: 30 of 30"),
+        (0, "interrupted", {"error": "KeyboardInterrupt: ", "ended": {"why": "stopped"}}, "the run was stopped"),
+        (30, "interrupted", {"ended": {"why": "stopped"}}, "the run was stopped"),
+        (30, "running", {}, "The run is not over: 30 of 30"),
         (30, "done", {}, "The run is done, after 30 of 30 trials."),
-        (30, "failed", {"error": "OSError: x", "ended": {"why": "failed"}}, "it failed"),
-        (30, "done", {"best": "?", "peaks": [1], "kept": "?", "ended": 3}, "What bounds it is not known"),
+        (30, "failed", {"error": "OSError: x", "ended": {"why": "failed"}}, "the run failed"),
+        (30, "done", {"best": "?", "peaks": [1], "kept": "?", "ended": 3}, "What bounds the kernel is not known"),
     ],
 )
 def test_runs_in_every_state(
@@ -247,7 +247,7 @@ def test_an_own_kernel_is_explained_without_its_file(cli: Any, made: Callable[..
     path = made(task, records, settings={SETTING: kernel.to_json()}, peaks={"flops": 1e11})
     reply = cli("explain", "--db", path)
     assert reply.code == 0, reply.err
-    assert "Its traffic is not known" in reply.out
+    assert "The kernel's traffic is unknown" in reply.out
     assert "BM" in reply.out
     assert "tilewright tune" not in reply.out
 

@@ -36,7 +36,7 @@ def test_ratios_stand_beside_those_of_the_final(compared: Compared, tmp_path: Pa
     keep(path, found)
     with Database.open(path, create=False, readonly=True) as db:
         ratios = {r.against: r for r in ratios_of(db.run(result.run).summary)}
-    assert ratios["numpy"].ratio == found.ratios[0].ratio
+    assert ratios["numpy"].gain.ratio == found.ratios[0].ratio
     assert set(ratios) == {"numpy", *result.paired}
 
 

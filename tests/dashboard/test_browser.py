@@ -87,7 +87,7 @@ def test_a_deep_link_means_the_same_after_a_reload(record: Record, base: str, ad
     assert len(before) > 5
     page.reload()
     assert page.evaluate(rows) == before
-    assert page.locator("#trials th[aria-sort=descending]").inner_text().startswith("Time")
+    assert page.locator("#trials th[aria-sort=descending]").inner_text().startswith("Search time")
     record.check()
 
 
@@ -98,7 +98,7 @@ def test_a_chart_is_saved_as_a_picture(record: Record, base: str, addresses: lis
     chart = page.locator("figure.chart[data-kind=xy]").first
     with page.expect_download() as download:
         chart.get_by_role("button", name="Save picture").click()
-    assert download.value.suggested_filename == "best-time-so-far.png"
+    assert download.value.suggested_filename == "least-search-time-so-far.png"
     download.value.save_as(tmp_path / "chart.png")
     data = (tmp_path / "chart.png").read_bytes()
     width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))

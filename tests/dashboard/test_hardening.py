@@ -210,7 +210,7 @@ def test_a_damaged_trial_is_named_and_keeps_nothing_else_back(spoilt: tuple[Path
         whole = [a for a in pages(run) if not a.endswith("/trials/3") and "trial=3" not in a]
         assert {a: client.get(a).status_code for a in whole} == dict.fromkeys(whole, 200)
         html = client.get(f"/runs/{run}").text
-        assert "1 of these trials cannot be read, since their rows are damaged: <code>3</code>" in html
+        assert "1 of these trials cannot be read: their rows are damaged: <code>3</code>" in html
         numbers = [r["trial"] for r in client.get(f"/runs/{run}/tables/trials.json").json()["rows"]]
         assert 3 not in numbers
         assert {2, 4} < {*numbers}

@@ -150,7 +150,7 @@ def test_nothing_is_written_unless_it_is_asked_for(stored: tuple[Path, str]) -> 
     with TestClient(create_app(str(path), Access(TOKEN, writable=True)), base_url=BASE) as c:
         for other in ("/", f"/runs/{run}", f"/runs/{run}/trials/1", f"/runs/{run}/note/x"):
             assert c.post(other, data={"text": "x"}, headers=right).status_code == 405
-    with pytest.raises(UsageError, match="those who have the token"):
+    with pytest.raises(UsageError, match="writing notes needs a token"):
         Access(writable=True)
     with pytest.raises(UsageError, match="--token-file"):
         open_place("127.0.0.1", 0, writable=True)

@@ -84,27 +84,28 @@ def page(client: httpx.Client, runs: Runs, name: str, query: str = "") -> str:
 
 
 def card(text: str) -> str:
-    found = re.search(r'<section class="card result">.*?</section>', text, re.DOTALL)
+    found = re.search(r'<section class="card result"[^>]*>.*?</section>', text, re.DOTALL)
     return found[0] if found else ""
 
 
 def test_the_card_shows_the_final_and_what_belongs_to_it(client: httpx.Client, runs: Runs) -> None:
     text = page(client, runs, "won")
     shown = card(text)
-    for part in ("466 us", "461 us to 471 us", "73.2%", "measured peak", "1.15x", "1.10x to 1.20x", "1.30x", "numpy",
+    for part in ("466 us", "461 us to 471 us", "Final time", "73.2%", "measured peak",
+                 "1.15x faster than numpy (95% interval 1.10x to 1.20x)</strong>, by call time", "1.30x faster than the default",
                  "MR=6 pack=a", f"/runs/{runs.ids['won']}/trials/2#code"):  # fmt: skip
         assert part in shown, part
     assert ".plan('matmul', m=8, n=16, k=32)" in shown
-    # The search's best trial stands elsewhere, and no share of the peak beside it.
-    assert "406 us" not in shown
-    assert "406 us" in text.replace(shown, "")
+    # The least search time has its name, and why the winner is another trial is said.
+    assert "Trial 0 has the least search time, 406 us (trial 2: 408 us): the final timed the fastest trials" in shown
+    assert 'Least search time</dt><dd data-live-text="best">406 us' in text.replace(shown, "")
     assert "73.2%" not in text.replace(shown, "")
 
 
 def test_a_kernel_of_an_earlier_run_is_said_to_be_one(client: httpx.Client, runs: Runs) -> None:
     shown = card(page(client, runs, "kept"))
     assert "an earlier run" in shown
-    assert "This run's best, times as fast as that</dt><dd>0.95x" in shown
+    assert "This run's best is <strong>1.05x slower than the kernel of an earlier run (95% interval 1.03x to" in shown
     assert f"/runs/{runs.ids['won']}" in shown
 
 
@@ -118,14 +119,15 @@ def test_where_the_default_schedule_is_best_that_is_said(tmp_path: Path) -> None
     with asking(made.path) as c:
         shown = card(page(c, made, "default"))
     assert "The default schedule is the best found" in shown
-    assert "Times as fast as the fastest other schedule</dt><dd>1.01x" in shown
-    assert "Times as fast as the default schedule" not in shown
+    assert "The default schedule is <strong>1.01x faster than the fastest other schedule" in shown
+    assert "no measurable difference" in shown
+    assert "faster than the default schedule" not in shown.replace("was measured to be faster than the default", "")
 
 
 def test_a_run_without_a_kernel_says_so(client: httpx.Client, runs: Runs) -> None:
     text = page(client, runs, "failed")
-    assert card(text) == ""
-    assert "every one of 4 trials failed" in text
+    assert "No kernel: all 4 trials failed." in card(text)
+    assert "Look at the failures of kind compile." in card(text)
     assert '<span class="state state-bad" data-live-text="state" data-live-class="tone">no kernel' in text
     assert "% of" not in re.sub(r"<section class=.card. id=.failures.*", "", text, flags=re.DOTALL)
     rows = client.get("/runs/tables/runs.json").json()["rows"]
@@ -135,16 +137,18 @@ def test_a_run_without_a_kernel_says_so(client: httpx.Client, runs: Runs) -> Non
 
 def test_why_it_ended_and_how_to_go_on(client: httpx.Client, runs: Runs) -> None:
     kept = page(client, runs, "kept")
-    assert "done: whole space" in kept
+    assert "done: whole search space" in kept
     assert "Every legal schedule was tried." in kept
     stopped = page(client, runs, "stopped")
     assert "KeyboardInterrupt" not in stopped
-    assert "It was stopped." in stopped
+    assert "Least search time" in card(stopped)
+    assert "no final time" in card(stopped)
+    assert "The run was stopped." in stopped
     assert f"--resume {runs.ids['stopped']} --trials 12" in stopped
     broken = page(client, runs, "broken")
     assert "OSError: no room" in broken
     assert f"--resume {runs.ids['broken']}" in broken
-    assert "--resume" not in page(client, runs, "won")
+    assert "Resume it:" not in page(client, runs, "won")
 
 
 def test_what_a_run_is_at(client: httpx.Client, runs: Runs) -> None:
@@ -164,7 +168,7 @@ def test_knobs_are_columns_and_constants_are_named_once(client: httpx.Client, ru
     assert "knob.pack" not in rows[0]
     assert rows[0]["schedule"] == "MR=6 pack=a unroll=True KC=64"
     text = page(client, runs, "won")
-    assert "The same in all: <code>pack=a</code>, <code>unroll=true</code>." in text
+    assert "The same in all trials: <code>pack=a</code>, <code>unroll=true</code>." in text
     assert ">MR</a>" in text
     assert "MR=6 pack=a unroll=True" not in text
 
@@ -250,7 +254,8 @@ def test_gains_are_the_paired_ones_where_they_are_stored(tmp_path: Path) -> None
         db.set_kernels(TASK, DEVICE.model, made.ids["run"], [example_kernel(TASK, 0, code, made.ids["run"])], [code])
     with asking(made.path) as client:
         [row] = client.get("/tables/speedups.json").json()["rows"]
-        assert (row["speedup"], row["paired"]) == (1.25, "yes")
+        assert (row["speedup"], row["gain"], row["paired"]) == (1.25, "1.25x (1.20x to 1.30x)", "yes")
+        assert row["seconds"] == row["final_seconds"]
         bars = client.get("/charts/speedups.json").json()
         assert (bars["values"], bars["axis"]["unit"], bars["reference"]) == ([1.25], "times", 1.0)
         assert "1.25x" in client.get("/kernels?order=seconds").text

@@ -20,7 +20,7 @@ from tilewright.insight.diff import outcome_diff, schedule_diff, source_diff
 from tilewright.insight.failures import ADVICE, failure_bars, failure_groups, failure_table
 from tilewright.insight.points import thinned
 from tilewright.insight.speedups import speedup_bars, speedup_table
-from tilewright.units import with_unit
+from tilewright.units import Gain, with_unit
 
 TRIALS = [
     trial(0, 4e-3, spread=0.5), trial(1, None), trial(2, 5e-3, dropped=True), trial(3, 2e-3, spread=0.1),
@@ -73,7 +73,7 @@ def test_improvements_fall_and_end_with_the_best(times: list[float | None]) -> N
 def test_a_run_without_a_success_has_an_empty_chart() -> None:
     chart = best_over_trials(points_of(RUN, [trial(0, None), trial(1, float("inf"))]))
     assert chart.series == ()
-    assert "none was measured" in chart.alt
+    assert "no trial was measured" in chart.alt
 
 
 def test_failures_by_kind_have_counts_examples_and_advice() -> None:
@@ -142,9 +142,18 @@ def test_a_source_diff_numbers_its_lines() -> None:
 def test_speedups_are_ordered_and_unknown_ones_last() -> None:
     kernel = example_kernel(example_task(), 0, example_artifact(b"x"), RUN)
     views = [KernelView(kernel, None, 1e-3), KernelView(kernel, 2e-3, 1e-3), KernelView(kernel, 1e-3, 1e-4)]
-    assert [row[7] for row in speedup_table(views).rows] == pytest.approx([10.0, 2.0, None])
+    found = speedup_table(views).to_json()["rows"]
+    assert [row["speedup"] for row in found] == pytest.approx([10.0, 2.0, None])
+    assert [row["gain"] for row in found] == [
+        "10.00x by search times, no interval",
+        "2.00x by search times, no interval",
+        None,
+    ]
     assert [v for _, v in speedup_bars(views).bars] == pytest.approx([10.0, 2.0])
-    assert "10.00 times" in speedup_bars(views).alt
+    assert "10.00x" in speedup_bars(views).alt
+    assert speedup_bars(views).text(0) == "10.00x"  # there is no interval to show
+    unsure = speedup_bars([KernelView(kernel, None, None, Gain(1.11, 0.95, 1.3))])
+    assert unsure.text(0) == "1.11x (0.95x to 1.30x)"
     assert speedup_bars([]).bars == ()
 
 

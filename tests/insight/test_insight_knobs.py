@@ -116,11 +116,11 @@ def test_chance_is_not_called_sure(count: int) -> None:
 def test_few_trials_give_a_statement() -> None:
     found = importance(RECORDS[:12])
     assert found.knobs == ()
-    assert "too few to tell" in found.remark
+    assert "too few to show which knobs matter" in found.remark
     assert importance_bars(found).alt == found.remark
     alone = importance([trial(i, 1e-3, n=0, K=1) for i in range(30)])
     assert "No knob" in alone.remark
-    assert "Fewer than 50" in importance(RECORDS[:30]).remark
+    assert "fewer than 50 trials" in importance(RECORDS[:30]).remark
 
 
 def test_values_that_no_space_would_hold_together_have_an_importance() -> None:

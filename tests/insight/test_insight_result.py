@@ -16,6 +16,7 @@ from tilewright.insight.advice import resume_command
 from tilewright.insight.progress import phase_of, seconds_left
 from tilewright.insight.result import ending, outcome, plan_line, ratios_of, result_of
 from tilewright.kernels.operators import get_operator
+from tilewright.units import Gain
 
 BEST: dict[str, Any] = {
     "seconds": 2e-3, "gflops": 1.0, "peak_fraction": 0.5, "template": "t", "schedule": {"MR": 8, "pack": True},
@@ -32,7 +33,8 @@ def test_the_time_and_share_are_the_finals() -> None:
     assert (found.peak_fraction, found.run, found.trial, found.kept) == (0.5, RUN, 3, False)
     assert found.schedule_text() == "MR=8 pack=true"
     [ratio] = found.ratios
-    assert (ratio.name, ratio.ratio, ratio.low, ratio.high) == ("the default schedule", 1.5, 1.4, 1.6)
+    assert ratio.text() == "1.50x faster than the default schedule (95% interval 1.40x to 1.60x)"
+    assert (ratio.gain, ratio.time) == (Gain(1.5, 1.4, 1.6), "final time")
 
 
 def test_where_the_default_schedule_is_best_its_ratio_to_itself_is_left_out() -> None:
@@ -41,7 +43,8 @@ def test_where_the_default_schedule_is_best_its_ratio_to_itself_is_left_out() ->
     found = result_of(run_of([trial(0, 1e-3)], best={**BEST, "default": True}, paired=paired))
     assert found is not None
     assert found.default
-    assert [r.name for r in found.ratios] == ["the fastest other schedule", "the kernel of an earlier run"]
+    assert [r.against for r in found.ratios] == ["challenger", "earlier"]
+    assert found.ratios[0].gain.text("x") == "1.01x faster than x (too few samples for an interval)"
 
 
 @pytest.mark.parametrize("best", [None, 3, {}, {"seconds": "x"}, {"seconds": float("nan")}, {"seconds": -1.0}])
@@ -63,7 +66,8 @@ def test_ratios_in_order_and_without_nonsense() -> None:
         "default": {"ratio": 2.0, "low": 1.9, "high": 2.1}, "torch": {"ratio": "fast"}, "x": 3,
     }  # fmt: skip
     found = ratios_of({"paired": stored})
-    assert [(r.against, r.high) for r in found] == [("default", 2.1), ("numpy", None), ("earlier", None)]
+    assert [(r.against, r.gain.high) for r in found] == [("default", 2.1), ("numpy", None), ("earlier", None)]
+    assert [r.time for r in found] == ["final time", "call time", "final time"]
     assert ratios_of({"paired": [1]}) == ratios_of({}) == ()
 
 
@@ -82,8 +86,8 @@ def test_the_line_that_calls_the_kernel() -> None:
 
 @pytest.mark.parametrize(
     ("summary", "seconds", "says"),
-    [({}, 1e-3, "done"), ({"ended": {"why": "space"}}, 1e-3, "done: whole space"), ({}, None, "no kernel"),
-     ({"ended": {"why": "time"}}, 1e-3, "done: time over"), ({"ended": {"why": "trials"}}, 1e-3, "done")],
+    [({}, 1e-3, "done"), ({"ended": {"why": "space"}}, 1e-3, "done: whole search space"), ({}, None, "no kernel"),
+     ({"ended": {"why": "time"}}, 1e-3, "done: time budget used"), ({"ended": {"why": "trials"}}, 1e-3, "done")],
 )  # fmt: skip
 def test_done_says_how(summary: dict[str, Any], seconds: float | None, says: str) -> None:
     run = run_of([trial(0, seconds)], **summary)

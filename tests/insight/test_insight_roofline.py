@@ -63,7 +63,7 @@ def test_a_small_product_never_leaves_the_caches() -> None:
     assert "memory" not in chart.x.label
     assert "fits the caches" in chart.note
     assert len([s for s in chart.series if s.mode == "line"]) == 1  # memory's bandwidth is no limit here
-    assert "bandwidth is not known" in chart.note
+    assert "bandwidth is unknown" in chart.note
     whole = roofline([TaskTrials(SMALL, trials_of(SMALL, 8))], Ceilings(1e11, 2e10, caches={"l1": 4e11, "l2": 2e11}))
     assert [s.name for s in whole.series if s.mode == "line"][1] == "L2 bandwidth (measured), 200 GB/s"
 
@@ -71,8 +71,8 @@ def test_a_small_product_never_leaves_the_caches() -> None:
 def test_unknown_ceilings_are_said() -> None:
     chart = roofline([TaskTrials(LARGE, trials_of(LARGE, 3))], Ceilings())
     assert all(s.mode == "points" for s in chart.series)
-    assert "peak is not known" in chart.note
-    assert "bandwidth is not known" in chart.note
+    assert "peak is unknown" in chart.note
+    assert "bandwidth is unknown" in chart.note
 
 
 def test_schedules_of_other_versions_count_compulsory_traffic() -> None:

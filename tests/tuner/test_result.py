@@ -73,9 +73,11 @@ def test_a_notebook_shows_the_gain_and_a_call_that_works(result: TuneResult) -> 
     assert result.best is not None
     other = dataclasses.replace(result, best=dataclasses.replace(result.best, default=False), paired={})
     faster = dataclasses.replace(other, curve=((0, 3e-6), (4, 2e-6)))
-    assert "1.5 times as fast as the default schedule, in the search" in faster._repr_html_()
+    assert "1.50x the default schedule's speed by search times, which have no interval" in faster._repr_html_()
     timed = dataclasses.replace(faster, paired={"default": {"ratio": 1.3, "low": 1.2, "high": 1.4}})
-    assert "1.3 times as fast as the default schedule, timed in turns (1.20 to 1.40)" in timed._repr_html_()
+    assert "1.30x faster than the default schedule (95% interval 1.20x to 1.40x)" in timed._repr_html_()
+    unsure = dataclasses.replace(faster, paired={"default": {"ratio": 1.11, "low": 0.95, "high": 1.3}})
+    assert unsure.gain_text().endswith("(95% interval 0.95x to 1.30x): no measurable difference")
     late = dataclasses.replace(other, curve=((1, 3e-6), (4, 2e-6)))  # the default failed
     assert late.gain is None
     assert "default schedule" not in late._repr_html_()
@@ -83,6 +85,20 @@ def test_a_notebook_shows_the_gain_and_a_call_that_works(result: TuneResult) -> 
     assert ".plan('matmul', m=24, n=20, k=16)(a, b)" in shown
     np.testing.assert_allclose(eval(shown, {"tilewright": tilewright, "a": A, "b": B}), A @ B, rtol=1e-4, atol=1e-5)
     assert "<code>" not in dataclasses.replace(result, best=None)._repr_html_()
+
+
+def test_why_the_winners_search_time_is_not_the_least_is_said(result: TuneResult) -> None:
+    assert result.best is not None
+    best = dataclasses.replace(result.best, trial=3, search_seconds=2.5e-6, default=False)
+    other = dataclasses.replace(result, best=best, curve=((0, 3e-6), (4, 2e-6)), kept=False)
+    assert other.search_note() == (
+        "Trial 4 has the least search time, 2 us (trial 3: 2.5 us): the final timed the fastest trials again, in turns, "
+        "and trial 3 won."
+    )
+    default = dataclasses.replace(other, best=dataclasses.replace(best, default=True))
+    assert "did not measure it to be faster than the default schedule" in str(default.search_note())
+    assert dataclasses.replace(other, curve=((3, 2.5e-6),)).search_note() is None
+    assert (other.search_seconds, best.final_seconds) == (2e-6, best.seconds)
 
 
 def test_where_the_default_schedule_is_best_that_is_said(result: TuneResult) -> None:

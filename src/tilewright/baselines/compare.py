@@ -23,20 +23,21 @@ from tilewright.backends.cpu.targets import parse_target
 from tilewright.baselines.libraries import BASELINES, openblas_core
 from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.dtypes import DTYPES, numpy_dtype
+from tilewright.measure.timing import median_interval
 
 
 @dataclass(frozen=True)
 class Ratio:
     """One baseline beside our kernel: ``ratio`` above 1 means that ours is faster.
 
-    ``low`` and ``high``: quartiles of the paired ratios. ``seconds`` are medians of one call. ``variant``: the
-    fastest of the baseline's.
+    ``low`` and ``high``: a 95% interval of the median of the paired ratios; ``None`` for too few rounds.
+    ``seconds`` are medians of one call. ``variant``: the fastest of the baseline's.
     """
 
     baseline: str
     ratio: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     seconds: float
     our_seconds: float
     rounds: int
@@ -132,12 +133,12 @@ def compare(
 
 def _ratio(name: str, variant: str, theirs: Sequence[float], ours: Sequence[float], kernels: str | None) -> Ratio:
     pairs = [t / o for t, o in zip(theirs, ours, strict=True)]
-    low, _, high = statistics.quantiles(pairs, n=4)
+    low, high = median_interval(pairs)
     return Ratio(
         baseline=name,
         ratio=statistics.median(pairs),
-        low=low,
-        high=high,
+        low=low or None,
+        high=high if high < math.inf else None,
         seconds=statistics.median(theirs),
         our_seconds=statistics.median(ours),
         rounds=len(pairs),

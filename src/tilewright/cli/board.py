@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.output import console, say, seconds
 from tilewright.core import Task, TrialRecord
 from tilewright.tuner.progress import PlainProgress, terminal
+from tilewright.units import SEARCH_TIME
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -79,12 +80,12 @@ class Board:
         elif stage:
             say(f"{row.prefix}{stage}")
         elif changed:
-            say(f"{row.prefix}continues at trial {row.trials}, best {row.best or 'none yet'}")
+            say(f"{row.prefix}continues at trial {row.trials}, least {SEARCH_TIME} {row.best or 'not known yet'}")
 
     def _table(self) -> Table:
         from rich.table import Table
 
-        table = Table("task", "weight", "trials", "best", "expected gain", "")
+        table = Table("task", "weight", "trials", SEARCH_TIME, "expected gain", "")
         for row, weight in zip(self.rows, self.weights, strict=True):
             table.add_row(row.prefix[:-2], f"{weight:g}", str(row.trials), row.best, row.gain, row.state)
         return table

@@ -10,6 +10,7 @@ from tilewright.cli.declare import wants_json
 from tilewright.cli.options import refuse, resumes
 from tilewright.cli.output import report, say, seconds, table
 from tilewright.cli.ranges import kernels_of_range, summary_of
+from tilewright.units import FINAL_TIME
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,6 +76,6 @@ def _table(tuned: Sequence[TunedTask]) -> Table:
         if t.result is not None:
             trials, ended, best = t.result.trials, t.result.ended, t.result.best
             found = (seconds(best.seconds), speed(t.result.task.workload, best.seconds)) if best else found
-            gain = "the default is best" if best and best.default else f"{t.result.gain:.2f}x" if t.result.gain else ""
+            gain = t.result.gain_text(short=True) if best else ""
         rows.append((label(t.task), f"{t.task.weight:g}", t.run or "", trials, *found, gain, ended))
-    return table("task", "weight", "run", "trials", "best", "", "gain", "ended", rows=rows)
+    return table("task", "weight", "run", "trials", FINAL_TIME, "", "gain", "ended", rows=rows)

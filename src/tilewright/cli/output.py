@@ -127,7 +127,8 @@ def kernel_json(kernel: StoredKernel) -> dict[str, Any]:
     workload = kernel.task.workload
     return {
         "op": workload.op, "params": dict(workload.params), **task_json(kernel.task),
-        "device_model": kernel.device_model, "seconds": kernel.seconds, "gflops": workload.flops / kernel.seconds / 1e9,
+        "device_model": kernel.device_model, "final_seconds": kernel.seconds, "seconds": kernel.seconds,
+        "gflops": workload.flops / kernel.seconds / 1e9,
         "peak_fraction": kernel.peak_fraction, "template": kernel.schedule.template,
         "schedule": dict(kernel.schedule.values), "rounding": kernel.program.rounding, "state": kernel.state,
         "run": kernel.run_id, "trial": kernel.trial_number, "artifact": kernel.artifact_sha256,
@@ -159,15 +160,17 @@ def rate(task: Task, value: float | None, share: float | None, here: bool = Fals
     """``231 GFLOP/s, 81.2% of the FMA peak``: how fast a call of ``value`` seconds is, and its share of the arithmetic
     peak, which by the kind of target is measured (``here``: by this command) or stated.
 
-    Work that is mostly moving is in bytes a second, which no peak of arithmetic bounds.
+    Work that is mostly moving is in bytes a second, which no peak of arithmetic bounds. A share that is impossible is
+    not shown: the kernel does fewer operations than were counted.
     """
     from tilewright.backends import backend_for
-    from tilewright.kernels.speed import is_arithmetic, speed
+    from tilewright.kernels.speed import is_arithmetic, is_share, speed
 
     shown = speed(task.workload, value)
     if share is None or not is_arithmetic(task.workload):
         return shown
     measured = backend_for(task.target).in_process
     peak = ("the FMA peak" + (" measured here" if here else "")) if measured else "the vendor's peak"
-    over = " (above 100%: the kernel does fewer operations than counted, or the clock was higher)" if share > 1 else ""
-    return f"{shown}, {percent(share)} of {peak}{over}"
+    if not is_share(share):
+        return f"{shown} by the operator's count of operations; the kernel does fewer, so this is above {peak}"
+    return f"{shown}, {percent(share)} of {peak}"

@@ -40,7 +40,7 @@ from tilewright.insight.chart import Table
 from tilewright.insight.links import segment
 
 CHART_SECONDS = 1.0
-"""How long a chart's data answers for all who ask; a live page asks once for each change."""
+"""Seconds for which a chart's data is kept for all readers; a live page asks once for each change."""
 PATIENCE = 5.0
 """Seconds that a page waits for a database that is busy or away; a server has twice as long."""
 PART = 1000
@@ -61,7 +61,7 @@ def create_app(db: str, access: Access, farm: FarmSource | None = None) -> Starl
     notes = Notes(access, lambda: Database.open(db, create=False, timeout=PATIENCE), site.changed)
 
     def mark(request: Request) -> str | None:
-        """What a form that writes carries; ``None`` where nothing may be written."""
+        """The mark that a form must carry to write; ``None`` where nothing may be written."""
         session = session_of(request.scope, access)
         return access.sessions.mark(session) if access.writable and access.sessions.valid(session) else None
 
@@ -142,7 +142,7 @@ def _routes(
 
 
 def _parts(found: Listing | Callable[[Site, Request], Table], site: Site, request: Request) -> Iterator[Table]:
-    """The table's parts, the first at once: what cannot be had is an error, not half an answer."""
+    """The table's parts. The first is read at once: a table that cannot be read is an error, not half an answer."""
     if not isinstance(found, Listing):
         return iter((found(site, request),))
     first = found.rows(site, request, PART, 0)

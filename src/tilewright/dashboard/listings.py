@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tilewright.core import Measurement, TrialRecord
 from tilewright.dashboard.text import count
@@ -15,41 +16,45 @@ from tilewright.insight.result import outcome
 from tilewright.units import per_second
 
 KNOB = "knob."
-"""What the names of columns of knobs begin with, as in a frame of trials."""
+"""Prefix of the names of knobs' columns, as in a frame of trials."""
 
 
 def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
-    columns = (
-        Column("run", "Run"), Column("state", "State"), Column("tags", "Tags"), Column("workload", "Workload"),
-        Column("device", "Device"), Column("target", "Target"), Column("strategy", "Strategy"),
-        Column("trials", "Trials", numeric=True), Column("wanted", "Wanted", numeric=True),
-        Column("failed", "Failed", numeric=True), Column("best", "Best trial", "s", True),
-        Column("rate", "Rate", "flop/s", True), Column("started", "Started", "date"),
-    )  # fmt: skip
-    rows = tuple(
-        (
-            r.id, r.state, " ".join(note_of(r).tags), r.task.workload.label, r.device_model,
-            f"{r.task.target.name} x{r.task.target.threads}", r.strategy, r.trials, r.trials_wanted,
-            sum(r.failed.values()), r.best_seconds, per_second(r.task.workload.flops, r.best_seconds), r.started,
-        )
-        for r in runs
-    )  # fmt: skip
+    """Runs: workload and times first, since a phone shows little more; identifiers last."""
+    columns: dict[Column, Callable[[StoredRun], object]] = {
+        Column("workload", "Workload"): lambda r: r.task.workload.label,
+        Column("final_seconds", "Final time", "s", True): lambda r: r.final_seconds,
+        Column("search_seconds", "Search time", "s", True): lambda r: r.search_seconds,
+        Column("rate", "Rate", "flop/s", True): lambda r: per_second(r.task.workload.flops, r.best_seconds),
+        Column("state", "State"): lambda r: r.state,
+        Column("trials", "Trials", numeric=True): lambda r: r.trials,
+        Column("wanted", "Requested", numeric=True): lambda r: r.trials_wanted,
+        Column("failed", "Failed", numeric=True): lambda r: sum(r.failed.values()),
+        Column("started", "Started", "date"): lambda r: r.started,
+        Column("device", "Device"): lambda r: r.device_model,
+        Column("target", "Target"): lambda r: f"{r.task.target.name} x{r.task.target.threads}",
+        Column("strategy", "Strategy"): lambda r: r.strategy,
+        Column("tags", "Tags"): lambda r: " ".join(note_of(r).tags),
+        Column("run", "Run"): lambda r: r.id,
+        Column("best", "Best time", "s", True, shown=False): lambda r: r.best_seconds,
+    }
     texts = {
         "state": [outcome(r) for r in runs],
         "trials": [f"{count(r.trials)} of {count(r.trials_wanted)}" for r in runs],
         "tags": [" ".join(f"#{tag}" for tag in note_of(r).tags) for r in runs],
     }
-    return Table(name, title, columns, rows, {"run": [run_link(r.id) for r in runs]}, texts)
+    links = [run_link(r.id) for r in runs]
+    return replace(Table.of(name, title, runs, columns, {"workload": links, "run": links}), texts=texts)
 
 
 def trials_table(
     name: str, title: str, run_id: str, flops: int, trials: Sequence[TrialRecord], knobs: Sequence[str] = ()
 ) -> Table:
-    """Trials of one run, ``knobs`` in columns of their own; what a failure lacks is empty."""
+    """Trials of one run, ``knobs`` in columns of their own; a failed trial's time is empty."""
     columns = (
-        Column("trial", "Trial", numeric=True), Column("status", "Status"), Column("seconds", "Time", "s", True),
+        Column("trial", "Trial", numeric=True), Column("status", "Status"), Column("seconds", "Search time", "s", True),
         Column("rate", "Rate", "flop/s", True), Column("spread", "Noise", "share", True),
-        Column("predicted", "Predicted", numeric=True), Column("origin", "Origin"), Column("template", "Template"),
+        Column("predicted", "Predicted", numeric=True), Column("origin", "Proposed by"), Column("template", "Template"),
         *(Column(KNOB + knob, knob, numeric=True) for knob in knobs),
         Column("schedule", "Schedule"), Column("error", "Error"), Column("created", "Stored", "date"),
     )  # fmt: skip
@@ -71,5 +76,5 @@ def trials_table(
 
 
 def noise(timed: Measurement | None) -> float | None:
-    """The spread of a measurement's samples; of a single one nothing is known."""
+    """The spread of a measurement's samples; ``None`` for a single sample."""
     return timed.spread if timed is not None and timed.samples > 1 else None

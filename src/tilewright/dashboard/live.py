@@ -25,12 +25,12 @@ SLOW_PERIOD = 10.0
 """Seconds between two ``refresh`` of tables, and of the charts that cost more to draw."""
 KEEP_ALIVE = 15.0
 WAITING = 16
-"""Events that wait for a slow reader, at most; then it is let go, and its browser comes back by itself."""
+"""The most events that wait for a slow reader. A reader with more is disconnected; its browser connects again."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What there is now. ``mark`` changes when any of it does; ``ended``: it will not change again."""
+    """The state that a page shows now. ``mark`` changes when the state changes; ``ended``: it will not change again."""
 
     mark: object
     texts: Mapping[str, str]
@@ -150,7 +150,7 @@ class Hub:
 
 
 def _put(queue: _Queue, data: bytes | None) -> bool:
-    """Whether there was room. A reader without room ends after what it has."""
+    """Whether the reader's queue had room. A reader without room is disconnected after the events that it has."""
     with contextlib.suppress(asyncio.QueueFull):
         queue.put_nowait(data)
         return True

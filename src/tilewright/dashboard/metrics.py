@@ -133,8 +133,9 @@ class Metrics:
             _gauge("workloads", "Workloads that were tuned or looked up.", totals.workloads),
             _gauge("devices", "Device models that runs were on.", totals.devices),
             _gauge("kernels", "Tasks on device models that have a best kernel.", totals.kernels),
-            _gauge("best_seconds", f"Time of one call of the best kernel of each of the {TASKS} newest tasks.", best,
-                   "operator", "workload", "device_model", "target"),
+            *(_gauge(name, f"Final time of the best kernel of each of the {TASKS} newest tasks{also}.", best,
+                     "operator", "workload", "device_model", "target")
+              for name, also in (("final_seconds", ""), ("best_seconds", "; earlier name"))),
             _counter("misses", "Look-ups that found no tuned kernel, since the dashboard's first look.", self._misses),
             _gauge("stored_misses", "Look-ups for what is still to be tuned.", sum(misses.values())),
             _gauge("database_bytes", "Size of the database.", self._sizes[0]),

@@ -84,7 +84,7 @@ def guarded(app: WSGIApplication, access: Access) -> WSGIApplication:
             _read_away(environ)
             return _refuse(start_response, "405 Method Not Allowed", "This dashboard is for reading only")
         if not access.knows(host):
-            return _refuse(start_response, "421 Misdirected Request", "That is not a name of this dashboard")
+            return _refuse(start_response, "421 Misdirected Request", "The Host header does not name this dashboard")
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Callable[[bytes], object]:
             return start_response(status, [*headers, *_HEADERS], *rest)

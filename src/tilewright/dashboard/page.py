@@ -63,7 +63,7 @@ def number(request: Request, name: str, default: int | None = None, most: int = 
     text = request.path_params.get(name) or request.query_params.get(name)
     if text is None:
         if default is None:
-            raise UsageError(f"the address lacks {name}", f"Add {name}=NUMBER")
+            raise UsageError(f"the address has no {name}", f"Add {name}=NUMBER")
         return default
     return whole(name, text, most)
 
@@ -71,7 +71,7 @@ def number(request: Request, name: str, default: int | None = None, most: int = 
 def whole(name: str, text: str, most: int = 2**31 - 1) -> int:
     """A whole number from 0 on, as the address has it. Raises ``UsageError``."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) <= most):
-        raise UsageError(f"{name} is {text[:40]!r}, which is not a number from 0 to {most}", "Mend the address")
+        raise UsageError(f"{name} is {text[:40]!r}, not a number from 0 to {most}", f"Write {name}=NUMBER")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""What every page works with: the database, the farm, and answers that several readers share."""
+"""The database, the farm, and the answers that several readers of pages share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.database.records import OperatorSummary
 
 T = TypeVar("T")
 KEPT = 256
-"""Answers kept at most."""
+"""The most answers that are kept."""
 
 
 @dataclass
@@ -26,7 +26,7 @@ class _Answer:
 
 
 class Answers:
-    """Values for a few seconds, each made once however many ask for it meanwhile."""
+    """Values that are kept for a few seconds: each is made once, however many readers ask for it meanwhile."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class Answers:
             self._answers.pop(key, None)
 
     def _drop_old(self) -> None:
-        """Let go of what answers no more: a run's trials are many, and a live one's key changes with each of them."""
+        """Drop expired values: a run's trials are many, and the key of a live run changes with each trial."""
         now = time.monotonic()
         for key in [k for k, a in self._answers.items() if a.until <= now and not a.lock.locked()]:
             del self._answers[key]
@@ -73,5 +73,5 @@ class Site:
         self.answers.forget(("run", run_id))
 
     def operators(self) -> list[OperatorSummary]:
-        """What was tuned, by name."""
+        """The operators with a workload in the database, by name."""
         return self.answers.get("operators", 2.0, self.database.operators)

@@ -1,4 +1,4 @@
-"""Tables as CSV and JSON, a part at a time."""
+"""Tables as CSV and JSON, written part by part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as a person reads them."""
+"""Values as text for a person: durations, rates, dates, counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rate(per_second: float | None) -> str:
 
 
 def _whole(value: float, unit: str, digits: int) -> str:
-    """A number with all of its digits, zeros too: those of a column then end at one place."""
+    """A number with trailing zeros, so that a column's digits align."""
     number, _, name = with_unit(value, unit, digits).partition(" ")
     known = len(number.lstrip("-0.").replace(".", ""))
     if "e" in number or not value or known >= digits:
@@ -70,7 +70,7 @@ def count(value: int | None) -> str:
 
 
 def tone(state: str) -> str:
-    """How a state is coloured: the states of runs have classes of their own, others are good, doubtful or bad."""
+    """The colour class of a state: a run's state has its own; all other states are ``ok``, ``warn`` or ``bad``."""
     state = state.partition(":")[0]
     if state in RUN_STATES:
         return state
@@ -120,7 +120,7 @@ def lines(text: str) -> Markup:
 
 
 def shown(value: Any, most: int = MOST) -> str:
-    """Anything as text that can be seen, cut where it would fill the page."""
+    """Any value as visible text, cut to ``most`` characters."""
     whole = str(value)
     cut = visible_text(whole[:most])
     return cut if len(whole) <= most else f"{cut}... ({count(len(whole))} characters)"

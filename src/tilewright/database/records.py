@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import Artifact, DatabaseError, LaunchProgram, Pairs, Schedule, Target, Task, TrialRecord
+from tilewright.units import Gain
 
 RANKS = 3
 """How many of a task's best kernels keep their compiled code."""
@@ -56,9 +57,14 @@ class StoredRun:
         return trial if isinstance(trial, int) and trial >= 0 else None
 
     @property
+    def final_seconds(self) -> float | None:
+        """The winner's final time; ``None`` where no kernel of this run won a final."""
+        return self._final("seconds") if self.won else None
+
+    @property
     def best_seconds(self) -> float | None:
-        """The time of the best kernel that this run found: in its final where it won that, else in the search."""
-        return self._final("seconds") if self.won else self.search_seconds
+        """``final_seconds``, else ``search_seconds``: what rates and shares of a peak are of."""
+        return self.final_seconds or self.search_seconds
 
     @property
     def peak_fraction(self) -> float | None:
@@ -121,7 +127,7 @@ class StoredArtifact:
 class StoredKernel:
     """One of the best kernels of a task on a device model, rank 1 the best.
 
-    ``seconds``: time of one call in its last check; compare kernels by paired runs, never by this.
+    ``seconds``: the final time, in its last check; compare kernels by gains (paired), never by this.
     ``peak_fraction``: share of the device's peak, by the workload's operations: above 1 where the kernel needs fewer.
     ``state``: ``verified``, or ``stale`` when its template has changed since. ``compiler`` comes from the
     artifact's row.
@@ -140,6 +146,10 @@ class StoredKernel:
     state: str = "verified"
     compiler: str = ""
     updated: float = 0.0
+
+    @property
+    def final_seconds(self) -> float:
+        return self.seconds
 
     @property
     def template_version(self) -> int:
@@ -306,20 +316,19 @@ class TaskSummary:
 class KernelView:
     """A best kernel and what it improved on.
 
-    ``default_seconds``: time of the trial with which its run began, the schedule used without tuning; ``None`` where
-    that failed or is not known. ``trial_seconds``: time of the kernel's own trial, in the same search. ``paired``: how
-    many times as fast the kernel was as the default, timed in turn at the end of its run; ``None`` where that was not
-    done.
+    ``default_seconds``: search time of the default schedule, the first trial of the kernel's run; ``None`` where that
+    failed or is not known. ``trial_seconds``: search time of the kernel's own trial. ``gain``: over the default
+    schedule, as the final of its run measured it; ``None`` where no final compared the two.
     """
 
     kernel: StoredKernel
     default_seconds: float | None
     trial_seconds: float | None
-    paired: float | None = None
+    gain: Gain | None = None
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast as the default: paired where that is known, else both as the search timed them."""
-        if self.paired is not None:
-            return self.paired
+        """The gain's ratio, else the ratio of the two search times, which has no interval."""
+        if self.gain is not None:
+            return self.gain.ratio
         return self.default_seconds / self.trial_seconds if self.default_seconds and self.trial_seconds else None

@@ -1,1 +1,1 @@
-"""What stored trials say: curves, failures, calibration, importance, rooflines, comparisons, explanations."""
+"""Analysis of stored trials: curves, failures, calibration, importance, rooflines, comparisons, explanations."""

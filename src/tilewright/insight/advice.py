@@ -1,4 +1,4 @@
-"""What to try next after a run: at most five steps, each with its reason and, where it is one command, that command."""
+"""The next steps after a run: at most five, each with its reason and, where one command does it, that command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.insight.progress import Progress
 from tilewright.insight.result import words_of
 from tilewright.search_space import knob as named
 from tilewright.serialization import Json
-from tilewright.units import with_unit
+from tilewright.units import FINAL_TIME, SEARCH_TIME, named_time, with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
@@ -32,14 +32,15 @@ OFTEN = 0.25
 NOISY = 0.1
 """A spread of the winner's samples, over their median, from which on noise hides what is to be found."""
 DRIFT = 1.2
-"""A winner's time in the final over that in the search, or the reverse, from which on the machine changed meanwhile."""
+"""A winner's final time over its search time, or the reverse, from which on the machine changed meanwhile."""
 RARE = 10
 """Trials of a template below which it was barely tried."""
 
 
 @dataclass(frozen=True)
 class Step(Json):
-    """``do``: what to try; ``why``: what in the run speaks for it; ``command``: to run, where it is one command."""
+    """``do``: what to try; ``why``: the observation in the run that suggests it; ``command``: what does it, where one
+    command does."""
 
     do: str
     why: str
@@ -47,8 +48,8 @@ class Step(Json):
 
 
 def tune_command(run: StoredRun, db: str | None) -> str | None:
-    """The command that tunes what a run tuned, where its operator's name says what that is; ``None`` on a farm, and
-    for operators and kernels of one's own, whose files only their owner knows."""
+    """The command that tunes a run's task again; ``None`` on a farm, and for operators and kernels of one's own, whose
+    files only their owner knows."""
     from tilewright.backends import is_emulated
 
     emulated, words = is_emulated(run.device_model), words_of(run)
@@ -64,7 +65,7 @@ def next_steps(
     run: StoredRun, records: Sequence[TrialRecord], winner: TrialRecord | None, progress: Progress,
     effects: Sequence[KnobEffect], limits: Limits | None, db: str | None = None,
 ) -> tuple[Step, ...]:  # fmt: skip
-    """The steps that the run's data speak for, the most promising first; none where there is nothing to say."""
+    """The steps that the run's data suggest, the most promising first."""
     if run.state == "running":
         return ()
     command = tune_command(run, db)
@@ -79,7 +80,7 @@ def next_steps(
         steps = [*_more_trials(run, progress, command), *steps]
         steps += [*_spaces(run, records, winner, effects, command), *_elsewhere(run, progress, command)]
     if near is None or near.key == "compute":
-        steps += [*_threads(run, winner, db)]
+        steps += [*_threads(run, db)]
     return tuple(steps[:MOST])
 
 
@@ -87,8 +88,8 @@ def _failures(run: StoredRun, often: float, db: str | None) -> Iterator[Step]:
     command = shlex.join(["tilewright", "show", run.id, *(["--db", db] if db else [])])
     for kind, count in sorted(run.failed.items(), key=lambda item: -item[1]):
         if run.trials and count / run.trials >= often and kind in ADVICE:
-            yield Step(f"See to the failures ({kind}). {ADVICE[FailureKind(kind)]}",
-                       f"{count} of {run.trials} trials ended so.", command)  # fmt: skip
+            yield Step(f"Look at the failures of kind {kind}. {ADVICE[FailureKind(kind)]}",
+                       f"{count} of {run.trials} trials failed so.", command)  # fmt: skip
 
 
 def _noise(winner: TrialRecord, limits: Limits | None) -> Iterator[Step]:
@@ -96,13 +97,12 @@ def _noise(winner: TrialRecord, limits: Limits | None) -> Iterator[Step]:
     later = limits.seconds if limits else seconds
     if spread > NOISY:
         spans = f"The middle half of the winner's samples spans {with_unit(spread, 'share')} of their median"
-        why = f"{spans}, so smaller differences are lost."
+        why = f"{spans}, which hides smaller differences."
     elif not 1 / DRIFT < later / seconds < DRIFT:
-        why = f"The winner took {with_unit(seconds, 's')} in the search and {with_unit(later, 's')} in the final."
+        why = f"The winner's {named_time(SEARCH_TIME, seconds)} and {named_time(FINAL_TIME, later)} differ."
     else:
         return
-    yield Step("Measure on a quieter machine: stop what else runs on it, and see what tilewright doctor says.", why,
-               "tilewright doctor")  # fmt: skip
+    yield Step("Measure on a quieter machine: stop other work, then run tilewright doctor.", why, "tilewright doctor")
 
 
 def _more_trials(run: StoredRun, progress: Progress, command: str | None) -> Iterator[Step]:
@@ -112,19 +112,19 @@ def _more_trials(run: StoredRun, progress: Progress, command: str | None) -> Ite
     left = run.trials_wanted - run.trials
     wanted, why = run.trials_wanted, ""
     if (run.state in ("interrupted", "failed") or progress.ended == "time") and left > 0:
-        why = f"It ended early, {left} of {run.trials_wanted} trials before what was wanted."
+        why = f"The run ended early: {left} of {run.trials_wanted} requested trials were not run."
     elif progress.outlook == "likely":
-        wanted, why = 2 * run.trials, "The best was still getting better."
+        wanted, why = 2 * run.trials, "The search was still finding faster schedules."
     elif progress.measured < ENOUGH:
         wanted = max(2 * ENOUGH, 2 * run.trials)
-        why = f"{progress.measured} measured trials are few: {ENOUGH} tell which knobs matter."
+        why = f"{progress.measured} measured trials are few: {ENOUGH} show which knobs matter."
     if why:
         more = f"--resume {run.id} --trials {wanted}"
-        yield Step(f"Go on with this run, to {wanted} trials.", why, _with(command, more))
+        yield Step(f"Resume this run, up to {wanted} trials.", why, _with(command, more))
 
 
 def resume_command(run: StoredRun, db: str | None) -> str | None:
-    """The command that goes on with a run that has not made all the trials it wanted; ``None`` as ``tune_command``."""
+    """The command that resumes a run that ended before all requested trials; ``None`` as for ``tune_command``."""
     if run.state not in ("interrupted", "failed") or run.trials >= run.trials_wanted:
         return None
     return _with(tune_command(run, db), f"--resume {shlex.quote(run.id)} --trials {run.trials_wanted}")
@@ -136,18 +136,18 @@ def _with(command: str | None, more: str) -> str | None:
 
 def _at_the_limit(key: str) -> Iterator[Step]:
     if key == "compute":
-        yield Step("Leave this task as it is: a faster one needs fewer operations or a narrower element type.",
-                   "The winner is at the device's arithmetic.")  # fmt: skip
+        yield Step("Keep this kernel: only fewer operations or a narrower element type would be faster.",
+                   "The winner is at the limit of arithmetic.")  # fmt: skip
     else:
-        yield Step("Move less: compute it together with its neighbours in one operator, or use a narrower element "
-                   "type. Another schedule gains little.", f"The winner is at the limit of {NAMES[key]}.")  # fmt: skip
+        yield Step("Move fewer bytes: fuse the operator with its neighbours, or use a narrower element type. Another "
+                   "schedule gains little.", f"The winner is at the limit of {NAMES[key]}.")  # fmt: skip
 
 
 def _spaces(
     run: StoredRun, records: Sequence[TrialRecord], winner: TrialRecord, effects: Sequence[KnobEffect],
     command: str | None,
 ) -> Iterator[Step]:  # fmt: skip
-    """Where the space goes on, or could: values beyond the fastest, templates barely tried."""
+    """Parts of the search space that were barely tried: values beyond the winner's, and whole templates."""
     from tilewright.kernels.templates import task_space
     from tilewright.tuner import user_kernel
 
@@ -164,8 +164,8 @@ def _spaces(
     rare = [s.template for s in spaces if s is not own and counts[s.template] < min(RARE, len(records) // len(spaces))]
     if rare:
         told = ", ".join(f"{name} in {counts[name]}" for name in rare)
-        yield Step("Make a run that draws from every template alike.",
-                   f"Of {len(records)} trials a template was barely tried: {told}.",
+        yield Step("Start a run that draws from all templates alike.",
+                   f"Of {len(records)} trials, few tried these templates: {told}.",
                    _with(command, "--strategy random"))  # fmt: skip
 
 
@@ -187,28 +187,29 @@ def _edges(
         for word, beyond in (("largest", values[at + 1 :]), ("smallest", values[:at])):
             if beyond and not tried & set(beyond):
                 names = ", ".join(map(value_text, beyond))
-                yield Step(f"Search more where {title} is beyond {value_text(value)}: {names} were never tried.",
-                           f"{title} matters, and its {word} tried value is the winner's.",
+                yield Step(f"Try {title} beyond {value_text(value)}: {names} were never tried.",
+                           f"{title} has a clear effect, and the winner has the {word} value tried.",
                            _with(command, f"--resume {run.id} --trials {2 * run.trials}"))  # fmt: skip
             elif users and not beyond:
                 yield Step(f"Give --knob {knob.name} values beyond {value_text(value)} in a new run.",
-                           f"{title} matters, and the winner has its {word} value.")  # fmt: skip
+                           f"{title} has a clear effect, and the winner has its {word} value.")  # fmt: skip
 
 
 def _elsewhere(run: StoredRun, progress: Progress, command: str | None) -> Iterator[Step]:
     if progress.outlook == "unlikely":
-        yield Step("Search again from another seed: it takes another way.",
-                   "This search stands still, and no known limit of the device is near.",
+        yield Step("Try another seed: the search will explore differently.",
+                   "This search has stopped improving, and no known limit of the device is near.",
                    _with(command, f"--seed {run.seed + 1}"))  # fmt: skip
 
 
-def _threads(run: StoredRun, winner: TrialRecord, db: str | None) -> Iterator[Step]:
-    """Long calls on one core of a processor; how many cores it has is not stored."""
+def _threads(run: StoredRun, db: str | None) -> Iterator[Step]:
+    """Long kernels on one core of a processor; how many cores it has is not stored."""
     from tilewright.backends import backend_for
 
     threaded = backend_for(run.task.target).in_process
-    if threaded and run.task.target.threads == 1 and (time_of(winner) or 0.0) >= 1e-4:
+    seconds = run.best_seconds or 0.0
+    if threaded and run.task.target.threads == 1 and seconds >= 1e-4:
         command = tune_command(run, db)
         yield Step("If the processor has more cores, tune for several threads (--threads).",
-                   f"One core was used, and a call takes {with_unit(time_of(winner) or 0.0, 's')}.",
+                   f"One core was used, and the {named_time(FINAL_TIME if run.won else SEARCH_TIME, seconds)} is long.",
                    _with(command, "--threads 2"))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The best time so far, over trials and over time."""
+"""The least search time so far, over trials and over time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.points import time_of
 from tilewright.units import with_unit
 
-BAND = "Times are of the search; a final times the fastest again. Band: the middle half of the best trial's samples."
+BAND = "The final times the fastest trials again. Band: the middle half of the samples of the fastest trial."
 
 
 def improvements(points: Sequence[TrialPoint]) -> list[TrialPoint]:
@@ -24,13 +24,19 @@ def improvements(points: Sequence[TrialPoint]) -> list[TrialPoint]:
     return found
 
 
+def least_of(points: Sequence[TrialPoint]) -> tuple[int, float] | None:
+    """The trial with the least search time, and that time; ``None`` where no trial was measured."""
+    better = improvements(points)
+    return (better[-1].number, time_of(better[-1]) or 0.0) if better else None
+
+
 def best_over_trials(points: Sequence[TrialPoint], label: str = "") -> XY:
-    """Best seconds so far against the trial's number. ``label``: what was tuned, for the title."""
+    """Least search time so far against the trial's number. ``label``: what was tuned, for the title."""
     return _chart(points, lambda p: float(p.number), Axis("Trial", "trial"), label)
 
 
 def best_over_time(points: Sequence[TrialPoint], started: float, label: str = "") -> XY:
-    """Best seconds so far against seconds since ``started`` (of the run; since the epoch).
+    """Least search time so far against seconds since ``started`` (of the run; since the epoch).
 
     A trial's moment is when it was stored, so those of one batch share it. Where a run was resumed, the pause counts.
     """
@@ -47,7 +53,7 @@ def _chart(points: Sequence[TrialPoint], at: Callable[[TrialPoint], float], x: A
     if better:
         series.append(_steps(better, points, at))
     for role, name, group in (
-        ("measured", "measured", measured), ("early", "clearly slower, timing stopped early", early),
+        ("measured", "measured", measured), ("early", "clearly slower: timing stopped early", early),
     ):  # fmt: skip
         if group:
             series.append(_dots(role, name, group, at, [time_of(p) or 0.0 for p in group]))
@@ -61,13 +67,13 @@ def _chart(points: Sequence[TrialPoint], at: Callable[[TrialPoint], float], x: A
         if len(better) > 1:
             found = f"from {with_unit(first, 's')} at trial {better[0].number} to {found}"
     else:
-        found = "none was measured"
+        found = "no trial was measured"
     return XY(
-        title=f"Best time so far{f': {label}' if label else ''}",
+        title=f"Least search time so far{f': {label}' if label else ''}",
         x=x,
-        y=Axis("Time of a call", "s", "log"),
+        y=Axis("Search time", "s", "log"),
         series=tuple(series),
-        alt=f"The best time so far over {trials}: {found}.",
+        alt=f"Least search time so far, over {trials}: {found}.",
         note=f"{trials}. {BAND}" if better else f"{trials}.",
     )
 
@@ -85,7 +91,7 @@ def _steps(better: Sequence[TrialPoint], points: Sequence[TrialPoint], at: Calla
     if end > x[-1]:
         x, times, low, high = [*x, end], [*times, times[-1]], [*low, low[-1]], [*high, high[-1]]
         trials.append(trials[-1])
-    return Series("best so far", x, times, "step", low, high, trials, emphasis=True)
+    return Series("least so far", x, times, "step", low, high, trials, emphasis=True)
 
 
 def _dots(

@@ -1,4 +1,4 @@
-"""How well the cost model foresaw what was measured. Scores only order trials, so only orders are compared."""
+"""How well the cost model predicts the order of search times. Scores only order trials, so only orders are compared."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def _arrays(points: Sequence[TrialPoint]) -> tuple[Floats, Floats]:
 
 
 def describe(found: Agreement) -> str:
-    """The agreement as a sentence."""
+    """The agreement of predictions and search times as a sentence."""
     if found.count < FEWEST:
         return f"{found.count} trials were predicted and measured: too few to judge the cost model."
     if found.rank_correlation is None or found.pairwise is None:
         return "All predictions or all times are equal, so there is no order to compare."
     return (
-        f"Rank correlation {found.rank_correlation:.2f} (1: the order was foreseen, 0: guessing); "
-        f"{100 * found.pairwise:.0f}% of {found.count} trials' pairs in the right order."
+        f"Rank correlation {found.rank_correlation:.2f} (1: perfect order, 0: guessing); "
+        f"{100 * found.pairwise:.0f}% of the pairs of {found.count} trials are in the right order."
     )
 
 
@@ -127,7 +127,7 @@ def calibration_chart(points: Sequence[TrialPoint], label: str = "") -> XY:
     return XY(
         f"Predicted against measured{f': {label}' if label else ''}",
         Axis("Predicted rank, fastest first"),
-        Axis("Measured time of a call", "s", "log"),
+        Axis("Search time", "s", "log"),
         tuple(series),
         alt=text,
         note=f"{text} A good model rises from left to right.",
@@ -138,7 +138,7 @@ def calibration_over_run(points: Sequence[TrialPoint]) -> XY:
     """Rank correlation of consecutive parts of the run."""
     parts = [a for a in agreement_by_part(points) if a.rank_correlation is not None]
     series: tuple[Series, ...] = ()
-    alt = "Too few predicted trials to look at parts of the run."
+    alt = "Too few predicted trials to compare parts of the run."
     if parts:
         y = [a.rank_correlation or 0.0 for a in parts]
         series = (Series("rank correlation", [(a.first + a.last) / 2 for a in parts], y, "line", emphasis=True),)
@@ -149,7 +149,7 @@ def calibration_over_run(points: Sequence[TrialPoint]) -> XY:
         Axis("Rank correlation within a part of the run"),
         series,
         alt=alt,
-        note="Late in a run only schedules that promise much are measured: they are alike, and harder to order.",
+        note="Late in a run only promising schedules are measured: they are alike, and harder to order.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a chart shows, without how it is drawn: pages, files and terminals draw the same descriptions.
+"""The content of a chart, without how it is drawn: pages, files and terminals draw the same descriptions.
 
 Numbers are plain: seconds, shares, floating-point operations a second. Whoever draws them chooses the units that a
 person reads (``Axis.unit`` says what the numbers are).
@@ -87,8 +87,9 @@ class XY(_Drawn):
 class Bars(_Drawn, sparse=("low", "high", "reference", "role")):
     """A value a label, drawn as horizontal bars in the given order. ``axis`` says what the values are.
 
-    ``low`` and ``high`` bound each value, where that is known. ``reference``: a value that bars are read against, drawn
-    as a line and always within sight: 1 for ratios and for shares of a whole. ``role``: as in ``Series``.
+    ``low`` and ``high`` bound each value; they are equal where its bounds
+    are not known. ``reference``: a value that bars are read against, drawn as a line and always within sight: 1 for
+    ratios and for shares of a whole. ``role``: as in ``Series``.
     """
 
     kind = "bars"
@@ -111,7 +112,8 @@ class Bars(_Drawn, sparse=("low", "high", "reference", "role")):
 
     def text(self, place: int) -> str:
         """A bar's value in words, with its bounds."""
-        numbers = [self.bars[place][1], *((self.low[place], self.high[place]) if self.low else ())]
+        known = self.low and self.low[place] < self.high[place]
+        numbers = [self.bars[place][1], *((self.low[place], self.high[place]) if known else ())]
         value, *bounds = (with_unit(n, self.axis.unit) for n in numbers)
         return f"{value} ({' to '.join(bounds)})" if bounds else value
 
@@ -204,12 +206,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Column:
-    """``name`` is a key for scripts, ``title`` a heading; ``unit`` one of ``UNITS``, ``""`` for texts and counts."""
+    """``name`` is a key for scripts, ``title`` a heading; ``unit`` one of ``UNITS``, ``""`` for texts and counts.
+
+    ``shown``: whether pages show the column; CSV and JSON have all of them, earlier names too.
+    """
 
     name: str
     title: str
     unit: str = ""
     numeric: bool = False
+    shown: bool = True
 
 
 def _plain(value: Any) -> Any:

@@ -10,14 +10,14 @@ from tilewright.database.records import TrialPoint
 from tilewright.insight.best import BAND, best_over_trials
 from tilewright.insight.chart import XY, Axis, Column, Series, Table
 from tilewright.insight.links import run_link
-from tilewright.units import with_unit
+from tilewright.units import SEARCH_TIME, named_time
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
 
 UNPAIRED = (
-    "Times of two runs were not taken in turn: clocks and neighbours differ between them, so small differences mean "
-    "little. tilewright bench and the final of a run compare in pairs."
+    "The times of two runs were not taken in turns: clocks and other work on the machine differ, so small "
+    "differences mean little. The final of a run and tilewright bench take times in turns."
 )
 
 
@@ -38,7 +38,7 @@ def same_task(runs: Sequence[StoredRun]) -> None:
 
 
 def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[TrialPoint]]) -> XY:
-    """The best time so far of each run over its trials; ``points`` zips with ``runs``.
+    """The least search time so far of each run over its trials; ``points`` zips with ``runs``.
 
     Raises ``UsageError`` unless they are of one task.
     """
@@ -51,11 +51,11 @@ def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[TrialPoin
         for s in steps:
             name = f"{run.id} ({run.strategy}, seed {run.seed})"
             series.append(Series(name, s.x, s.y, "step", s.low, s.high, s.trials, emphasis=run is runs[0]))
-            found.append(f"{run.id} reaches {with_unit(s.y[-1], 's')} in its search")
+            found.append(f"{run.id}: least {named_time(SEARCH_TIME, s.y[-1])}")
     return XY(
-        f"Best time so far: {runs[0].task.workload.label}",
+        f"Least search time so far: {runs[0].task.workload.label}",
         Axis("Trial", "trial"),
-        Axis("Time of a call", "s", "log"),
+        Axis("Search time", "s", "log"),
         tuple(series),
         alt=f"{'; '.join(found)}.",
         note=f"{_models(runs)}{UNPAIRED} {BAND}",
@@ -68,26 +68,32 @@ def _models(runs: Sequence[StoredRun]) -> str:
 
 
 def compare_table(runs: Sequence[StoredRun]) -> Table:
-    """A row a run: strategy, trials, failures, best time, its ratio to the first run's, and how long the run took.
+    """A row a run: its times, the ratio of its time to the first run's, strategy, trials, failures, and duration.
+
+    The ratio is of final times, or of search times where one of the two runs has no final time.
 
     Raises ``UsageError`` unless they are of one task.
     """
     same_task(runs)
-    base = runs[0].best_seconds
+    base = runs[0]
 
     def ratio(run: StoredRun) -> float | None:
-        return run.best_seconds / base if run.best_seconds and base else None
+        if run.final_seconds and base.final_seconds:
+            return run.final_seconds / base.final_seconds
+        return run.search_seconds / base.search_seconds if run.search_seconds and base.search_seconds else None
 
     columns: dict[Column, Callable[[StoredRun], object]] = {
-        Column("run", "Run"): lambda r: r.id,
+        Column("final_seconds", "Final time", "s", True): lambda r: r.final_seconds,
+        Column("search_seconds", "Search time", "s", True): lambda r: r.search_seconds,
+        Column("ratio", "Time over the first run's", numeric=True): ratio,
         Column("strategy", "Strategy"): lambda r: r.strategy,
         Column("seed", "Seed", numeric=True): lambda r: r.seed,
         Column("device_model", "Device"): lambda r: r.device_model,
         Column("state", "State"): lambda r: r.state,
         Column("trials", "Trials", numeric=True): lambda r: r.trials,
         Column("failed", "Failed", numeric=True): lambda r: sum(r.failed.values()),
-        Column("best_seconds", "Best time", "s", True): lambda r: r.best_seconds,
-        Column("ratio", "Best time over the first run's", numeric=True): ratio,
-        Column("seconds", "Took", "s", True): lambda r: None if r.finished is None else r.finished - r.started,
+        Column("seconds", "Duration", "s", True): lambda r: None if r.finished is None else r.finished - r.started,
+        Column("run", "Run"): lambda r: r.id,
+        Column("best_seconds", "Best time", "s", True, shown=False): lambda r: r.best_seconds,
     }
     return Table.of("compare", "Runs of this task", runs, columns, {"run": [run_link(r.id) for r in runs]})

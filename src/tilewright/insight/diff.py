@@ -1,4 +1,4 @@
-"""What differs between two trials: their schedules, and the texts of their kernels."""
+"""The differences between two trials: their schedules, outcomes, and the sources of their kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
         label = knob((a if name in left else b).schedule.template, name).label
         one, two = _text(left.get(name)), _text(right.get(name))
         same = name in left and name in right and (type(left[name]), left[name]) == (type(right[name]), right[name])
-        knobs.append((name, label, "launch" if name in launch else "structure", one, two, not same))
+        knobs.append((name, label, "each call" if name in launch else "compile time", one, two, not same))
     rows += sorted(knobs, key=lambda row: not row[5])
     return Table(
         "schedules",
@@ -36,7 +36,7 @@ def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
         (
             Column("knob", "Knob"),
             Column("label", "Meaning"),
-            Column("half", "Decides"),
+            Column("half", "Takes effect at"),
             Column("a", f"Trial {a.number}"),
             Column("b", f"Trial {b.number}"),
             Column("differs", "Differs"),
@@ -50,7 +50,7 @@ def outcome_diff(a: TrialRecord, b: TrialRecord) -> Table:
     columns: dict[Column, Callable[[TrialRecord], object]] = {
         Column("trial", "Trial", "trial", True): lambda r: r.number,
         Column("status", "Status"): lambda r: r.outcome.kind.value if isinstance(r.outcome, Failure) else OK,
-        Column("seconds", "Time", "s", True): lambda r: r.seconds,
+        Column("seconds", "Search time", "s", True): lambda r: r.seconds,
         Column("spread", "Noise", "share", True): lambda r: getattr(r.outcome, "spread", None),
         Column("ratio", "Ratio to the reference", numeric=True): lambda r: getattr(r.outcome, "ratio", None),
         Column("prediction", "Predicted score", numeric=True): lambda r: r.proposal.prediction,

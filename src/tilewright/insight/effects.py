@@ -1,4 +1,4 @@
-"""What each value of a knob goes with: times of the trials that have it, and how often the fastest have it."""
+"""The effect of each value of a knob: search times of the trials that have it, and its share of the fastest trials."""
 
 from __future__ import annotations
 
@@ -54,11 +54,12 @@ class KnobEffect(Json):
         others, rest = self.trials - self.fast, top.trials - top.fast
         parts = [
             f"{Knob(self.knob, self.label)}: {between(self.low, self.high)} of the importance.",
-            f"{top.fast} of the fastest {self.fast} have {value_text(top.value)}, of the other {others} {rest} do.",
+            f"{top.fast} of the fastest {self.fast} trials have {value_text(top.value)}, "
+            f"and {rest} of the other {others}.",
         ]
         shown = ", ".join(f"{value_text(v.value)} {v.median:.3g}x ({v.trials})" for v in self.values[:SHOWN])
         more = f" and {len(self.values) - SHOWN} more" if len(self.values) > SHOWN else ""
-        parts.append(f"Median time over the best (trials): {shown}{more}.")
+        parts.append(f"Median search time over the least, by value (trials): {shown}{more}.")
         return " ".join(parts)
 
 
@@ -69,7 +70,7 @@ def between(low: float, high: float) -> str:
 
 
 def effects(records: Sequence[TrialRecord], found: Importance, limit: int = 5) -> tuple[KnobEffect, ...]:
-    """Of the ``limit`` most important knobs, those that matter more than chance explains first."""
+    """Of the ``limit`` most important knobs, those with a statistically clear effect first."""
     timed = [r for r in records if r.schedule.template == found.template and time_of(r) is not None]
     if not found.knobs:
         return ()

@@ -1,4 +1,4 @@
-"""What came of a run and why, as one value: the winner and its bound, the search, the knobs, what to try next."""
+"""The result of a run and the reasons for it, as one value: winner, limits, search, knobs, next steps."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tilewright.core import Candidate, Schedule, Task, TrialRecord, Value
 from tilewright.insight.advice import Step, next_steps
 from tilewright.insight.best import best_over_trials
 from tilewright.insight.chart import Chart
+from tilewright.insight.cuts import cuts_text, of_the_same_cut, own_values
 from tilewright.insight.effects import KnobEffect, effects
 from tilewright.insight.importance import Importance, importance, importance_bars
 from tilewright.insight.knobs import value_text
@@ -19,7 +20,8 @@ from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress, progress_of
 from tilewright.insight.result import ratios_of
 from tilewright.serialization import Json
-from tilewright.units import as_fast, with_unit
+from tilewright.tuner.result import gain_text, search_note
+from tilewright.units import FINAL_TIME, SEARCH_TIME, Gain, named_time, with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
@@ -31,51 +33,67 @@ KNOBS = 8
 
 @dataclass(frozen=True)
 class Winner(Json):
-    """The trial that won the run's final, or the fastest one. ``seconds``: as the search measured it; ``final``: in
-    the final, where it won that. ``kept``: the kernel of an earlier run stayed the best. ``default``: seconds of the
-    default schedule, ``None`` where it was not measured; ``paired``: how many times as fast as that, timed in turn in
-    the final, where it was. ``rounding``: as a kernel's launch program has it. ``machine``: of CUDA kernels, where a
-    disassembler is installed.
+    """The trial that won the run's final, else the trial with the least search time.
+
+    ``final_seconds``: ``None`` where this run's kernels won no final. ``kept``: the kernel of an earlier run stayed the
+    best. ``default_search_seconds``: of the default schedule, ``None`` where that was not measured. ``gain``: over the
+    default schedule, ``None`` where no final compared the two. ``is_default``: whether the winner is the default
+    schedule. ``note``: why the search time is not the least of the run; empty where it is. ``partition``: of a winner
+    that is one, its parts beside other cuts. ``schedule``: without knobs of parts that the winner does not have.
+    ``rounding``: as a kernel's launch program has it. ``machine``: of CUDA kernels, where a disassembler is installed.
     """
 
     trial: int
-    seconds: float
-    final: float | None
+    search_seconds: float
+    final_seconds: float | None
     kept: bool
-    default: float | None
+    default_search_seconds: float | None
     template: str
     schedule: Mapping[str, Value]
     rounding: float = 1.0
-    paired: float | None = None
+    gain: Gain | None = None
+    is_default: bool = False
+    note: str = ""
+    partition: str = ""
     machine: MachineCode | None = None
 
     @property
     def time(self) -> float:
-        """Seconds of a call, by the surer of the two times."""
-        return self.final or self.seconds
+        """The final time, else the search time."""
+        return self.final_seconds or self.search_seconds
+
+    @property
+    def time_name(self) -> str:
+        return SEARCH_TIME if self.final_seconds is None else FINAL_TIME
 
     def text(self, flops: int) -> str:
         """In sentences."""
         rate = f", {with_unit(flops / self.time, 'flop/s')}" if flops else ""
-        what = "fastest trial" if self.final is None else "winner"
-        parts = [f"The {what} is number {self.trial}: {with_unit(self.time, 's')} a call{rate}."]
-        if self.default == self.seconds:
-            parts.append("That is the default schedule: no other was measured to be faster.")
-        elif self.paired is not None:
-            parts.append(f"That is {as_fast(self.paired)} as the default schedule, timed in turns.")
-        elif self.default is None:
+        what = "fastest trial" if self.final_seconds is None else "winner"
+        parts = [f"The {what} is trial {self.trial}: {named_time(self.time_name, self.time)}{rate}."]
+        if self.is_default:
+            parts.append("It is the default schedule: no other schedule was measured to be faster.")
+        elif self.gain is None and self.default_search_seconds is None:
             parts.append("The default schedule was not measured.")
         else:
-            parts.append(f"That is {as_fast(self.default / self.seconds)} as the default schedule.")
+            default = self.default_search_seconds
+            parts.append(f"It is {gain_text(self.gain, default / self.search_seconds if default else None)}.")
         if self.kept:
-            parts.append("In the final the kernel of an earlier run stayed the best.")
-        knobs = " ".join(f"{k}={value_text(v)}" for k, v in self.schedule.items())
-        parts.append(f"Its schedule, of {self.template}: {knobs}.")
+            parts.append("The kernel of an earlier run won the final and stays the best.")
+        return " ".join([*parts, *self.reasons(), self.schedule_text()])
+
+    def reasons(self) -> list[str]:
+        """What else to know of the winner, a sentence or two each."""
+        found = [self.note, self.partition]
         if self.rounding > 1:
-            parts.append(f"Its sums may round {self.rounding:.2g} times as far as the program's own.")
+            found.append(f"Its sums may round {self.rounding:.2g} times as far as the program's own.")
         if self.machine is not None:
-            parts.append(self.machine.text())
-        return " ".join(parts)
+            found.append(self.machine.text())
+        return [x for x in found if x]
+
+    def schedule_text(self) -> str:
+        knobs = " ".join(f"{k}={value_text(v)}" for k, v in self.schedule.items())
+        return f"Schedule ({self.template}): {knobs}."
 
 
 @dataclass(frozen=True)
@@ -94,7 +112,7 @@ class Explanation(Json):
 
     def parts(self) -> list[tuple[str, list[str]]]:
         """Headings with paragraphs, as a person reads them, all but the steps."""
-        chosen = "No trial was wanted: it stored the kernel that the cost model chose, checked and timed."
+        chosen = "The run had no trials: it checked, timed and stored the kernel that the cost model chose."
         result = ["No trial was measured." if self.progress.wanted else chosen]
         if self.winner is not None and self.limits is not None:
             result = [self.winner.text(self.flops), self.limits.text()]
@@ -105,10 +123,12 @@ class Explanation(Json):
 
 
 def explain(
-    run: StoredRun, records: Sequence[TrialRecord], points: Sequence[TrialPoint], db: str | None = None
-) -> Explanation:
+    run: StoredRun, records: Sequence[TrialRecord], points: Sequence[TrialPoint], db: str | None = None,
+    compiling: bool = True,
+) -> Explanation:  # fmt: skip
     """Explain a run. ``records``: its trials or a sample with the fastest; ``points``: as ``Database.points`` gives
-    them; ``db``: how its database was named, for the commands of the next steps."""
+    them; ``db``: how its database was named, for the commands of the next steps; ``compiling``: whether to compile the
+    winner to read its machine code."""
     timed = [r for r in records if time_of(r) is not None]
     best: TrialRecord | None = None
     winner = limits = found = None
@@ -116,16 +136,21 @@ def explain(
     if timed:
         best, final = _best(run, timed)
         first = next((r for r in records if r.proposal.origin == "default"), None)
+        seconds, is_default = time_of(best) or 0.0, first is not None and first.number == best.number
+        least = min(timed, key=lambda r: time_of(r) or 0.0)
         winner = Winner(
-            best.number, time_of(best) or 0.0, final, run.summary.get("kept") is True,
-            time_of(first) if first else None, best.schedule.template, dict(best.schedule.values),
+            best.number, seconds, final, run.summary.get("kept") is True,
+            time_of(first) if first else None, best.schedule.template, dict(own_values(run.task, best.schedule)),
             rounding_of(run.task, best.schedule),
-            next((r.ratio for r in ratios_of(run.summary) if r.against == "default"), None) if final else None,
-            machine_code_of(run.task, best.schedule),
+            next((r.gain for r in ratios_of(run.summary) if r.against == "default"), None) if final else None,
+            is_default,
+            search_note(best.number, seconds, (least.number, time_of(least) or 0.0), is_default) or "",
+            cuts_text(timed, best.schedule), machine_code_of(run.task, best.schedule) if compiling else None,
         )  # fmt: skip
         limits = limits_of(run, best.schedule, winner.time)
-        found = importance(records)
-        about = effects(records, found)
+        alike = of_the_same_cut(records, best.schedule)
+        found = importance(alike, best.schedule.template)
+        about = effects(alike, found)
     progress = progress_of(run, records, limits is not None and limits.near is not None)
     steps = next_steps(run, records, best, progress, about, limits, db)
     label, flops = run.task.workload.label, run.task.workload.flops
@@ -133,7 +158,7 @@ def explain(
 
 
 def rounding_of(task: Task, schedule: Schedule) -> float:
-    """What today's kernel of a schedule asks of checks; 1 where no template of today prints it."""
+    """The rounding that a schedule's kernel asks checks to allow; 1 where no template of this version prints it."""
     from tilewright.kernels.templates import lower
 
     try:
@@ -143,15 +168,15 @@ def rounding_of(task: Task, schedule: Schedule) -> float:
 
 
 def _best(run: StoredRun, timed: Sequence[TrialRecord]) -> tuple[TrialRecord, float | None]:
-    """The trial that won the final, with its seconds there; the fastest where none of these did."""
+    """The trial that won the final, with its final time; the trial with the least search time where none did."""
     won = next((r for r in timed if r.number == run.winner), None)
     if won is not None:
-        return won, run.best_seconds
+        return won, run.final_seconds
     return min(timed, key=lambda r: time_of(r) or 0.0), None
 
 
 def charts(found: Explanation, points: Sequence[TrialPoint]) -> list[Chart]:
-    """The same as pictures: the best so far, and where known the limits and the knobs."""
+    """The explanation as pictures: the search, and where known the limits and the knobs."""
     shown: list[Chart] = [best_over_trials(points, found.label)]
     if found.limits and found.limits.limits:
         shown.append(limit_bars(found.limits))

@@ -1,4 +1,4 @@
-"""How well a model of all tasks orders the trials of runs that a database holds."""
+"""How well a cost model of all tasks orders the trials of a database's runs."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def importance(records: Sequence[TrialRecord], template: str = "") -> Importance
     if len(timed) < FEWEST:
         return Importance(
             template, (), len(timed),
-            f"{len(timed)} measured trials of {template} are too few to tell which knobs matter: {FEWEST} are needed, "
+            f"{len(timed)} measured trials of {template} are too few to show which knobs matter. {FEWEST} are needed, "
             f"{ENOUGH} are better.",
         )  # fmt: skip
     if not values:
@@ -134,12 +134,12 @@ def _numeric(options: Sequence[Value]) -> bool:
 def _remark(knobs: Sequence[KnobShare], trials: int, template: str) -> str:
     sure = [k.title for k in knobs if k.sure]
     told = (
-        f"{', '.join(sure)} matter{'s' if len(sure) == 1 else ''} more than chance explains"
+        f"{', '.join(sure)} {'has' if len(sure) == 1 else 'have'} a statistically clear effect"
         if sure
         else "No knob has a statistically clear effect"
     )
-    rest = "; the others' shares may be chance" if sure and len(sure) < len(knobs) else ""
-    few = f" Fewer than {ENOUGH}, so another run may well order the knobs otherwise." if trials < ENOUGH else ""
+    rest = "; the shares of the other knobs may be chance" if sure and len(sure) < len(knobs) else ""
+    few = f" With fewer than {ENOUGH} trials, another run may order the knobs differently." if trials < ENOUGH else ""
     return f"From {trials} measured trials of {template}, as the search chose them.{few} {told}{rest}."
 
 
@@ -159,7 +159,7 @@ def importance_bars(found: Importance, limit: int = 20) -> Bars:
 
 
 def importance_table(found: Importance) -> Table:
-    """Every knob's share, its interval, and whether it is more than chance."""
+    """Every knob's share, its interval, and whether its effect is statistically clear."""
     return Table(
         "importance",
         f"Importance of the knobs of {found.template}",
@@ -169,7 +169,7 @@ def importance_table(found: Importance) -> Table:
             Column("importance", "Importance", "share", True),
             Column("low", "At least", "share", True),
             Column("high", "At most", "share", True),
-            Column("sure", "More than chance"),
+            Column("sure", "Clear effect"),
         ),
         tuple((k.knob, k.label, k.share, k.low, k.high, "yes" if k.sure else "no") for k in found.knobs),
     )

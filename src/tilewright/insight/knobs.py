@@ -93,12 +93,12 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
                    trials=[(run_id, fastest[x][1]) for x in order], emphasis=True),
         )  # fmt: skip
     return XY(
-        f"Time by {named(template, knob)} of {template}",
+        f"Search time by {named(template, knob)} of {template}",
         Axis(str(named(template, knob)), categories=tuple(map(_label, values[knob]))),
-        Axis("Time of a call", "s", "log"),
+        Axis("Search time", "s", "log"),
         series,
         alt=f"{len(timed)} trials by their value of {named(template, knob)}: {best}.",
-        note="The search chose the values, so a value that it tried more often had more chances.",
+        note="The search chose the values: a value that it tried more often had more chances.",
     )
 
 
@@ -128,14 +128,14 @@ def contour_chart(run_id: str, records: Sequence[TrialRecord], knob: str, other:
         (a, b), (seconds, _) = min(fastest.items(), key=lambda item: item[1])
         best = f"the fastest is at {knob}={a} and {other}={b} with {with_unit(seconds, 's')}"
     return Grid(
-        f"Time by {named(template, knob)} and {named(template, other)} of {template}",
+        f"Search time by {named(template, knob)} and {named(template, other)} of {template}",
         Axis(str(named(template, knob)), categories=tuple(map(_label, values[knob]))),
         Axis(str(named(template, other)), categories=tuple(map(_label, values[other]))),
-        Axis("Fastest time of a call", "s", "log"),
+        Axis("Least search time", "s", "log"),
         tuple(tuple(cell[0] if cell else None for cell in row) for row in found),
         tuple(tuple((run_id, cell[1]) if cell else None for cell in row) for row in found),
         alt=f"The fastest trial of {len(fastest)} pairs of values of {knob} and {other}: {best}.",
-        note="Empty where no trial was measured: the search chose the pairs.",
+        note="Empty cells have no measured trial: the search chose the pairs.",
     )
 
 
@@ -169,7 +169,7 @@ def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = 
         tuple(Dimension(name, tuple(map(_label, vs))) for name, vs in values.items()),
         tuple(rows),
         tuple(time_of(timed[i]) or 0.0 for i in shown),
-        Axis("Time of a call", "s", "log"),
+        Axis("Search time", "s", "log"),
         tuple((run_id, timed[i].number) for i in shown),
         alt=f"{len(shown)} of {len(timed)} measured trials over {len(values)} knobs; the fastest: {best}.",
         note=f"{len(shown)} of {len(timed)} measured trials{sampled}.",

@@ -1,4 +1,4 @@
-"""What bounds a kernel: the least time that each limit of the device leaves it, beside the time that it takes.
+"""What bounds a kernel: the least time that each limit of the device allows, beside the kernel's own time.
 
 The roofline of one schedule with every level of the memory: operations at the peak rate, and the bytes that come from
 each level at that level's bandwidth. The bytes are the footprint analysis's estimate; a limit whose rate the run did
@@ -15,26 +15,28 @@ from typing import TYPE_CHECKING
 from tilewright.core import Schedule, Task
 from tilewright.insight.chart import Axis, Bars
 from tilewright.insight.roofline import FLOPS, ceilings_of, traffic_of
-from tilewright.kernels.speed import compulsory_bytes
+from tilewright.kernels.speed import compulsory_bytes, is_share
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
 
-NAMES = {"compute": "arithmetic", "l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory"}
-"""By key, as people say it."""
+NAMES = {
+    "compute": "arithmetic", "l1": "L1 traffic", "l2": "L2 traffic", "l3": "L3 traffic", "memory": "memory traffic",
+}  # fmt: skip
+"""What each limit is of, by key."""
 NEAR = 0.9
-"""From this share of a limit on, another schedule gains little."""
+"""Share of a limit from which on another schedule gains little."""
 BOUND = 0.6
 """A kernel is bound by a limit that it is at least this near to; below, none of the limits explains its time."""
 
 
 @dataclass(frozen=True)
 class Limit(Json):
-    """``key``: one of :data:`NAMES`. ``amount``: operations or bytes; ``rate``: of them a second, at most.
+    """``key``: one of :data:`NAMES`. ``amount``: operations or bytes; ``rate``: the most of them a second.
 
-    ``share``: of the kernel's time that it would take at that rate: 1 is at the limit.
+    ``share``: of the kernel's time that ``amount`` takes at ``rate``: 1 is at the limit.
     """
 
     key: str
@@ -49,8 +51,9 @@ class Limit(Json):
 
 @dataclass(frozen=True)
 class Limits(Json):
-    """Of a kernel that takes ``seconds``. ``limits``: nearest first; ``unknown``: keys of what it uses at a rate that
-    is not known; ``measured``: by the run, otherwise stated. ``remark``: what to know of the numbers."""
+    """The limits of a kernel that takes ``seconds``. ``limits``: all that are known, the largest share first;
+    ``unknown``: keys of limits whose rate is not known; ``measured``: whether the run measured the rates, which are
+    otherwise the vendor's. ``remark``: what to know of the numbers."""
 
     seconds: float
     limits: tuple[Limit, ...]
@@ -59,8 +62,14 @@ class Limits(Json):
     remark: str = ""
 
     @property
+    def wrong(self) -> tuple[Limit, ...]:
+        """Limits that the kernel exceeds, which therefore say nothing."""
+        return tuple(x for x in self.limits if not is_share(x.share))
+
+    @property
     def nearest(self) -> Limit | None:
-        return self.limits[0] if self.limits else None
+        """The possible limit with the largest share."""
+        return next((x for x in self.limits if is_share(x.share)), None)
 
     @property
     def near(self) -> Limit | None:
@@ -73,26 +82,30 @@ class Limits(Json):
         return self.nearest if self.nearest and self.nearest.share >= BOUND else None
 
     def text(self) -> str:
-        """In sentences."""
+        """In sentences: what bounds the kernel first, then what is not known."""
         parts = []
         source = "measured by the run" if self.measured else "as the vendor states it"
-        if self.nearest is None:
-            parts.append("What bounds it is not known: the run stored no limit of its device.")
-        else:
-            at = self.nearest
-            what = "arithmetic" if at.key == "compute" else f"traffic with {NAMES[at.key]}"
+        at = self.nearest
+        if at is not None:
+            what, share = NAMES[at.key], with_unit(at.share, "share")
             least = with_unit(at.share * self.seconds, "s")
-            parts.append(f"It reaches {with_unit(at.share, 'share')} of the nearest limit: {what} ({at.rate_text}, "
-                         f"{source}) would take {least} by itself.")  # fmt: skip
-            if at.share > 1.05:
-                over = "" if at.key == "compute" else "its traffic is overestimated, or "
-                parts.append(f"That is more than there is: {over}the device was slower when its limits were taken.")
-            elif self.bound is None:
-                known = " known" if self.unknown else ""
-                parts.append(f"No{known} limit explains the time: waiting, copies or loops must take the rest.")
+            if self.bound is not None:
+                known = f"Bound by {what}"
+            else:
+                known = f"No {'known ' if self.unknown or self.wrong else ''}limit explains the time"
+            parts.append(f"{known}: {what} at {at.rate_text} ({source}) would take {least} alone, {share} of the time.")
+            if self.bound is None:
+                parts.append("The rest is waiting, copies or loop overhead.")
+        elif not self.limits and not self.remark:
+            parts.append("What bounds the kernel is not known: the run stored no limit of its device.")
+        elif not self.wrong and not self.remark:
+            parts.append("What bounds the kernel is not known.")
+        for x in self.wrong:
+            why = "" if x.key == "compute" else "the traffic is overestimated, or "
+            over = f"The kernel exceeds the limit of {NAMES[x.key]} ({with_unit(x.share, 'share')})"
+            parts.append(f"{over}, so that limit is wrong: {why}the device was slower when the limit was measured.")
         if self.nearest and self.unknown:
-            names = ", ".join(NAMES[k] for k in self.unknown)
-            parts.append(f"Not known: the rate of {names}.")
+            parts.append(f"Unknown rates: {', '.join(NAMES[k] for k in self.unknown)}.")
         return " ".join([*parts, self.remark]).strip()
 
 
@@ -101,7 +114,7 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
     from tilewright.backends import is_emulated
 
     if is_emulated(run.device_model):
-        return Limits(seconds, (), (), False, "It ran on the emulator, whose times say nothing about a GPU.")
+        return Limits(seconds, (), (), False, "The run was on the emulator, whose times say nothing about a GPU.")
     ceilings, moved = ceilings_of(run), bytes_of(run.task, schedule)
     amounts = {"compute": flops_of(run.task, schedule), **moved}
     found, unknown = [], []
@@ -112,7 +125,7 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
         elif amount > 0:
             unknown.append(key)
     found.sort(key=lambda x: -x.share)
-    remark = "" if moved else "Its traffic is not known: no template of today describes its loops."
+    remark = "" if moved else "The kernel's traffic is unknown: no template of this version describes its loops."
     return Limits(seconds, tuple(found), tuple(unknown), ceilings.measured, remark)
 
 
@@ -140,12 +153,13 @@ def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
 
 
 def limit_bars(found: Limits) -> Bars:
-    """A bar a limit: how near the kernel is to it."""
-    shown = ", ".join(f"{NAMES[x.key]} {with_unit(x.share, 'share')}" for x in found.limits)
+    """A bar for each possible limit: the share of the kernel's time that it explains."""
+    possible = [x for x in found.limits if is_share(x.share)]
+    shown = ", ".join(f"{NAMES[x.key]} {with_unit(x.share, 'share')}" for x in possible)
     return Bars(
         "What bounds the winner",
-        Axis("Share of its time that each limit alone would take", "share"),
-        tuple((f"{NAMES[x.key]}, {x.rate_text}", x.share) for x in found.limits),
+        Axis("Share of the winner's time that each limit alone would take", "share"),
+        tuple((f"{NAMES[x.key]}, {x.rate_text}", x.share) for x in possible),
         alt=f"Share of the winner's time that each limit alone would take: {shown}." if shown else found.text(),
         note=found.text(),
         reference=1.0,

@@ -1,4 +1,4 @@
-"""What a winner's machine code allows on a GPU, read from the kernel of its schedule as today's compiler makes it."""
+"""The least time that a winner's machine code needs on a GPU, as this machine's compiler makes the code."""
 
 from __future__ import annotations
 
@@ -34,15 +34,12 @@ class MachineCode(Json):
 
     def text(self) -> str:
         """In sentences."""
-        matrix = f", {self.matrix} of them of matrix units" if self.matrix else ""
-        spills = f" and {self.spills} bytes in memory for want of more" if self.spills else ""
-        bound = (
-            f"Its machine code takes {with_unit(self.least, 's')} at the least, bound by {_BY.get(self.by, self.by)}"
-        )
+        matrix = f", {self.matrix} of them for matrix units" if self.matrix else ""
+        spills = f", and {self.spills} bytes are spilled to memory" if self.spills else ""
+        bound = f"Its machine code needs at least {with_unit(self.least, 's')}, bound by {_BY.get(self.by, self.by)}"
         bound += f": {with_unit(self.share, 'share')} of the arithmetic peak at most." if self.share else "."
-        return (
-            f"{bound} The main loop has {self.instructions} instructions{matrix}; {self.registers} registers{spills}."
-        )
+        loop = f"The main loop has {self.instructions} instructions{matrix}."
+        return f"{bound} {loop} A thread has {self.registers} registers{spills}."
 
 
 def machine_code_of(task: Task, schedule: Schedule) -> MachineCode | None:

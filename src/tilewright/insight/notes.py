@@ -1,4 +1,4 @@
-"""What people wrote about a run."""
+"""A note about a run: a text and tags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Note(Json):
-    """Both are empty where nothing was written."""
+    """A run's note; text and tags are empty where nobody wrote one."""
 
     text: str = ""
     tags: tuple[str, ...] = ()

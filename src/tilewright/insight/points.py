@@ -1,4 +1,4 @@
-"""What charts of many trials read of each: little enough to fetch thousands at once."""
+"""The few values of a trial that charts read, so that thousands can be fetched at once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OK = "ok"
 
 
 def time_of(point: TrialPoint | TrialRecord) -> float | None:
-    """A measured time that can be drawn (positive and finite), else ``None``."""
+    """A trial's search time, if it can be drawn (positive and finite), else ``None``."""
     seconds = point.seconds
     return seconds if seconds is not None and 0 < seconds < math.inf else None
 
 
 def number_in(summary: Mapping[str, Any], *path: str) -> float | None:
-    """A positive number of a run's summary, which any version may have stored; ``None`` where it has none."""
+    """A positive number of a run's summary, which any version may have stored; ``None`` where the summary has none."""
     found: object = summary
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None

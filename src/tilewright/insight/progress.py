@@ -12,7 +12,7 @@ from tilewright.insight.points import time_of
 from tilewright.serialization import Json
 from tilewright.tuner.gain import MORE, expected_gain, worthless
 from tilewright.tuner.result import ENDS, why_ended
-from tilewright.units import with_unit
+from tilewright.units import SEARCH_TIME, with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
@@ -23,13 +23,13 @@ PHASES = {
     "search": "searching",
     "final": "final between the fastest kernels",
 }
-"""What a run that goes on is at."""
+"""The phase of a run that is not over."""
 OUTLOOKS = {
-    "limit": "More trials would find little: the winner is at a limit of the device.",
-    "exhausted": "There is nothing left to try in this space.",
-    "likely": "More trials would likely find a faster one.",
-    "unlikely": "More trials would likely find little.",
-    "few": "The trials are too few to say what more of them would find.",
+    "limit": "More trials would gain little: the winner is at a limit of the device.",
+    "exhausted": "All schedules of the search space have been tried.",
+    "likely": "More trials are likely to find a faster schedule.",
+    "unlikely": "More trials are likely to gain little.",
+    "few": "There are too few trials to say what more of them would gain.",
 }
 
 
@@ -54,16 +54,16 @@ class Progress(Json):
         """In sentences."""
         parts = []
         if self.state == "running":
-            parts.append(f"The run goes on: {self.trials} of {self.wanted} trials so far.")
+            parts.append(f"The run is not over: {self.trials} of {self.wanted} trials so far.")
         elif self.ended is not None:
             parts.append(f"The run ended after {self.trials} of {self.wanted} trials: {ENDS[self.ended]}.")
         else:
             parts.append(f"The run is {self.state}, after {self.trials} of {self.wanted} trials.")
         if self.best_at is not None:
-            parts.append(f"The fastest trial is number {self.best_at}.")
+            parts.append(f"Trial {self.best_at} has the least {SEARCH_TIME}.")
             parts.append(OUTLOOKS[self.outlook])
             if self.gain is not None and self.outlook in ("likely", "unlikely"):
-                parts.append(f"{MORE} more are expected to improve it by {with_unit(self.gain, 'share')}.")
+                parts.append(f"Expected of {MORE} more trials: {with_unit(self.gain, 'share')}.")
         return " ".join(parts)
 
 

@@ -27,7 +27,7 @@ LEVELS = {
     "l3": "traffic beyond L2",
     "l2": "traffic beyond L1",
     "l1": "traffic from L1",
-    "compulsory": "inputs and output moved once",
+    "compulsory": "each input and output moved once",
 }
 """What the bytes of an intensity are: the first four from the footprint, the last from the shapes alone."""
 _LEVEL = {"memory": "memory", "l3": "L3", "l2": "L2", "l1": "L1", "compulsory": "memory"}
@@ -165,14 +165,14 @@ def roofline(
             series.append(_dots(name, points, role="measured" if alone or n >= GROUPS else ""))
             best.append(min(points, key=lambda p: p.seconds))
     if best:
-        label = f"fastest: {with_unit(best[0].rate, 'flop/s')}" if len(best) == 1 else "fastest of each task"
+        label = f"least search time: {with_unit(best[0].rate, 'flop/s')}" if len(best) == 1 else "fastest of each task"
         series.append(_dots(label, best, emphasis=True))
     series = _roofs(ceilings, best, level, [x for s in series for x in s.x]) + series
     left_out = sum(time_of(r) is not None for g in chosen for _, r in g.trials) - sum(len(p) for _, p in placed)
     return XY(
         title,
         Axis(f"Operations a byte ({LEVELS[level]})", "flop/byte", "log"),
-        Axis("Rate", "flop/s", "log"),
+        Axis("Rate, by search time", "flop/s", "log"),
         tuple(series),
         alt=_alt(best, sum(len(p) for _, p in placed), ceilings),
         note=_note(ceilings, level, left_out),
@@ -255,25 +255,23 @@ def _roofs(ceilings: Ceilings, best: Sequence[Placed], level: str, x: Sequence[f
 
 def _alt(best: Sequence[Placed], count: int, ceilings: Ceilings) -> str:
     if not best:
-        return "No trial has a place on the roofline."
+        return "No trial can be placed on the roofline."
     top = max(best, key=lambda p: p.rate)
     share = f", {100 * top.rate / ceilings.peak:.0f}% of the peak" if ceilings.peak else ""
     return f"{count} trials; the highest rate is {with_unit(top.rate, 'flop/s')}{share}."
 
 
 def _note(ceilings: Ceilings, level: str, left_out: int) -> str:
-    parts = ["Traffic as the schedules' footprint analysis estimates it."]
+    parts = ["The traffic is estimated from each schedule's loop nests."]
     if level == "compulsory":
-        parts = ["The intensity counts every input and the output once, whatever the schedule: no estimate of its own "
-                 "is known for most of these trials."]  # fmt: skip
+        parts = ["The intensity counts each input and output once, whatever the schedule: for most of these trials the "
+                 "schedule's own traffic is unknown."]  # fmt: skip
     elif level != "memory":
-        parts.append("The data fits the caches, so hardly anything comes from memory.")
+        parts.append("The data fits the caches, so memory traffic is small.")
     if not ceilings.peak:
-        parts.append("The device's peak is not known.")
+        parts.append("The device's peak is unknown.")
     if not ceilings.at(level):
-        parts.append(
-            f"The device's {_LEVEL[level]} bandwidth is not known, so the sloping part of the roof is missing."
-        )
+        parts.append(f"The device's {_LEVEL[level]} bandwidth is unknown, so the sloping part of the roof is missing.")
     if left_out:
-        parts.append(f"{left_out} trials are left out: no operations, or no known traffic at this level.")
+        parts.append(f"{left_out} trials are left out: they have no operations, or unknown traffic at this level.")
     return " ".join(parts)

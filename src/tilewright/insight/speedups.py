@@ -1,4 +1,4 @@
-"""How much tuning gained: each best kernel against the default schedule of its run."""
+"""The gain of each best kernel over the default schedule."""
 
 from __future__ import annotations
 
@@ -7,69 +7,85 @@ from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Axis, Bars, Column, Table
 from tilewright.insight.links import kernel_links
+from tilewright.tuner.result import gain_text
 from tilewright.units import per_second
 
 if TYPE_CHECKING:
     from tilewright.database.records import KernelView
 
-PAIRED = "The two were timed in turn, at the end of the run."
+PAIRED = "The final of each run timed both schedules in turns."
 UNPAIRED = (
-    "{count} of these are not paired: both times are of the search, and were not taken in turn, so small differences "
-    "mean little."
+    "No final compared {count} of these kernels with the default schedule: their ratios are of search times, "
+    "without an interval."
 )
 
 
 def _ordered(views: Iterable[KernelView]) -> list[KernelView]:
-    """The largest gain first, those that are not known last."""
+    """The kernels with the largest gain first, those without a known gain last."""
     return sorted(views, key=lambda v: -(v.speedup or 0.0))
 
 
+def _ends(view: KernelView) -> tuple[float, float]:
+    """The interval of a gain; the ratio twice where it has none."""
+    gain, ratio = view.gain, view.speedup or 0.0
+    return (gain.low, gain.high) if gain and gain.low and gain.high else (ratio, ratio)
+
+
 def note_of(views: Sequence[KernelView]) -> str:
-    """How the gains of these were measured."""
-    loose = sum(v.paired is None and v.speedup is not None for v in views)
+    """How the gains of these kernels were measured."""
+    loose = sum(v.gain is None and v.speedup is not None for v in views)
     return UNPAIRED.format(count=loose) if loose else PAIRED
 
 
 def speedup_bars(views: Sequence[KernelView], limit: int = 15) -> Bars:
-    """The ``limit`` largest gains, where they are known."""
+    """The ``limit`` largest known gains."""
     known = [v for v in _ordered(views) if v.speedup is not None][:limit]
     bars = tuple((v.kernel.task.workload.label, v.speedup or 0.0) for v in known)
-    top = f"{bars[0][0]} gained most: {bars[0][1]:.2f} times as fast" if bars else "no kernel has a known gain"
+    top = f"{bars[0][0]} has the largest gain: {bars[0][1]:.2f}x" if bars else "no kernel has a known gain"
+    ends = [_ends(v) for v in known]
     return Bars(
-        "Speed-up over the default schedule",
-        Axis("Times as fast as the default schedule", "times"),
+        "Gain over the default schedule",
+        Axis("Default schedule's time over the kernel's", "times"),
         bars,
         alt=f"Of {len(views)} kernels, {top}.",
         note=note_of(known) if known else "",
+        low=tuple(low for low, _ in ends),
+        high=tuple(high for _, high in ends),
         reference=1.0,
     )
 
 
 def speedup_table(views: Sequence[KernelView]) -> Table:
-    """Every kernel: what it computes, where, its times, the gain, its share of the peak, and its run."""
+    """Every kernel: its workload, final time, gain, where it runs, its share of the peak, and its run."""
     ordered = _ordered(views)
+
+    def gain(view: KernelView) -> str | None:
+        return None if view.speedup is None else gain_text(view.gain, view.speedup, short=True)
 
     def rate(view: KernelView) -> float | None:
         return per_second(view.kernel.task.workload.flops, view.kernel.seconds)
 
     def paired(view: KernelView) -> str | None:
-        return None if view.speedup is None else "no" if view.paired is None else "yes"
+        return None if view.speedup is None else "no" if view.gain is None else "yes"
 
     columns: dict[Column, Callable[[KernelView], object]] = {
         Column("workload", "Workload"): lambda v: v.kernel.task.workload.label,
-        Column("target", "Target"): lambda v: f"{v.kernel.task.target.name} x{v.kernel.task.target.threads}",
-        Column("device_model", "Device"): lambda v: v.kernel.device_model,
-        Column("seconds", "Time", "s", True): lambda v: v.kernel.seconds,
+        Column("final_seconds", "Final time", "s", True): lambda v: v.kernel.seconds,
+        Column("speedup", "Gain", "times", True): lambda v: v.speedup,
+        Column("gain", "Gain over the default schedule (95% interval)"): gain,
         Column("flops_per_second", "Rate", "flop/s", True): rate,
-        Column("default_seconds", "Default schedule, in the search", "s", True): lambda v: v.default_seconds,
-        Column("trial_seconds", "Winner, during the search", "s", True): lambda v: v.trial_seconds,
-        Column("speedup", "Speed-up", "times", True): lambda v: v.speedup,
-        Column("paired", "Paired"): paired,
         Column("peak_fraction", "Share of the peak", "share", True): lambda v: v.kernel.peak_fraction,
+        Column("default_seconds", "Search time of the default schedule", "s", True): lambda v: v.default_seconds,
+        Column("trial_seconds", "Search time of the winner", "s", True): lambda v: v.trial_seconds,
+        Column("paired", "Compared in a final"): paired,
+        Column("device_model", "Device"): lambda v: v.kernel.device_model,
+        Column("target", "Target"): lambda v: f"{v.kernel.task.target.name} x{v.kernel.task.target.threads}",
         Column("state", "State"): lambda v: v.kernel.state,
-        Column("run", "Run"): lambda v: v.kernel.run_id,
-        Column("trial", "Trial", "trial", True): lambda v: v.kernel.trial_number,
         Column("updated", "Stored", "date", True): lambda v: v.kernel.updated,
+        Column("trial", "Trial", "trial", True): lambda v: v.kernel.trial_number,
+        Column("run", "Run"): lambda v: v.kernel.run_id,
+        Column("seconds", "Final time", "s", True, shown=False): lambda v: v.kernel.seconds,
     }
+    links = kernel_links(v.kernel for v in ordered)
     title = "Best kernels and their gain over the default schedule"
-    return Table.of("speedups", title, ordered, columns, kernel_links(v.kernel for v in ordered))
+    return Table.of("speedups", title, ordered, columns, links | {"workload": links["run"]})

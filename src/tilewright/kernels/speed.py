@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 from tilewright.core import Workload
 from tilewright.extent import Extent
@@ -12,6 +13,16 @@ from tilewright.units import with_unit
 DENSE = 2.5
 """Operations a byte from which on arithmetic is the work. Processors and GPUs do more than this while a byte comes from
 memory; softmax, norms and elementwise chains stay below, products of more than a few rows far above."""
+
+
+ABOVE = 1.05
+"""A share of a limit beyond which the limit is wrong: the kernel does fewer operations, or moves fewer bytes, than were
+counted, or the device was slower when the limit was measured."""
+
+
+def is_share(share: float | None) -> TypeGuard[float]:
+    """Whether a share of a peak is known and possible."""
+    return share is not None and share <= ABOVE
 
 
 def compulsory_bytes(workload: Workload) -> int:

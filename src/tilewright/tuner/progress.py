@@ -17,7 +17,7 @@ from tilewright.core import Failure, Task, TrialRecord
 from tilewright.kernels.speed import speed
 from tilewright.tuner.gain import MORE
 from tilewright.tuner.observer import Observer
-from tilewright.units import with_unit
+from tilewright.units import SEARCH_TIME, named_time
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -27,6 +27,8 @@ EVERY = 5.0
 
 SHOWN = 0.2
 """Seconds between two states of a notebook's bar."""
+
+NO_TIME = "no time yet"
 
 _log = logging.getLogger("tilewright.tuner")
 
@@ -87,9 +89,7 @@ class LogProgress(Observer):
         now = time.monotonic()
         if now - self.said >= EVERY:
             self.said = now
-            self.say(
-                f"{record.number + 1}/{self.total} trials, {self.failed} failed, best {self._best(best)}{self.ahead}"
-            )
+            self.say(f"{record.number + 1}/{self.total} trials, {self.failed} failed, {self._best(best)}{self.ahead}")
 
     def outlook(self, gain: float | None, seconds: float | None) -> None:
         expected = "" if gain is None else f", {gain:.1%} more gain expected from the next {MORE}"
@@ -103,8 +103,8 @@ class LogProgress(Observer):
 
     def _best(self, best: TrialRecord | None) -> str:
         if self.task is None or best is None or best.seconds is None:
-            return "none yet"
-        return f"{with_unit(best.seconds, 's')}, {speed(self.task.workload, best.seconds)}"
+            return NO_TIME
+        return f"least {named_time(SEARCH_TIME, best.seconds)}, {speed(self.task.workload, best.seconds)}"
 
 
 class PlainProgress(LogProgress):
@@ -138,7 +138,7 @@ class LiveProgress(PlainProgress):
             self.bar.update(self.row, advance=1, note=self._note(best))
 
     def _note(self, best: TrialRecord | None) -> str:
-        return f"best {self._best(best)}{self.ahead}, {self.failed} failed"
+        return f"{self._best(best)}{self.ahead}, {self.failed} failed"
 
     def stage(self, text: str) -> None:
         if self.bar is not None and self.row is not None:
@@ -154,7 +154,7 @@ class NotebookProgress(LogProgress):
 
     def __init__(self) -> None:
         super().__init__()
-        self.best = "nothing yet"
+        self.best = NO_TIME
         self.phase = "searching"
         self.done = 0
         self.began = self.shown = time.monotonic()
@@ -199,7 +199,7 @@ class NotebookProgress(LogProgress):
         task = self.task.workload.label if self.task else ""
         seconds = round(self.shown - self.began)
         text = (
-            f"{self.phase}: {self.done}/{self.total} trials in {_clock(seconds)}, best {self.best}{self.ahead}, "
+            f"{self.phase}: {self.done}/{self.total} trials in {_clock(seconds)}, {self.best}{self.ahead}, "
             f"{self.failed} failed"
         )
         bar = f'<progress value="{self.done}" max="{self.total or 1}"></progress>'

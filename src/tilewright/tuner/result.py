@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import NO_PEAKS, Peaks, backend_for
 from tilewright.core import IMPLICIT, Failure, Schedule, Task, TrialRecord, UsageError, cached_property
-from tilewright.kernels.speed import is_arithmetic, speed
+from tilewright.kernels.speed import is_arithmetic, is_share, speed
 from tilewright.runtime import Library
-from tilewright.units import as_fast, with_unit
+from tilewright.units import FINAL_TIME, SEARCH_TIME, Gain, with_unit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BestKernel:
-    """A kernel that won its final: median seconds of one call, and its share of the peak.
+    """A kernel that won its final: its final time in ``seconds``, and its share of the peak at that time.
 
-    ``spread``: relative interquartile range of the samples, ``None`` where that is not known. The peak is measured on a
-    CPU (multiply-adds of the cores in use) and the stated one on a GPU. ``default``: whether it is the default
-    schedule, which stays unless another one is measured to be faster.
+    ``spread``: relative interquartile range of the final's samples, ``None`` where that is not known. The peak is
+    measured on a CPU (multiply-adds of the cores in use) and the stated one on a GPU. ``default``: whether it is the
+    default schedule, which stays unless another one is measured to be faster. ``search_seconds``: the search time of
+    its trial in this run, ``None`` where it was no trial of this run.
     """
 
     seconds: float
@@ -36,20 +37,25 @@ class BestKernel:
     trial: int
     spread: float | None = None
     default: bool = False
+    search_seconds: float | None = None
+
+    @property
+    def final_seconds(self) -> float:
+        return self.seconds
 
     def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "schedule": dict(self.schedule.values)}
+        return {**vars(self), "final_seconds": self.seconds, "schedule": dict(self.schedule.values)}
 
 
 DEFAULT_IS_BEST = "the default schedule is the best found"
 """What is said of a run whose final the default schedule has won."""
 ENDS = {
     "trials": "all requested trials were run",
-    "time": "the time was over",
+    "time": "the time budget was used up",
     "space": "every legal schedule was tried",
     "converged": "more trials were expected to gain less than noise",
-    "stopped": "it was stopped",
-    "failed": "it failed",
+    "stopped": "the run was stopped",
+    "failed": "the run failed",
 }
 """Why a run ended, and how to say it."""
 
@@ -60,11 +66,12 @@ class TuneResult:
 
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
     ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
-    ``peaks`` are the device's limits. ``paired``: how many times as fast the winner is as the default schedule
-    (``default``; exactly 1 where it is that schedule) and, where it is, as the fastest other one (``challenger``), and
-    this run's best as the kernel of an earlier run (``earlier``), timed in turns: a median ``ratio`` and its interval,
-    ``low`` to ``high``, by name. ``ended``: why it ended, one of :data:`ENDS`. ``drift``: how many
-    times as long kernels took at its end as in their trials. ``failure``: what most trials failed of, if any did.
+    ``peaks`` are the device's limits. ``curve``: trial and search time of each improvement. ``paired``: gains by name,
+    each a median ``ratio`` of times taken in turns with its 95% interval, ``low`` to ``high``: of the winner over the
+    default schedule (``default``; exactly 1 where the winner is that schedule) and, where it is, over the fastest other
+    schedule (``challenger``), and of this run's best over the kernel of an earlier run (``earlier``). ``ended``: why
+    the run ended, one of :data:`ENDS`. ``drift``: final times over search times, the median of the finalists.
+    ``failure``: the message of most failed trials, if any failed.
     """
 
     task: Task
@@ -146,24 +153,32 @@ class TuneResult:
         return html_table(facts)
 
     @property
+    def search_seconds(self) -> float | None:
+        """The least search time of the run; ``None`` where no trial was measured."""
+        return self.curve[-1][1] if self.curve else None
+
+    @property
     def gain(self) -> float | None:
-        """How many times as fast the stored kernel is as the default schedule, by the final, where it has timed both in
-        turns, else by the search; ``None`` where the default, the first trial, has no time."""
-        if "default" in self.paired:
-            return self.paired["default"]["ratio"]
+        """How many times as fast the stored kernel is as the default schedule: the ratio of final times, else of search
+        times; ``None`` where the default schedule, the first trial, was not measured."""
+        final = Gain.read(self.paired.get("default"))
+        if final is not None:
+            return final.ratio
         return self.curve[0][1] / self.curve[-1][1] if self.curve and self.curve[0][0] == 0 else None
 
-    def gain_text(self) -> str:
-        """The gain in words, with its interval."""
+    def gain_text(self, short: bool = False) -> str:
+        """The gain in words, with its interval. ``short``: as it stands in a table's column."""
         if self.best is None or self.gain is None:
             return "not measured"
         if self.best.default:
-            return f"none: {DEFAULT_IS_BEST}"
-        said = f"{as_fast(self.gain)} as the default schedule"
-        if "default" not in self.paired:
-            return f"{said}, in the search"
-        low, high = (self.paired["default"].get(end) for end in ("low", "high"))
-        return f"{said}, timed in turns{f' ({low:.2f} to {high:.2f})' if low and high else ''}"
+            return "the default is best" if short else f"none: {DEFAULT_IS_BEST}"
+        return gain_text(Gain.read(self.paired.get("default")), self.gain, short)
+
+    def search_note(self) -> str | None:
+        """Why the winner's search time is not the least of the run, in a sentence; ``None`` where it is the least."""
+        if self.best is None or self.kept or not self.curve:
+            return None
+        return search_note(self.best.trial, self.best.search_seconds, self.curve[-1], self.best.default)
 
     def _call(self) -> str:
         """A line of Python that calls the stored kernel."""
@@ -180,11 +195,12 @@ class TuneResult:
         target, best = self.task.target, self.best
         facts = [("", f"{self.task.workload.label} on {target.name} x{target.threads}")]
         if best is None:
-            facts.append(("best", "none: no trial succeeded"))
+            facts.append((FINAL_TIME, "none: no trial succeeded"))
         else:
-            known = best.peak_fraction is not None and is_arithmetic(self.task.workload)
+            known = is_share(best.peak_fraction) and is_arithmetic(self.task.workload)
             share = f", {best.peak_fraction:.1%} of the peak" if known else ""
-            facts.append(("best", f"{with_unit(best.seconds, 's')} ({speed(self.task.workload, best.seconds)}{share})"))
+            fast = f"{with_unit(best.seconds, 's')} ({speed(self.task.workload, best.seconds)}{share})"
+            facts.append((FINAL_TIME, fast))
             facts.append(("template", best.template))
         why = f": {self.failure}" if self.all_failed and self.failure else ""
         failed = f" ({sum(self.failed.values())} failed{why})" if self.failed else ""
@@ -205,6 +221,7 @@ class TuneResult:
             "structures": self.structures,
             "space_size": self.space_size,
             "seconds": self.seconds,
+            "search_seconds": self.search_seconds,
             "time": dict(self.time),
             "best": self.best.to_json() if self.best else None,
             "kept": self.kept,
@@ -216,6 +233,36 @@ class TuneResult:
             "peaks": self.peaks.to_json(),
             **({"gate": dict(self.gate)} if self.gate else {}),
         }
+
+
+def gain_text(gain: Gain | None, by_search: float | None, short: bool = False) -> str:
+    """A gain over the default schedule in words. ``by_search``: the ratio of search times, for where no final compared
+    the two. ``short``: as it stands in a table's column."""
+    if gain is not None:
+        return gain.text("" if short else "the default schedule")
+    if by_search is None:
+        return "not measured"
+    ratio = with_unit(by_search, "times")
+    if short:
+        return f"{ratio} by {SEARCH_TIME}s, no interval"
+    return f"{ratio} the default schedule's speed by {SEARCH_TIME}s, which have no interval"
+
+
+def search_note(trial: int, seconds: float | None, least: tuple[int, float], default: bool = False) -> str | None:
+    """Why the search time of a winner, trial ``trial``, is not the least of its run; ``None`` where it is the least.
+
+    ``least``: the trial with the least search time, and that time. ``default``: whether the winner is the default
+    schedule.
+    """
+    number, fastest = least
+    if number == trial or seconds is None or seconds <= fastest:
+        return None
+    final = (
+        "the final did not measure it to be faster than the default schedule" if default
+        else f"the final timed the fastest trials again, in turns, and trial {trial} won"
+    )  # fmt: skip
+    own = f"trial {trial}: {with_unit(seconds, 's')}"
+    return f"Trial {number} has the least {SEARCH_TIME}, {with_unit(fastest, 's')} ({own}): {final}."
 
 
 DRIFT = 0.05

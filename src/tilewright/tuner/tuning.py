@@ -246,10 +246,12 @@ class Tuning:
         if not final.ranked:
             return None
         k = final.ranked[0]
+        own = k.trial_number if k.run_id in (None, self.run.id) else None
+        trial = next((r for r in self.session.history if r.number == own), None)
         return BestKernel(
             k.seconds, self.task.workload.flops / k.seconds / 1e9, k.peak_fraction, k.schedule.template, k.schedule,
             k.run_id or self.run.id, k.trial_number if k.trial_number is not None else -1, final.spread,
-            final.default,
+            final.default, trial.seconds if trial else None,
         )  # fmt: skip
 
 

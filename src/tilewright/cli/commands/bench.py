@@ -10,6 +10,7 @@ from tilewright.cli.options import DB, DTYPE, OP, PARAMS, THREADS, location, sto
 from tilewright.cli.output import rate, report, say, seconds, table
 from tilewright.cli.paired import keep
 from tilewright.core import Task, UsageError
+from tilewright.units import CALL_TIME, Gain, named_time
 
 
 @declared("bench")
@@ -64,17 +65,17 @@ def command(
     ours, peak, share = result.our_seconds, result.peak_flops, result.peak_fraction
     speed = rate(Task(workload, parse_target("auto", threads)), ours, share, here=True)
     rows = [
-        (r.baseline, f"{r.ratio:.2f}x", f"{r.low:.2f} to {r.high:.2f}", seconds(r.seconds), r.kernels or r.variant)
+        (r.baseline, Gain(r.ratio, r.low, r.high).text(r.baseline), seconds(r.seconds), r.kernels or r.variant)
         for r in result.ratios
     ]
-    rows += [(name, "-", why, "", "") for name, why in result.skipped.items()]
+    rows += [(name, f"not compared: {why}", "", "") for name, why in result.skipped.items()]
     report(
         {
-            "workload": workload.label, "threads": threads, "device": where.name, "seconds": ours,
+            "workload": workload.label, "threads": threads, "device": where.name, "call_seconds": ours, "seconds": ours,
             "gflops": workload.flops / ours / 1e9, "peak_gflops": peak / 1e9, "peak_fraction": share,
             "ratios": [{**vars(r), "rival": r.baseline, "way": r.variant} for r in result.ratios],
             "skipped": dict(result.skipped),
         },
-        f"{workload.label}, {threads} thread(s): call time {seconds(ours)} from Python, {speed}",
-        table("library", "tuned is faster by", "quartiles", "its call time", "its variant", rows=rows),
+        f"{workload.label}, {threads} thread(s): {named_time(CALL_TIME, ours)} from Python, {speed}",
+        table("library", "tuned is", f"its {CALL_TIME}", "its variant", rows=rows),
     )  # fmt: skip

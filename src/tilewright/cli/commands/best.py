@@ -23,11 +23,12 @@ from tilewright.cli.options import (
     stored_workload,
     target_of,
 )
-from tilewright.cli.output import kernel_json, rate, report, seconds
+from tilewright.cli.output import kernel_json, rate, report
 from tilewright.core import Task, TilewrightError
 from tilewright.kernels.codegen.prelude import without_prelude
 from tilewright.kernels.ranges import program_at
 from tilewright.size_ranges import sizes_in
+from tilewright.units import FINAL_TIME, named_time
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
@@ -77,7 +78,7 @@ def command(
         click.echo(printed["source" if full_source else "kernel_source"])
         return
     lines = [
-        f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
+        f"{task.workload.label} on {task.target.name} x{threads}: {named_time(FINAL_TIME, kernel.seconds)}, "
         f"{rate(task, kernel.seconds, kernel.peak_fraction)} ({kernel.state})",
         *([] if backend_for(task.target).in_process else [f"measured on {kernel.device_model}"]),
         f"template {kernel.schedule.template}, run {kernel.run_id}, trial {kernel.trial_number}",

@@ -14,6 +14,7 @@ from tilewright.cli.options import DB, ONLY_OP, open_database
 from tilewright.cli.output import Ticker, console, report, seconds, table
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
+from tilewright.units import FINAL_TIME
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -120,7 +121,7 @@ def inspect(file: str = argument(metavar="FILE"), trust: tuple[str, ...] = _TRUS
         (e.op, e.label, e.target.name, e.target.threads, e.schedule.template, seconds(e.seconds), e.device_model)
         for e in (k.entry for k in found)
     )
-    columns = ("operator", "parameters", "target", "threads", "template", "time", "tuned on")
+    columns = ("operator", "parameters", "target", "threads", "template", FINAL_TIME, "tuned on")
     report(
         {**facts, "kernels": [k.to_json() for k in found]}, table(*columns, rows=rows, overflow="fold"),
         f"{len(found)} kernels, {bundle.header.size / 1e6:.1f} MB, {_by(bundle)}, {bundle.index.made_by}",

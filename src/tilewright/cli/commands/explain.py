@@ -62,6 +62,11 @@ def command(
         draw(drawn, target, dark)
     if wants_json():
         data = {**found.to_json(), "charts": [c.to_json() for c in drawn], "file": str(target) if target else None}
+        if (won := found.winner) is not None:  # the names of 0.1
+            data["winner"] |= {
+                "seconds": won.search_seconds, "final": won.final_seconds, "default": won.default_search_seconds,
+                "paired": won.gain and won.gain.ratio,
+            }  # fmt: skip
         emit_json(data if counted is None else {**data, "profiles": [p.to_json() for p in counted]})
         return
     _print(found)

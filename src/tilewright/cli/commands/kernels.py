@@ -6,6 +6,7 @@ from tilewright.cli import complete
 from tilewright.cli.declare import argument, declared, wants_json
 from tilewright.cli.options import DB, PARAMS, matches, open_database, parse_params, stored_name
 from tilewright.cli.output import kernel_json, report, say_none, seconds, table
+from tilewright.units import FINAL_TIME
 
 
 @declared("kernels")
@@ -38,5 +39,5 @@ def command(
         )
         for k in kept
     )  # fmt: skip
-    columns = ("workload", "target", "time", "rate", "template", "state", "run")
+    columns = ("workload", "target", FINAL_TIME, "rate", "template", "state", "run")
     report({"kernels": [kernel_json(k) for k in kept]}, table(*columns, rows=rows, overflow="fold", whole="run"))

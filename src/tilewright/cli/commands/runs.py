@@ -8,6 +8,7 @@ from tilewright.cli import complete
 from tilewright.cli.declare import argument, declared, option, wants_json
 from tilewright.cli.options import DB, PARAMS, open_database, runs_of
 from tilewright.cli.output import moment, report, say_none, seconds, table, task_json
+from tilewright.units import FINAL_TIME, SEARCH_TIME
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
@@ -21,17 +22,18 @@ def run_row(run: StoredRun) -> dict[str, Any]:
         "run": run.id, **task_json(run.task), "device": run.device_name, "device_model": run.device_model,
         "strategy": run.strategy, "seed": run.seed, "state": run.state, "trials": run.trials,
         "trials_wanted": run.trials_wanted, "failed": dict(run.failed), "best_seconds": run.best_seconds,
-        "default_is_best": default_is_best(run.summary), "search_seconds": run.search_seconds,
+        "default_is_best": default_is_best(run.summary), "final_seconds": run.final_seconds,
+        "search_seconds": run.search_seconds,
         "peak_fraction": run.peak_fraction, "started": run.started, "finished": run.finished,
     }  # fmt: skip
 
 
-def _best(run: StoredRun) -> str:
+def _final(run: StoredRun) -> str:
     from tilewright.tuner.result import default_is_best
 
     if run.failed and sum(run.failed.values()) == run.trials:
         return "all failed"
-    return f"{seconds(run.best_seconds)}{', the default' if default_is_best(run.summary) else ''}"
+    return f"{seconds(run.final_seconds)}{', the default' if default_is_best(run.summary) else ''}"
 
 
 @declared("runs")
@@ -59,9 +61,9 @@ def command(
     rows = (
         (
             r.id, moment(r.started), r.task.workload.label, f"{r.task.target.name} x{r.task.target.threads}", r.state,
-            f"{r.trials}/{r.trials_wanted}", sum(r.failed.values()), _best(r),
+            f"{r.trials}/{r.trials_wanted}", sum(r.failed.values()), _final(r), seconds(r.search_seconds),
         )
         for r in runs
     )  # fmt: skip
-    columns = ("run", "started", "workload", "target", "state", "trials", "failed", "best")
+    columns = ("run", "started", "workload", "target", "state", "trials", "failed", FINAL_TIME, SEARCH_TIME)
     report({"runs": [run_row(r) for r in runs]}, table(*columns, rows=rows, overflow="fold", whole="run"))

@@ -12,6 +12,7 @@ from tilewright.cli.options import DB, PARAMS, RUN, chosen_run, open_database
 from tilewright.cli.output import console, emit_json, percent, rate, seconds, table
 from tilewright.core import Failure, Measurement, TrialRecord, Workload
 from tilewright.database.text import safe_text
+from tilewright.units import FINAL_TIME, SEARCH_TIME
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,8 +80,8 @@ def _print_json(stored: StoredRun, trials: Sequence[TrialRecord], points: Sequen
 
 def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -> None:
     from tilewright.cli.charts import print_chart
-    from tilewright.insight.best import best_over_trials
-    from tilewright.tuner.result import ENDS, why_ended
+    from tilewright.insight.best import best_over_trials, least_of
+    from tilewright.tuner.result import ENDS, default_is_best, search_note, why_ended
 
     target = stored.task.target
     label = stored.task.workload.label
@@ -94,9 +95,18 @@ def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -
         out.print(f"ended        {ENDS[why]}")
     if stored.best_seconds is not None:
         best = stored.best_seconds
-        where = "in the final" if stored.won else "in the search"
+        name = FINAL_TIME if stored.won else SEARCH_TIME
         speed = rate(stored.task, best, stored.peak_fraction)
-        out.print(f"best         {seconds(best)} {where}, {speed}", style="bold")
+        out.print(f"{name:<13}{seconds(best)}, {speed}", style="bold")
+        if stored.won:
+            out.print(f"{SEARCH_TIME:<13}{seconds(stored.search_seconds)}, the least of the run")
+            winner = next((p for p in points if p.number == stored.winner), None)
+            least = least_of(points)
+            note = winner and least and search_note(
+                winner.number, winner.seconds, least, default_is_best(stored.summary)
+            )  # fmt: skip
+            if note:
+                out.print(f"             {note}")
         if stored.summary.get("kept") is True:
             out.print("             (the kernel of an earlier run won the final, and stays)")
         out.print()
@@ -145,7 +155,7 @@ def _print_trials(out: Console, trials: Sequence[TrialRecord], workload: Workloa
 
     every = [{"template": t.schedule.template, **t.schedule.values} for t in trials]
     same = {k: v for k, v in (every[0] if len(every) > 1 else {}).items() if all(k in e and e[k] == v for e in every)}
-    shown = table("trial", "time", "rate", "noise", "predicted", "origin", "schedule", overflow="fold")
+    shown = table("trial", SEARCH_TIME, "rate", "noise", "predicted", "origin", "schedule", overflow="fold")
     for t, values in zip(trials, every, strict=True):
         timing = t.outcome if isinstance(t.outcome, Measurement) else None
         text = (timing and seconds(timing.seconds)) or (t.outcome.kind.value if isinstance(t.outcome, Failure) else "-")

@@ -32,6 +32,7 @@ from tilewright.cli.output import console, emit_json, program, rate, say, second
 from tilewright.cli.paired import keep
 from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
 from tilewright.core import DatabaseError, TilewrightError
+from tilewright.units import CALL_TIME, FINAL_TIME, Gain, named_time
 
 if TYPE_CHECKING:
     from tilewright.baselines.compare import Comparison
@@ -285,15 +286,18 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: S
     task = result.task
     lines = []
     if result.best and result.all_failed:
-        lines.append(f"best       none in this run; the kernel of an earlier run stays, {seconds(result.best.seconds)}")
+        stays = named_time(FINAL_TIME, result.best.seconds)
+        lines.append(f"best       none in this run; the kernel of an earlier run stays, {stays}")
     elif result.best:
         best = result.best
-        lines.append(f"best       {seconds(best.seconds)}, {rate(task, best.seconds, best.peak_fraction, here=True)}")
+        lines.append(f"{FINAL_TIME} {seconds(best.seconds)}, {rate(task, best.seconds, best.peak_fraction, here=True)}")
         if comparison and comparison.ratios:
             r = comparison.ratios[0]
-            lines.append(f"numpy      tuned is {r.ratio:.2f}x as fast, timed in turns ({r.low:.2f}x to {r.high:.2f}x)")
+            lines.append(f"{CALL_TIME}  {Gain(r.ratio, r.low, r.high).text('NumPy')}")
         lines.append(f"gain       {result.gain_text()}")
         lines.append(f"schedule   {best.template}: {' '.join(f'{k}={v}' for k, v in best.schedule.values.items())}")
+        if note := result.search_note():
+            lines.append(f"search     {note}")
         if result.kept:
             lines.append("           (the kernel of an earlier run won the final, and stays)")
     failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none"

@@ -9,6 +9,7 @@ from tilewright.cli.options import DB, DEVICE, ONLY_OP, open_database
 from tilewright.cli.output import console, emit_json, seconds, task_json
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
+from tilewright.units import FINAL_TIME
 
 if TYPE_CHECKING:
     from tilewright.tuner.verify import Verified
@@ -39,7 +40,8 @@ def command(
         for r in verify(database, op=op, device=device):
             failed += r.problem is not None
             rows.append(_row(r))
-            verdict = f"[red]stale: {safe_text(r.problem)}[/red]" if r.problem else f"right, {seconds(r.seconds)}"
+            right = f"right, {FINAL_TIME} {seconds(r.seconds)}"
+            verdict = f"[red]stale: {safe_text(r.problem)}[/red]" if r.problem else right
             before = f" (stored: {seconds(r.kernel.seconds)})" if r.seconds else ""
             out.print(f"{safe_text(r.kernel.task.workload.label)} x{r.kernel.task.target.threads}: {verdict}{before}")
     if wants_json():

@@ -20,7 +20,8 @@ MOST = 6
 def _runs(site: Site, request: Request) -> list[StoredRun]:
     names = [r for r in dict.fromkeys(request.query_params.getlist("run")) if r]
     if len(names) < 2:
-        raise UsageError(f"{len(names)} runs are chosen, and two or more are compared", "Choose them in a list of runs")
+        hint = "Choose them in a list of runs"
+        raise UsageError(f"{len(names)} runs are chosen; a comparison needs two or more", hint)
     if len(names) > MOST:
         raise UsageError(f"{len(names)} runs are too many to compare", f"Choose at most {MOST}")
     runs = [site.database.run(r) for r in names]

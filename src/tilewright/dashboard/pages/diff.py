@@ -20,7 +20,8 @@ def _pair(view: RunView) -> tuple[TrialRecord, TrialRecord]:
     if len(chosen) == 1 and (best := view.winner) is not None:
         chosen.append(best)
     if len(chosen) != 2:
-        raise UsageError(f"{len(chosen)} trials are chosen, and two are compared", "Choose two, or one for the winner")
+        hint = "Choose two trials, or one to compare with the winner"
+        raise UsageError(f"{len(chosen)} trials are chosen; a comparison needs two", hint)
     a, b = (view.site.database.trial(view.run.id, n) for n in chosen)
     return a, b
 

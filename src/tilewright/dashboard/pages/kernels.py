@@ -1,4 +1,4 @@
-"""``/kernels``: what look-ups are served, with what tuning gained."""
+"""``/kernels``: the kernels that look-ups are served, with their gains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SORTED = tuple(c.name for c in speedup_table(()).columns)
 
 
 def _views(site: Site, request: Request) -> list[KernelView]:
-    """Those whose task, device or target has every word that is searched for."""
+    """The kernels whose task, device or target has every word of the search."""
     op = text(request, "op")
     found = site.answers.get(("kernels", op), 2.0, lambda: site.database.best_kernels(MOST, op))
     words = (text(request, "q") or "").lower().split()
@@ -39,7 +39,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     views, by = _views(site, request), sort_of(request, SORTED, LARGEST)
     return {
         "title": "Kernels", "table": _kernels(site, request), "most": MOST, "note": note_of(views),
-        "sorts": sort_links(request, by, dict(zip(SORTED, SORTED, strict=True)), "kernels"),
+        "sorts": sort_links(request, by, {**dict(zip(SORTED, SORTED, strict=True)), "gain": LARGEST.order}, "kernels"),
         "operators": [o.op for o in site.operators()],
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``/misses``: what programs asked for and did not have, and the command that tunes it."""
+"""``/misses``: look-ups that found no tuned kernel, each with the command that tunes it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SHOWN = 200
 def _table(site: Site, _: Request) -> Table:
     found = site.answers.get("misses", 5.0, lambda: missed(site.database))[:SHOWN]
     columns = (
-        Column("op", "Operator"), Column("calls", "Calls", numeric=True), Column("last", "Last asked for", "date"),
-        Column("command", "What would tune it"),
+        Column("op", "Operator"), Column("calls", "Calls", numeric=True), Column("last", "Last call", "date"),
+        Column("command", "Command that tunes it"),
     )  # fmt: skip
     rows = tuple((m.miss.op, m.miss.count, m.miss.last, m.problem or m.command) for m in found)
     return Table("misses", "Misses", columns, rows)

@@ -1,4 +1,4 @@
-"""``/operators/OP``: an operator's roofline, its best kernels by shape and device, and the best one's source."""
+"""``/operators/OP``: an operator's best kernels by workload and device, its roofline, and a kernel's source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _summary(site: Site, request: Request) -> OperatorSummary:
     for found in site.operators():
         if found.op == op:
             return found
-    raise NotFound(f"nothing is stored of operator {op!r}", "See the operators for what there is")
+    raise NotFound(f"operator {op!r} has no stored runs", "Choose an operator from the list of operators")
 
 
 def _tasks(site: Site, op: str) -> Sequence[TaskSummary]:
@@ -63,7 +63,7 @@ def _drawn(site: Site, op: str, device: str) -> XY:
 
 
 def _ceilings(site: Site, op: str, device: str) -> roofline.Ceilings:
-    """What the device reached at most in its latest runs: each measures it anew, on a machine that may be busy."""
+    """The highest limits that the device's latest runs measured: a run on a busy machine measures lower ones."""
     runs = site.database.list_runs(RunFilter(op=op, state="done", device_model=device), RUNS, unreadable=[])
     return roofline.most(map(roofline.ceilings_of, runs))
 
@@ -71,25 +71,27 @@ def _ceilings(site: Site, op: str, device: str) -> roofline.Ceilings:
 def _shapes(site: Site, request: Request) -> Table:
     tasks = _tasks(site, _summary(site, request).op)
     columns = (
-        Column("workload", "Shape"), Column("device", "Device"), Column("target", "Target"),
-        Column("seconds", "Best time", "s", True), Column("rate", "Rate", "flop/s", True),
-        Column("peak", "Of peak", "share", True), Column("template", "Template"), Column("state", "State"),
-        Column("trials", "Trials", numeric=True), Column("run", "Run"), Column("trial", "Trial"),
+        Column("workload", "Workload"), Column("final_seconds", "Final time", "s", True),
+        Column("rate", "Rate", "flop/s", True), Column("peak", "Share of the peak", "share", True),
+        Column("device", "Device"), Column("target", "Target"), Column("template", "Template"),
+        Column("state", "State"),
+        Column("trials", "Trials", numeric=True), Column("trial", "Trial"), Column("run", "Run"),
+        Column("seconds", "Final time", "s", True, shown=False),
     )  # fmt: skip
     rows = []
     for t in tasks:
         w, k = t.task.workload, t.best
         rows.append(
             (
-                w.label, t.device_model, f"{t.task.target.name} x{t.task.target.threads}", k.seconds if k else None,
-                per_second(w.flops, k.seconds) if k else None, k.peak_fraction if k else None,
+                w.label, k.seconds if k else None, per_second(w.flops, k.seconds) if k else None,
+                k.peak_fraction if k else None, t.device_model, f"{t.task.target.name} x{t.task.target.threads}",
                 k.schedule.template if k else None, k.state if k else None, t.trials,
-                k.run_id if k else None, k.trial_number if k else None,
+                k.trial_number if k else None, k.run_id if k else None, k.seconds if k else None,
             )
         )  # fmt: skip
-    return Table(
-        "shapes", "Best kernels by shape and device", columns, tuple(rows), kernel_links(t.best for t in tasks)
-    )
+    links = kernel_links(t.best for t in tasks)
+    title = "Best kernels by workload and device"
+    return Table("shapes", title, columns, tuple(rows), links | {"workload": links["run"]})
 
 
 def _runs(site: Site, request: Request) -> Table:

@@ -1,4 +1,4 @@
-"""``/operators``: what was tuned, by operator."""
+"""``/operators``: the operators that were tuned."""
 
 from __future__ import annotations
 

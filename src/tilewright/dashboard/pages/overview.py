@@ -1,4 +1,4 @@
-"""``/``: what goes on and what came of it."""
+"""``/``: the best kernels, the latest runs, and totals."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tilewright.insight.speedups import speedup_bars, speedup_table
 RECENT = 15
 SPEEDUPS = 12
 LATEST = 300
-"""Kernels among which the best speed-ups are looked for."""
+"""The newest kernels, among which the largest gains are looked for."""
 SECONDS = 2.0
-"""How long what is counted over the whole database answers."""
+"""Seconds for which counts over the whole database are kept."""
 
 
 def totals(site: Site) -> Totals:

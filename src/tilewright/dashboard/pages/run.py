@@ -1,4 +1,4 @@
-"""``/runs/RUN``: how one run goes or went."""
+"""``/runs/RUN``: one run: its result and the reasons, its search, failures, knobs and trials."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from tilewright.database.records import RunFilter, RunProgress, TrialPoint
 from tilewright.database.text import visible_text
 from tilewright.errors import NotFound
 from tilewright.insight import best, calibration, failures, importance, knobs
-from tilewright.insight.advice import resume_command
+from tilewright.insight.advice import Step, resume_command
 from tilewright.insight.chart import Drawn, Grid, Table
+from tilewright.insight.explain import Explanation, explain
 from tilewright.insight.links import run_link, trial_link
 from tilewright.insight.notes import note_of
 from tilewright.insight.progress import PHASES, phase_of, seconds_left
@@ -38,11 +39,11 @@ STATUSES = ("ok", *(k.value for k in FailureKind))
 SHORT = 2000
 """Trials of a run that can be sorted by a knob: their schedules are read for that."""
 LIVE, DONE = 0.5, 10.0
-"""Seconds for which what was read of a run answers, while it goes on and after."""
+"""Seconds for which data of a run is kept for the next reader, while the run searches and after its end."""
 
 
 class RunView:
-    """One answer about a run: what it reads of the run of the address, each once."""
+    """The data of the run in a request's address; each part is read once."""
 
     def __init__(self, site: Site, request: Request) -> None:
         self.site, self.request = site, request
@@ -50,7 +51,7 @@ class RunView:
         self.run: StoredRun = site.answers.get(("run", run_id), LIVE, lambda: site.database.run(run_id))
 
     def _kept(self, name: str, make: Callable[[], T], *more: object) -> T:
-        """What was read of the run as it is now, kept for those who ask next."""
+        """A part of the run's present data, kept for the next reader."""
         seconds = LIVE if self.run.state == "running" else DONE
         return self.site.answers.get((name, self.run.id, self.run.trials, *more), seconds, make)
 
@@ -78,7 +79,7 @@ class RunView:
 
     @property
     def unreadable(self) -> Sequence[str]:
-        """Numbers of the trials of the sample whose rows make no sense."""
+        """Numbers of the trials of the sample whose rows are damaged."""
         return self._sample[1]
 
     @property
@@ -100,7 +101,7 @@ class RunView:
     def template(self) -> str:
         """The template whose knobs are shown."""
         if not self.templates:
-            raise NotFound(f"run {self.run.id} has no trial yet", "Look again in a moment")
+            raise NotFound(f"run {self.run.id} has no trial yet", "Reload the page in a moment")
         return choice(self.request, "template", ("", *self.templates), "") or knobs.main_template(self.sample)
 
     @cached_property
@@ -115,7 +116,7 @@ class RunView:
 
     @property
     def other(self) -> str:
-        """The knob that the chosen one is seen against: another one that varies; empty where there is none."""
+        """The second knob of the chart of two knobs: another one that varies; empty where there is none."""
         return self._chosen("against", [name for name in self.knobs if name != self.knob])
 
     def _chosen(self, what: str, names: Sequence[str]) -> str:
@@ -129,7 +130,7 @@ class RunView:
 
     @cached_property
     def columns(self) -> tuple[list[str], dict[str, str]]:
-        """Knobs that vary in the run, each of which has a column, and the others with their value."""
+        """The knobs that vary in the run, each with a column of its own, and the constant knobs with their values."""
         chosen = text(self.request, "template")
 
         def make() -> tuple[list[str], dict[str, str]]:
@@ -145,8 +146,8 @@ class RunView:
 
     @property
     def orders(self) -> dict[str, str]:
-        """Columns that the table of trials can be sorted by, with the order's name: by knobs where the run is not too
-        long to sort here."""
+        """Columns that the table of trials can be sorted by, with the order's name; knobs only in short runs, whose
+        schedules are sorted here."""
         short = self.run.trials <= SHORT
         return SORTED | ({KNOB + name: KNOB + name for name in self.columns[0]} if short else {})
 
@@ -156,8 +157,16 @@ class RunView:
 
     @property
     def status(self) -> str | None:
-        """The outcome that the trials in the table have; ``None`` for any."""
+        """The outcome of the trials in the table; ``None`` for all outcomes."""
         return choice(self.request, "status", ("", *STATUSES), "") or None
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """The reasons for the result, found without compiling; ``None`` while the run is not over."""
+        if self.run.state == "running" or not self.run.trials:
+            return None
+        location = self.site.database.location
+        return self._kept("explanation", lambda: explain(self.run, self.sample, self.points, location, compiling=False))
 
     @property
     def others(self) -> Table:
@@ -170,7 +179,7 @@ class RunView:
     @property
     def contour(self) -> Grid:
         if not self.other:
-            raise NotFound(f"run {self.run.id} has no two knobs that vary", "Look at another template, or another run")
+            raise NotFound(f"run {self.run.id} has no two knobs that vary", "Choose another template or run")
         return knobs.contour_chart(self.run.id, self.sample, self.knob, self.other, self.template)
 
     def trials(self, limit: int, offset: int) -> Table:
@@ -187,13 +196,13 @@ class RunView:
         return trials_table("trials", "Trials", run.id, run.task.workload.flops, found, self.columns[0])
 
     def count(self) -> int:
-        """How many trials the table has in all."""
+        """The number of trials in the whole table."""
         chosen, search = text(self.request, "template"), text(self.request, "q") or ""
         return self.site.database.count_trials(self.run.id, self.status, chosen, search)
 
 
 def _knob_order(name: str, trial: TrialRecord) -> Any:
-    """What trials are sorted by for a knob; ``None`` where the trial lacks it."""
+    """The sort key of a trial for a knob; ``None`` where the trial lacks the knob."""
     values = trial.schedule.values
     return knobs.value_order(values[name]) if name in values else None
 
@@ -224,14 +233,14 @@ def _of_run(make: Callable[[RunView], T], site: Site, request: Request) -> T:
 
 
 def _texts(run: StoredRun, now: RunProgress) -> dict[str, str]:
-    """What changes from second to second."""
+    """The texts that change while the run is searching."""
     ended = run.finished or (time.time() if run.state == "running" else None)
     phase, left = phase_of(now), seconds_left(now, run.trials_wanted)
     state = outcome(run)
     return {
         "trials": f"{count(run.trials)} of {count(run.trials_wanted)}",
         "failed": count(sum(run.failed.values())),
-        "best": duration(run.best_seconds),
+        "best": duration(run.search_seconds),
         "duration": duration(ended - run.started if ended else None),
         "phase": PHASES[phase] if phase else "ended",
         "left": "-" if left is None else f"at most {duration(left)}",
@@ -241,7 +250,7 @@ def _texts(run: StoredRun, now: RunProgress) -> dict[str, str]:
 
 
 def _story(site: Site, run: StoredRun) -> dict[str, Any]:
-    """Why it ended, how to go on with it, and the error that it stored."""
+    """Why the run ended, the command that resumes it, and the error that it stored."""
     error = run.summary.get("error") if run.state == "failed" else None
     return {
         "ending": ending(run), "resume": resume_command(run, site.database.location), "error": error,
@@ -249,11 +258,21 @@ def _story(site: Site, run: StoredRun) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _found(site: Site, run: StoredRun) -> dict[str, Any]:
-    """The result card."""
+def _found(site: Site, view: RunView) -> dict[str, Any]:
+    """The result card: how fast, against what, is it sure, why, what next."""
+    run, why = view.run, view.explanation
     found = result_of(run)
+    lines, steps, schedule = [], tuple[Step, ...](), found.schedule_text() if found else ""
+    if why is not None:
+        lines += [why.limits.text()] if why.limits else []
+        lines += why.winner.reasons() if why.winner else []
+        lines += [k.text() for k in why.knobs if k.sure]
+        lines += [why.progress.text()]
+        steps = why.steps
+        if why.winner is not None and not (found and found.kept):
+            schedule = why.winner.schedule_text()
     return {
-        "result": found, "peak_name": peak_name(run),
+        "result": found, "peak_name": peak_name(run), "why_lines": lines, "steps": steps, "schedule": schedule,
         "plan": plan_line(run, site.database.location) if found else None,
         "source": f"{trial_link(found.run, found.trial)}#code" if found and found.trial is not None else None,
         "earlier": run_link(found.run) if found and found.run != run.id else None,
@@ -265,7 +284,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     run, by, at = view.run, view.sort, number(request, "page", 1)
     shown: dict[str, Any] = {
         "title": run.task.workload.label, "run": run, "base": view.base,
-        "texts": _texts(run, site.database.progress_of(run)), **_story(site, run), **_found(site, run),
+        "texts": _texts(run, site.database.progress_of(run)), **_story(site, run), **_found(site, view),
         "versions": ", ".join(f"{visible_text(k)} {visible_text(v)}" for k, v in run.versions.items()), "spent": "",
         "trials": view.trials(ROWS, max(0, at - 1) * ROWS), "page": at, "pages": -(-view.count() // ROWS),
         "statuses": STATUSES, "constants": view.columns[1], "sorts": sort_links(request, by, view.orders, "trials"),

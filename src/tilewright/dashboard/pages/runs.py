@@ -17,8 +17,8 @@ from tilewright.insight.notes import note_of
 
 ROWS = 50
 NEWEST = Sort("started", True)
-SORTED = {name: name for name in RUN_ORDERS}
-"""Columns that the table can be sorted by, with the order's name, which is the same."""
+SORTED = {"search_seconds" if name == "best" else name: name for name in RUN_ORDERS}
+"""Columns that the table can be sorted by, with the order's name."""
 
 
 def filter_of(request: Request) -> RunFilter:

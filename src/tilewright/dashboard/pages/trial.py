@@ -32,9 +32,9 @@ def _facts(site: Site, request: Request) -> Table:
     if isinstance(trial.outcome, Measurement):
         o = trial.outcome
         rows += [
-            ("Time of one call", cell(o.seconds, "s")), ("Rate", cell(per_second(flops, o.seconds), "flop/s")),
+            ("Search time", cell(o.seconds, "s")), ("Rate", cell(per_second(flops, o.seconds), "flop/s")),
             ("Noise (interquartile range)", cell(noise(o), "share")), ("Samples", cell(o.samples, "")),
-            ("Ratio to the batch's reference", cell(o.ratio, "")), ("Caches", o.cache_state),
+            ("Ratio to the batch's reference kernel", cell(o.ratio, "")), ("Caches", o.cache_state),
             ("Timing stopped early", cell(o.dropped, "")), ("Checking took", cell(o.verify_seconds, "s")),
             ("Timing took", cell(o.measure_seconds, "s")),
             *((str(k), cell(v, "")) for k, v in o.environment),
@@ -49,11 +49,16 @@ def _facts(site: Site, request: Request) -> Table:
 def _schedule(site: Site, request: Request) -> Table:
     s = _of(site, request)[1].schedule
     rows = tuple(
-        (k, knob(s.template, k).label, str(v), half)
-        for half, values in (("structure", s.structure), ("launch", s.launch))
+        (k, knob(s.template, k).label, str(v), when)
+        for when, values in (("compile time", s.structure), ("each call", s.launch))
         for k, v in values
     )
-    columns = (Column("knob", "Knob"), Column("label", "Meaning"), Column("value", "Value"), Column("half", "Part"))
+    columns = (
+        Column("knob", "Knob"),
+        Column("label", "Meaning"),
+        Column("value", "Value"),
+        Column("half", "Takes effect at"),
+    )
     return Table("schedule", "Schedule", columns, rows)
 
 

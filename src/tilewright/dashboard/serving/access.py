@@ -122,7 +122,7 @@ class Access:
 def require_token(writable: bool, token: bool) -> None:
     """Raises ``UsageError`` where everybody could write."""
     if writable and not token:
-        raise UsageError("notes are written by those who have the token, and there is none", "Add --token-file FILE")
+        raise UsageError("writing notes needs a token, and no token is set", "Add --token-file FILE")
 
 
 def split_host(text: str) -> tuple[str, int | None]:

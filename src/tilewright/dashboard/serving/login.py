@@ -63,7 +63,7 @@ def login_routes(access: Access, templates: Environment) -> list[Route]:
         if not access.has_token(fields.get("token", "").strip()):
             access.attempts.failed(client)
             _log.warning("a login was refused: wrong token from %s", client)
-            return await run_in_threadpool(form, there, "That is not the token.", 403)
+            return await run_in_threadpool(form, there, "This token is not valid.", 403)
         answer = RedirectResponse(there, 303)
         answer.set_cookie(
             access.cookie, access.sessions.issue(), max_age=SESSION_SECONDS, path="/", secure=access.secure,
@@ -91,17 +91,17 @@ async def form_fields(request: Request, most: int) -> dict[str, str]:
     if not same_site(request.scope):
         raise Refused(403, "This form came from another site.")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise Refused(415, f"This takes a form: {_FORM}.")
+        raise Refused(415, f"This address takes a form ({_FORM}).")
     body = b""
     try:
         async for part in request.stream():
             body += part
             if len(body) > most:
-                raise Refused(413, f"This form has at most {most} bytes.")
+                raise Refused(413, f"This form may have at most {most} bytes.")
     except ClientDisconnect:
         raise Refused(400, "The form ended too early.") from None
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict")
     except ValueError:
-        raise Refused(400, "That is not a form.") from None
+        raise Refused(400, "The request is not a form.") from None
     return {name: values[-1] for name, values in fields.items()}

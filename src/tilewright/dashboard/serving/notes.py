@@ -56,7 +56,7 @@ class Notes:
             if self._access.sessions.valid(session):
                 mark = self._access.sessions.mark(session)
                 if not hmac.compare_digest(mark.encode(), fields.get("mark", "").encode()):
-                    raise Refused(403, "This form is not of this session. Load its page again.")
+                    raise Refused(403, "This form is of another session. Reload its page.")
             elif "authorization" not in request.headers:
                 raise Refused(403, "Log in first.")
             text = fields.get("text", "").replace("\r\n", "\n").strip()

@@ -29,7 +29,7 @@ export class BarsPlot {
         range.style.left = `${share(low[i])}%`;
         range.style.width = `${share(high[i]) - share(low[i])}%`;
         track.append(range);
-        text += ` (${show(low[i], axis.unit)} to ${show(high[i], axis.unit)})`;
+        if (low[i] < high[i]) text += ` (${show(low[i], axis.unit)} to ${show(high[i], axis.unit)})`;
       }
       const value = el("span", { class: "value" }, text);
       list.append(el("li", {}, el("span", { class: "name" }, label), track, value));

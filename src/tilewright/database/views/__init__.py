@@ -8,7 +8,6 @@ database one schema back lacks that index, and answers the same, slower.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -47,6 +46,7 @@ from tilewright.database.records import (
 from tilewright.database.runs import NOTE
 from tilewright.database.store import keys_named
 from tilewright.database.views.trials import TrialViews
+from tilewright.units import Gain
 
 _EVERY = RunFilter()
 LATELY = 48
@@ -163,7 +163,7 @@ class Views(TrialViews, Kernels):
         """The same of a run that was just read: nothing is counted again."""
         last = run.next_number - 1
         each = self._read(lambda c: _each(c, run.id, last))
-        return RunProgress(run.state, run.trials, last, run.best_seconds, run.finished, each, *_stage(run.summary))
+        return RunProgress(run.state, run.trials, last, run.search_seconds, run.finished, each, *_stage(run.summary))
 
     # ----------------------------------------------------------------------- summaries
 
@@ -252,20 +252,19 @@ class Views(TrialViews, Kernels):
         winners = select(t.run_id, t.number, t.seconds).select_from(own).where(k.rank == 1, k.run_id.in_(runs))
         trial = {(row.run_id, row.number): row.seconds for row in self._ask(winners)}
         r = schema.run.c
-        paired = {row.id: _paired(row.summary) for row in self._ask(select(r.id, r.summary).where(r.id.in_(runs)))}
+        gain = {row.id: _gain(row.summary) for row in self._ask(select(r.id, r.summary).where(r.id.in_(runs)))}
         return [
-            KernelView(x, default.get(x.run_id), trial.get((x.run_id, x.trial_number)), paired.get(x.run_id))
+            KernelView(x, default.get(x.run_id), trial.get((x.run_id, x.trial_number)), gain.get(x.run_id))
             for x in found
         ]
 
 
-def _paired(summary: str) -> float | None:
-    """How many times as fast as the default schedule a run's winner was, if its summary says so."""
+def _gain(summary: str) -> Gain | None:
+    """The gain of a run's winner over the default schedule, if its summary says so."""
     try:
-        ratio = json.loads(summary)["paired"]["default"]["ratio"]
+        return Gain.read(json.loads(summary)["paired"]["default"])
     except rows.NONSENSE:
         return None
-    return ratio if isinstance(ratio, float) and 0 < ratio < math.inf else None
 
 
 def _stage(summary: str | Mapping[str, Any]) -> tuple[str | None, float | None]:

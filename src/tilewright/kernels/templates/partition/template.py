@@ -95,11 +95,12 @@ class _Partition:
         latest = self._latest  # features ask for the nests of a schedule, then for its static features
         if latest is not None and latest[0] is task and latest[1] is schedule:
             return latest[2]
-        found = [(m, m.kernel(schedule.values)) for m in self._members(task, schedule)]
+        found = [(m, m.kernel(schedule.values)) for m in self.members(task, schedule)]
         self._latest = task, schedule, found
         return found
 
-    def _members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
+    def members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
+        """The segments of the cut that a schedule chooses."""
         if task.workload.ranges:
             return self._opened(task, schedule)
         found = self._choices(task)
@@ -161,7 +162,7 @@ class CpuPartition(_Partition):
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         task = candidate.task
-        return cpu_kernel(candidate, self.program(task), self._members(task, candidate.schedule))
+        return cpu_kernel(candidate, self.program(task), self.members(task, candidate.schedule))
 
 
 class CudaPartition(_Partition):
@@ -174,7 +175,7 @@ class CudaPartition(_Partition):
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
         that run once."""
-        members, program = self._members(task, schedule), self.program(task)
+        members, program = self.members(task, schedule), self.program(task)
         kept = [n for n, m in enumerate(members) if not reads_constants(program, m)]
         numbers = self._numbers(task, schedule)
         main = numbers[main_member(members)][1]
@@ -184,7 +185,7 @@ class CudaPartition(_Partition):
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         task = candidate.task
-        return cuda_kernel(candidate, self.program(task), self._members(task, candidate.schedule))
+        return cuda_kernel(candidate, self.program(task), self.members(task, candidate.schedule))
 
 
 class CudaRelaid(CudaPartition):
