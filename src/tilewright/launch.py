@@ -70,6 +70,10 @@ class Launch:
     parameters: tuple[tuple[str, Any], ...] = ()
     early: bool = False
 
+    def under(self, symbol: str) -> Launch:
+        """The launch of a function whose name begins with ``symbol``."""
+        return replace(self, symbol=symbol + self.symbol)
+
     def listed(self, tensors: int) -> tuple[tuple[str, Any], ...]:
         """The parameters of a GPU's launch on so many tensors, inputs and outputs."""
         return self.parameters or (

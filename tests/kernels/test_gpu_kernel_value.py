@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
 import pytest
 from golden_sources import GOLDENS, Golden
 
 from tilewright.core import Candidate
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, functions_of, main_of
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 PLANNED = {
@@ -24,22 +24,16 @@ PLANNED = {
 HEAD = re.compile(r"TW_KERNEL\((\d+), (\d+)\)(?: TW_CLUSTER\((\d+)\))? void (\w+)\(((?:[^()]|\(\w+\))*)\) \{")
 
 
-def built(golden: Golden) -> GpuKernel:
+def built(golden: Golden) -> Kernel:
     """The kernel of the default schedule."""
     template = get_template(golden.template)
     assert isinstance(template, PlannedTemplate)
     kernel = template.kernel(golden.task, template.default(golden.task))
-    assert isinstance(kernel, GpuKernel)
+    assert isinstance(kernel, Kernel)
     return kernel
 
 
-def planted(kernel: GpuKernel, **changed: Any) -> GpuKernel:
-    """The kernel with another value in a field of its main kernel."""
-    kernels = (dataclasses.replace(k, **changed) if k is kernel.main else k for k in kernel.kernels)
-    return dataclasses.replace(kernel, kernels=tuple(kernels))
-
-
-def heads(kernel: GpuKernel) -> dict[str, tuple[str, ...]]:
+def heads(kernel: Kernel) -> dict[str, tuple[str, ...]]:
     """Threads, blocks that must fit, blocks of a cluster and names of the parameters, by the kernel's name."""
     found = {}
     for threads, blocks, cluster, name, taken in HEAD.findall(kernel.lower("k").source):
@@ -58,7 +52,7 @@ def test_the_source_the_launches_and_the_features_of_a_kernel_agree(name: str) -
     assert template.lower(candidate) == kernel.lower(candidate.symbol)
     program, printed = kernel.program("k"), heads(kernel)
     assert list(printed) == [x.symbol for x in program.launches]
-    for launch, one in zip(program.launches, kernel.kernels, strict=True):
+    for launch, one in zip(program.launches, functions_of(kernel), strict=True):
         threads, blocks, cluster, *parameters = printed[launch.symbol]
         assert (int(threads), int(blocks), int(cluster)) == (launch.block[0], one.min_blocks, one.cluster)
         listed = launch.listed(len(golden.task.workload.inputs) + 1)
@@ -67,45 +61,24 @@ def test_the_source_the_launches_and_the_features_of_a_kernel_agree(name: str) -
 
 
 @pytest.mark.parametrize("name", PLANNED)
-def test_resources_that_are_changed_in_the_value_change_everywhere(name: str) -> None:
-    kernel = built(PLANNED[name])
-    main = kernel.main
-    wide = planted(kernel, threads=2 * main.threads, min_blocks=9, cluster=7, shared=main.shared + 64)
-    launch = next(x for x in wide.program("k").launches if x.symbol == "k")
-    assert heads(wide)["k"][:3] == (str(2 * main.threads), "9", "7")
-    assert (launch.block, launch.shared) == ((2 * main.threads, 1, 1), main.shared + 64)
-    numbers = wide.numbers
-    assert (numbers["threads"], numbers["min_blocks"], numbers["shared_bytes"]) == (
-        2.0 * main.threads, 9.0, main.shared + 64.0,
-    )  # fmt: skip
-    assert {k: v for k, v in heads(wide).items() if k != "k"} == {k: v for k, v in heads(kernel).items() if k != "k"}
-
-
-@pytest.mark.parametrize("name", PLANNED)
 def test_an_argument_that_is_added_to_the_value_is_declared_and_given(name: str) -> None:
     kernel = built(PLANNED[name])
-    more = planted(kernel, arguments=(*kernel.main.arguments, "PLANTED"))
+    main = main_of(kernel)
+    planted = dataclasses.replace(main, arguments=(*main.arguments, "PLANTED"))
+    more = dataclasses.replace(kernel, launches=tuple(planted if x is main else x for x in kernel.launches))
     launch = next(x for x in more.program("k").launches if x.symbol == "k")
     assert heads(more)["k"] == (*heads(kernel)["k"], "PLANTED")
     assert launch.arguments[-1] == "PLANTED"
     assert not launch.parameters or launch.parameters[-1] == ("int32", "PLANTED")
 
 
-@pytest.mark.parametrize("name", PLANNED)
-def test_a_kernel_that_is_left_out_of_the_value_has_no_text_no_launch_and_no_loops(name: str) -> None:
-    kernel = built(PLANNED[name])
-    alone = dataclasses.replace(kernel, kernels=(kernel.main,))
-    assert list(heads(alone)) == [x.symbol for x in alone.program("k").launches] == ["k"]
-    assert repr(alone.nests) == repr(kernel.main.loops())
-
-
 def test_loops_are_those_of_the_kernels_in_order() -> None:
     kernel = built(PLANNED["cuda_simt"])
     nests = tuple(LoopNest(x, {}, (), ()) for x in "ab")
 
-    def one(nest: LoopNest, suffix: str) -> GlobalFunction:
-        return dataclasses.replace(kernel.main, loops=lambda: (nest,), suffix=suffix)
+    def one(nest: LoopNest, symbol: str) -> GlobalFunction:
+        return dataclasses.replace(main_of(kernel), loops=lambda: (nest,), symbol=symbol)
 
-    both = dataclasses.replace(kernel, kernels=(one(nests[0], "_first"), one(nests[1], "")))
+    both = dataclasses.replace(kernel, launches=(one(nests[0], "_first"), one(nests[1], "")))
     assert both.nests == nests
     assert [x.symbol for x in both.program("k").launches] == ["k_first", "k"]

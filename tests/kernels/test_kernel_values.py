@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from attention_programs import PROGRAMS as ATTENTIONS
+from cuda_attention_programs import GROUPS
 from map_programs import PROGRAMS as MAPS
 from neighbour_programs import PROGRAMS as NEIGHBOURS
 from recurrence_programs import PROGRAMS as RECURRENCES
@@ -20,8 +21,10 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.kernel import Array, CpuStatic, Emitted, Kernel, Workspace, entry
 from tilewright.kernels.loopnest import Loop, LoopNest
 from tilewright.kernels.templates import TEMPLATES
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.launch import Launch, evaluate
 from tilewright.testing import programs
+from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.template import KernelContract
 
 APART = {"cpu_contraction", "cpu_dot", "cpu_grouped", "cpu_partition"}
@@ -49,6 +52,15 @@ class TestKernelsAreValues(KernelContract):
 class TestGenericKernelsAreValues(KernelContract):
     templates = ("cpu_generic",)
     programs = programs.PROGRAMS
+
+
+ON_GPUS = {**programs.PROGRAMS, "halves": CONTRACTIONS["halves"], "groups": GROUPS["shared"]}
+
+
+class TestGpuKernelsAreValues(KernelContract):
+    templates = tuple(n for n, t in TEMPLATES.items() if "cuda" in t.kinds and isinstance(t, PlannedTemplate))
+    programs = ON_GPUS
+    architecture = "sm_90a"
 
 
 NEST = LoopNest("sum", {"i": 100}, (Loop("i", 100, 8, level="register"), Loop("i", 8, 4, "unroll")), ())

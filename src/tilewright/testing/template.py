@@ -26,7 +26,7 @@ import pytest
 
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, TilewrightError, evaluate
+from tilewright.core import Candidate, IllegalSchedule, Launch, Schedule, Target, Task, TilewrightError, evaluate
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import CpuStatic, Emitted, Kernel
@@ -34,6 +34,7 @@ from tilewright.kernels.kernel.workspace import total
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, functions_of
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
@@ -265,8 +266,8 @@ class KernelContract(PairContract):
     def test_callers_see_functions_of_one_value(self, pair: tuple[str, str]) -> None:
         for template, task, schedule, kernel in self._kernels(pair):
             candidate = Candidate(task, schedule)
-            assert template.nests(task, schedule) == kernel.nests
-            assert template.static(task, schedule) == kernel.static.numbers()
+            assert repr(template.nests(task, schedule)) == repr(kernel.nests)
+            assert template.static(task, schedule) == kernel.numbers
             assert template.lower(candidate) == kernel.lower(candidate.symbol)
             assert template.lower(candidate).program == kernel.program(candidate.symbol)
 
@@ -300,10 +301,31 @@ class KernelContract(PairContract):
     def test_another_list_of_arguments_is_another_text(self, pair: tuple[str, str]) -> None:
         for _, _, _, kernel in self._kernels(pair):
             first, *others = kernel.launches
+            assert isinstance(first, Launch | GlobalFunction)
             more = replace(first, arguments=("before", *first.arguments))
             changed = replace(kernel, launches=(more, *others))
-            assert changed.program("tw").launches[0].arguments == more.arguments
+            assert changed.program("tw").launches[0].arguments[: len(more.arguments)] == more.arguments
             assert not first.arguments or _differs(kernel, changed)
+
+    def test_a_launch_with_other_resources_is_another_text_and_has_other_features(self, pair: tuple[str, str]) -> None:
+        for _, _, _, kernel in self._kernels(pair):
+            for x in functions_of(kernel):
+                grown = replace(x, threads=2 * x.threads, min_blocks=9, shared=x.shared + 64)
+                changed = replace(kernel, launches=tuple(grown if y is x else y for y in kernel.launches))
+                together = f" TW_CLUSTER({x.cluster})" if x.cluster > 1 else ""
+                head = f"TW_KERNEL({grown.threads}, 9){together} void tw{x.symbol}("
+                assert head in changed.lower("tw").source
+                (launch,) = (y for y in changed.program("tw").launches if y.symbol == f"tw{x.symbol}")
+                assert (launch.block[0], launch.shared) == (grown.threads, grown.shared)
+                known = {"threads": grown.threads, "min_blocks": 9, "shared_bytes": grown.shared}
+                assert x.symbol or known.items() <= changed.numbers.items()
+
+    def test_a_launch_that_is_left_out_has_no_text_and_no_loops(self, pair: tuple[str, str]) -> None:
+        for _, _, _, kernel in self._kernels(pair):
+            for x in (x for x in functions_of(kernel) if x.symbol):
+                changed = replace(kernel, launches=tuple(y for y in kernel.launches if y is not x))
+                assert f"tw{x.symbol}(" not in changed.lower("tw").source
+                assert len(changed.nests) == len(kernel.nests) - len(x.loops())
 
     def test_a_static_feature_that_is_not_there_is_another_text(self, pair: tuple[str, str]) -> None:
         for _, _, _, kernel in self._kernels(pair):

@@ -18,7 +18,9 @@ from tilewright.kernels.kernel.static import CpuStatic, Static
 from tilewright.kernels.kernel.workspace import Array, Workspace
 from tilewright.kernels.loopnest import LoopNest, divided
 
-__all__ = ["Array", "Built", "CpuStatic", "Emitted", "Kernel", "LoweredKernel", "Opaque", "Workspace", "entry"]
+__all__ = [
+    "Array", "Built", "CpuStatic", "Emitted", "Kernel", "Launched", "LoweredKernel", "Opaque", "Workspace", "entry",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,22 @@ class Built(Protocol):
         ...
 
 
-class Text(Protocol):
-    """The source text of a kernel, which states its loops."""
+class Launched(Protocol):
+    """What a call of a kernel launches; ``symbol`` is what follows the kernel's own symbol."""
 
     @property
-    def nests(self) -> tuple[LoopNest, ...]: ...
+    def symbol(self) -> str: ...
+
+    @property
+    def arguments(self) -> tuple[str, ...]: ...
+
+    def under(self, symbol: str) -> Launch: ...
+
+
+class Text(Protocol):
+    """The source text of a kernel, and its loops."""
+
+    def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]: ...
 
     def source(self, kernel: Kernel, symbol: str) -> str: ...
 
@@ -82,9 +95,12 @@ class Emitted:
     body: Callable[[Kernel, Emitter, tuple[LoopNest, ...]], str]
 
     @cached_property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """The printed nests as each task runs them."""
+    def _divided(self) -> tuple[LoopNest, ...]:
         return tuple(replace(n, loops=divided(n.loops, self.tasks)) for n in self.printed)
+
+    def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
+        """The printed nests as each task runs them."""
+        return self._divided
 
     def emit(self, kernel: Kernel, symbol: str) -> tuple[Emitter, str]:
         """The emitter that has printed the kernel, and the text of helper functions.
@@ -111,18 +127,21 @@ class Opaque:
     nests: tuple[LoopNest, ...]
     write: Callable[[Kernel, str], str]
 
+    def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
+        return self.nests
+
     def source(self, kernel: Kernel, symbol: str) -> str:
         return self.write(kernel, symbol)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel. Symbols of ``launches`` and of ``prepack`` are what follows the kernel's own; the other fields of a
-    launch program are :class:`~tilewright.core.LaunchProgram`'s."""
+    """One kernel of a CPU or a GPU. Symbols of ``launches`` and of ``prepack`` are what follows the kernel's own; the
+    other fields of a launch program are :class:`~tilewright.core.LaunchProgram`'s."""
 
     text: Text
     static: Static
-    launches: tuple[Launch, ...]
+    launches: tuple[Launched, ...]
     workspace: Workspace = field(default_factory=Workspace)
     zero_fill: IntExpr = 0
     align: int = 1
@@ -133,12 +152,12 @@ class Kernel:
     @property
     def nests(self) -> tuple[LoopNest, ...]:
         """The loops of each part, for features and the roofline."""
-        return self.text.nests
+        return self.text.loops(self)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         """The static features by name."""
-        return self.static.numbers()
+        return self.static.numbers(self)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -157,10 +176,8 @@ class Kernel:
     def program(self, symbol: str) -> LaunchProgram:
         """How the kernel is called under a symbol."""
         return LaunchProgram(
-            tuple(replace(x, symbol=symbol + x.symbol) for x in self.launches), self.workspace.bytes, self.zero_fill,
-            self.align, rounding=self.rounding, prepack=tuple(
-                replace(x, launch=replace(x.launch, symbol=symbol + x.launch.symbol)) for x in self.prepack
-            ),
+            tuple(x.under(symbol) for x in self.launches), self.workspace.bytes, self.zero_fill, self.align,
+            rounding=self.rounding, prepack=tuple(replace(x, launch=x.launch.under(symbol)) for x in self.prepack),
         )  # fmt: skip
 
     def lower(self, symbol: str) -> LoweredKernel:

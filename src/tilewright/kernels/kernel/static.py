@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tilewright.kernels.kernel import Kernel
 
 STATIC: Mapping[str, str] = {
     "prefetch": "bytes ahead of its use at which an input is asked for; 0: it is not",
@@ -21,8 +24,8 @@ class Static(Protocol):
     """Static features of a kernel. Every template of a kind of target gives the same names, so that a cost model can
     learn across templates."""
 
-    def numbers(self) -> dict[str, float]:
-        """The features by name."""
+    def numbers(self, kernel: Kernel) -> Mapping[str, float]:
+        """The features of a kernel that has these, by name."""
         ...
 
 
@@ -37,5 +40,5 @@ class CpuStatic:
     inverted: bool = False
     fused: int = 0
 
-    def numbers(self) -> dict[str, float]:
+    def numbers(self, kernel: Kernel | None = None) -> dict[str, float]:
         return {name: float(value) for name, value in vars(self).items()}

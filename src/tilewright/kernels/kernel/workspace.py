@@ -47,6 +47,11 @@ class Workspace:
     align: int = 64
     locals: Mapping[str, IntExpr] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, count: IntExpr) -> Workspace:
+        """Bytes that a text places by itself."""
+        return cls((Array("bytes", "char", count),), 1) if count != 0 else cls()
+
     @cached_property
     def _laid(self) -> tuple[Mapping[str, IntExpr], Mapping[str, IntExpr], IntExpr]:
         """Byte offsets by array, bytes of a thread's block by array that has copies, and bytes of all."""
@@ -128,7 +133,9 @@ def total(*terms: IntExpr) -> IntExpr:
 
 def rounded(size: IntExpr, multiple: int) -> IntExpr:
     """A size rounded up to a multiple of a number."""
-    return -(-size // multiple) * multiple if isinstance(size, int) else ["roundup", size, multiple]
+    if isinstance(size, int):
+        return -(-size // multiple) * multiple
+    return size if multiple == 1 else ["roundup", size, multiple]
 
 
 def _plain(x: IntExpr) -> IntExpr:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.core import IntExpr, Launch, LaunchProgram
+from tilewright.core import IntExpr, Launch
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import LoweredKernel
+from tilewright.kernels.kernel import Kernel, Workspace
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.text import STORAGE
@@ -39,7 +39,7 @@ def tensor_maps(maps: Mapping[str, Mapping[str, Any]]) -> tuple[Parameter, ...]:
 class GlobalFunction:
     """One kernel of a source for a program: what its head in C++ and its launch both say.
 
-    ``suffix`` follows the source's symbol in the kernel's name. ``body`` gives its statements, for that symbol.
+    ``symbol`` follows the source's own in the function's name. ``body`` gives its statements, for that symbol.
     ``blocks`` is the number of blocks along x, ``blocks_y`` along y; ``cluster`` the number of blocks in a cluster;
     ``min_blocks`` that of blocks for which a multiprocessor must have room; ``shared`` the bytes of shared memory of a
     block. ``arguments`` are launch arguments beside the size that calls choose. ``own`` gives the parameters before
@@ -50,7 +50,7 @@ class GlobalFunction:
     body: Callable[[str], str]
     blocks: IntExpr
     threads: int
-    suffix: str = ""
+    symbol: str = ""
     arguments: tuple[str, ...] = ()
     blocks_y: int = 1
     min_blocks: int = 1
@@ -83,59 +83,62 @@ class GlobalFunction:
         """The kernel's declaration in C++."""
         together = f" TW_CLUSTER({self.cluster})" if self.cluster > 1 else ""
         bounds = f"TW_KERNEL({self.threads}, {self.min_blocks}){together}"
-        return f"{bounds} void {symbol}{self.suffix}({', '.join(self.declared)})"
+        return f"{bounds} void {symbol}{self.symbol}({', '.join(self.declared)})"
 
     def define(self, symbol: str) -> str:
         """The kernel in C++."""
         return f"{self.head(symbol)} {{\n{self.body(symbol)}}}\n"
 
-    def launch(self, symbol: str) -> Launch:
-        """The kernel's launch."""
+    def under(self, symbol: str) -> Launch:
+        """The function's launch."""
         listed = tuple((kind, value) for _, kind, value in self._parameters) if self.own is not None else ()
         return Launch(
-            symbol + self.suffix, self._integers, (self.blocks, self.blocks_y, 1), (self.threads, 1, 1), self.shared,
+            symbol + self.symbol, self._integers, (self.blocks, self.blocks_y, 1), (self.threads, 1, 1), self.shared,
             listed, self.early,
         )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuKernel:
-    """All kernels of a schedule in the order of their launches; the one without a suffix is the main one.
+def functions_of(kernel: Kernel) -> tuple[GlobalFunction, ...]:
+    """The functions that a GPU's kernel launches, in order."""
+    return tuple(x for x in kernel.launches if isinstance(x, GlobalFunction))
 
-    ``functions`` gives the device functions. ``static`` gives the static features, of which the resources are those
-    of the main kernel. The other fields are those of a :class:`~tilewright.core.LaunchProgram`.
-    """
 
-    kernels: tuple[GlobalFunction, ...]
-    static: Callable[[GlobalFunction], Mapping[str, float]]
-    functions: Callable[[], str] = lambda: ""
-    workspace: IntExpr = 0
-    align: int = 1
-    rounding: float = 1.0
+def main_of(kernel: Kernel) -> GlobalFunction:
+    """The function that has the source's symbol as its name."""
+    return next(x for x in functions_of(kernel) if not x.symbol)
 
-    @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """The loops of every kernel, for features and the roofline."""
-        return tuple(n for k in self.kernels for n in k.loops())
 
-    @property
-    def main(self) -> GlobalFunction:
-        """The kernel that has the source's symbol as its name."""
-        return next(k for k in self.kernels if not k.suffix)
+@dataclass(frozen=True)
+class DeviceText:
+    """Text of ``device`` functions, then of the functions that a kernel launches, which state its loops."""
 
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        """The static features by name (:data:`~.static.STATIC`)."""
-        return self.static(self.main)
+    device: Callable[[], str]
 
-    def program(self, symbol: str) -> LaunchProgram:
-        """How the kernels are called under a symbol."""
-        launches = tuple(k.launch(symbol) for k in self.kernels)
-        return LaunchProgram(launches, workspace=self.workspace, align=self.align, rounding=self.rounding)
+    def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
+        return tuple(n for x in functions_of(kernel) for n in x.loops())
 
-    def lower(self, symbol: str) -> LoweredKernel:
-        """The source and how to call it."""
-        functions = self.functions()
-        namespace = f"namespace {symbol}_ {{\n{functions}}}\n" if functions else ""
-        text = "".join(k.define(symbol) for k in self.kernels)
-        return LoweredKernel(symbol, f'#line 1 "kernel"\n{namespace}{text}', self.program(symbol))
+    def source(self, kernel: Kernel, symbol: str) -> str:
+        device = self.device()
+        namespace = f"namespace {symbol}_ {{\n{device}}}\n" if device else ""
+        return f'#line 1 "kernel"\n{namespace}' + "".join(x.define(symbol) for x in functions_of(kernel))
+
+
+@dataclass(frozen=True)
+class OfMain:
+    """Static features ``of`` the main function, which has the resources (:data:`~.static.STATIC`)."""
+
+    of: Callable[[GlobalFunction], Mapping[str, float]]
+
+    def numbers(self, kernel: Kernel) -> Mapping[str, float]:
+        return self.of(main_of(kernel))
+
+
+def gpu_kernel(
+    launches: tuple[GlobalFunction, ...], static: Callable[[GlobalFunction], Mapping[str, float]],
+    device: Callable[[], str] = lambda: "", workspace: IntExpr = 0, align: int = 1, rounding: float = 1.0,
+) -> Kernel:  # fmt: skip
+    """A GPU's kernel: ``launches`` in order, of which the one without a symbol is the main one."""
+    return Kernel(
+        text=DeviceText(device), static=OfMain(static), launches=launches, workspace=Workspace.of(workspace),
+        align=align, rounding=rounding,
+    )  # fmt: skip

@@ -130,7 +130,7 @@ class Sorting:
         """The kernel ``<symbol>_sort``, a block a batch."""
         return GlobalFunction(
             program=self.c.program, body=lambda _: self._body(), blocks=self.c.batch.size, threads=self.threads,
-            suffix="_sort", arguments=self.arguments, shared=self.shared, loops=lambda: (self._nest(),),
+            symbol="_sort", arguments=self.arguments, shared=self.shared, loops=lambda: (self._nest(),),
         )  # fmt: skip
 
     def _body(self) -> str:

@@ -142,7 +142,7 @@ def kernels(c: CudaContraction, split: int) -> tuple[GlobalFunction, ...]:
         return ()
     return (
         GlobalFunction(
-            program=c.program, body=lambda symbol: _combining(c, symbol), threads=THREADS, suffix="_combine",
+            program=c.program, body=lambda symbol: _combining(c, symbol), threads=THREADS, symbol="_combine",
             blocks=pieces_of(c.outputs, THREADS * width(c)), arguments=("SPLIT",), early=True,
             loops=lambda: (_nest(c, split),),
         ),

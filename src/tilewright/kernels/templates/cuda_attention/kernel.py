@@ -8,16 +8,17 @@ from dataclasses import replace
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cpu_attention.nests import EXP_FLOPS, accesses
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel, pointers
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel, pointers
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_attention import merge, mma, simt, softmax, wgmma
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ITEM, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import placed
 
 
-def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> Kernel:
     """One pass over the keys, and the merge of their parts."""
     units = wgmma if p.groups else mma if p.cores else simt
     main = GlobalFunction(
@@ -34,8 +35,8 @@ def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> GpuKer
         read_bytes_b=read_values, asynchronous=2 * p.async_copies, copy_threads=p.threads - 32 * p.warps,
         persistent=p.persistent, tail_split=p.tail, fragments=1 + p.overlap,
     )  # fmt: skip
-    return GpuKernel(
-        kernels=(main, *merge.kernels(p, softmax.weight(p))), functions=lambda: softmax.functions(p),
+    return gpu_kernel(
+        launches=(main, *merge.kernels(p, softmax.weight(p))), device=lambda: softmax.functions(p),
         static=lambda main: features.numbers(target, main, p.blocks, _moved(p)), workspace=merge.workspace(p).bytes,
         align=p.align,
     )  # fmt: skip

@@ -66,7 +66,7 @@ def kernels(p: AttentionTiling, weight: str) -> tuple[GlobalFunction, ...]:
         return ()
     return (
         GlobalFunction(
-            program=p.a.program, body=lambda symbol: _body(p, symbol, weight), threads=THREADS, suffix="_merge",
+            program=p.a.program, body=lambda symbol: _body(p, symbol, weight), threads=THREADS, symbol="_merge",
             blocks=ceildiv(p.merged_rows * p.a.width, THREADS * _each(p)), early=True,
             loops=lambda: (_nest(p),) if p.parts > 1 else (),
         ),

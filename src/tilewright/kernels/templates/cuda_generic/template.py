@@ -7,11 +7,11 @@ from functools import cache
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Workspace
+from tilewright.kernels.kernel import Kernel, Workspace
 from tilewright.kernels.templates.base import GPUS
 from tilewright.kernels.templates.cpu_generic.knobs import chosen, parts
 from tilewright.kernels.templates.cuda import kernels
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
 from tilewright.kernels.templates.cuda.part_nests import nest, read_bytes, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_generic.lower import body
@@ -31,7 +31,7 @@ def _plans(text: str, target: Target, values: Mapping[str, Value]) -> Plans:
     return program, tuple(plan(program, p, values) for p in parts(text, *chosen(values)))
 
 
-def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> Kernel:
     """A kernel a part; that of the part with the most work is the main one."""
     program, plans = found
     most = max(plans, key=lambda p: p.part.points)
@@ -42,17 +42,17 @@ def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> GpuKernel:
         read_bytes_b=read,
     )  # fmt: skip
     moved = sum(traffic(p.part) for p in plans)
-    return GpuKernel(
-        kernels=tuple(_part(program, p, "" if p is most else f"_{p.part.target}", where) for p in plans),
+    return gpu_kernel(
+        launches=tuple(_part(program, p, "" if p is most else f"_{p.part.target}", where) for p in plans),
         static=lambda main: features.numbers(target, main, most.grid.blocks, moved), workspace=where.bytes,
     )  # fmt: skip
 
 
-def _part(program: Program, p: PartTiling, suffix: str, where: Workspace) -> GlobalFunction:
+def _part(program: Program, p: PartTiling, symbol: str, where: Workspace) -> GlobalFunction:
     text = cache(lambda: body(program, p))
     return GlobalFunction(
         program=program, body=lambda _: text()[0], blocks=p.grid.blocks, threads=p.threads, shared=p.shared_bytes,
-        suffix=suffix, own=lambda: kernels.given(program, p.part, text()[1], where),
+        symbol=symbol, own=lambda: kernels.given(program, p.part, text()[1], where),
         loops=lambda: (nest(p.part, p.grid),),
     )  # fmt: skip
 

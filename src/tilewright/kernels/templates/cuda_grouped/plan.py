@@ -14,7 +14,8 @@ from typing import Any
 from tilewright.core import Schedule, Target, Task, TensorSpec, Value, Workload
 from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.families.grouped import Grouped
-from tilewright.kernels.templates.cuda.launches import GpuKernel
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.templates.cuda.launches import functions_of
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda_grouped.match import all_rows, chosen, even
 from tilewright.kernels.templates.planned import PlannedTemplate
@@ -58,15 +59,15 @@ class GroupedPlan:
     inner: Any
 
 
-def kernel(p: GroupedPlan, _: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: GroupedPlan, _: Mapping[str, Value], target: Target) -> Kernel:
     """The product's kernel for rows in order; loops and static features are those of groups of equal size."""
     template = p.member.template
     made, equal = template.build(p.inner, p.schedule.values, target), template.kernel(p.typical, p.schedule)
-    assert isinstance(made, GpuKernel)
-    assert isinstance(equal, GpuKernel)
-    loops = {k.suffix: k.loops for k in equal.kernels}
-    kernels = tuple(replace(k, loops=loops.get(k.suffix, k.loops)) for k in made.kernels)
-    return replace(made, kernels=kernels, static=equal.static)
+    assert isinstance(made, Kernel)
+    assert isinstance(equal, Kernel)
+    loops = {x.symbol: x.loops for x in functions_of(equal)}
+    launches = tuple(replace(x, loops=loops.get(x.symbol, x.loops)) for x in functions_of(made))
+    return replace(made, launches=launches, static=equal.static)
 
 
 @lru_cache(maxsize=256)

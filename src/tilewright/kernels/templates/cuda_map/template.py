@@ -9,9 +9,10 @@ from tilewright.core import Extent, Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Access, LoopNest, Staged
 from tilewright.kernels.templates.base import GPUS
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_map import space as spaces
 from tilewright.kernels.templates.cuda_map.lower import body
@@ -21,7 +22,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 OUT = "out"
 
 
-def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> Kernel:
     """The one kernel of a map."""
     main = GlobalFunction(
         program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.memory.bytes,
@@ -31,8 +32,8 @@ def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> GpuK
         registers=p.registers, tile_m=p.tile or 1, tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1,
         read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
-    return GpuKernel(
-        kernels=(main,), static=lambda main: features.numbers(target, main, p.blocks, _moved(p.p)), align=p.align
+    return gpu_kernel(
+        launches=(main,), static=lambda main: features.numbers(target, main, p.blocks, _moved(p.p)), align=p.align
     )  # fmt: skip
 
 

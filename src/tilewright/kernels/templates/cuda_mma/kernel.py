@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.describe import WORKSPACE, blocks, reads, summing
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_mma import pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
@@ -20,7 +21,7 @@ from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.store import results
 
 
-def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
     """Sorting and packing, the product, and the merge of partial results."""
     c, split, workspace = p.p.c, int(values["SPLIT"]), pack.workspace_bytes(p)
     sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind all else
@@ -38,8 +39,8 @@ def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> GpuKern
         read_bytes_a=p.a.read_bytes, read_bytes_b=p.b.read_bytes, asynchronous=p.a.direct + p.b.direct,
         fragments=2 if p.double_buffer else 1,
     )  # fmt: skip
-    return GpuKernel(
-        kernels=(*before, main, *splitk.kernels(c, split)), functions=lambda: results(p)[0],
+    return gpu_kernel(
+        launches=(*before, main, *splitk.kernels(c, split)), device=lambda: results(p)[0],
         static=lambda main: features.of_product(target, main, c), workspace=sort[0].end if sort else workspace,
         align=_alignment(p), rounding=rounding(p.p),
     )  # fmt: skip

@@ -97,7 +97,7 @@ def kernel(p: MmaTiling, s: Side) -> GlobalFunction:
     chunks = s.source.batches * s.source.rows * (s.source.pitch // p.instruction.chunk)
     return GlobalFunction(
         program=p.p.c.program, body=lambda _: _body(p, s), blocks=pieces(chunks, THREADS), threads=THREADS,
-        suffix=f"_pack_{s.name}", arguments=arguments(p), loops=lambda: (_nest(p, s),),
+        symbol=f"_pack_{s.name}", arguments=arguments(p), loops=lambda: (_nest(p, s),),
     )  # fmt: skip
 
 

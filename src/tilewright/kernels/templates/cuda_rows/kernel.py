@@ -13,9 +13,10 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.row_reduction import ELEMENT, RowReduction
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda.grid import WARP
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
 from tilewright.kernels.templates.cuda.sizes import times
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
@@ -25,7 +26,7 @@ from tilewright.kernels.templates.cuda_rows.plan import RowTiling, analysis
 OUT = "out"
 
 
-def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> Kernel:
     """The kernel of all passes, and one that merges the pieces of rows where there are several."""
     program, second = p.r.program, p.combining
     main = GlobalFunction(
@@ -34,14 +35,14 @@ def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
     )  # fmt: skip
     combine = GlobalFunction(
         program=program, body=lambda _: Statements(p).combined(), blocks=second.count, threads=second.threads,
-        suffix="_combine", loops=lambda: (_combining(p),),
+        symbol="_combine", loops=lambda: (_combining(p),),
     )  # fmt: skip
     features = StaticFeatures(
         registers=p.registers, tile_m=p.groups, tile_n=p.r.width if p.r.result.kind == ELEMENT else 1,
         tile_k=max(1, p.lanes * p.vector), split_k=p.pieces, read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
-    return GpuKernel(
-        kernels=(main, combine) if p.merged else (main,), workspace=p.workspace, align=p.align,
+    return gpu_kernel(
+        launches=(main, combine) if p.merged else (main,), workspace=p.workspace, align=p.align,
         static=lambda main: features.numbers(target, main, p.blocks, _moved(p)),
     )  # fmt: skip
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Target, Value
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.describe import blocks, flops, staged_names, summing
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import SimtTiling
 from tilewright.kernels.templates.cuda_simt.lower import body, functions
 
 
-def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> Kernel:
     """One kernel, and others before or after it where rows are sorted or K is split."""
     c, split, partial = p.c, int(values["SPLIT"]), splitk.workspace(p.c, p.split_k)
     sort = sorting.sorts(c, p.bm, partial)  # its tables lie behind partial results
@@ -32,8 +33,8 @@ def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> GpuKer
         read_bytes_a=p.a.read_bytes, read_bytes_b=p.b.read_bytes, asynchronous=2 if p.copy == "async" else 0,
         fragments=p.fragments,
     )  # fmt: skip
-    return GpuKernel(
-        kernels=(*(s.kernel for s in sort), main, *splitk.kernels(c, split)), functions=lambda: functions(p),
+    return gpu_kernel(
+        launches=(*(s.kernel for s in sort), main, *splitk.kernels(c, split)), device=lambda: functions(p),
         static=lambda main: features.of_product(target, main, c), workspace=sort[0].end if sort else partial,
         align=p.align,
     )  # fmt: skip

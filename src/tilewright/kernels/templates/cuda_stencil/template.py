@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Extent, Target, Value
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.templates.base import GPUS
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_stencil import space as spaces
@@ -16,7 +17,7 @@ from tilewright.kernels.templates.cuda_stencil.plan import WindowTiling, plan
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 
-def kernel(p: WindowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: WindowTiling, _: Mapping[str, Value], target: Target) -> Kernel:
     """The one kernel of a window."""
     main = GlobalFunction(
         program=p.s.program, body=lambda _: body(p), blocks=p.grid.count, threads=p.threads,
@@ -27,8 +28,8 @@ def kernel(p: WindowTiling, _: Mapping[str, Value], target: Target) -> GpuKernel
         registers=p.registers, tile_m=p.outputs, tile_n=p.threads * p.vector, tile_k=len(p.offsets),
         read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
-    return GpuKernel(
-        kernels=(main,), align=p.align,
+    return gpu_kernel(
+        launches=(main,), align=p.align,
         static=lambda main: features.numbers(target, main, p.grid.blocks, traffic(p.s.part) / reads),
     )  # fmt: skip
 

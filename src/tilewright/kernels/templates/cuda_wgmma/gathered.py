@@ -69,7 +69,7 @@ class Gathered:
         """The kernel ``<symbol>_gather``: a thread copies 16 bytes of a row."""
         return GlobalFunction(
             program=self.source.operand.c.program, body=lambda _: self._body(),
-            blocks=ceildiv(self.rows * self._per_row, THREADS), threads=THREADS, suffix="_gather",
+            blocks=ceildiv(self.rows * self._per_row, THREADS), threads=THREADS, symbol="_gather",
             arguments=self.sorting.arguments, early=True, loops=lambda: (self._nest(),),
         )  # fmt: skip
 

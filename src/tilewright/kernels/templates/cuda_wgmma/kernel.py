@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Layout, Loop, LoopNest, Staged
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.describe import blocks, reads, summing
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.launches import GlobalFunction, GpuKernel, Parameter, pointers, tensor_maps
+from tilewright.kernels.templates.cuda.launches import GlobalFunction, Parameter, gpu_kernel, pointers, tensor_maps
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.warpgroups import STEP_BYTES
 from tilewright.kernels.templates.cuda_mma.match import rounding
@@ -22,7 +23,7 @@ from tilewright.kernels.templates.cuda_wgmma.lower import body, place_of
 from tilewright.kernels.templates.cuda_wgmma.store import results
 
 
-def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> GpuKernel:
+def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
     """Rows in order where they choose their batch, the product, and the merge of partial results."""
     c, parts, ordering = p.p.c, int(values["SPLIT"]), p.ordering
     split = 1 if p.tail else parts
@@ -44,8 +45,8 @@ def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> GpuKe
     after = (tail.kernel(p, place_of(p, f"{p.whole} + tail")),) if p.tail else splitk.kernels(c, split)
     workspace = tail.workspace(p) if p.tail else splitk.workspace(c, p.split_k)
     out = Epilogue(c).width * ITEMSIZE[c.output.dtype]
-    return GpuKernel(
-        kernels=(*(x.kernel for x in ordering), main, *after), functions=lambda: results(p)[0],
+    return gpu_kernel(
+        launches=(*(x.kernel for x in ordering), main, *after), device=lambda: results(p)[0],
         static=lambda main: features.of_product(target, main, c, p.left * p.together if p.tail else 0),
         workspace=ordering[-1].end if ordering else workspace,
         align=max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in c.program.inputs)), rounding=rounding(p.p),

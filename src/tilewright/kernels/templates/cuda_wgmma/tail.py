@@ -87,7 +87,7 @@ def kernel(p: WgmmaTiling, place: list[str]) -> GlobalFunction:
     ``place``: statements that declare the place of tile ``tail``.
     """
     return GlobalFunction(
-        program=p.p.c.program, body=lambda symbol: _body(p, symbol, place), threads=THREADS, suffix="_merge",
+        program=p.p.c.program, body=lambda symbol: _body(p, symbol, place), threads=THREADS, symbol="_merge",
         blocks=ceildiv(p.left * p.together * p.bm * p.bn // PAIR, THREADS), arguments=raster.arguments(True),
         early=True,
     )  # fmt: skip

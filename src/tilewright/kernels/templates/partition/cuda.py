@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from tilewright.core import Candidate, IntExpr, LaunchProgram, Prepack, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cuda.launches import GpuKernel
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.space import Member
 from tilewright.kernels.templates.partition.together import together
@@ -36,7 +36,7 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     lowered = [k.lower(symbol if n == main else f"{symbol}_p{n}") for n, k in enumerate(kernels)]
     packing = _packing(program, members, kernels)
     calls = [n for n in range(len(members)) if n not in packing]
-    scratch = [members[n].of(kernels[n].workspace) for n in calls]
+    scratch = [members[n].of(kernels[n].workspace.bytes) for n in calls]
     offsets, fixed = intermediates(program, tuple(members[n].segment for n in calls))
     places: dict[str, tuple[str, IntExpr]] = {
         t.name: ("tensor", n) for n, t in enumerate((*program.inputs, *program.outputs))
@@ -69,15 +69,15 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     )  # fmt: skip
 
 
-def _part(m: Member, values: Mapping[str, Value]) -> GpuKernel:
+def _part(m: Member, values: Mapping[str, Value]) -> Kernel:
     """The kernel of a segment."""
     assert isinstance(m.template, PlannedTemplate)
     kernel = m.template.kernel(m.task, m.schedule(values))
-    assert isinstance(kernel, GpuKernel)
+    assert isinstance(kernel, Kernel)
     return kernel
 
 
-def _packing(program: Program, members: tuple[Member, ...], kernels: list[GpuKernel]) -> dict[int, int]:
+def _packing(program: Program, members: tuple[Member, ...], kernels: list[Kernel]) -> dict[int, int]:
     """Segments that only read constant inputs, each with the number of one that no other segment reads: calls find the
     segment's result in that input's place."""
     numbers = {t.name: n for n, t in enumerate(program.inputs)}
@@ -97,12 +97,12 @@ def reads_constants(program: Program, m: Member) -> bool:
     return {t.name for t in program.inputs if t.constant} >= set(m.segment.reads)
 
 
-def _single(m: Member, k: GpuKernel) -> bool:
+def _single(m: Member, k: Kernel) -> bool:
     """Whether a segment is one launch without scratch memory."""
-    return len(k.kernels) == 1 and m.of(k.workspace) == 0
+    return len(k.launches) == 1 and m.of(k.workspace.bytes) == 0
 
 
-def _beginning(program: Program, members: list[Member], kernels: list[GpuKernel]) -> int:
+def _beginning(program: Program, members: list[Member], kernels: list[Kernel]) -> int:
     """How many segments at the beginning read inputs of the program alone, in one launch without scratch memory: they
     may run at the same time."""
     inputs = {t.name for t in program.inputs}

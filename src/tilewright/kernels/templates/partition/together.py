@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.core import Launch
-from tilewright.kernels.templates.cuda.launches import GpuKernel
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.templates.cuda.launches import main_of
 
 
 def together(
-    kernels: Sequence[GpuKernel], sources: Sequence[str], launches: Sequence[Launch]
+    kernels: Sequence[Kernel], sources: Sequence[str], launches: Sequence[Launch]
 ) -> tuple[str, Launch] | None:  # fmt: skip
     """The text and the launch of several kernels as one under the first one's name; ``None`` where they are no grids
     of one dimension with blocks of one size, or are given more than pointers.
 
     ``sources`` and ``launches``: those of the kernels, one launch each.
     """
-    mains, grids = [k.main for k in kernels], [x.grid for x in launches]
+    mains, grids = [main_of(k) for k in kernels], [x.grid for x in launches]
     if len({x.block for x in launches}) > 1 or any(g[1:] != (1, 1) or not isinstance(g[0], int) for g in grids):
         return None
     if any(x.arguments for x in launches) or any(k.cluster > 1 or k.has_maps for k in mains):
