@@ -22,7 +22,7 @@ from functools import lru_cache
 from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, in_place, same
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
-from tilewright.kernels.families.sides import NoMatch, limited
+from tilewright.kernels.families.sides import NoMatch, limited, matches
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""
@@ -125,12 +125,7 @@ class Attention:
 def match(text: str) -> Attention | None:
     """The attention that a program (as text) is, or ``None``."""
     program = Program.loads(text)
-    if not program.plain:
-        return None
-    try:
-        return _recognise(program)
-    except NoMatch:
-        return None
+    return next(matches([program] if program.plain else [], _recognise), None)
 
 
 def _need(condition: bool) -> None:

@@ -9,16 +9,17 @@ matrices chosen by an index tensor are no matrix of this product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.linear import linearise
-from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, in_step
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, count_ops, flops_per_point, in_step
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.sides import NoMatch, limited, split
+from tilewright.kernels.families.sides import NoMatch, limited, matches, split
+from tilewright.kernels.loopnest import Access
 from tilewright.kernels.rewrite import normal_forms
 
 
@@ -97,6 +98,36 @@ class Contraction:
         names = [str(x.value) for x in self.body.args if x.op == "var"]
         return self.is_sum and self.body.op == "mul" and sorted(names) == ["a", "b"]
 
+    @cached_property
+    def flops(self) -> tuple[int, int]:
+        """Operations a point, and a finished sum with the stages after it."""
+        after = count_ops(self.monoid.finish) + sum(count_ops(*s.body) for s in self.epilogue)
+        return flops_per_point(self.stage), after
+
+    @cached_property
+    def read_after(self) -> tuple[Expr, ...]:
+        """What is read of inputs once the sum is finished."""
+        stages = {s.name for s in self.program.stages}
+        reads = (*self.monoid.finish.loads(), *(x for s in self.epilogue for x in s.loads()))
+        return tuple(x for x in reads if x.value not in stages)
+
+    def accesses(self, reads: Iterable[Expr], batch: str, outside: bool = False) -> tuple[Access, ...]:
+        """Reads at places along the fused axes ``batch``, ``m``, ``n`` and ``k``; ``outside`` the sum or in it."""
+        names = self._fused(batch)
+        return tuple(
+            Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype, outside=outside) for x in reads
+        )
+
+    def written(self, batch: str) -> Access:
+        """The store of the output, as :meth:`accesses`."""
+        names, out = self._fused(batch), self.output
+        return Access(out.name, tuple(names[a] for a in self.stage.axes), out.dtype, store=True)
+
+    def _fused(self, batch: str) -> dict[str, Expr]:
+        """Every axis as an expression of the fused ones."""
+        names: dict[str, Expr] = {a: const(0, "index") for a in (*self.stage.axes, *self.stage.reduce_axes)}
+        return names | self.batch.indices(batch) | self.m.indices("m") | self.n.indices("n") | self.k.indices("k")
+
     def limited(self, batch: Sequence[str]) -> tuple[Expr, Expr | None]:
         """The right side of a product without a condition that makes it zero from a step of K on, and that step.
 
@@ -112,13 +143,7 @@ class Contraction:
 def contractions(text: str) -> tuple[Contraction, ...]:
     """The contractions that a program (canonical text) can be seen as, the most rewritten one first."""
     program = Program.loads(text)
-    found = []
-    for form in normal_forms(program) if program.plain else ():
-        try:
-            found.append(recognise(form))
-        except NoMatch:
-            continue
-    return tuple(found)
+    return tuple(matches(normal_forms(program) if program.plain else (), recognise))
 
 
 def recognise(program: Program) -> Contraction:

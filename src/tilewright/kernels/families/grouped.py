@@ -16,7 +16,7 @@ from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, load, s
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.families.contraction import check_maps
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.families.sides import NoMatch, matches
 from tilewright.kernels.rewrite import normal_forms
 
 WHOLE, CHOSEN, ROWS = "whole", "chosen", "rows"
@@ -78,13 +78,8 @@ class Grouped:
 def grouped(text: str) -> Grouped | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
     program = Program.loads(text)
-    if not program.results and all(s.scan is None for s in program.stages):
-        for form in normal_forms(program):
-            try:
-                return _recognised(form)
-            except NoMatch:
-                continue
-    return None
+    forms = normal_forms(program) if not program.results and all(s.scan is None for s in program.stages) else ()
+    return next(matches(forms, _recognised), None)
 
 
 def _recognised(program: Program) -> Grouped:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tilewright.dtypes import DTYPES as VALUES
 from tilewright.kernels.expression.expr import INDEX, Expr, same
 from tilewright.kernels.expression.linear import factors, linearise
 
+F = TypeVar("F")
+M = TypeVar("M")
+
 
 class NoMatch(Exception):
     """The program is not of the class that is looked for."""
+
+
+def matches(forms: Iterable[F], recognise: Callable[[F], M]) -> Iterator[M]:
+    """What ``forms`` are recognised as, in order, without those for which ``recognise`` raises :class:`NoMatch`."""
+    for form in forms:
+        try:
+            found = recognise(form)
+        except NoMatch:
+            continue
+        yield found
 
 
 @dataclass

@@ -19,7 +19,7 @@ from tilewright.kernels.expression.program import Stage
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, Window, evaluate_index
-from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.families.sides import NoMatch, matches
 from tilewright.kernels.templates.cpu_contraction.choices import Choices, choices
 
 DTYPES = ("float32", "float64")
@@ -134,12 +134,7 @@ def _operand(value: Expr, form: family.Contraction, group: Group, linear: IndexF
 @lru_cache(maxsize=256)
 def match(text: str) -> Contraction | None:
     """The contraction that a program (canonical text) is, or ``None`` where it is none that is computed here."""
-    for form in family.contractions(text):
-        try:
-            return _computed(form)
-        except NoMatch:
-            continue
-    return None
+    return next(matches(family.contractions(text), _computed), None)
 
 
 def _computed(form: family.Contraction) -> Contraction:

@@ -5,17 +5,15 @@ K is one axis here, whatever the loops that walk it; steps that a clipped window
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.core import Value
-from tilewright.kernels.expression.expr import Expr, const
-from tilewright.kernels.expression.program import count_ops, flops_per_point
-from tilewright.kernels.families.contraction import Contraction
 from tilewright.kernels.kernel import CpuStatic
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cpu_contraction.geometry import LINE, ContractionTiling
+from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.tiles import ceildiv
 
 WOVEN = 4.0
@@ -74,13 +72,29 @@ def nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, 
         layout = Layout.row_major(ceildiv(packed[0], width), ceildiv(packed[1], p.group), width, *panels)
         depth = {"pack": b_depth, "whole": 0}.get(p.b)
         copies["b"] = (depth, layout, "l2" if p.mixed else "l3", 0.0 if p.mixed else _moves(p, "b"))
-    reads = accesses(c, c.a.value, c.b.value)
+    reads = _reads(c)
     if p.mixed:
-        reads = reads | {
-            side: tuple(_in_panels(p, side, x, side in copies) for x in reads[side]) for side in ("a", "b")
-        }
+        reads = {side: tuple(_in_panels(p, side, x, side in copies) for x in found) for side, found in reads.items()}
     staged = [Staged(x.tensor, *copies[side]) for side in ("a", "b") if side in copies for x in reads[side]]
-    return (nest(c, loops, (*reads["a"], *reads["b"], *reads["rest"]), staged, p.item // p.group),)
+    extents = {"m": c.m.size, "n": c.n.size, "k": c.k.size} | ({"o": c.batch.size} if c.batch.size > 1 else {})
+    return (
+        LoopNest(
+            name=c.stage.name, axes=extents, loops=tuple(loops), accesses=(*reads["a"], *reads["b"], *_after(c)),
+            staged=tuple(staged), flops_per_point=c.flops[0], itemsize=p.item // p.group, flops_per_output=c.flops[1],
+        ),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _reads(c: Contraction) -> dict[str, tuple[Access, ...]]:
+    """What each side reads."""
+    return {side: c.accesses(operand.value.loads(), "o") for side, operand in (("a", c.a), ("b", c.b))}
+
+
+@lru_cache(maxsize=256)
+def _after(c: Contraction) -> tuple[Access, ...]:
+    """What the epilogue reads, and the output."""
+    return (*c.accesses(c.read_after, "o", outside=True), c.written("o"))
 
 
 def _in_panels(p: ContractionTiling, side: str, x: Access, packed: bool) -> Access:
@@ -110,46 +124,3 @@ def static(p: ContractionTiling) -> dict[str, float]:
     if p.mixed and not p.pack_b:
         step = LINE
     return CpuStatic(prefetch=p.prefetch_b * step, prefetch_output=p.prefetch_c and p.c.in_place).numbers()
-
-
-@lru_cache(maxsize=256)
-def accesses(c: Contraction, a: Expr, b: Expr) -> dict[str, tuple[Access, ...]]:
-    """What the sides ``a`` and ``b`` read, and ``rest``: what the epilogue reads, and the output."""
-    names: dict[str, Expr] = {x: const(0, "index") for x in (*c.stage.axes, *c.stage.reduce_axes)}
-    names |= c.batch.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
-
-    def reads(loads: Iterable[Expr], outside: bool = False) -> tuple[Access, ...]:
-        return tuple(
-            Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype, outside=outside) for x in loads
-        )
-
-    stages = {x.name for x in c.program.stages}
-    beside = reads((x for s in c.epilogue for x in s.loads() if x.value not in stages), outside=True)
-    out = Access(c.output.name, tuple(names[a] for a in c.stage.axes), c.output.dtype, store=True)
-    return {"a": reads(a.loads()), "b": reads(b.loads()), "rest": (*beside, out)}
-
-
-def nest(
-    c: Contraction, loops: Sequence[Loop], found: Sequence[Access], staged: Sequence[Staged], itemsize: int
-) -> LoopNest:
-    """The nest of these loops and accesses."""
-    extents = {"m": c.m.size, "n": c.n.size, "k": c.k.size}
-    if c.batch.size > 1:
-        extents["o"] = c.batch.size
-    return LoopNest(
-        name=c.stage.name,
-        axes=extents,
-        loops=tuple(loops),
-        accesses=tuple(found),
-        staged=tuple(staged),
-        flops_per_point=_flops(c)[0],
-        itemsize=itemsize,
-        flops_per_output=_flops(c)[1],
-    )
-
-
-@lru_cache(maxsize=256)
-def _flops(c: Contraction) -> tuple[int, int]:
-    """Operations a point, and a finished sum with the stages after it."""
-    assert c.stage.monoid is not None
-    return flops_per_point(c.stage), count_ops(c.stage.monoid.finish) + sum(count_ops(*x.body) for x in c.epilogue)

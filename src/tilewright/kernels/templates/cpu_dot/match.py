@@ -16,7 +16,7 @@ from tilewright.kernels.expression.expr import BYTES, SIXTEEN, Expr, unwidened
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.index_forms import IndexForms
-from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.families.sides import NoMatch, matches
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, Operand
 
 VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
@@ -26,12 +26,7 @@ VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
 @lru_cache(maxsize=256)
 def match(text: str) -> Contraction | None:
     """The product that a program (canonical text) is, or ``None`` where it is none that is computed here."""
-    for form in family.contractions(text):
-        try:
-            return _computed(form)
-        except NoMatch:
-            continue
-    return None
+    return next(matches(family.contractions(text), _computed), None)
 
 
 def _computed(form: family.Contraction) -> Contraction:

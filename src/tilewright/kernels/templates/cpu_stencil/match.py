@@ -17,7 +17,7 @@ from tilewright.kernels.expression.program import Monoid, Program, Tensor
 from tilewright.kernels.families.flatten import Linearizer, flattened, ordered
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.families.reduce_window import ReduceWindow, reduce_window
-from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.families.sides import NoMatch, matches
 
 MONOIDS = ("sum", "prod", "max", "min")
 ACCUMULATED = ("float32", "float64", *INTEGERS)
@@ -92,10 +92,7 @@ class Stencil:
 def match(text: str) -> Stencil | None:
     """The windowed reduction that a program (canonical text) is, or ``None`` where it is none that is computed here."""
     form = reduce_window(text)
-    try:
-        return None if form is None else _computed(form)
-    except NoMatch:
-        return None
+    return next(matches([] if form is None else [form], _computed), None)
 
 
 def _computed(form: ReduceWindow) -> Stencil:

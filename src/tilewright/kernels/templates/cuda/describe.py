@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import Expr, axis, const
-from tilewright.kernels.expression.program import count_ops, flops_per_point
+from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.tiles import ceildiv
@@ -43,24 +42,10 @@ def blocks(c: CudaContraction, bm: int, bn: int, bk: int, group: int, split: int
     ]
 
 
-def _names(c: CudaContraction) -> dict[str, Expr]:
-    """Every axis as an expression of the fused ones."""
-    names: dict[str, Expr] = {a: const(0, "index") for a in (*c.stage.axes, *c.stage.reduce_axes)}
-    for group, fused in ((c.batch, "z"), (c.m, "m"), (c.n, "n"), (c.k, "k")):
-        names |= group.indices(fused)
-    return names
-
-
 @lru_cache(maxsize=256)
 def reads(c: CudaContraction, side: str) -> tuple[Access, ...]:
     """Reads of side ``a`` or ``b``."""
-    return _accessed(c, c.side(side).loads())
-
-
-def _accessed(c: CudaContraction, loads: Iterable[Expr]) -> tuple[Access, ...]:
-    """Reads within the sum."""
-    names = _names(c)
-    return tuple(Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype) for x in loads)
+    return c.accesses(c.side(side).loads(), "z")
 
 
 @lru_cache(maxsize=256)
@@ -71,39 +56,22 @@ def accesses(
 
     ``copied``: what it reads instead of side A and of side B, where a kernel before has copied them.
     """
-    names = _names(c)
     found: list[Access] = []
     for side, copy in zip(("a", "b"), copied, strict=True):
         found += [copy] if copy is not None else reads(c, side)
-    found += _accessed(c, [x for e in (c.scales.a, c.scales.b) if e is not None for x in e.loads()] if c.scales else [])
+    scales = (c.scales.a, c.scales.b) if c.scales else ()
+    found += c.accesses([x for e in scales if e is not None for x in e.loads()], "z")
     if split:
         at = axis("m") * c.n.size + axis("n")
         if c.batch.size > 1:
             at = axis("z") * (c.m.size * c.n.size) + at
         return (*found, Access(WORKSPACE, (at,), c.acc, store=True))
-    for read in read_after(c):
-        at_read = tuple(i.substitute(names) for i in read.args)
-        found.append(Access(str(read.value), at_read, read.dtype, outside=True))
-    out = tuple(names[a] for a in c.stage.axes)
-    return (*found, Access(c.output.name, out, c.output.dtype, store=True))
-
-
-def read_after(c: CudaContraction) -> tuple[Expr, ...]:
-    """What is read of inputs once the sum is finished."""
-    stages = {s.name for s in c.program.stages}
-    reads = (*c.monoid.finish.loads(), *(x for s in c.epilogue for x in s.loads()))
-    return tuple(x for x in reads if x.value not in stages)
+    return (*found, *c.accesses(c.read_after, "z", outside=True), c.written("z"))
 
 
 def staged_names(c: CudaContraction, side: str) -> tuple[str, ...]:
     """Tensors of a side, which its tile in shared memory holds the values of."""
     return tuple(dict.fromkeys(str(x.value) for x in c.side(side).loads()))
-
-
-@lru_cache(maxsize=256)
-def flops(c: CudaContraction) -> tuple[int, int]:
-    """Operations a point, and a finished sum with the stages after it."""
-    return flops_per_point(c.stage), count_ops(c.monoid.finish) + sum(count_ops(*s.body) for s in c.epilogue)
 
 
 def summing(
@@ -113,6 +81,6 @@ def summing(
     """The main kernel, which sums ``split`` pieces of K apart; ``copied`` as in :func:`accesses`."""
     return LoopNest(
         name=c.stage.name, axes=extents(c), loops=tuple(loops), accesses=accesses(c, split > 1, copied),
-        staged=tuple(staged), flops_per_point=flops(c)[0], itemsize=itemsize,
-        flops_per_output=0 if split > 1 else flops(c)[1],
+        staged=tuple(staged), flops_per_point=c.flops[0], itemsize=itemsize,
+        flops_per_output=0 if split > 1 else c.flops[1],
     )  # fmt: skip

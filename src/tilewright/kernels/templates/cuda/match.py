@@ -16,7 +16,7 @@ from tilewright.kernels.expression.linear import factors
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.families.sides import matches
 from tilewright.kernels.templates.cuda.phases import clipped, ragged
 from tilewright.kernels.templates.cuda.scales import BlockScales, after, in_blocks
 
@@ -118,10 +118,7 @@ def _in_phases(program: Program) -> CudaContraction | None:
     form = ragged(program)
     if form is None:
         return None
-    try:
-        c = computed(family.recognise(form.program))
-    except NoMatch:
-        return None
+    c = next(matches([form.program], lambda p: computed(family.recognise(p))), None)
     if c is None:
         return None
     lhs, rhs = (clipped(x, form.clips) for x in (c.lhs, c.rhs))

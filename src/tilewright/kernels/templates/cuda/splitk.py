@@ -14,7 +14,7 @@ from tilewright.kernels.codegen.integers import text, wide
 from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.cuda.describe import WORKSPACE, flops
+from tilewright.kernels.templates.cuda.describe import WORKSPACE
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
@@ -223,5 +223,5 @@ def _nest(c: CudaContraction, split: int) -> LoopNest:
         ),
         flops_per_point=1,
         itemsize=VALUE_BYTES[c.acc],
-        flops_per_output=flops(c)[1],
+        flops_per_output=c.flops[1],
     )

@@ -9,7 +9,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis, load, same
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.grouped import Grouped
-from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.families.sides import matches
 from tilewright.kernels.templates.cuda.match import CudaContraction, computed
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
@@ -51,10 +51,7 @@ def gathered(g: Grouped) -> Program:
 @lru_cache(maxsize=256)
 def chosen(g: Grouped, text: str) -> CudaContraction | None:
     """:func:`all_rows` (its text) as a contraction whose rows choose their batch; ``None`` where it is none."""
-    try:
-        c = computed(family.recognise(Program.loads(text)))
-    except NoMatch:
-        return None
+    c = next(matches([Program.loads(text)], lambda p: computed(family.recognise(p))), None)
     if c is None or c.batch.size > 1 or ROW not in c.m.axes or (g.groups > 1 and GROUP not in c.n.axes):
         return None
     a = operand(c, "a")

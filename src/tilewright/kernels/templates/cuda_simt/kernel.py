@@ -8,7 +8,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
-from tilewright.kernels.templates.cuda.describe import blocks, flops, staged_names, summing
+from tilewright.kernels.templates.cuda.describe import blocks, staged_names, summing
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
@@ -29,7 +29,7 @@ def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> Kernel
     read = p.lanes_m * p.tm * VALUE_BYTES[c.lhs.dtype] + p.lanes_n * p.tn * VALUE_BYTES[c.rhs.dtype]
     features = StaticFeatures(
         registers=p.registers, tile_m=p.bm, tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=split,
-        shared_bytes_per_flop=read / (32 * p.tm * p.tn * p.pack * flops(c)[0]),
+        shared_bytes_per_flop=read / (32 * p.tm * p.tn * p.pack * c.flops[0]),
         read_bytes_a=p.a.read_bytes, read_bytes_b=p.b.read_bytes, asynchronous=2 if p.copy == "async" else 0,
         fragments=p.fragments,
     )  # fmt: skip
