@@ -21,6 +21,7 @@ from unittest.mock import patch
 import pytest
 
 from harness.caches import with_runtime
+from harness.waiting import until
 from spoilt_kernels import spoil
 from tilewright.backends import Peaks
 from tilewright.backends.cuda import archs
@@ -286,7 +287,7 @@ def test_a_shape_is_tuned_for_some_seconds(tmp_path: Path, prepared: Path, alone
 # --------------------------------------------------------------------------- children
 
 CHILD = """
-import json, os, signal, sys, time
+import json, os, signal, sys, threading
 done = {{json.loads(x)["id"] for x in open({path!r})}} if os.path.exists({path!r}) else set()
 for name, act in {units!r}:
     if name in done:
@@ -295,7 +296,7 @@ for name, act in {units!r}:
     if act == "die":
         os.kill(os.getpid(), signal.SIGSEGV)
     if act == "hang":
-        time.sleep(60)
+        threading.Event().wait()
     print("{{}}", flush=True)
     print(json.dumps({{"id": name, "state": "crash" if act == "spoil" else "right"}}), flush=True)
     if act == "spoil":
@@ -317,14 +318,15 @@ def follow(
 
 
 def test_a_child_that_waits_for_others_gives_signs_of_life(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rows, "SIGN", 0.01)
+    monkeypatch.setattr(sys, "stdout", out := io.StringIO())
     tell = rows.Teller(())
     with tell.unit("a"), tell.trusted():
-        time.sleep(0.3)
+        until(lambda: out.getvalue().count("{}\n") >= 3)
         tell.row("a", "right")
-    first, *signs, last = capsys.readouterr().out.splitlines()
+    first, *signs, last = out.getvalue().splitlines()
     assert "at" in first
     assert last.startswith('{"id"') or last == "{}"
     assert signs.count("{}") >= 3

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from handmade import SIZES
 
+from harness.waiting import until
 from tilewright.backends import get_backend
 from tilewright.building.builder import Builder
 from tilewright.core import (
@@ -309,13 +310,19 @@ def test_a_child_killed_in_mid_batch_costs_nothing(device: Device, target: Targe
     assert [isinstance(o, Failure) for o in outcomes] == [False, True, False]
 
 
+def has_loaded(pid: int, artifact: Artifact) -> bool:
+    """Whether a child has loaded an artifact: it is about to run, or runs, its kernel."""
+    return artifact.sha256[:12] in Path(f"/proc/{pid}/maps").read_text()
+
+
 def test_closing_ends_a_hanging_batch(device: Device, target: Target, task: Task, make: Make) -> None:
     runner = LocalRunner(device, target, deadline=100.0, references="")
-    future = runner.submit(task, [make("hang"), make("good")])
-    while runner.child_pid is None:
-        time.sleep(0.01)
+    hanging = make("hang")
+    future = runner.submit(task, [hanging, make("good")])
+    until(lambda: runner.child_pid is not None)
     pid = runner.child_pid
-    time.sleep(0.3)
+    assert pid is not None
+    until(lambda: has_loaded(pid, hanging[1]))
     runner.close()
     outcomes = future.result(timeout=60)
     assert all(isinstance(o, Failure) and o.kind is FailureKind.DEVICE_LOST for o in outcomes)
@@ -361,8 +368,8 @@ def test_no_builds_while_measuring(device: Device, target: Target, task: Task, m
     with LocalRunner(device, target, references="", exclusive=lock.measuring) as runner:
         with lock.wanted(), lock.building():
             future = runner.submit(task, [make("good")])
-            time.sleep(0.2)
-            assert not future.done()
+            with pytest.raises(TimeoutError):
+                future.result(timeout=0.2)
         assert isinstance(future.result(timeout=60)[0], Measurement)
 
 
@@ -400,8 +407,7 @@ def test_gate_lets_a_measurement_go_first() -> None:
         holding.wait(10)
     threads.append(threading.Thread(target=measure))
     threads[-1].start()
-    while not lock._waiting:
-        time.sleep(0.001)
+    until(lambda: lock._waiting, pause=0.001)
     threads.append(threading.Thread(target=build, args=("second",)))
     threads[-1].start()
     release.set()

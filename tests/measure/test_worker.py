@@ -119,9 +119,12 @@ except MemoryError:
 
 
 PARENT = """
-import sys, time
+import sys
+from pathlib import Path
 sys.path.insert(0, {tests!r})
+sys.path.insert(0, {root!r})
 import handmade
+from harness.waiting import hang, until
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.targets import detect
 from tilewright.core import Candidate, Device, Schedule, Task
@@ -136,14 +139,13 @@ with Builder(target, cache=ArtifactCache({cache!r}), lower=handmade.lower) as bu
     artifact = builder.build([candidate])[0]
 runner = LocalRunner(Device("cpu:{core}", "test"), target, deadline=1000, references="")
 future = runner.submit(task, [(candidate, artifact)])
-while runner.child_pid is None:
-    time.sleep(0.01)
+until(lambda: runner.child_pid is not None)
 if {body!r} == "good":
     future.result()
 else:
-    time.sleep(0.3)  # into the kernel
+    until(lambda: artifact.sha256[:12] in Path(f"/proc/{{runner.child_pid}}/maps").read_text())
 print(runner.child_pid, flush=True)
-time.sleep(1000)
+hang()
 """
 
 
@@ -152,7 +154,11 @@ def test_no_child_outlives_a_killed_parent(body: str, make: Callable[..., Item],
     artifact = make(body)[1]
     cache = Path(artifact.path).parents[3]
     code = textwrap.dedent(PARENT).format(
-        tests=str(Path(__file__).parent), body=body, cache=str(cache), core=device.name.partition(":")[2]
+        tests=str(Path(__file__).parent),
+        root=str(Path(__file__).parents[1]),
+        body=body,
+        cache=str(cache),
+        core=device.name.partition(":")[2],
     )
     source = str(Path(tilewright.__file__).parents[1])
     parent = subprocess.Popen(
