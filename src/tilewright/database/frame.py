@@ -16,7 +16,7 @@ def trials_frame(runs: Iterable[tuple[str, Iterable[TrialRecord]]]) -> DataFrame
     try:
         import pandas
     except ImportError:
-        raise UsageError("data frames need the package pandas", "Run: pip install pandas") from None
+        raise UsageError("data frames need the package pandas", "Run: pip install 'tilewright[frame]'") from None
     rows = [
         {
             "run": run, "trial": r.number, "template": r.schedule.template, "seconds": r.seconds,
