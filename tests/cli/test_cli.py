@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from harness.waiting import until
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.cli.app import COMMANDS, SECTIONS, run
 from tilewright.kernels.codegen.prelude import prelude, without_prelude
@@ -362,14 +362,14 @@ def test_stopping_keeps_everything_measured(tmp_path: Path, number: signal.Signa
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         from tilewright.database import Database
 
-        stored = 0
-        deadline = time.monotonic() + 60
-        while not stored and time.monotonic() < deadline:
-            time.sleep(0.2)
-            if path.exists():
-                with Database.open(path, create=False) as database:
-                    runs = database.runs()
-                    stored = runs[0].trials if runs else 0
+        def stored() -> int:
+            if not path.exists():
+                return 0
+            with Database.open(path, create=False) as database:
+                return sum(run.trials for run in database.runs())
+
+        until(stored, pause=0.2)
+        before = stored()
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
@@ -377,4 +377,4 @@ def test_stopping_keeps_everything_measured(tmp_path: Path, number: signal.Signa
     with Database.open(path, create=False) as database:
         run_ = database.runs()[0]
         assert run_.state == "interrupted"
-        assert run_.trials >= stored > 0
+        assert run_.trials >= before
