@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.caches import with_runtime
+from harness.waiting import until
 from scripted_ncu import ScriptedNcu
 from tilewright.backends.cuda import targets
 from tilewright.backends.cuda.ncu import Profiler
@@ -244,9 +244,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         env={**os.environ, "TILEWRIGHT_CACHE": str(tmp_path)},
     )  # fmt: skip
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and len(list(blobs.rglob("*"))) < given + 5:
-        time.sleep(0.05)
+    until(lambda: len(list(blobs.rglob("*"))) >= given + 5)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -10,13 +10,13 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from deploy_files import DEPLOY, refused
 
+from harness.waiting import until
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.measure.lifetime import tied_to
 
@@ -106,12 +106,11 @@ class Cluster:
         return done.stdout.strip() if done.returncode == 0 else f"{words[0]} failed: {done.stderr}"
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = LIMIT) -> None:
-        until = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > until:
-                logs = [p for p in self.folder.iterdir() if p.suffix in (".log", ".out", ".err") or p.name == "daemons"]
-                raise TimeoutError("\n".join(f"== {p.name}\n{p.read_text(errors='replace')[-3000:]}" for p in logs))
-            time.sleep(0.1)
+        def said() -> str:
+            logs = [p for p in self.folder.iterdir() if p.suffix in (".log", ".out", ".err") or p.name == "daemons"]
+            return "\n".join(f"== {p.name}\n{p.read_text(errors='replace')[-3000:]}" for p in logs)
+
+        until(condition, seconds, 0.1, said)
 
     def processes(self) -> list[str]:
         """What jobs started and has not ended: Slurm's job number, and our folder, are in their environments."""

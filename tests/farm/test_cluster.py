@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -109,8 +108,9 @@ def test_servers_are_lost_in_the_middle_of_many_jobs(
 
         def lose_the_leader() -> int:
             """In the middle of jobs, as one of them begins; they are done nevertheless."""
-            while (lost := cluster.leader()) is None:
-                time.sleep(0.05)
+            cluster.wait_for(lambda: cluster.leader() is not None)
+            lost = cluster.leader()
+            assert lost is not None
             begun = itertools.count(1)
             for m in cluster.measurers:
                 m.on_item = lambda _candidate: next(begun) == 20 and cluster.call(cluster.lose(lost))

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from harness.farm import CODE, SimulatedFarm, SleepingMeasurer
+from harness.waiting import until
 from tilewright.cli.app import run
 from tilewright.cli.commands.farm import doctor as farm_doctor
 from tilewright.core import Measurement, Task, UsageError
@@ -78,13 +79,6 @@ def script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
-
-
-def until(condition: Callable[[], Any], seconds: float = LIMIT) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.fixture

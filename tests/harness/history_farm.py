@@ -27,6 +27,7 @@ from harness.history import Row, contents
 from harness.preloaded import Machine, library
 from harness.recorded import Recorder, Settings, read
 from harness.relay import Relay
+from harness.waiting import until
 from tilewright.core import TilewrightError
 from tilewright.database import Database
 from tilewright.farm.client import Farm
@@ -222,8 +223,8 @@ class World:
         process = self._clients.get(name) or self.farm.processes.get(name)
         if process is not None:
             process.wait()
-        while nats is not None and _alive(nats):  # it dies with its keeper, and has the port
-            time.sleep(0.02)
+        if nats is not None:
+            until(lambda: not _alive(nats))  # it dies with its keeper, and has the port
 
     def start(self, name: str) -> None:
         """Start a process again, as a supervisor does, unless it runs."""
