@@ -92,6 +92,32 @@ def test_every_public_name_is_there(site: Path) -> None:
     assert not [name for name in tilewright.__all__ if f"tilewright.{name}" not in text]
 
 
+def test_guides_and_reference_stand_apart(site: Path) -> None:
+    page = (site / "index.html").read_text(encoding="utf-8")
+    captions = re.findall(r'<span class="caption-text">(.*?)</span>', page)
+    assert [c.partition(":")[0] for c in captions] == sorted(c.partition(":")[0] for c in captions)
+    assert {"Guides", "Reference"} == {c.partition(":")[0] for c in captions}
+    for task in ("Tune an operator", "Serve it", "Bring a model", "Bring a PyTorch module", "Bring a kernel", "Run a farm",
+                 "Look at results", "Extend Tilewright"):  # fmt: skip
+        assert f"Guides: {task}" in captions
+
+
+def test_every_page_is_three_steps_from_the_landing_page_at_most(site: Path) -> None:
+    """By the links of texts, without the sidebar."""
+    reached, steps = {site / "index.html"}, [site / "index.html"]
+    for _ in range(3):
+        links = {(page.parent / url).resolve() for page in steps for url in _links(page)}
+        steps = [page for page in links - reached if page.suffix == ".html"]
+        reached |= links
+    made = {"search.html", "genindex.html"}
+    assert not [page for page in site.rglob("*.html") if page.resolve() not in reached and page.name not in made]
+
+
+def _links(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(r'<a\b[^>]*?href="([^"#:]+)(?:#[^"]*)?"', text[text.index("<article") : text.index("</article>")])
+
+
 def test_code_can_be_copied_and_the_icon_is_the_dashboards(site: Path) -> None:
     page = (site / "quickstart.html").read_text(encoding="utf-8")
     assert "copybutton.js" in page

@@ -15,7 +15,7 @@ COMMANDS = {
     "server": ("serve", "Run the server, to which all other processes connect."),
     "scheduler": ("serve", "Earlier name of farm server."),
     "keeper": ("serve", "Run the keeper alone, for nats-servers that somebody else runs."),
-    "users": ("serve", "Print the accounts for such a nats-server."),
+    "users": ("serve", "Print the accounts that a nats-server of yours needs."),
     "runner": ("serve", "Measure kernels for a farm on a device of this machine."),
     "builder": ("serve", "Compile kernels for a farm on this machine."),
     "status": ("ask", "Show runners, builders and queues, and what is wrong."),
