@@ -327,7 +327,7 @@ def test_a_damaged_line_is_named_and_its_run_left_out(
         (b"", "line 1: it is empty"),
         (b"\n", "line 1: it is not a JSON object"),
         (b"\xff\xfe\n", "line 1: it is not a JSON object in UTF-8"),
-        (b'{"format":"csv","version":1}\n', "line 1: it is not an export of Tilewright's"),
+        (b'{"format":"csv","version":1}\n', "line 1: it is not an export of Tilewright"),
         (b'{"format":"tilewright-export","version":9}\n', "newer Tilewright .format 9"),
         (b'{"format":"tilewright-export","version":1}\n', "line 2: it is cut off"),
         (b'{"format":"tilewright-export","version":1}\n{"kind":"run"', "line 2: it is cut off"),

@@ -594,7 +594,7 @@ def test_an_authority_whose_key_is_open_damaged_or_missing_issues_nothing(farm: 
         issue(farm, "gpu-7", "runner")
     key.write_text("no key")
     key.chmod(0o600)
-    with pytest.raises(FarmError, match="is not a key of an authority"):
+    with pytest.raises(FarmError, match="is not the key of an authority"):
         issue(farm, "gpu-7", "runner")
     key.unlink()
     with pytest.raises(FarmError, match="No such file"):

@@ -105,8 +105,8 @@ def refused(said: Said, code: int, *words: str) -> None:
         ("echo nats-server: v2.8.0", ("version v2.8.0", "2.9 or later")),
         ("echo nats-server: v1.4.1", ("version v1.4.1", "2.9 or later")),
         ("echo hello", ("is not nats-server", "it prints 'hello'")),
-        ("exit 3", ("is not a nats-server",)),
-        ("printf '\\377\\376'", ("is not a nats-server",)),
+        ("exit 3", ("is not nats-server",)),
+        ("printf '\\377\\376'", ("is not nats-server",)),
     ],
 )
 def test_another_binary_is_named(say: Callable[..., Said], tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
@@ -254,7 +254,7 @@ def test_nobody_there(say: Callable[..., Said]) -> None:
     address = f"tcp://127.0.0.1:{free_port('127.0.0.1')}"
     with pytest.raises(Unreachable, match="nobody listens there") as e:
         Farm(address)
-    assert "running" in e.value.hint
+    assert "server runs" in e.value.hint
     for words in (["status"], ["ping"], ["ready"]):
         refused(say("farm", *words, address), 1, "cannot reach", "Check that the farm's server runs there")
 
@@ -600,7 +600,7 @@ def test_the_doctor_misses_packages(say: Callable[..., Said], monkeypatch: pytes
     found = checks(say("farm", "doctor", "--json"))
     for name in ("nats-py", "msgpack"):
         assert (found[name]["ok"], found[name]["found"]) == (False, "not installed")
-        assert found[name]["mend"] == "pip install 'tilewright[farm]'"
+        assert found[name]["mend"] == "Run: pip install 'tilewright[farm]'"
     said = say("farm", "doctor")
     assert said.code == 1
     assert "pip install 'tilewright[farm]'" in said.out

@@ -231,7 +231,7 @@ def test_roles_that_were_looked_for_are_named(farm: Path, tmp_path: Path) -> Non
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(FarmError, match=f"{folder} has no certificate for reader or client. Name the folder"):
             find_credentials(folder, "reader", "client")
-    with pytest.raises(FarmError, match=r"is for runner, and one for reader or client is needed. Name the folder"):
+    with pytest.raises(FarmError, match=r"is for runner, but reader or client is needed. Name the folder"):
         find_credentials(farm / "runner", "reader", "client")
 
 
@@ -328,7 +328,7 @@ def _too_early(own: Path, farm: Path, _foreign: Path) -> None:
         (_key_of_another, "is not the key of .*mismatch"),
         (_encrypted_key, "is not the key of"),
         (_another_authority, "of another authority.* whole folder"),
-        (_a_clients, "is for client, and one for runner is needed"),
+        (_a_clients, "is for client, but runner is needed"),
         (_expired, "expired on .* --renew"),
         (_too_early, "is not valid before .* clock"),
     ],

@@ -333,7 +333,7 @@ def test_halves_and_order_follow_the_knobs() -> None:
         ({"rows": 8, "columns": 1, "height": 12}, "height is not a multiple of rows"),
         ({"depth": 128}, "deep blocks need packing"),
         ({"nope": 1}, "no knob 'nope'"),
-        ({"order": None}, "not a value"),
+        ({"order": None}, "no value"),
     ],
 )
 def test_an_illegal_schedule_says_why(change: Mapping[str, Value | None], named: str) -> None:

@@ -236,7 +236,7 @@ def test_ranges_of_other_shapes_stay(tuned: tuple[Path, RangeResult], tmp_path: 
     [
         (["matmul", "m=8", "n=9", "k=9", "--portfolio", "2"], "matmul m=8 n=9 k=9 has no range. Write a size as 1..4096"),
         (["matmul", "m=1..8", "n=9", "k=9", "--take-over"], "--take-over does not go with a range of sizes. Remove it"),
-        (["matmul", "m=1..8", "n=9", "k=9", "--resume", "r1"], "--resume r1 names one run, and a range has several. Write"),
+        (["matmul", "m=1..8", "n=9", "k=9", "--resume", "r1"], "--resume r1 names one run, but a range has several. Write"),
         (["group_norm", "shape=2,4..8,5", "num_groups=2"], "The second axis is a multiple of num_groups"),
         (["matmul", "m=8..1", "n=9", "k=9"], "m=8..1 is not a range"),
     ],
