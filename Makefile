@@ -11,11 +11,11 @@ RUNS   ?= 5
 SEED   ?= 0
 MINUTES ?= 10
 
-.PHONY: demo test test-needs test-torch test-all soak fuzz mistakes lint typecheck docs wheel pins bench update-golden check-tools clean help
+.PHONY: demo test test-needs test-torch test-all soak fuzz mistakes lint typecheck docs wheel release-check pins bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: test-needs test-torch lint docs wheel pins test-all soak fuzz mistakes update-golden clean"
+	@echo "other targets: test-needs test-torch lint docs wheel release-check pins test-all soak fuzz mistakes update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -93,6 +93,10 @@ docs: check-tools $(VENV)/.dev
 wheel: $(VENV)/.dev
 	@rm -rf dist && $(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
 	@$(BIN)/python -m twine check --strict dist/* && $(BIN)/check-wheel-contents dist/*.whl
+
+# Installs the wheel from an index of its own with every Python that is here, and runs what each extra promises.
+release-check: $(VENV)/.dev
+	@$(BIN)/python scripts/release_check.py
 
 update-golden: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q tests/kernels --update-golden -k golden
