@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from farm_status import Saying, a_status, a_worker
 from serving import dashboard
 
 from harness.browser import Record, findings, sideways, until
 from harness.examples import DEVICE, TARGET, example_artifact, example_kernel
+from harness.farm_status import Saying, a_status, a_worker
 from tilewright.core import Failure, FailureKind, Measurement, Proposal, Task, TrialRecord
 from tilewright.database import Database
 from tilewright.insight.links import run_link
