@@ -112,7 +112,8 @@ def animated(frames: Sequence[tuple[float, Any]]) -> str:
         f'height="{height:g}" role="img" '
         f'aria-label="A run of tilewright {html.escape(" ".join(COMMAND))} in a terminal">',
         "<style>text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre}"
-        f".f{{visibility:hidden;animation:{total:.2f}s step-end infinite}}",
+        # It begins with the last frame: who opens the picture sees the result first.
+        f".f{{visibility:hidden;animation:{total:.2f}s step-end {frames[-1][0] - total:.2f}s infinite}}",
     ]
     at = 0.0
     bodies = []
