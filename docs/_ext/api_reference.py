@@ -69,5 +69,5 @@ MADE = re.compile(r"<factory>|<function [\w.]*(?:<lambda>)?(?: at 0x\w+)?>|<[\w.
 def plain_signature(
     _app: Any, _what: str, _name: str, _given: Any, _options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """A signature without how Python shows what is made anew for each call, or at an address."""
+    """A signature, with `...` for defaults that Python would show as a factory or an address."""
     return (None if signature is None else MADE.sub("...", signature)), returned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_pictures_of_the_landing_page_open(page: Page, record: Record, site: Pat
         ("benchmarks/calls", "light"),
     ],
 )
-def test_axe_finds_nothing_serious(page: Page, site: Path, name: str, theme: str) -> None:
+def test_axe_finds_nothing_serious(page: Page, site: Path, name: str, theme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=theme)
     page.goto((site / f"{name}.html").as_uri())
     assert findings(page) == []
