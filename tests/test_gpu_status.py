@@ -27,9 +27,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "gpu_status.md"
 
 
 def proven(text: str) -> dict[str, str]:
-    """By primitive, where the page's list says that it is proven."""
+    """By primitive, where the page's table says that it is proven."""
     section = text.split("## Primitives\n")[1].split("\n## ", maxsplit=1)[0]
-    items = re.findall(r"^- (.*): (`.*`)$", section, re.MULTILINE)
+    items = re.findall(r"^\| (.*) \| (`.*`) \|$", section, re.MULTILINE)
     return {name: where for where, names in items for name in re.findall(r"\w+", names)}
 
 
@@ -38,7 +38,10 @@ def unseen(text: str) -> str:
     text = re.sub(r"^Ran on .*\.$", "No CUDA code of this project has run on a GPU yet.", text, flags=re.MULTILINE)
     text = re.sub(r"^(\| `\w+` \|[^|]*\| )NVIDIA [^|]*(\|[^|]*\|)$", r"\1not yet \2", text, flags=re.MULTILINE)
     text = re.sub(
-        r"(?:^- NVIDIA .*\n)+", f"- not yet: {', '.join(f'`{n}`' for n in proven(text))}\n", text, flags=re.MULTILINE
+        r"(?:^\| NVIDIA .*\n)+",
+        f"| not yet | {', '.join(f'`{n}`' for n in proven(text))} |\n",
+        text,
+        flags=re.MULTILINE,
     )
     return re.sub(r"^(\| `\w+` .*\| not yet \|)[^|]*\([^|]*\|$", r"\1 not measured |", text, flags=re.MULTILINE)
 
@@ -120,7 +123,7 @@ def test_what_was_right_is_proven_on_the_device(acceptance: Acceptance) -> None:
     text = acceptance.page.read_text(encoding="utf-8")
     assert "Ran on NVIDIA H200 (2027-01-02).\n" in text
     assert "has run on a GPU yet" not in text
-    # All else stays as it was: primitives have two more items, and one is shorter.
+    # All else stays as it was: primitives have two more rows, and one is shorter.
     assert len(text.splitlines()) == len(TEXT.splitlines()) + 2
     assert len(set(TEXT.splitlines()) - set(text.splitlines())) == 4
 

@@ -1,5 +1,5 @@
-"""What rows say of a GPU, written into docs/gpu_status.md: the cells "proven on" and "ratio", the list of primitives by
-where they are proven, and where the page's code ran.
+"""What rows say of a GPU, written into docs/gpu_status.md: the cells "proven on" and "ratio", the primitives by where
+they are proven, and where the page's code ran.
 
 A cell has an entry a device, and a later run on a device replaces its own. What the emulator ran is not written.
 """
@@ -20,8 +20,8 @@ from tilewright.kernels.primitives import conformance
 FILES = ("correctness", "first-light", "tune", "rent")
 NONE = ("not yet", "not measured", "")
 RAN = re.compile(r"^(?:No CUDA code of this project has run on a GPU yet|Ran on (?P<where>.*))\.$", re.MULTILINE)
-ITEM = re.compile(r"^- (.*): (`[^:]*`)$", re.MULTILINE)
-"""An item of a list of names: what is so of them, and the names."""
+GROUP = re.compile(r"^\| (.*) \| (`.*`) \|$", re.MULTILINE)
+"""A row of a table of names: what is so of them, and the names."""
 TRITON = "triton"
 """A rival that is no library."""
 HEAD = (
@@ -48,7 +48,7 @@ def _with(page: str, device: str, date: str, rows: Sequence[Row]) -> str:
     """The page with one device's rows."""
     page = _cells(page, "Templates", 2, lambda name, old: _entry(old, device, date, _template(rows, name)))
     page = _cells(page, "Templates", 3, lambda name, old: _merged(old, device, _ratio(rows, name, device)))
-    page = _list(page, "Primitives", lambda name, old: _entry(old, device, date, _primitive(rows, name)))
+    page = _groups(page, "Primitives", lambda name, old: _entry(old, device, date, _primitive(rows, name)))
     return RAN.sub(lambda m: f"Ran on {_merged(m['where'] or '', device, f'{device} ({date})')}.", page)
 
 
@@ -71,17 +71,17 @@ def _cells(page: str, heading: str, column: int, cell: Callable[[str, str], str]
     return page[:begin] + "\n".join(lines) + page[end:]
 
 
-def _list(page: str, heading: str, text: Callable[[str, str], str]) -> str:
-    """The page with the list under a heading replaced: an item is a text and its names; ``text`` takes a name and its
+def _groups(page: str, heading: str, text: Callable[[str, str], str]) -> str:
+    """The page with the table under a heading replaced: a row is a text and its names; ``text`` takes a name and its
     old text."""
     begin, end = _section(page, heading)
     names: dict[str, list[str]] = defaultdict(list)
-    for old, listed in ITEM.findall(page, begin, end):
+    for old, listed in GROUP.findall(page, begin, end):
         for name in re.findall(r"\w+", listed):
             names[text(name, old)].append(name)
-    items = "\n".join(f"- {new}: {', '.join(f'`{n}`' for n in sorted(names[new]))}" for new in sorted(names))
-    first = page.index("\n- ", begin) + 1
-    return page[:first] + items + "\n" + page[end:]
+    rows = [f"| {new} | {', '.join(f'`{n}`' for n in sorted(names[new]))} |\n" for new in sorted(names)]
+    first = page.index("|---|---|\n", begin) + len("|---|---|\n")
+    return page[:first] + "".join(rows) + page[end:]
 
 
 def _merged(old: str, device: str, new: str | None) -> str:
