@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ find(strategies.just(0), lambda _: True)
 
 
 FRAMEWORKS = Path(__file__).parent / "frameworks"
+KERNELS = Path(__file__).parents[1] / "src" / "tilewright" / "kernels"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -76,9 +79,33 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 MEASURING = tuple(f"tests/{folder}/" for folder in ("cli", "dashboard", "docs", "farm", "runtime", "tuner"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that measure wait for each other's cores: they come first, all in one worker's part of the list."""
+    if config.getoption("--half"):
+        _halve(config, items)
     items.sort(key=lambda item: not item.nodeid.startswith(MEASURING))
+
+
+FEW = 8
+"""A test of fewer cases runs them all."""
+
+
+def _halve(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of each test over pairs of a template and a program, half: other ones whenever a source of kernels changes."""
+    sources = sorted(p for p in KERNELS.rglob("*") if p.suffix in (".py", ".h"))
+    salt = sha256(b"".join(p.read_bytes() for p in sources)).digest()
+    cases = Counter(item.nodeid.partition("[")[0] for item in items)
+
+    def left_out(item: pytest.Item) -> bool:
+        return (
+            "pair" in getattr(getattr(item, "callspec", None), "params", ())
+            and cases[item.nodeid.partition("[")[0]] >= FEW
+            and bool(sha256(salt + item.nodeid.encode()).digest()[0] & 1)
+        )
+
+    out = [item for item in items if left_out(item)]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if not left_out(item)]
 
 
 def pytest_collection() -> None:
@@ -93,6 +120,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--half", action="store_true", help="of tests over templates and programs run half of the cases")
     parser.addoption(
         "--update-golden", action="store_true", help="write generated sources of new template versions to tests/golden"
     )

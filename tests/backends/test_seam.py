@@ -36,6 +36,7 @@ LEFT = {
     "core.py": (1, "the default of a field that stored runs have"),
     "cost_model/bound.py": (2, "the formula is of what NVIDIA's machine code asks for"),
     "dashboard/metrics.py": (1, OTHER),
+    "farm/health.py": (5, "writes the command that starts a runner of a device class"),
     "farm/server.py": (1, OTHER),
     "insight/counters.py": (5, COUNTERS),
     "jax/native.py": (4, HOST),

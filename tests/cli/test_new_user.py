@@ -275,7 +275,7 @@ HOUR = [
 
 AFTERWARDS = [
     # ------------------------------------------------------------------ arguments that cannot be
-    Typed("tilewright tune matmul 512", ["'512'", "KEY=VALUE", "m=512"], 2),
+    Typed("tilewright tune matmul 512", ["'512' is not KEY=VALUE. Write n=512"], 2),
     Typed("tilewright tune matmul m=8 m=9 n=8 k=8", ["m is given twice"], 2),
     Typed("tilewright tune matmul m=0 n=8 k=8", ["m=0", "at least 1"], 2),
     Typed("tilewright tune matmul m=8..4 n=8 k=8", ["m=8..4", "1..4096"], 2),
@@ -285,7 +285,7 @@ AFTERWARDS = [
     Typed("tilewright tune matmul m=8 n=8 k=8 --time-budget soon", ["'soon'", "90s, 30m, 2h"], 2),
     Typed("tilewright tune matmul m=8 n=8 k=8 --strategy anealing", ["'anealing'", "evolutionary, random, grid"], 2),
     Typed("tilewright tune conv2d n=1 ci=4 h=2 w=2 co=4 kh=5 kw=5", ["window of 5", "input of 2", "padding"], 2),
-    Typed("tilewright tune matmul m=8 n=8 k=8 --resume last --db none.db", ["holds no run", "tilewright tune"], 2),
+    Typed("tilewright tune matmul m=8 n=8 k=8 --resume last --db none.db", ["holds no run", "tilewright tune"], 1),
     Typed("tilewright space matmul m=8 n=8 k=8 --target cuda:sm_12", ["'sm_12'", "sm_80, sm_86, sm_87"], 2),
     Typed("tilewright bench matmul m=48 n=48 k=48 --against nosuch --db t.db", ["'nosuch'", "numpy, openblas"], 2),
     Typed("tilewright plot {run} --chart nosuch -o x.svg --db t.db", ["'nosuch'", "'roofline'", "'importance'"], 2),
@@ -306,7 +306,7 @@ AFTERWARDS = [
     Typed("tilewright bundle build -o k.twb --unsigned --db t.db", ["k.twb: ", "kernels", "unsigned"]),
     Typed("tilewright bundle inspect none.twb", ["there is no bundle", "tilewright bundle build"], 1),
     Typed("tilewright bundle inspect t.db", ["t.db", "another file"], 1),
-    Typed("tilewright bundle inspect k.twb", ["not signed", "tilewright bundle sign"], 1),
+    Typed("tilewright bundle inspect k.twb", ["not signed", "--trust unsigned"], 1),
     Typed("tilewright.Library('k.twb')", ["not signed", 'trust="unsigned"'], 1),
     Typed("tilewright.Library('k.twb', trust='unsigned').explain('matmul', m=48, n=48, k=48).tier", ["'exact'"]),
     # ------------------------------------------------------------------ models and farms
@@ -320,7 +320,7 @@ AFTERWARDS = [
         "tilewright tune matmul m=8 n=8 k=8 --farm tcp://127.0.0.1:1 --db t.db", ["cannot reach tcp://127.0.0.1:1"], 1
     ),
     Typed(
-        "tilewright farm init certs --host localhost", ["certs/client", "certs/ca stays offline", "--renew --dir certs"]
+        "tilewright farm init certs --host localhost", ["certs/client", "Keep certs/ca offline", "--renew --dir certs"]
     ),
     Typed("tilewright farm certs certs", ["administrator", "reader", "valid"]),
     Typed("tilewright farm issue eve --role clown --dir certs", ["'clown'", "'administrator'"], 2),

@@ -166,7 +166,7 @@ class DatabaseContract:
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(Process, "current", lambda: Process("another host", 1, "||"))
             run_id = self.start(db, trials=2)
-        with pytest.raises(UsageError, match=r"still going on .process 1 on another host"):
+        with pytest.raises(UsageError, match=r"still running .process 1 on another host"):
             db.resume_run(run_id, example_task(), DEVICE, 10)
         assert db.resume_run(run_id, example_task(), DEVICE, 10, take_over=True).next_number == 2
         assert db.run(run_id).host == Process.current().host

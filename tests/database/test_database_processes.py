@@ -156,7 +156,7 @@ def test_a_killed_run_shows_even_before_its_parent_reaps_it(tmp_path: Path, star
     child.stdout.readline()
     with Database.open(path) as db:
         assert db.run("last").state == "running"
-        with pytest.raises(UsageError, match=f"still going on .process {child.pid} on"):
+        with pytest.raises(UsageError, match=f"still running .process {child.pid} on"):
             db.resume_run("last", example_task(), DEVICE, trials=10)
         child.kill()
         child.stdout.read()  # to the end: it is dead, and a zombie

@@ -248,7 +248,7 @@ def test_a_run_in_progress_is_copied_as_interrupted(tmp_path: Path) -> None:
     with Database.open(tmp_path / "b.db") as db:
         db.add_trials(run_id, [example_record(1)])
     found = take(tmp_path / "a.db", text(tmp_path / "b.db"))
-    assert "still going on" in found.conflicts[0]
+    assert "still running" in found.conflicts[0]
 
 
 # --------------------------------------------------------------------------- bad files
@@ -549,7 +549,7 @@ def test_gc_keeps_runs_that_go_on_and_winners_to_be_built(tmp_path: Path) -> Non
     with Database.open(tmp_path / "b.db") as db:
         db.add_run(example_task(), DEVICE, "random", 0, 8, {})
         kept = collect(db, keep_runs=0).kept
-        assert kept == {"still going on": 1, "its winners are not built here yet": 1}
+        assert kept == {"still running": 1, "its winners are not built here yet": 1}
         for w in winners(db):
             settle(db, w, "rebuilt")
         assert len(collect(db, keep_runs=0).runs) == 1

@@ -232,7 +232,7 @@ def test_no_password_shows(
         extra = ["-"] if command == "export" else []
         assert run(["db", command, *extra, "--db", url]) == 0, command
     assert run(["db", "backup", str(tmp_path / "b.db"), "--db", url]) == 2
-    assert run(["db", "export", "--best", str(tmp_path / "none.db"), "--db", url]) == 2
+    assert run(["db", "export", "--best", str(tmp_path / "none.db"), "--db", url]) == 1
     monkeypatch.setenv("TILEWRIGHT_DB_PASSWORD", "wr0ng/secret")
     assert run(["db", "stats", "--db", server.url(database, LOCKED)]) == 1
     out, err = capfd.readouterr()

@@ -263,7 +263,7 @@ def runner_expires(s: Scene) -> str:
     s.at(0.4, lambda _d: outlive(certs))
     s.tune()
     s.wait_for(lambda: "short" not in s.members())
-    return s.said("does not let in runner short")
+    return s.said("refuses runner short")
 
 
 def client_expires(s: Scene) -> str:
@@ -294,7 +294,7 @@ def revoked(s: Scene) -> str:
     s.at(0.4, lambda _d: certificates.revoke(folder, name))
     s.tune()
     s.wait_for(lambda: "thief" not in s.members())
-    return s.said("does not let in runner thief")
+    return s.said("refuses runner thief")
 
 
 def come_and_go(s: Scene) -> str:

@@ -72,7 +72,7 @@ def test_the_only_decorated_operator_needs_no_name(folder):
     [
         ("absent.py:f", "no file"),
         ("ops.py:sqdits", "Did you mean sqdist?"),
-        ("ops.py:not_a_function", "no function"),
+        ("ops.py:not_a_function", "not a function"),
         ("ops:sqdits", "Did you mean sqdist?"),
     ],
 )

@@ -267,7 +267,7 @@ def test_run_says_in_a_line_which_form_is_served_and_why(
     timing(monkeypatch, {ALL: 2e-5, ALONE: 1e-5}, [False, False])
     assert app.run(asked) == 0
     out = capsys.readouterr().out
-    assert "served: onnxruntime alone: 10 us a call, 2.000x faster than all kernels (2.000x to 2.000x)\n" in out
+    assert "form: onnxruntime alone: 10 us a call, 2.000x faster than all kernels (2.000x to 2.000x)\n" in out
     assert NO_GAIN in " ".join(out.split())
     timing(monkeypatch, {ALL: 2e-5, ALONE: 1e-5}, [False, False])
     assert app.run([*asked, "--json"]) == 0

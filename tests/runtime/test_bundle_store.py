@@ -167,7 +167,7 @@ def test_a_bundle_that_is_replaced(maker: Maker, tmp_path: Path, caplog: pytest.
     np.testing.assert_allclose(library.matmul(A, B), WANT, rtol=1e-4, atol=1e-5)
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
     bundled(maker.path, path, OTHER)
-    until(lambda: "goes on: the bundle" in caplog.text)
+    until(lambda: "stays in use: the bundle" in caplog.text)
     assert library.explain("matmul", m=4, n=4, k=4).tier == "exact"
     np.testing.assert_allclose(library.matmul(A, B), WANT, rtol=1e-4, atol=1e-5)
     assert "stays in use: the bundle" in caplog.text

@@ -142,7 +142,7 @@ def test_a_weight_of_two_calls_is_rearranged_once(built: Built, monkeypatch: pyt
 
 
 def test_a_value_that_no_kernel_gives_is_refused(built: Built) -> None:
-    with pytest.raises(UsageError, match="no kernel of the sequence gives part"):
+    with pytest.raises(UsageError, match="no kernel of the sequence computes part"):
         Made(built, {"y": "x"}).sequence(["x", "part"], ["part"])
 
 

@@ -52,7 +52,7 @@ def bar(transient: bool = False) -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     return Progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
+        MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"),
         TextColumn("{task.fields[note]}"), console=Console(stderr=True, highlight=False), transient=transient,
     )  # fmt: skip
 
