@@ -10,6 +10,7 @@ JOBS   ?= 4
 RUNS   ?= 5
 SEED   ?= 0
 MINUTES ?= 10
+CASES  ?=
 
 .PHONY: demo test test-needs test-torch test-all soak fuzz mistakes lint typecheck docs wheel release-check pins bench update-golden check-tools clean help
 
@@ -41,11 +42,11 @@ demo: check-tools $(VENV)/.tune
 	@$(BIN)/tilewright tune transpose shape=1024,1024 --trials 48 --db demo.db
 
 test: check-tools $(VENV)/.dev
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly"
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly" $(CASES)
 
 # The tests that need what no package index has (tests/harness/needed.py), which `make test` skips where it is missing.
 test-needs: check-tools $(VENV)/.dev
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "needs and not nightly" \
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "needs and not nightly" $(CASES) \
 	  $$(grep -rlE --include='test_*.py' 'mark\.needs|^from harness.browser' tests)
 
 # Arrays and models of PyTorch and JAX. Where there is a build of PyTorch for processors alone, it is taken: 4 GB less.

@@ -91,14 +91,15 @@ FEW = 8
 
 
 def _halve(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test over pairs of a template and a program, half: other ones whenever a source of kernels changes."""
+    """Of each test over pairs of a template and a program, or that is marked, half: other ones whenever a source of
+    kernels changes."""
     sources = sorted(p for p in KERNELS.rglob("*") if p.suffix in (".py", ".h"))
     salt = sha256(b"".join(p.read_bytes() for p in sources)).digest()
     cases = Counter(item.nodeid.partition("[")[0] for item in items)
 
     def left_out(item: pytest.Item) -> bool:
         return (
-            "pair" in getattr(getattr(item, "callspec", None), "params", ())
+            ("pair" in getattr(getattr(item, "callspec", None), "params", ()) or item.get_closest_marker("half"))
             and cases[item.nodeid.partition("[")[0]] >= FEW
             and bool(sha256(salt + item.nodeid.encode()).digest()[0] & 1)
         )

@@ -44,7 +44,7 @@ def collect(
     """Remove runs and what they alone referred to. Never a kernel, its code, or the run that it stems from.
 
     ``keep_runs``: of each task on each device model the newest so many stay; ``older_than``: runs started that
-    many days ago or later stay. With neither, no run goes. A run that is still going on stays, and one whose
+    many days ago or later stay. With neither, no run goes. A run that is still running stays, and one whose
     winners wait to be built here. ``progress``: called with how many runs are done, and of how many.
     """
     old = _old_runs(database, keep_runs, older_than)
@@ -93,7 +93,7 @@ def _remove_run(database: Database, run_id: str, dry_run: bool) -> tuple[str, in
         if row is None:
             return "removed by another process", 0, 0
         if rows.state_of(row) == "running":
-            return "still going on", 0, 0
+            return "still running", 0, 0
         if c.execute(select(k.c.rank).where(k.c.run_id == run_id).limit(1)).first() is not None:
             return "a kernel stems from it", 0, 0
         if f'"{SUMMARY}":[{{' in row.summary and '"state":"pending"' in row.summary:

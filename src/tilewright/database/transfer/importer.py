@@ -216,7 +216,7 @@ class Importer:
         going_on = rows.state_of(here) == "running"
         if going_on and new:
             raise _Conflict(
-                f"run {run_id} is still going on in {self.database.location} (process {here.pid} on {here.host}), "
+                f"run {run_id} is still running in {self.database.location} (process {here.pid} on {here.host}), "
                 f"and {self.source} holds {new} trials of it that are not there"
             )
         known = json.loads(here.summary).get(SUMMARY, [])
