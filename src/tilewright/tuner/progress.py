@@ -47,13 +47,15 @@ def notebook() -> bool:
 
 
 def bar(transient: bool = False) -> Progress:
-    """A bar with room for a ``note``."""
+    """A bar with room for a ``note``, which alone is cut where the terminal is narrow."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     return Progress(
-        MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"),
-        TextColumn("{task.fields[note]}"), console=Console(stderr=True, highlight=False), transient=transient,
+        MofNCompleteColumn(), BarColumn(bar_width=10), TimeElapsedColumn(), TextColumn("{task.description}"),
+        TextColumn("{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        console=Console(stderr=True, highlight=False), transient=transient, expand=True,
     )  # fmt: skip
 
 
