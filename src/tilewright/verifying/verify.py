@@ -42,8 +42,8 @@ FULL_REFERENCE = 1.5  # seconds that one whole reference may take
 LEAST_TIMED = 0.1  # seconds of a part of a reference that tell what more of it takes
 ERRORS = 2.0  # what the tolerances of a block cost, in times of its values
 EDGE = 16  # tiles end at multiples of this
-# A result that has only lost accuracy: its errors are at most this share of the reference's largest magnitude, and at
-# most so many times the median error. A mistake at an edge leaves all other elements exact.
+# Errors of a result that has only lost accuracy: at most CLOSE of the reference's largest magnitude, and at most ALIKE
+# times the median error. A mistake at an edge leaves all other elements exact.
 CLOSE = 0.01
 ALIKE = 50.0
 # What whole outputs hold before a call, by set: any value may be right in a set, but hardly one for each in all.
