@@ -28,7 +28,7 @@ from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import NONSENSE, FarmError, LinkClosed, NotStored, Refused, Stale
-from tilewright.farm.health import no_worker, span
+from tilewright.farm.health import no_worker, span, takes_jobs
 from tilewright.farm.link import IS_IT_THERE, SILENT, Endpoint, Link, end, waited, waits
 from tilewright.farm.log import Log
 
@@ -189,7 +189,7 @@ class Farm(Closing):
         """The devices of the runners that are connected, by device class."""
         found: dict[str, list[RunnerDevice]] = {}
         for w in self.status()["workers"]:
-            if w["role"] == "runner" and not w["draining"] and not w["quarantine"]:
+            if w["role"] == "runner" and takes_jobs(w):
                 device = RunnerDevice.from_json(w["device"])
                 found.setdefault(device.device_class, []).append(device)
         return found

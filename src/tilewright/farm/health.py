@@ -53,7 +53,7 @@ def problems(status: Mapping[str, Any], address: str = "ADDRESS") -> list[Proble
 
 def device_classes(status: Mapping[str, Any]) -> list[str]:
     """The device classes that have a runner which takes jobs."""
-    return sorted({p for w in status["workers"] if w["role"] == "runner" and _takes(w) for p in w["places"]})
+    return sorted({p for w in status["workers"] if w["role"] == "runner" and takes_jobs(w) for p in w["places"]})
 
 
 def no_worker(status: Mapping[str, Any], place: str, waiting: int, address: str) -> Problem:
@@ -100,7 +100,7 @@ def _storage(status: Mapping[str, Any], address: str) -> Iterator[Problem]:
 
 
 def _waiting(status: Mapping[str, Any], address: str) -> Iterator[Problem]:
-    served = {p for w in status["workers"] if _takes(w) for p in w["places"]}
+    served = {p for w in status["workers"] if takes_jobs(w) for p in w["places"]}
     for place, counts in status["places"].items():
         if counts["waiting"] and place not in served:
             yield no_worker(status, place, counts["waiting"], address)
@@ -173,7 +173,8 @@ _LOOKS = (_storage, _waiting, _quarantined, _silent, _queues, _versions, _clocks
 # --------------------------------------------------------------------------- words
 
 
-def _takes(worker: Mapping[str, Any]) -> bool:
+def takes_jobs(worker: Mapping[str, Any]) -> bool:
+    """Whether a worker of the status takes jobs: it neither drains nor is in quarantine."""
     return not worker["draining"] and not worker["quarantine"]
 
 

@@ -19,6 +19,7 @@ from tilewright.checking.watch import Watch
 from tilewright.core import Failure, FailureKind, Measurement, Outcome, Target, Task, digest
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
+from tilewright.farm.health import takes_jobs
 from tilewright.farm.jobs import item_json, outcome_of, plain, task_json, understood
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.measuring import Item, Runner
@@ -122,7 +123,7 @@ def _builders(farm: Farm, backend: Backend, target: Target) -> tuple[str, str, i
     lanes: Counter[str] = Counter()
     versions: dict[str, str] = {}
     for w in farm.status()["workers"]:
-        if w["role"] == "builder" and not w["draining"] and not w["quarantine"]:
+        if w["role"] == "builder" and takes_jobs(w):
             for place in filter(lambda p: p.startswith(start), w["places"]):
                 lanes[place] += w["lanes"]
                 versions[place] = str(w["offers"].get(place, ""))
