@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +21,17 @@ def test_the_peak_is_that_of_a_vector_unit_on_every_core() -> None:
     assert one > 1e8
     with PeakProbe(detect(), affinity()[:1] * 2) as probe:  # two threads, whatever the machine
         assert probe.sample(0.01) > 0.5 * one
+
+
+def test_a_disturbed_millisecond_does_not_lower_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    with PeakProbe(detect(), affinity()[:1]) as probe:
+        rates = itertools.cycle([2e9, 8e9, 4e9])
+        monkeypatch.setattr(
+            probe,
+            "_library",
+            SimpleNamespace(handle=SimpleNamespace(tw_peak_flops=lambda _: next(rates)), close=probe._library.close),
+        )
+        assert probe.sample(0.001) == 8e9
 
 
 def test_nearer_caches_are_faster_and_what_is_no_larger_than_the_one_before_is_left_out() -> None:

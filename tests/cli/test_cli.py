@@ -136,7 +136,7 @@ def test_tune_prints_a_panel(cli: Any, tmp_path: Path) -> None:
     assert reply.code == 0
     for word in (
         "final time",
-        "of the FMA peak",
+        "the FMA peak",
         "than NumPy (95% interval",
         "gain  ",
         "the default schedule",

@@ -129,7 +129,7 @@ HOUR = [
         [
             "there is no folder mine: the run makes it",
             "GFLOP/s",
-            "of the FMA peak measured here",
+            "the FMA peak measured here",
             "than NumPy (95% interval",
             "trials 4,",
             "saved in mine/t.db as run",
@@ -142,7 +142,7 @@ HOUR = [
     Typed("tilewright tune cat a=8,8 b=8,4 dim=1 --trials 1 --db t.db", ["GB/s"], never=["FLOP/s", "FMA peak"]),
     # ------------------------------------------------------------------ what came of it
     Typed("tilewright kernels --db t.db", ["matmul m=48", "softmax shape=32,48", "GB/s", "verified"]),
-    Typed("tilewright best matmul m=48 n=48 k=48 --db t.db", ["of the FMA peak", "(verified)", "cpu_contraction"]),
+    Typed("tilewright best matmul m=48 n=48 k=48 --db t.db", ["the FMA peak", "(verified)", "cpu_contraction"]),
     Typed("tilewright best matmul m=48 n=48 k=48 --source --db t.db", ["TW_ENTRY("], never=["#define"]),
     Typed("tilewright best matmul m=9 n=9 k=9 --db t.db", ["no kernel is stored", "tilewright tune matmul m=9"], 1),
     Typed(
@@ -160,7 +160,7 @@ HOUR = [
     # share are said once.
     Typed(
         "COLUMNS=80 tilewright show {run} --db t.db",
-        ["final time ", "of the FMA peak", "search time ", "least so far", "all have template="],
+        ["final time ", "the FMA peak", "search time ", "least so far", "all have template="],
     ),
     Typed("tilewright show {run} --trials --db t.db", ["4 of 4 trials", "all requested trials were run"]),
     Typed("tilewright show nothing --db t.db", ["holds no run 'nothing'"], 1),

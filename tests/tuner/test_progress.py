@@ -53,6 +53,7 @@ def test_a_bar_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "160")  # the note of a narrower terminal may lose its end
     assert isinstance(progress(PlainProgress), LiveProgress)
     tilewright.tune("matmul", params=SIZES, trials=3, cost_model="random", db=tmp_path / "t.db")
     shown = screen.getvalue()

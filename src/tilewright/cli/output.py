@@ -160,8 +160,9 @@ def rate(task: Task, value: float | None, share: float | None, here: bool = Fals
     """``231 GFLOP/s, 81.2% of the FMA peak``: how fast a call of ``value`` seconds is, and its share of the arithmetic
     peak, which by the kind of target is measured (``here``: by this command) or stated.
 
-    Work that is mostly moving is in bytes a second, which no peak of arithmetic bounds. A share that is impossible is
-    not shown: the kernel does fewer operations than were counted.
+    Work that is mostly moving is in bytes a second, which no peak of arithmetic bounds. A share above one is not shown,
+    but its two causes are: the kernel does fewer operations than were counted, or other programs slowed the processor
+    down while the peak was measured.
     """
     from tilewright.backends import backend_for
     from tilewright.kernels.speed import is_arithmetic, is_share, speed
@@ -172,5 +173,6 @@ def rate(task: Task, value: float | None, share: float | None, here: bool = Fals
     measured = backend_for(task.target).in_process
     peak = ("the FMA peak" + (" measured here" if here else "")) if measured else "the vendor's peak"
     if not is_share(share):
-        return f"{shown} by the operator's count of operations; the kernel does fewer, so this is above {peak}"
+        disturbed = ", or other programs ran while the peak was measured" if measured else ""
+        return f"{shown}, above {peak}: the kernel does fewer operations than the operator counts{disturbed}"
     return f"{shown}, {percent(share)} of {peak}"

@@ -4,7 +4,6 @@ in question."""
 from __future__ import annotations
 
 import os
-import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -36,14 +35,17 @@ class PeakProbe(Closing):
         self._library.close()
 
     def sample(self, seconds: float) -> float:
-        """FLOP/s of all cores at once: the mean over at least ``seconds``, as a kernel would see it."""
+        """FLOP/s of all cores at once, each core's fastest millisecond in at least ``seconds``.
+
+        A limit is what no kernel passes, so milliseconds that other programs disturbed do not count.
+        """
 
         def measure() -> float:
             end = time.monotonic() + seconds
             found: list[float] = []
             while not found or time.monotonic() < end:
                 found.append(self._library.handle.tw_peak_flops(0.0))  # about a millisecond
-            return statistics.harmonic_mean(found)
+            return max(found)
 
         return sum(self._on_each(measure))
 
