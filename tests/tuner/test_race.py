@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from tilewright.tuner.duel import ROUNDS, race
+from tilewright.measure.timing import PairedComparison
+from tilewright.tuner.duel import ROUNDS, decide, race
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -50,3 +51,18 @@ def test_noise_costs_little() -> None:
         *_, last = race(times, lambda a, b, n: a / b * rng.gauss(1.0, 0.0125 / n**0.5))
         lost.append(last[0] - 1)
     assert sum(lost) / len(lost) < 0.004
+
+
+def test_the_interval_of_a_decision_holds_the_true_ratio_in_95_of_100_runs() -> None:
+    """Although the interval is looked at up to eight times, and the looking stops at a decision."""
+    rng = random.Random(5)
+    runs, held = 1500, 0
+
+    def equally_fast(sessions: int) -> PairedComparison:
+        ratios = tuple(rng.lognormvariate(0.0, 0.05) for _ in range(sessions))
+        return PairedComparison(ratios, (1.0,) * sessions, (1.0, 1.0))
+
+    for _ in range(runs):
+        found = decide(equally_fast)
+        held += found.low <= 1.0 <= found.high
+    assert held >= 0.95 * runs
