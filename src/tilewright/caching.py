@@ -1,4 +1,5 @@
-"""What is computed once: properties, and arguments of ``functools.lru_cache`` that are told apart by their text."""
+"""What is computed once: properties, fields that are given as functions, and arguments of ``functools.lru_cache`` that
+are told apart by their text."""
 
 from __future__ import annotations
 
@@ -31,6 +32,27 @@ class cached_property(Generic[T]):
             return self
         value = instance.__dict__[self.name] = self.compute(instance)
         return value
+
+
+class Deferred(Generic[T]):
+    """A field of a dataclass that may be given as a function, which is called when the field is first read."""
+
+    def __init__(self, default: T) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object | None, owner: type) -> T:
+        if instance is None:
+            return self.default
+        value = instance.__dict__[self.name]
+        if callable(value):
+            value = instance.__dict__[self.name] = value()
+        return value  # type: ignore[no-any-return]
+
+    def __set__(self, instance: object, value: T | Callable[[], T]) -> None:
+        instance.__dict__[self.name] = value
 
 
 @dataclass(frozen=True)

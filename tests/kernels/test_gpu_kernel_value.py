@@ -28,9 +28,7 @@ def built(golden: Golden) -> Kernel:
     """The kernel of the default schedule."""
     template = get_template(golden.template)
     assert isinstance(template, PlannedTemplate)
-    kernel = template.kernel(golden.task, template.default(golden.task))
-    assert isinstance(kernel, Kernel)
-    return kernel
+    return template.kernel(golden.task, template.default(golden.task))
 
 
 def heads(kernel: Kernel) -> dict[str, tuple[str, ...]]:

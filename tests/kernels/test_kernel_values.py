@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from attention_programs import PROGRAMS as ATTENTIONS
 from cuda_attention_programs import GROUPS
+from grouped_programs import PROGRAMS as EXPERTS
 from map_programs import PROGRAMS as MAPS
 from neighbour_programs import PROGRAMS as NEIGHBOURS
 from recurrence_programs import PROGRAMS as RECURRENCES
@@ -27,16 +28,14 @@ from tilewright.testing import programs
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.template import KernelContract
 
-APART = {"cpu_contraction", "cpu_dot", "cpu_grouped", "cpu_partition"}
-"""Templates that describe and print their kernels by functions of their own, or by those of other templates."""
-
-
 FEW = {
     **programs.PROGRAMS,
+    **{name: CONTRACTIONS[name] for name in ("bytes", "halves", "masked", "vector_matrix")},
     **{
         f"{kind} {name}": make
         for kind, found in (
-            ("attention", ATTENTIONS), ("map", MAPS), ("neighbours", NEIGHBOURS), ("recurrence", RECURRENCES),
+            ("attention", ATTENTIONS), ("grouped", EXPERTS), ("map", MAPS), ("neighbours", NEIGHBOURS),
+            ("recurrence", RECURRENCES),
             ("recurrent", RECURRENT), ("rows", ROWS), ("scatter", SCATTERS), ("window", STENCILS), ("tiled", WINOGRAD),
         )
         for name, make in list(found.items())[:4]
@@ -45,7 +44,7 @@ FEW = {
 
 
 class TestKernelsAreValues(KernelContract):
-    templates = tuple(n for n, t in TEMPLATES.items() if "cpu" in t.kinds and n not in {"cpu_generic", *APART})
+    templates = tuple(n for n, t in TEMPLATES.items() if "cpu" in t.kinds and n not in ("cpu_generic", "cpu_partition"))
     programs = FEW
 
 
@@ -133,3 +132,16 @@ def test_symbols_of_launches_begin_with_the_kernels_own() -> None:
     assert merging.tasks == "1L"
     (launch,) = entry(programs.matmul(), "T", tasks=True)
     assert launch.arguments == ("T", "tasks")
+
+
+def test_a_workspace_given_as_a_function_is_made_once_where_it_is_read() -> None:
+    made: list[Workspace] = []
+
+    def workspace() -> Workspace:
+        made.append(Workspace((Array("all", "char", 8),), 1))
+        return made[-1]
+
+    found = Kernel(text=kernel(None).text, static=CpuStatic(), launches=(Launch(""),), workspace=workspace)
+    assert (found.nests, found.numbers["streamed"], made) == ((NEST,), 0.0, [])
+    assert found.program("tw").workspace == found.workspace.bytes == 8
+    assert [found.workspace] == made

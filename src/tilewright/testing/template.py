@@ -344,9 +344,7 @@ class KernelContract(PairContract):
         assert isinstance(template, PlannedTemplate)
         space, rng = template.space(task), random.Random(str(pair))
         for schedule in dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(SAMPLES))]):
-            kernel = template.kernel(task, schedule)
-            assert isinstance(kernel, Kernel)
-            yield template, task, schedule, kernel
+            yield template, task, schedule, template.kernel(task, schedule)
 
 
 def _differs(kernel: Kernel, changed: Kernel) -> bool:

@@ -42,6 +42,8 @@ def long_text(e: IntExpr, names: Mapping[str, str]) -> str:
     texts = [long_text(x, names) for x in rest]
     if op == "roundup":
         return f"({texts[0]}+{int(rest[1]) - 1})/{rest[1]}*{rest[1]}"
+    if op == "ceildiv":
+        return f"({texts[0]}+{int(rest[1]) - 1})/{rest[1]}"
     if op == "//":
         return "/".join(texts)
     if op == "*":

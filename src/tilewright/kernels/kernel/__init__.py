@@ -8,9 +8,10 @@ loops, arrays and arguments from the kernel that it is given, so none of them is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tilewright.caching import Deferred
 from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack, cached_property
 from tilewright.kernels.codegen.emitter import Emitter
 from tilewright.kernels.expression.program import Program
@@ -121,14 +122,14 @@ class Emitted:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Text placed by hand. ``nests`` state its loops and what they read and write; the kernel's workspace states what
-    the text allocates. ``write`` prints the text of a kernel for a symbol."""
+    """Text placed by hand. ``nests``, or a function that gives them, state its loops and what they read and write; the
+    kernel's workspace states what the text allocates. ``write`` prints the text of a kernel for a symbol."""
 
-    nests: tuple[LoopNest, ...]
+    nests: tuple[LoopNest, ...] | Callable[[], tuple[LoopNest, ...]]
     write: Callable[[Kernel, str], str]
 
     def loops(self, kernel: Kernel) -> tuple[LoopNest, ...]:
-        return self.nests
+        return self.nests() if callable(self.nests) else self.nests
 
     def source(self, kernel: Kernel, symbol: str) -> str:
         return self.write(kernel, symbol)
@@ -137,15 +138,16 @@ class Opaque:
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
     """One kernel of a CPU or a GPU. Symbols of ``launches`` and of ``prepack`` are what follows the kernel's own; the
-    other fields of a launch program are :class:`~tilewright.core.LaunchProgram`'s."""
+    other fields of a launch program are :class:`~tilewright.core.LaunchProgram`'s. Those that features do not need may
+    be given as functions: a search asks for the features of far more schedules than it lowers."""
 
     text: Text
     static: Static
     launches: tuple[Launched, ...]
-    workspace: Workspace = field(default_factory=Workspace)
+    workspace: Deferred[Workspace] = Deferred(Workspace())  # noqa: RUF009
     zero_fill: IntExpr = 0
     align: int = 1
-    prepack: tuple[Prepack, ...] = ()
+    prepack: Deferred[tuple[Prepack, ...]] = Deferred(())  # noqa: RUF009
     rounding: float = 1.0
     alone: bool = False
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from tilewright.core import EXACT, Candidate, IllegalSchedule, Schedule, Target, Task, Value
 from tilewright.extent import Extent
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Built, LoweredKernel
+from tilewright.kernels.kernel import Built, Kernel, LoweredKernel
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.base import Template
@@ -53,7 +53,7 @@ class PlannedTemplate(Generic[F, P]):
     span: Callable[[F, Target, str, int], SearchSpace]
     choose: Callable[[F, Target, SearchSpace], Values]
     plan: Callable[[F, Target, Values], P]
-    build: Callable[[P, Values, Target], Built]
+    build: Callable[[P, Values, Target], Kernel]
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
     any_sizes: bool = False
@@ -62,7 +62,7 @@ class PlannedTemplate(Generic[F, P]):
     exact: Callable[[F], bool] = lambda _: True
     refine: Callable[[F, str], F] = lambda found, _: found
     last: Callable[[F, Target], bool] = lambda *_: False
-    _latest: tuple[Task, Schedule, Built] | None = field(default=None, init=False, repr=False)
+    _latest: tuple[Task, Schedule, Kernel] | None = field(default=None, init=False, repr=False)
 
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
@@ -98,7 +98,7 @@ class PlannedTemplate(Generic[F, P]):
     def lower(self, candidate: Candidate) -> LoweredKernel:
         return self.kernel(candidate.task, candidate.schedule).lower(candidate.symbol)
 
-    def kernel(self, task: Task, schedule: Schedule) -> Built:
+    def kernel(self, task: Task, schedule: Schedule) -> Kernel:
         """The kernel of a schedule. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
         latest = self._latest  # features ask for the nests of a schedule, then for its static features
         if latest is not None and latest[0] is task and latest[1] is schedule:
@@ -197,17 +197,6 @@ def kernel_of(template: Template, task: Task, schedule: Schedule) -> Built:
         return replace(kernel, symbol=symbol, source=source, program=replace(p, launches=launches, prepack=prepack))
 
     return Described(lambda: template.nests(task, schedule), lambda: template.static(task, schedule), lower)
-
-
-def described(
-    describe: Callable[[P, Values], tuple[LoopNest, ...]],
-    measure: Callable[[P, Values, Target], Mapping[str, float]],
-    print: Callable[[P, str], LoweredKernel],
-) -> Callable[[P, Values, Target], Built]:
-    """The ``build`` of a template that states loops, static features and text each by a function of the plan."""
-    return lambda p, values, target: Described(
-        lambda: describe(p, values), lambda: measure(p, values, target), lambda symbol: print(p, symbol)
-    )
 
 
 def _left_open(sizes: Mapping[str, Extent]) -> str:

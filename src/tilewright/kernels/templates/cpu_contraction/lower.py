@@ -1,18 +1,11 @@
-"""Printing a contraction: packing, register tiles, the cache-blocking loops and the entry point."""
+"""Printing the tasks of a contraction: the cache-blocking loops around packing and register tiles; adding K's parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from tilewright.core import IntExpr, Launch, LaunchProgram, Target, Value
-from tilewright.extent import ctext, intexpr
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.kernel import Built, LoweredKernel
 from tilewright.kernels.templates.cpu_contraction import clip, finite, limit, micro, prepack, triangle
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
-from tilewright.kernels.templates.cpu_contraction.image import image_rows, image_task
-from tilewright.kernels.templates.cpu_contraction.nests import nests, static
-from tilewright.kernels.templates.cpu_contraction.steps import Steps
 from tilewright.kernels.templates.cpu_contraction.store import Epilogue
 from tilewright.kernels.templates.cpu_contraction.text import (
     C_TYPES,
@@ -26,64 +19,18 @@ from tilewright.kernels.templates.cpu_contraction.text import (
     tile_row,
     walk_names,
 )  # fmt: skip
-from tilewright.kernels.templates.planned import described
-from tilewright.kernels.templates.sharing import SPLITS
-from tilewright.kernels.templates.tiles import ChosenBlocks
-
-BLOCKS = ("KC", "MC", "NC")
-
-
-def built(
-    steps: Callable[[ContractionTiling], Steps],
-) -> Callable[[ContractionTiling, Mapping[str, Value], Target], Built]:
-    """How a template builds kernels whose register tile is printed by these ``steps``."""
-    return described(
-        nests,
-        lambda p, *_: static(p),
-        lambda p, symbol: LoweredKernel(symbol, source(steps(p), symbol), launch_program(p, symbol)),
-    )
-
-
-def arguments(p: ContractionTiling) -> tuple[str, ...]:
-    """Names of the launch arguments, in order."""
-    return (*BLOCKS, *(SPLITS if p.threads > 1 else ()), *(s.argument for s in p.c.program.sizes.values()))
-
-
-def source(steps: Steps, symbol: str) -> str:
-    """The whole kernel."""
-    p = steps.p
-    e = Epilogue(p)
-    parts = [f"namespace {symbol}_ {{", steps.types(), fill(CONTEXT, {"more": _more(p)}), *steps.copies()]
-    if p.image:
-        parts.append(image_task(p))
-    parts += [
-        finite.functions(p),
-        limit.left_out(p),
-        clip.tables_of_rows(p),
-        prepack.helpers(p),
-        clip.start_tile(p),
-        e.table_text(),
-    ]
-    if e.pass_over:
-        parts.append(e.tile_pass())
-    parts += [micro.micro_kernel(steps, r, v, t, e) for r, v, t in micro.variants(p)]
-    parts.append(_task(p, e))
-    if p.split_k:
-        parts.append(_combine_task(p, e))
-    parts += ["}", prepack.entries(p, symbol), _entry(p, e, symbol)]
-    return "\n".join(x for x in parts if x)
-
-
-def _more(p: ContractionTiling) -> str:
-    """What the context holds for some kernels only."""
-    told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
-    blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
-    packed = f" {p.b_type} *packed;" if p.b_at_once else ""
-    return packed + (told + blocks if p.varying else " bool finite;" if finite.extreme(p) else "")
-
 
 CONTEXT = """struct Ctx {
  void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips;$more };"""
+
+
+def context(p: ContractionTiling) -> str:
+    """The structure that tasks are given, with what only some kernels have."""
+    told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
+    blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
+    packed = f" {p.b_type} *packed;" if p.b_at_once else ""
+    more = packed + (told + blocks if p.varying else " bool finite;" if finite.extreme(p) else "")
+    return fill(CONTEXT, {"more": more})
 
 
 def _row_call(p: ContractionTiling, e: Epilogue, here: str) -> str:
@@ -195,7 +142,7 @@ $finish
     } } } } }"""
 
 
-def _task(p: ContractionTiling, e: Epilogue) -> str:
+def task(p: ContractionTiling, e: Epilogue) -> str:
     c = p.c
     strides = c.out_strides
     outer = "+".join(["0L"] + [f"{ctext(strides[a])}*o_{a}" for a in c.batch.axes])
@@ -217,7 +164,7 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "split_k": p.split_k and c.in_place,
             "parts": ctext(p.part * c.batch.size) if p.part else "",
             "part": ctext(p.part),
-            "resumes": _sums_wait(p),
+            "resumes": sums_wait(p),
             "marks": p.marks,
             "clip": p.clip,
             "a_tile": not c.in_place and not p.part,
@@ -300,7 +247,7 @@ def _tile_b(p: ContractionTiling) -> str:
     return f"B+{cols_start(p)}+pc*{ctext(p.k_walks[0].other)}"
 
 
-def _sums_wait(p: ContractionTiling) -> bool:
+def sums_wait(p: ContractionTiling) -> bool:
     """Whether unfinished sums of a block of rows wait in the workspace, tile by tile, where blocks divide K."""
     return p.resumes and p.mixed and not p.c.in_place and not p.part
 
@@ -309,7 +256,7 @@ def _tile_c(p: ContractionTiling, here: str) -> str:
     """Where a register tile keeps its sums."""
     if p.part:
         return f"part+l0*{ctext(p.row_step)}+{cols_start(p)}"
-    if _sums_wait(p):
+    if sums_wait(p):
         return f"x->KC<{ctext(p.depth)}?sums+((rb-rb0)*x->NT+cb-cb0)*{p.rows * p.width}L:tile"
     return f"out+{here}" if p.c.in_place else "tile"
 
@@ -383,7 +330,7 @@ $finish
 }"""
 
 
-def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
+def merge(p: ContractionTiling, e: Epilogue) -> str:
     c = p.c
     places, step = [], 1
     for d in range(len(p.m_walks) - 1, -1, -1):
@@ -418,146 +365,3 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
             "finish": finish,
         },
     )
-
-
-def _chosen(p: ContractionTiling) -> str:
-    """Statements that fill in the blocks of extents that calls choose."""
-    columns = f"tw::ceildiv({p.c.n.size_text},{p.lanes}L)"
-    extents = ((p.row_blocks, ctext(p.m_walks[-1].size)), (p.column_blocks, columns))
-    return " ".join(b.set(text) for b, text in extents if isinstance(b, ChosenBlocks))
-
-
-Bytes = tuple[str, IntExpr]
-"""A number of bytes: C text in the entry point, and an expression of launch arguments."""
-
-
-def _blocks(p: ContractionTiling, mt: IntExpr, nt: IntExpr) -> tuple[Bytes, Bytes, Bytes]:
-    """Bytes that each thread packs of A and of B, for ``mt`` by ``nt`` register tiles, and of sums that wait there."""
-    u, g = 1 if p.mixed else p.unroll, p.group
-    most = -(-int(p.depth) // u) * u
-    kc: Bytes = (
-        f"tw::imin((args[0]+{u * g - 1})/{u * g}*{u},{most}L)",
-        ["min", ["*", ["ceildiv", "KC", u * g], u], most],
-    )
-    if p.at_once:
-        kc = f"{most}L", most
-    a_steps: Bytes = (f"{p.m_walks[-1].a}L", p.m_walks[-1].a) if p.a == "rows" else kc
-    b_steps: Bytes = (f"({kc[0]}+{p.heads}L)", ["+", kc[1], p.heads]) if p.heads else kc
-    a = (
-        f"(mt*{p.rows}L*{a_steps[0]}*{p.item}L+4095)/4096*4096",
-        ["roundup", ["*", mt, p.rows * p.item, a_steps[1]], 4096],
-    )
-    b = (
-        f"(nt*{p.width}L*{b_steps[0]}*{p.b_item}L+4095)/4096*4096",
-        ["roundup", ["*", nt, p.width * p.b_item, b_steps[1]], 4096],
-    )
-    tile, several = p.rows * p.width * p.item, ["min", 1, ["//", int(p.c.k.size) - 1, "KC"]]
-    sums = f"(x->KC<{ctext(p.depth)}?mt*nt*{tile}L:0)", ["*", several, mt, nt, tile]
-    none: Bytes = "0", 0
-    return a if p.a in ("pack", "rows") else none, b if p.b == "pack" else none, sums if _sums_wait(p) else none
-
-
-def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int, int]:
-    """Bytes at the start of the workspace: the padded image, the tables of columns, and panels of all of B."""
-    image = p.image.size * p.item if p.image else 0
-    tables = len(e.tables) * int(e.columns) * p.item
-    panels = prepack.elements(p, "b") * p.b_item if p.b == "whole" else 0
-    return (image + 4095) // 4096 * 4096, (tables + 4095) // 4096 * 4096, (panels + 4095) // 4096 * 4096
-
-
-ENTRY = """\
-TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
-$if varying: Ctx c{}; Ctx *x=&c; $told
-$if varying: $sizes
-$if chosen: $chosen
- const long mt=tw::imin(tw::imax(1,args[1]/$rows),$row_count);
- const long nt=tw::imin(tw::imax(1,args[2]/$width),$column_count);
- ${context}x->t=tensors; x->ws=(char*)workspace+${fixed}L; x->image=(T*)workspace;
- x->tables=(T*)((char*)workspace+${image}L); x->KC=$units; x->MT=mt; x->NT=nt; $splits
- x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes$waiting;
-$if whole: x->packed=($b_type*)((char*)workspace+${tables_end}L); tw::parallel_for(env,$pack_count,pack_task,x);
-$if clip: x->skips=$flag;
-$if extreme: x->finite=$finite;
-$if tables: fill_tables(x);
- for(x->chunk=0;x->chunk<${chunks}L;x->chunk++) {
-$if copied:  tw::parallel_for(env,${copied}L,copy_row,x);
-  tw::parallel_for(env,$batch*x->TM*x->TN*x->TK,task,x);
-$if split_k:  tw::parallel_for(env,$merged,merge,x);
- }
- return 0; }"""
-
-
-def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
-    c = p.c
-    r, width = p.rows, p.width
-    told = enumerate(c.program.sizes.values(), len(arguments(p)) - len(c.program.sizes))
-    image, tables, panels = _fixed(p, e)
-    a_bytes, b_bytes, waiting = (text for text, _ in _blocks(p, "mt", "nt"))
-    return fill(
-        ENTRY,
-        {
-            "symbol": symbol,
-            "rows": r,
-            "width": width,
-            "varying": p.varying,
-            "context": "" if p.varying else "Ctx c{}; Ctx *x=&c; ",
-            "told": " ".join(f"x->{s.argument}=args[{n}];" for n, s in told),
-            "sizes": " ".join(sizes(p).split("\n")),
-            "chosen": _chosen(p),
-            "row_count": p.row_count_text,
-            "column_count": p.column_count_text,
-            "image": image,
-            "fixed": image + tables + panels,
-            "tables_end": image + tables,
-            "units": _steps_of_call(p),
-            "splits": "".join(
-                f"x->{a}={1 if p.threads == 1 or (a == 'TK' and p.deep) else f'args[{3 + i}]'};"
-                for i, a in enumerate(SPLITS)
-            ),
-            "a_bytes": a_bytes,
-            "b_bytes": b_bytes,
-            "waiting": "" if waiting == "0" else f"+{waiting}",
-            "whole": p.b == "whole",
-            "b_type": p.b_type,
-            "pack_count": prepack.pack_count(p) if p.b_at_once else "",
-            "clip": p.clip,
-            "flag": prepack.flag(p) if p.clip else "",
-            "extreme": finite.extreme(p),
-            "finite": finite.looked_through(p),
-            "tables": bool(e.tables),
-            "chunks": p.chunks,
-            "copied": image_rows(p) if p.image else "",
-            "batch": c.batch.size_text,
-            "split_k": p.split_k,
-            "merged": f"{c.batch.size_text}*{p.m.size_text}" if p.varying else f"{c.batch.size * p.m.size}L",
-        },
-    )
-
-
-def _steps_of_call(p: ContractionTiling) -> str:
-    """C text of the trips in a block of K, of the launch argument ``KC``."""
-    if p.at_once:
-        return ctext(p.depth)
-    if p.group > 1:
-        return f"(args[0]+{p.group - 1})/{p.group}"
-    return "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})"
-
-
-def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
-    c, r, width = p.c, p.rows, p.width
-    tiles: IntExpr = ["ceildiv", intexpr(p.m_walks[-1].size), r] if p.open_rows else int(p.row_blocks.count)
-    rows: IntExpr = ["*", intexpr(p.row_lines), tiles] if p.m.varying else int(p.row_count)
-    mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], rows]
-    vectors: IntExpr = ["ceildiv", intexpr(c.n.size), p.lanes]
-    columns: IntExpr = ["ceildiv", vectors, p.vectors] if c.n.varying else p.column_blocks.count
-    nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], columns]
-    each = [number for _, number in _blocks(p, mt, nt)]
-    size: IntExpr = ["*", p.threads, ["+", *each]] if any(x != 0 for x in each) else 0
-    if p.part:
-        size = ["+", size, ["*", "TK", ["*", intexpr(p.part * c.batch.size), p.item]]]
-    elif p.split_k:
-        size = ["+", size, ["*", ["-", "TK", 1], ["*", intexpr(c.output.size), p.item]]]
-    fixed = sum(_fixed(p, Epilogue(p)))
-    if fixed:
-        size = ["+", size, fixed] if size != 0 else fixed
-    return LaunchProgram((Launch(symbol, arguments(p)),), workspace=size, prepack=prepack.prepacks(p, symbol))

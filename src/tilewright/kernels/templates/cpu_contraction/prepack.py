@@ -67,18 +67,14 @@ def operands(p: ContractionTiling) -> list[str]:
     return [which for which, how in (("a", p.a), ("b", p.b)) if how == "prepack"]
 
 
-def symbol_of(symbol: str, which: str) -> str:
-    return f"{symbol}_pack_{which}"
-
-
-def prepacks(p: ContractionTiling, symbol: str) -> tuple[Prepack, ...]:
+def prepacks(p: ContractionTiling) -> tuple[Prepack, ...]:
     """The rearrangements of a kernel's constant inputs."""
     out = []
     for which in operands(p):
         number = constant(p.c, which)
         assert number is not None
         size = elements(p, which) * (p.item if which == "a" else p.b_item) + FLAG
-        out.append(Prepack(number, size, Launch(symbol_of(symbol, which))))
+        out.append(Prepack(number, size, Launch(f"_pack_{which}")))
     return tuple(out)
 
 
@@ -91,7 +87,7 @@ def entries(p: ContractionTiling, symbol: str) -> str:
         size = a_panel_elements(p) if which == "a" else panel_elements(p)
         if p.b_at_once:
             out.append(
-                f"TW_ENTRY({symbol_of(symbol, which)}) {{ using namespace {symbol}_; (void)args;\n"
+                f"TW_ENTRY({symbol}_pack_{which}) {{ using namespace {symbol}_; (void)args;\n"
                 f" Ctx c{{}}; c.t=tensors; c.packed=({p.b_type}*)workspace;\n"
                 f" tw::parallel_for(env,{pack_count(p)},pack_task,&c); return 0; }}"
             )
@@ -101,7 +97,7 @@ def entries(p: ContractionTiling, symbol: str) -> str:
         # No constant depends on them, but outer positions are counted by them.
         sizes = "".join(f" c.{s.argument}={s.high}L;" for s in p.c.program.sizes.values())
         lines = [
-            f"TW_ENTRY({symbol_of(symbol, which)}) {{ using namespace {symbol}_; (void)args; (void)env;",
+            f"TW_ENTRY({symbol}_pack_{which}) {{ using namespace {symbol}_; (void)args; (void)env;",
             f" Ctx c{{}}; const Ctx *x=&c; c.t=tensors;{sizes} T *d=(T*)workspace; bool any=false; (void)any;",
             f" for(long u=0;u<{group.size}L;u++) {{ {names}",
             f"  pack_{which}(x,{outer},0,{blocks}L,0,{p.depth}L,d+u*{size}L); }}",

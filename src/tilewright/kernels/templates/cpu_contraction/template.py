@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.kernels.templates.cpu_contraction.defaults import default
 from tilewright.kernels.templates.cpu_contraction.geometry import plan, takes_ranges
-from tilewright.kernels.templates.cpu_contraction.lower import built
+from tilewright.kernels.templates.cpu_contraction.kernel import kernel
 from tilewright.kernels.templates.cpu_contraction.match import match
 from tilewright.kernels.templates.cpu_contraction.space import gathers, phases_apart, space
 from tilewright.kernels.templates.cpu_contraction.steps import Steps
@@ -20,7 +20,7 @@ CPU_CONTRACTION = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=built(Steps),
+    build=lambda p, values, _: kernel(Steps(p), values),
     ranges=takes_ranges,
     any_sizes=True,
     last=lambda c, _: gathers(c) or phases_apart(c),

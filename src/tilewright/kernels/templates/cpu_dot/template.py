@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.cpu_contraction.lower import built
+from tilewright.kernels.templates.cpu_contraction.kernel import kernel
 from tilewright.kernels.templates.cpu_contraction.unit_steps import UnitSteps
 from tilewright.kernels.templates.cpu_dot.geometry import gathers, plan
 from tilewright.kernels.templates.cpu_dot.match import match
@@ -21,5 +21,5 @@ CPU_DOT = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=built(UnitSteps),
+    build=lambda p, values, _: kernel(UnitSteps(p), values),
 )

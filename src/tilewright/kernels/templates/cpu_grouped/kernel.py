@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
-from tilewright.core import IntExpr, Launch
+from tilewright.core import Launch
 from tilewright.kernels.codegen.access import MemoryPrinter, Values, flat_index, storage
 from tilewright.kernels.codegen.emitter import Body, Emitter, Scope
 from tilewright.kernels.codegen.integers import named
@@ -14,7 +15,7 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.families.grouped import CHOSEN, ROWS, Source
-from tilewright.kernels.kernel import Array, CpuStatic, Kernel, LoweredKernel, Opaque, Workspace, entry
+from tilewright.kernels.kernel import Array, Kernel, Opaque, Workspace, entry
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided
 from tilewright.kernels.templates.cpu_grouped.plan import GroupedPlan
 
@@ -22,11 +23,22 @@ PAGE = 4096
 ROW, GROUP, ALONG = "row", "group", "j"
 
 
-def nests(p: GroupedPlan) -> tuple[LoopNest, ...]:
+def kernel(p: GroupedPlan) -> Kernel:
+    """The kernel of a schedule: loops around calls of a group's kernel, for any number of rows."""
+    return Kernel(
+        text=Opaque(partial(_nests, p), partial(_source, p)),
+        static=p.typical.static,
+        launches=entry(p.g.program, *p.typical.arguments),
+        workspace=partial(_workspace, p),
+        align=p.typical.align,
+    )
+
+
+def _nests(p: GroupedPlan) -> tuple[LoopNest, ...]:
     """All nests in order, those that are shared out among threads divided."""
     found = [_brought(p, n) for n, s in enumerate(p.g.sources) if s.how == ROWS]
     around = [replace(n, loops=divided(n.loops, p.target.threads)) for n in (*found, _put(p))]
-    inner = [_of_every_group(p, n) for n in p.template.nests(p.typical, p.schedule)]
+    inner = [_of_every_group(p, n) for n in p.typical.nests]
     return (*around[:-1], *inner, around[-1])
 
 
@@ -89,43 +101,32 @@ def _of_every_group(p: GroupedPlan, nest: LoopNest) -> LoopNest:
     )
 
 
-def lowered(p: GroupedPlan, symbol: str) -> LoweredKernel:
-    """The kernel's text and its launch: the loops around calls of a group's kernel, for any number of rows."""
-    g = p.g
-    inner = p.template.kernel(p.any_rows, p.schedule.at({g.varying.name: g.typical})).lower(f"{symbol}_group")
-    own = [a for a in inner.program.launches[0].arguments if a != g.varying.argument]
-
-    def at_most(name: str) -> IntExpr:
-        return int(g.varying) if name == g.varying.argument else name
-
-    out = g.program.output
-    rows = ((f"rows{n}", s.dtype, g.rows.size * s.size) for n, s in enumerate(g.sources) if s.how == ROWS)
+def _workspace(p: GroupedPlan) -> Workspace:
+    """The order of the rows, where each group begins, rows brought together, their results, and a group's workspace."""
+    g, out = p.g, p.g.program.output
+    rows = ((_copy(n), s.dtype, g.rows.size * s.size) for n, s in enumerate(g.sources) if s.how == ROWS)
     copies = (*rows, ("sorted", out.dtype, out.size))
+    most = named(p.any_rows.workspace.bytes, lambda name: int(g.varying) if name == g.varying.argument else name)
     arrays = (
         Array("order", "long", int(g.rows.size)),
         Array("first", "long", g.groups + 1),
         *(Array(name, storage(dtype), int(size)) for name, dtype, size in copies),
-        Array("group", "char", named(inner.program.workspace, at_most)),
+        Array("group", "char", most),
     )
+    return Workspace(arrays, PAGE)
 
-    def source(kernel: Kernel, symbol: str) -> str:
-        emitter = Emitter(symbol)
-        emitter.tensors({t.name: storage(t.dtype) for t in (*g.program.inputs, out)})
-        for size in kernel.arguments[len(own) :]:
-            emitter.local("long", size, kernel.argument(size))
-        for pointer in kernel.workspace.pointers():
-            if pointer[1] != "group":
-                emitter.local(*pointer)
-        _Text(p, emitter, kernel).print(inner.program.launches)
-        return inner.source + "\n" + emitter.unit()
 
-    return Kernel(
-        text=Opaque((), source),
-        static=CpuStatic(),
-        launches=entry(g.program, *own),
-        workspace=Workspace(arrays, PAGE),
-        align=inner.program.align,
-    ).lower(symbol)
+def _source(p: GroupedPlan, kernel: Kernel, symbol: str) -> str:
+    g, group = p.g, p.any_rows.lower(f"{symbol}_group")
+    emitter = Emitter(symbol)
+    emitter.tensors({t.name: storage(t.dtype) for t in (*g.program.inputs, g.program.output)})
+    for size in (s.argument for s in g.program.sizes.values()):
+        emitter.local("long", size, kernel.argument(size))
+    for pointer in kernel.workspace.pointers():
+        if pointer[1] != "group":
+            emitter.local(*pointer)
+    _Text(p, emitter, kernel).print(group.program.launches)
+    return group.source + "\n" + emitter.unit()
 
 
 @dataclass

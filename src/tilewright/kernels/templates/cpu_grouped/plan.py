@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.core import Schedule, Target, Task, Value
+from tilewright.core import Schedule, Target, Task, Value, cached_property
 from tilewright.kernels.expression.program import Program, bare_workload
 from tilewright.kernels.families.grouped import Grouped
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.cpu_contraction.template import CPU_CONTRACTION
 from tilewright.kernels.templates.cpu_dot.template import CPU_DOT
@@ -32,15 +33,16 @@ class GroupedPlan:
     template: PlannedTemplate[Any, Any]
     schedule: Schedule
 
-    @property
-    def any_rows(self) -> Task:
-        """A group of any number of rows."""
-        return _task(self.g.one.dumps(), self.target)
+    @cached_property
+    def any_rows(self) -> Kernel:
+        """The kernel of a group of any number of rows."""
+        told = self.schedule.at({self.g.varying.name: self.g.typical})
+        return self.template.kernel(_task(self.g.one.dumps(), self.target), told)
 
-    @property
-    def typical(self) -> Task:
-        """A group of as many rows as most have."""
-        return typical(self.g, self.target)
+    @cached_property
+    def typical(self) -> Kernel:
+        """The kernel of a group of as many rows as each has where they are dealt evenly."""
+        return self.template.kernel(typical(self.g, self.target), self.schedule)
 
 
 def member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any] | None:

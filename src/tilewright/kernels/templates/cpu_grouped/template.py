@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.kernels.families.grouped import grouped
-from tilewright.kernels.templates.cpu_grouped.kernel import lowered, nests
+from tilewright.kernels.templates.cpu_grouped.kernel import kernel
 from tilewright.kernels.templates.cpu_grouped.plan import MEMBERS, default, member, plan, space
-from tilewright.kernels.templates.planned import PlannedTemplate, described
+from tilewright.kernels.templates.planned import PlannedTemplate
 
 BASE = 2
 
@@ -25,5 +25,5 @@ CPU_GROUPED = PlannedTemplate(
     span=space,
     choose=default,
     plan=plan,
-    build=described(lambda p, _: nests(p), lambda p, *_: p.template.static(p.typical, p.schedule), lowered),
+    build=lambda p, *_: kernel(p),
 )

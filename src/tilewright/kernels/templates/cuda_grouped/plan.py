@@ -63,8 +63,6 @@ def kernel(p: GroupedPlan, _: Mapping[str, Value], target: Target) -> Kernel:
     """The product's kernel for rows in order; loops and static features are those of groups of equal size."""
     template = p.member.template
     made, equal = template.build(p.inner, p.schedule.values, target), template.kernel(p.typical, p.schedule)
-    assert isinstance(made, Kernel)
-    assert isinstance(equal, Kernel)
     loops = {x.symbol: x.loops for x in functions_of(equal)}
     launches = tuple(replace(x, loops=loops.get(x.symbol, x.loops)) for x in functions_of(made))
     return replace(made, launches=launches, static=equal.static)
