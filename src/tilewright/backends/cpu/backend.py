@@ -106,7 +106,7 @@ class CpuBackend:
         with PeakProbe(task.target, self._cores(device)[: task.target.threads]) as probe:
             return Peaks(
                 probe.sample(PEAK_SECONDS) * per_float32(task),
-                probe.bandwidth(task.target.l3_bytes, PEAK_SECONDS / 2),
+                probe.bandwidth(),
                 probe.caches(task.target, PEAK_SECONDS / 5),
             )
 

@@ -145,24 +145,21 @@ def describe_machine(measure: bool = True) -> dict[str, Any]:
     return facts
 
 
-def measure_machine(seconds: float = 0.15) -> dict[str, float]:
-    """Peak GFLOP/s (float32) and GB/s (read, copied) of the core that this thread runs on."""
-    from tilewright.backends.cache import ArtifactCache
-    from tilewright.backends.cpu.build import build_library
-    from tilewright.backends.cpu.compiler import find_compiler
-    from tilewright.backends.cpu.loader import load_path
+COPIED = 64 << 20, 256 << 20
+"""Bytes that are copied for the bandwidth: at least, and at most."""
 
-    path, sha256, _ = build_library([""], detect(), find_compiler(), ArtifactCache())
-    library = load_path(path, sha256)
-    try:
-        size = max(64 << 20, 3 * cache_sizes()[2])
+
+def measure_machine(seconds: float = 0.15) -> dict[str, float]:
+    """Peak GFLOP/s (float32) and GB/s (read, copied) of one core."""
+    from tilewright.backends.cpu.peak import PeakProbe
+
+    least, most = COPIED
+    with PeakProbe(detect(), affinity()[:1]) as probe:
         return {
-            "peak_gflops": library.handle.tw_peak_flops(seconds) / 1e9,
-            "read_gbytes": library.handle.tw_bandwidth(size, seconds) / 1e9,
-            "copy_gbytes": library.handle.tw_copy_bandwidth(size, seconds) / 1e9,
+            "peak_gflops": probe.sample(seconds) / 1e9,
+            "read_gbytes": probe.bandwidth() / 1e9,
+            "copy_gbytes": probe.copy_bandwidth(min(max(least, 3 * cache_sizes()[2]), most), seconds) / 1e9,
         }
-    finally:
-        library.close()
 
 
 def cpu_class(model: str, variant: str, cores: int) -> str:

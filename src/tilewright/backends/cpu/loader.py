@@ -77,14 +77,13 @@ class LoadedLibrary:
         self.handle = handle
         self.sha256 = sha256
         self.uses = 1
-        try:
-            for name in _REQUIRED:
-                function = getattr(handle, name)
-                function.restype, function.argtypes = _FUNCTIONS[name]
-        except AttributeError:
-            raise LoadError(
-                f"library {sha256[:12]} lacks the support functions", "Build it again with this version"
-            ) from None
+        for name, (restype, argtypes) in _FUNCTIONS.items():
+            if function := getattr(handle, name, None):
+                function.restype, function.argtypes = restype, argtypes
+            elif name in _REQUIRED:
+                raise LoadError(
+                    f"library {sha256[:12]} lacks the support functions", "Build it again with this version"
+                )
         self.abi: int = handle.tw_support_abi()
 
     def address(self, symbol: str) -> int:

@@ -3,6 +3,7 @@ in question."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -16,8 +17,10 @@ from tilewright.closing import Closing
 from tilewright.core import Target, Task
 from tilewright.dtypes import DTYPES
 
-SMALLEST = 64 << 20
-"""Bytes that are read for the bandwidth, at least."""
+EACH, TOGETHER = 16 << 20, 32 << 20
+"""Bytes that a core reads from memory in one pass, and that all of them read, at least."""
+PASSES = 5
+"""Passes over them, of which the fastest counts."""
 
 
 class PeakProbe(Closing):
@@ -40,7 +43,7 @@ class PeakProbe(Closing):
         A limit is what no kernel passes, so milliseconds that other programs disturbed do not count.
         """
 
-        def measure() -> float:
+        def measure(_: int) -> float:
             end = time.monotonic() + seconds
             found: list[float] = []
             while not found or time.monotonic() < end:
@@ -49,29 +52,53 @@ class PeakProbe(Closing):
 
         return sum(self._on_each(measure))
 
-    def bandwidth(self, last_level_bytes: int, seconds: float) -> float:
-        """Bytes read from memory a second by all cores at once, past a last-level cache of this size."""
-        return self._read(max(SMALLEST, 3 * last_level_bytes) // len(self.cores), seconds)
+    def bandwidth(self) -> float:
+        """Bytes read from memory a second by all cores at once.
+
+        Each pass starts with lines that are in no cache, so that an array need not be larger than a last-level cache,
+        of which a virtual machine sees hundreds of megabytes. 0 where there is no memory for the arrays.
+        """
+        library, size = self._library.handle, max(EACH, TOGETHER // len(self.cores))
+        arrays = [library.tw_alloc(size) for _ in self.cores]
+        together = threading.Barrier(len(self.cores))
+
+        def one_pass(array: int) -> float:
+            library.tw_evict(array, size)
+            together.wait()
+            return float(library.tw_read_bandwidth(array, size))
+
+        def measure(n: int) -> float:
+            ctypes.memset(arrays[n], 0, size)  # in the memory nearest to this core
+            return max(one_pass(arrays[n]) for _ in range(PASSES))
+
+        try:
+            return sum(self._on_each(measure)) if all(arrays) else 0.0
+        finally:
+            for array in arrays:
+                library.tw_free(array, size)
+
+    def copy_bandwidth(self, size: int, seconds: float) -> float:
+        """Bytes copied a second by all cores at once, ``size`` bytes at a time."""
+        return sum(self._on_each(lambda _: float(self._library.handle.tw_copy_bandwidth(size, seconds))))
 
     def caches(self, target: Target, seconds: float) -> dict[str, float]:
         """Bytes read from each cache a second by all cores at once, each on half of the cache, or of its part of it."""
-        sizes = {
-            "l1": target.l1_bytes // 2, "l2": target.l2_bytes // 2, "l3": target.l3_bytes // 2 // len(self.cores),
-        }  # fmt: skip
+        shared = min(target.l3_bytes // 2 // len(self.cores), max(TOGETHER, 2 * target.l2_bytes))
+        sizes = {"l1": target.l1_bytes // 2, "l2": target.l2_bytes // 2, "l3": shared}
         below = dict(zip(sizes, (0, target.l1_bytes, target.l2_bytes), strict=True))
-        return {level: self._read(size, seconds) for level, size in sizes.items() if size > below[level]}
+        return {level: self._cached(size, seconds) for level, size in sizes.items() if size > below[level]}
 
-    def _read(self, size: int, seconds: float) -> float:
-        return sum(self._on_each(lambda: float(self._library.handle.tw_bandwidth(size, seconds))))
+    def _cached(self, size: int, seconds: float) -> float:
+        return sum(self._on_each(lambda _: float(self._library.handle.tw_bandwidth(size, seconds))))
 
-    def _on_each(self, measure: Callable[[], float]) -> list[float]:
-        """``measure()`` on every core at the same time."""
+    def _on_each(self, measure: Callable[[int], float]) -> list[float]:
+        """``measure(n)`` on the n-th of the cores, on all at the same time."""
         rates = [0.0] * len(self.cores)
 
         def work(n: int) -> None:
             if hasattr(os, "sched_setaffinity"):
                 os.sched_setaffinity(0, [self.cores[n]])  # of this thread only
-            rates[n] = measure()
+            rates[n] = measure(n)
 
         workers = [threading.Thread(target=work, args=(n,)) for n in range(len(self.cores))]
         for w in workers:

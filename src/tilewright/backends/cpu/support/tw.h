@@ -126,7 +126,9 @@ TW_API int tw_time_rounds(const struct tw_call *const *calls, const long *repeat
 
 /* machine.c */
 TW_API double tw_peak_flops(double seconds);             /* float32 operations a second, one thread */
-TW_API double tw_bandwidth(size_t bytes, double seconds); /* bytes read a second, one thread */
+TW_API double tw_bandwidth(size_t bytes, double seconds); /* bytes read a second, one thread, of an array in caches */
+TW_API void tw_evict(void *memory, size_t bytes);         /* writes lines back and drops them from all caches */
+TW_API double tw_read_bandwidth(void *memory, size_t bytes); /* bytes read a second in one pass */
 TW_API double tw_copy_bandwidth(size_t bytes, double seconds); /* bytes copied (read once, written once) */
 
 #ifdef __cplusplus
