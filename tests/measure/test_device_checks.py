@@ -61,7 +61,6 @@ def launched(bind: Callable[..., Any], workspace: int = 0) -> SimpleNamespace:
 
 def call(session: GpuSession, n: int, leave: Leave, workspace: int = 0) -> tuple[_CheckedRun, InputSet, Any]:
     """What a kernel leaves behind that is ``leave``: it gets all addresses and the right outputs."""
-    assert session.verifier is not None
     data, name = session._set(n, 1, 1.0)
     outputs = right(session.program, data)
 
@@ -93,7 +92,7 @@ def both(session: GpuSession, n: int, leave: Leave, workspace: int = 0) -> tuple
 
 def write(session: GpuSession, pointers: list[int], outputs: list[Array]) -> None:
     """Leave these outputs."""
-    first = len(session.program.inputs) if session.program is not None else 0
+    first = len(session.program.inputs)
     for address, values in zip(pointers[first:], outputs, strict=False):
         session.context.upload(address, np.ascontiguousarray(values))
 
@@ -191,7 +190,6 @@ def planted(rng: np.random.Generator, program: Program) -> Leave:
 @pytest.mark.parametrize("end", ["low", "high"])
 def test_a_bound_is_right_and_the_next_value_beyond_it_is_not(session: GpuSession, dtype: str, end: str) -> None:
     given(session, scaled(dtype) if dtype != "float64" else double())
-    assert session.verifier is not None
     (interval,) = session.verifier.input_set(0).expected[0].intervals
     bound = getattr(interval, end).reshape(-1)[37]
     toward = -np.inf if end == "low" else np.inf
@@ -232,7 +230,6 @@ def test_values_that_are_not_finite_are_compared_as_the_verifier_does(session: G
     x = te.input("x", (6,))
     program = te.program(te.compute((6,), lambda i: x[i] + 1.0))[0]
     given(session, program)
-    assert session.verifier is not None
     assert session.device is not None
     data, _ = session._set(0, 1, 1.0)
     session.verifier.input_set(0).expected[0].intervals[:] = [interval]
@@ -261,7 +258,6 @@ def test_values_that_are_not_finite_are_compared_as_the_verifier_does(session: G
 def test_blocks_and_projected_sums_are_compared(session: GpuSession, dtype: str, attributes: dict[str, Any]) -> None:
     program = built_in("matmul", m=500, n=450, k=500, dtype=dtype, **attributes)
     given(session, program, full=0.0)
-    assert session.verifier is not None
     data = session.verifier.input_set(2)
     assert data.expected[0].projection is not None
     seen = np.zeros((500, 450), bool)
@@ -387,7 +383,6 @@ def test_an_input_that_changed_is_seen(session: GpuSession, number: int) -> None
 
             def leave(session: GpuSession, pointers: list[int], outputs: list[Array], where: str = where) -> None:
                 write(session, pointers, outputs)
-                assert session.program is not None
                 size = 2 * session.program.inputs[number].size
                 at = {"first": 0, "last": size - 1, "anywhere": int(rng.integers(size))}[where]
                 old = np.empty(1, np.uint8)

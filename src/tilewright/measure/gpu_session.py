@@ -293,7 +293,6 @@ class GpuSession(TaskSession[GpuKernel]):
         super()._prepare(item, sets)
         if self.device is None:
             return
-        assert self.program is not None
         try:
             for n in sets:
                 data, name = self._set(n, item.program.align, item.program.rounding)
@@ -304,7 +303,6 @@ class GpuSession(TaskSession[GpuKernel]):
 
     def _set(self, n: int, align: int, rounding: float) -> tuple[InputSet, Hashable]:
         """An input set for a launch program, and the name of what is expected of it."""
-        assert self.verifier is not None
         data = self.verifier.input_set(n, align, rounding)
         return data, (data.recipe, rounding)
 
@@ -371,8 +369,6 @@ class GpuSession(TaskSession[GpuKernel]):
                 self._end(e)
 
     def _make_arena(self) -> TimingArena:
-        assert self.program is not None
-        assert self.verifier is not None
         values = [as_bytes(v) for v in self.verifier.timing_values()]
         outputs = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in self.program.outputs]
         total = sum(len(v) for v in values) + sum(outputs)
@@ -507,7 +503,6 @@ class _CheckedRun:
     def __init__(self, session: GpuSession, kernel: GpuKernel, data: InputSet) -> None:
         self.session = s = session
         self.data = data
-        assert s.verifier is not None
         count, program = len(data.inputs), kernel.kernel
         sizes = [g.data.size for g in (*data.inputs, *data.outputs)]
         own = {"its workspace": program.workspace}
@@ -552,7 +547,6 @@ class _CheckedRun:
     def problem(self) -> Problem | None:
         """What is wrong, in one line, by the verifier: everything comes to the host."""
         s, data = self.session, self.data
-        assert s.verifier is not None
         for region, output in zip(self.outputs, data.outputs, strict=True):
             s.context.download(region.address, output.data)
         for region, values in zip(self.inputs, data.inputs, strict=True):

@@ -82,9 +82,6 @@ class Session(TaskSession[Kernel]):
 
     def _compare(self, request: Compare) -> timing.PairedComparison:
         self.tell(At(0))
-        program, verifier = self.program, self.verifier
-        assert program is not None
-        assert verifier is not None
         # The challenger in the middle: a drift that is even cancels.
         turns = (request.champion, request.challenger, request.champion)
         known = [self._load(item) for item in turns]
@@ -97,7 +94,7 @@ class Session(TaskSession[Kernel]):
             # Where code and arrays happen to lie decides between kernels that are about as fast, so all of it moves.
             self.tell(At(0))  # a long paired comparison is no hang
             self.places += 1
-            buffers = timing_inputs(program, verifier, align, self.places)
+            buffers = timing_inputs(self.program, self.verifier, align, self.places)
             with contextlib.ExitStack() as stack:
                 copies = [self._load(item, copy=True) for item in turns]
                 for k, copy in zip(known, copies, strict=True):
@@ -129,8 +126,6 @@ class Session(TaskSession[Kernel]):
         return Kernel(key=item.key, code=library, kernel=kernel)
 
     def _check(self, kernel: Kernel, sets: Sequence[int]) -> Problem | None:
-        assert self.verifier is not None
-        assert self.program is not None
         align = kernel.kernel.program.align
         own: dict[str, GuardedArray] = {}
 
@@ -184,8 +179,6 @@ class Session(TaskSession[Kernel]):
 
     def _ready(self, k: Kernel, rough: bool = False) -> None:
         """Put a kernel on the operands for timing, and see about how long a call takes."""
-        assert self.program is not None
-        assert self.verifier is not None
         align = k.kernel.program.align
         if align not in self.buffers:
             self.buffers[align] = timing_inputs(self.program, self.verifier, align)
@@ -203,7 +196,6 @@ class Session(TaskSession[Kernel]):
     def _call(self, kernel: LoadedKernel, buffers: Sequence[GuardedArray]) -> PreparedCall:
         """A call on these operands. Where other constants than its own pass through the caches between two calls in a
         run of its program, calls go through copies of its own in turns."""
-        assert self.program is not None
         pointers = tuple(g.address for g in buffers)
         constants = {n: buffers[n].data.nbytes for n, t in enumerate(self.program.inputs) if t.constant}
         own = sum(constants.values())

@@ -51,6 +51,8 @@ class TaskSession(ABC, Generic[K]):
     """
 
     spoilt = False
+    program: Program
+    verifier: Verifier
 
     def __init__(self, settings: Mapping[str, Any], tell: Tell) -> None:
         self.cold: bool = settings["cache_state"] == "cold"
@@ -62,8 +64,6 @@ class TaskSession(ABC, Generic[K]):
     def _reset(self, text: str) -> None:
         self.text = text
         self.constants_passed = 0
-        self.program: Program | None = None
-        self.verifier: Verifier | None = None
         self.passed: set[str] = set()
         self.incumbent: K | None = None
 
@@ -91,7 +91,6 @@ class TaskSession(ABC, Generic[K]):
 
     def _prepare(self, item: KernelFile, sets: Sequence[int] = ALL_SETS) -> None:
         """Inputs and references of some sets, for which no kernel is to blame."""
-        assert self.verifier is not None
         how = item.program.align, item.program.rounding
         for n in sets:
             if not self.verifier.has(n, *how):
