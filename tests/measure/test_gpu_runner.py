@@ -244,7 +244,7 @@ def test_inputs_are_rearranged_once_for_each_operand_set(
 def test_the_anchor_is_timed_again_from_time_to_time(
     gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_session, "ANCHOR_EVERY", 3)
+    monkeypatch.setattr(gpu_timing, "ANCHOR_EVERY", 3)
     session, told = session_here()
 
     def measure(count: int) -> list[float]:
@@ -357,7 +357,7 @@ def test_a_long_kernel_is_launched_by_itself(gpu_task: Task, make: Make, monkeyp
     device, found = timed_on(1e-3, gpu_task, make, monkeypatch)
     assert found.seconds == pytest.approx(1e-3)
     assert not device.graphs
-    assert found.samples == gpu_session.SURE  # they agree
+    assert found.samples == gpu_timing.SURE  # they agree
 
 
 def test_a_kernel_that_never_ends_is_killed(gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

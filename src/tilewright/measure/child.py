@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,12 @@ def environment() -> dict[str, str]:
     return {**kept, **_QUIET, "PYTHONPATH": path.rstrip(os.pathsep)}
 
 
+@dataclass(eq=False)
 class ChildDied(Exception):
     """The child ended; ``code`` as ``subprocess`` gives it (minus the signal), ``said`` its last line."""
 
-    def __init__(self, code: int | None, said: str) -> None:
-        self.code = code
-        self.said = said
-        super().__init__(self.describe())
+    code: int | None
+    said: str
 
     @property
     def signal(self) -> str | None:
@@ -55,7 +55,7 @@ class ChildDied(Exception):
             return None
         return signal.Signals(-self.code).name if -self.code in set(signal.Signals) else f"signal {-self.code}"
 
-    def describe(self) -> str:
+    def __str__(self) -> str:
         how = f"killed by {self.signal}" if self.signal else f"exited with status {self.code}"
         return f"{how} ({self.said})" if self.said else how
 
@@ -84,6 +84,7 @@ class Child:
             raise ChildDied(None, f"it does not start: {e}") from e
         finally:
             theirs.close()
+        self.pid = self.process.pid
         self.channel = Channel(ours)
         self.tainted = False  # whether a kernel failed in it that may have spoilt its memory
         try:
@@ -92,10 +93,6 @@ class Child:
             self.limits: Limits = ready.limits if isinstance(ready, Ready) else {}
         except (ChannelClosed, TimeoutError) as e:
             raise self.bury() from e
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
 
     def bury(self) -> ChildDied:
         """Kill whatever is left of it and say how it ended."""

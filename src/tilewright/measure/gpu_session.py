@@ -21,25 +21,10 @@ from tilewright.backends.driver import DeviceError, LaunchError, OutOfMemory
 from tilewright.backends.launches import DeviceKernel, Memory, Queue, checked_hash
 from tilewright.core import Failure, FailureKind, Measurement, Outcome, Pairs, TilewrightError, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.measure import timing
+from tilewright.measure import gpu_timing, timing
 from tilewright.measure.check_kernels import check_code
 from tilewright.measure.device_checks import DeviceChecks, as_bytes
 from tilewright.measure.gpu_buffers import CheckArena, KeptArrays, TimingArena
-from tilewright.measure.gpu_timing import (
-    ANCHOR_EVERY,
-    MOST_WARM,
-    SAMPLES,
-    STEADY,
-    SURE,
-    WARM_UP,
-    Launch,
-    Plan,
-    Stopwatch,
-    captured,
-    plan,
-    replays,
-    rotation,
-)
 from tilewright.measure.messages import At, Compare, KernelFile, Measure, Told
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.verify import ALL_SETS, Problem
@@ -79,11 +64,11 @@ class GpuKernel(Loaded):
         """Launches that a call queues."""
         return len(self.kernel.program.launches) + (self.kernel.zero_fill > 0)
 
-    def plan(self, samples: int = SAMPLES) -> Plan:
+    def plan(self, samples: int = gpu_timing.SAMPLES) -> gpu_timing.Plan:
         """How to sample it, by its estimate and by what a call queues."""
         if self.captured:
-            return replays(self.estimate, self.captured, samples)
-        return plan(self.estimate, samples, self.launches)
+            return gpu_timing.replays(self.estimate, self.captured, samples)
+        return gpu_timing.plan(self.estimate, samples, self.launches)
 
     def unbind(self) -> None:
         """Forget calls on operands and a workspace that it is not to be timed on any more."""
@@ -104,7 +89,7 @@ class GpuSession(TaskSession[GpuKernel]):
         self.guard = guard or backend.guard(self.context)
         self.limits = dict(self.context.limits)
         self.rotate_bytes: int = settings["rotate_bytes"] or int(self.limits.get("l2_bytes", 32 << 20))
-        self.watch = Stopwatch(self.context)
+        self.watch = gpu_timing.Stopwatch(self.context)
         self.checks = CheckArena(self.context)
         self.kept = KeptArrays(self.context, int(KEPT * float(self.limits.get("memory_bytes", 0))))
         code = check_code(backend, self.context)
@@ -139,7 +124,7 @@ class GpuSession(TaskSession[GpuKernel]):
             self.tell(At())
             reasons = self.guard.end()
             if reasons:
-                self.since_anchor = ANCHOR_EVERY  # the incumbent was timed under the same conditions
+                self.since_anchor = gpu_timing.ANCHOR_EVERY  # the incumbent was timed under the same conditions
             if not reasons or self.spoilt or pause is None:
                 break
             time.sleep(pause)
@@ -250,8 +235,8 @@ class GpuSession(TaskSession[GpuKernel]):
         incumbent = self.incumbent
         dropped = incumbent is not None and kernel.estimate > DROP * incumbent.own
         if not dropped:
-            times = self._samples(kernel, kernel.plan(min(pairs, SURE)))
-            if timing.spread(times) > STEADY and len(times) < pairs:
+            times = self._samples(kernel, kernel.plan(min(pairs, gpu_timing.SURE)))
+            if timing.spread(times) > gpu_timing.STEADY and len(times) < pairs:
                 times += self._samples(kernel, kernel.plan(pairs - len(times)))
         own = statistics.median(times)
         ratio = own / incumbent.own if incumbent is not None else None
@@ -373,7 +358,7 @@ class GpuSession(TaskSession[GpuKernel]):
         outputs = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in self.program.outputs]
         total = sum(len(v) for v in values) + sum(outputs)
         room = int(ROOM * float(self.limits.get("memory_bytes", 0)) or total * 4)
-        sets = rotation(total, self.rotate_bytes, room, self.cold)
+        sets = gpu_timing.rotation(total, self.rotate_bytes, room, self.cold)
         while True:
             try:
                 return TimingArena(self.context, values, outputs, sets)
@@ -425,7 +410,7 @@ class GpuSession(TaskSession[GpuKernel]):
         if k.graph is None:
             k.captured, self.captures = 0, False
 
-    def _launcher(self, k: GpuKernel) -> Launch:
+    def _launcher(self, k: GpuKernel) -> gpu_timing.Launch:
         assert self.arena is not None
         sets, graph = self.arena.sets, k.graph
 
@@ -440,24 +425,24 @@ class GpuSession(TaskSession[GpuKernel]):
 
         return launch
 
-    def _samples(self, k: GpuKernel, wanted: Plan) -> list[float]:
+    def _samples(self, k: GpuKernel, wanted: gpu_timing.Plan) -> list[float]:
         self._bind(k, wanted.samples * wanted.calls)
         return self.watch.samples(self._launcher(k), wanted)
 
     def _estimate(self, k: GpuKernel) -> list[float]:
         """About how long a call takes, and the samples that say so: not the first, which also loads code."""
-        times = self._samples(k, Plan(2, 1, k.launches + 1))[1:]
+        times = self._samples(k, gpu_timing.Plan(2, 1, k.launches + 1))[1:]
         k.estimate = min(times)
-        if k.estimate < WARM_UP:
+        if k.estimate < gpu_timing.WARM_UP:
             assert self.arena is not None
-            k.captured = captured(k.estimate, self.arena.sets, k.launches)
+            k.captured = gpu_timing.captured(k.estimate, self.arena.sets, k.launches)
             self._warm(k)
             times = self._samples(k, k.plan(FEW_SAMPLES))
             k.estimate = min(times)
         return times
 
     def _warm(self, k: GpuKernel) -> None:
-        calls = min(MOST_WARM, int(WARM_UP / max(k.estimate, 1e-7)))
+        calls = min(gpu_timing.MOST_WARM, int(gpu_timing.WARM_UP / max(k.estimate, 1e-7)))
         if k.captured and k.graph is None:
             self._capture(k)
         self._bind(k, calls)
@@ -482,7 +467,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _renew_anchor(self) -> None:
         """Time the incumbent again from time to time: clocks move with temperature and power."""
         k = self.incumbent
-        if k is None or self.since_anchor < ANCHOR_EVERY:
+        if k is None or self.since_anchor < gpu_timing.ANCHOR_EVERY:
             return
         self._warm(k)
         k.own = statistics.median(self._samples(k, k.plan()))

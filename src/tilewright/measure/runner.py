@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +30,9 @@ from tilewright.core import (
     UsageError,
 )
 from tilewright.installed import installed_version
+from tilewright.measure import messages
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.measuring import Item, Runner, at_sizes, checked_points
-from tilewright.measure.messages import (
-    At,
-    Compare,
-    Done,
-    Error,
-    KernelFile,
-    Measure,
-    Request,
-    Told,
-    Verify,
-    receive,
-    send,
-)
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import PAIRS, SESSIONS, PairedComparison
 from tilewright.paths import cache_root, text_of
@@ -56,6 +44,9 @@ SLOWEST = 300.0  # times the incumbent's, from which a kernel is taken for hangi
 LEAST_DEADLINE = 3.0
 SLOW_FLOPS = 2e9
 """Operations a second on cores below which no kernel worth having falls, with its dozen calls; deadlines grow by it."""
+
+Found = Callable[[int, Outcome], None]
+"""Called with the number of a kernel and its outcome."""
 
 
 class DeviceLost(TilewrightError):
@@ -161,7 +152,7 @@ class LocalRunner(Runner):
 
     def _verify(self, task: Task, item: Item, turn: int | None = None) -> Failure | None:
         """Check one kernel of one size on every input set, or on that whose turn it is."""
-        request = Verify(program=task.workload.program, item=KernelFile.of(item), turn=turn)
+        request = messages.Verify(program=task.workload.program, item=messages.KernelFile.of(item), turn=turn)
         reply = self._executor.submit(self._alone, task, request).result()
         problem = reply if isinstance(reply, Failure) else reply.failure
         if problem is not None:
@@ -175,9 +166,9 @@ class LocalRunner(Runner):
         Raises ``KernelLost`` when one of them crashes or hangs, ``DeviceLost``.
         """
         task, (challenger, champion) = at_sizes(task, (challenger, champion))
-        request = Compare(
+        request = messages.Compare(
             program=task.workload.program, constants_passed=task.constants_passed,
-            challenger=KernelFile.of(challenger), champion=KernelFile.of(champion), sessions=sessions,
+            challenger=messages.KernelFile.of(challenger), champion=messages.KernelFile.of(champion), sessions=sessions,
         )  # fmt: skip
         reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
@@ -224,10 +215,10 @@ class LocalRunner(Runner):
             todo = [n for n in range(len(items)) if n not in done] if suspect is None else [suspect]
             suspect = None
             incumbent = incumbent or _first_good(items, done)
-            request = Measure(
+            request = messages.Measure(
                 program=task.workload.program, constants_passed=task.constants_passed, pairs=pairs or PAIRS,
-                items=tuple((n, KernelFile.of(items[n])) for n in todo),
-                incumbent=incumbent and KernelFile.of(incumbent, self._anchors.get(incumbent[0].key)),
+                items=tuple((n, messages.KernelFile.of(items[n])) for n in todo),
+                incumbent=incumbent and messages.KernelFile.of(incumbent, self._anchors.get(incumbent[0].key)),
             )  # fmt: skip
             try:
                 self._exchange(request, self._limit(task, incumbent), done.__setitem__)
@@ -244,13 +235,13 @@ class LocalRunner(Runner):
                         incumbent = None
                     unexplained += 1
                     if unexplained >= START_ATTEMPTS:
-                        done |= {n: Failure(FailureKind.DEVICE_LOST, str(e)) for n in todo if n not in done}
+                        done |= {n: Failure(FailureKind.DEVICE_LOST, e.failure.message) for n in todo if n not in done}
             except DeviceLost as e:
                 rest = [n for n in range(len(items)) if n not in done]
                 done |= {n: Failure(FailureKind.DEVICE_LOST, e.message) for n in rest}
         return [self._described(items[n], done[n]) for n in range(len(items))]
 
-    def _alone(self, task: Task, request: Request) -> Done | Failure:
+    def _alone(self, task: Task, request: messages.Request) -> messages.Done | Failure:
         """One request about one or two kernels: its end, or the failure of whatever killed the child."""
         for last in (False, True):
             try:
@@ -263,8 +254,8 @@ class LocalRunner(Runner):
         raise AssertionError("unreachable")
 
     def _exchange(
-        self, request: Request, limit: float, found: Callable[[int, Outcome], None] = lambda _item, _outcome: None
-    ) -> Done:
+        self, request: messages.Request, limit: float, found: Found = lambda _item, _outcome: None
+    ) -> messages.Done:
         """Send a request and follow it to its end. Raises ``_Died``, ``DeviceLost``."""
         with self._exclusive():
             child = self._ensure()
@@ -272,19 +263,19 @@ class LocalRunner(Runner):
             incumbent = False
             end = time.monotonic() + PREPARE_DEADLINE
             try:
-                send(child.channel, request)
+                messages.send(child.channel, request)
                 while True:
-                    match receive(child.channel, max(0.0, end - time.monotonic())):
-                        case At(item, incumbent):
+                    match messages.receive(child.channel, max(0.0, end - time.monotonic())):
+                        case messages.At(item, incumbent):
                             end = time.monotonic() + (PREPARE_DEADLINE if item is None else limit)
-                        case Told(number, outcome):
+                        case messages.Told(number, outcome):
                             child.tainted |= isinstance(outcome, Failure)
                             item = None
                             found(number, outcome)
                             end = time.monotonic() + limit
-                        case Error(message):
+                        case messages.Error(message):
                             raise TilewrightError(f"kernels of this task cannot be checked: {message}")
-                        case Done() as done:
+                        case messages.Done() as done:
                             if done.leaving:  # its device is spoilt
                                 self._discard()
                             return done
@@ -355,22 +346,21 @@ class LocalRunner(Runner):
         return self._environments[compiler]
 
 
+@dataclass(eq=False)
 class _Died(Exception):
     """The child died or was killed: on which item or on the incumbent, and whether another may be to
     blame for it."""
 
-    def __init__(self, failure: Failure, item: int | None, incumbent: bool, excusable: bool) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.item = item
-        self.incumbent = incumbent
-        self.excusable = excusable
+    failure: Failure
+    item: int | None
+    incumbent: bool
+    excusable: bool
 
 
 def _death(died: ChildDied) -> Failure:
     if died.signal == "SIGKILL":
         return Failure(FailureKind.RESOURCES, "killed by SIGKILL twice: out of memory?")
-    return Failure(FailureKind.CRASH, died.describe())
+    return Failure(FailureKind.CRASH, str(died))
 
 
 def _first_good(items: Sequence[Item], done: Mapping[int, Outcome]) -> Item | None:
