@@ -10,6 +10,7 @@ from dataclasses import dataclass
 SEARCH_TIME, FINAL_TIME, CALL_TIME = "search time", "final time", "call time"
 """A kernel's three times: the fastest of many short measurements during the search; the median of the measurement at
 the end of a run, in turns with the default schedule; a whole call from a program."""
+_LONG = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
@@ -35,6 +36,33 @@ def with_unit(value: float, unit: str, digits: int = 3) -> str:
     if unit == "trial":
         return f"{value:.0f}" if value == round(value) else _plain(value, digits)
     return _plain(value, digits)
+
+
+def aligned(value: float, unit: str, digits: int) -> str:
+    """The same with trailing zeros, so that a column's digits align."""
+    number, _, name = with_unit(value, unit, digits).partition(" ")
+    known = len(number.lstrip("-0.").replace(".", ""))
+    if "e" in number or not value or known >= digits:
+        return f"{number} {name}"
+    return f"{number}{'' if '.' in number else '.'}{'0' * (digits - known)} {name}"
+
+
+def duration(seconds: float | None) -> str:
+    """``17.6 us``, ``1.20 ms``, ``2 min 5 s``, ``3 d``: from two minutes on in the two largest units."""
+    if seconds is None or not math.isfinite(seconds):
+        return "-"
+    if seconds < 120:
+        return aligned(seconds, "s", 3)
+    whole = round(seconds)
+    size, unit, part, name = next(x for x in _LONG if whole >= x[0])
+    rest = whole % size // part
+    return f"{whole // size} {unit}" + (f" {rest} {name}" if rest else "")
+
+
+def counted(number: int, what: str) -> str:
+    """``1 job``, ``2 jobs``, ``1,000 processes``: a number of things, which one of them is called."""
+    ending = "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{ending * (number != 1)}"
 
 
 def per_second(amount: float, seconds: float | None) -> float | None:

@@ -242,7 +242,7 @@ def test_throttling_between_two_looks_shows_in_the_counters() -> None:
 
 
 def test_new_memory_errors_make_a_time_void() -> None:
-    assert disturbances(WELL, changed(ecc_uncorrected=2), {1, 2}) == ("2 uncorrected memory error(s) (ECC)",)
+    assert disturbances(WELL, changed(ecc_uncorrected=2), {1, 2}) == ("2 uncorrected memory errors (ECC)",)
     old = changed(ecc_uncorrected=2)
     assert disturbances(old, old, {1, 2}) == ()
     assert disturbances(old, changed(ecc_uncorrected=None), {1, 2}) == ()
@@ -251,7 +251,7 @@ def test_new_memory_errors_make_a_time_void() -> None:
 def test_another_process_makes_a_time_void() -> None:
     came = changed(processes=frozenset({1, 2, 77}))
     for before, after in ((WELL, came), (came, WELL)):
-        assert disturbances(before, after, {1, 2}) == ("1 other process(es) came to compute there: 77",)
+        assert disturbances(before, after, {1, 2}) == ("1 other process came to compute there: 77",)
 
 
 def test_what_is_not_told_is_not_held_against_it() -> None:

@@ -28,6 +28,7 @@ from tilewright.cli.app import run
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.workers.slurm import visible_gpus
 from tilewright.measure.devices import find_all
+from tilewright.units import counted
 
 LIMIT = 60.0  # seconds, for what takes one or two on a machine that does nothing else
 TUNE = ("tune", "matmul", "m=64", "n=64", "k=64", "--cost-model", "random", "--trials", "2", "--json")
@@ -149,7 +150,7 @@ def test_it_says_its_address_tunes_and_drains(start: Start, compiled: str) -> No
     wait_for(lambda: "next: " in farm.said(), farm)
     assert f"tune matmul m=512 n=512 k=512 --farm {address}\n" in farm.said()
     assert f"{NODE}-builder: " in farm.said()
-    assert "1 runner(s) take work" in farm.said()
+    assert "runners that take work: 1" in farm.said()
     farm.process.send_signal(signal.SIGINT)
     assert farm.ended() == 0, farm.said()
     nothing_left(farm)
@@ -236,7 +237,7 @@ def test_a_crew_that_joins_a_farm_leaves_with_its_holder(start: Start, tmp_path:
     ) as crew:  # fmt: skip
         assert crew.stdin is not None
         assert crew.stderr is not None
-        assert any("2 runner(s) take work" in line for line in crew.stderr)
+        assert any("runners that take work: 2" in line for line in crew.stderr)
         crew.stdin.close()
         assert "draining" in crew.stderr.read()
         assert crew.wait(LIMIT) == 0
@@ -246,7 +247,7 @@ def test_a_crew_that_joins_a_farm_leaves_with_its_holder(start: Start, tmp_path:
 @pytest.mark.parametrize(
     ("words", "environment", "code", "said"),
     [
-        (("--runners", str(CORES + 1)), {}, 2, f"but this machine has {CORES} core(s)"),
+        (("--runners", str(CORES + 1)), {}, 2, f"but this machine has {counted(CORES, 'core')}"),
         (("--runners", "0"), {}, 2, "--runners"),
         (("--host", "0.0.0.0"), {}, 2, "without certificates"),
         (("--certs", "/nonexistent"), {}, 1, "/nonexistent"),
@@ -334,7 +335,7 @@ def test_in_a_slurm_allocation(start: Start, compiled: str, tmp_path: Path) -> N
     options = (tmp_path / "srun").read_text().split("\n")
     assert {"--overlap", "--nodes=1", "--ntasks-per-node=1"} <= set(options)
     assert f"srun: {NODE}-{DEVICE}: " in farm.said()
-    assert "1 node(s) take work" in farm.said()
+    assert "nodes that take work: 1" in farm.said()
     assert farm.tune("--farm", address)["trials"] == 2
     farm.process.send_signal(signal.SIGTERM)
     assert farm.ended() == 0, farm.said()

@@ -462,12 +462,12 @@ def test_without_scripts_texts_remain(browser: Any, site: Site) -> None:
 def test_units_read_as_the_servers_tables_do(page: Page, site: Site) -> None:
     page.goto(site.address)
     asked = [
-        (1.76e-5, "s"), (0.00119, "s"), (125, "s"), (7300, "s"), (4.2e-9, "s"), (8.12e10, "flop/s"), (0.125, "share"),
+        (1.76e-5, "s"), (0.00119, "s"), (125, "s"), (7300, "s"), (120, "s"), (97_500, "s"), (4.2e-9, "s"), (8.12e10, "flop/s"), (0.125, "share"),
         (1795253405, "date"), (12345, "trial"), (2.5, "flop/byte"), (None, "s"),
     ]  # fmt: skip
     script = "async (asked) => { const { show } = await import('/static/units.js'); return asked.map(([v, u]) => show(v, u)); }"
     assert page.evaluate(script, asked) == [
-        "17.6 us", "1.19 ms", "2 min 5 s", "2 h 1 min", "4.2 ns", "81.2 GFLOP/s", "12.5%",
+        "17.6 us", "1.19 ms", "2 min 5 s", "2 h 1 min", "2 min", "1 d 3 h", "4.2 ns", "81.2 GFLOP/s", "12.5%",
         "2026-11-21 09:30:05 UTC", "12,345", "2.5 FLOP/byte", "none",
     ]  # fmt: skip
 

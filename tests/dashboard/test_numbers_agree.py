@@ -21,10 +21,10 @@ from harness.examples import DEVICE, SETTINGS, TARGET, example_artifact, example
 from tilewright.backends.cuda.archs import target as cuda
 from tilewright.cli.app import run as command
 from tilewright.core import Device, Failure, FailureKind, Measurement, Proposal, Schedule, Target, Task, TrialRecord
-from tilewright.dashboard.text import duration, share
+from tilewright.dashboard.text import share
 from tilewright.database import Database, StoredRun
 from tilewright.kernels.operators import get_operator
-from tilewright.units import with_unit
+from tilewright.units import duration, with_unit
 
 GPU = Device("cuda:0", "Example GPU")
 WRONG = Failure(FailureKind.WRONG_RESULT, "element (0,) is 1.0, expected 2.0")

@@ -198,7 +198,7 @@ def test_a_farm_on_two_nodes_tunes_and_is_cancelled(cluster: Cluster) -> None:
         cluster, "--host", "localhost", options=("--nodes=2", f"--export=ALL,TILEWRIGHT_CERTS={certs}")
     )
     assert address.startswith("tls://localhost:")
-    assert "2 node(s) take work" in said(cluster, number)
+    assert "nodes that take work: 2" in said(cluster, number)
     done = cluster.command(
         cluster.environment["TILEWRIGHT"], "tune", "matmul", "m=64", "n=64", "k=64", "--cost-model", "random",
         "--trials", "4", "--farm", address, "--certs", certs, "--db", str(cluster.folder / "t.db"), "--json",

@@ -87,13 +87,13 @@ def test_problems_come_worst_first() -> None:
         "no_worker: No runner of device class x takes jobs, and 1 job waits",
         "quarantine: The runner bad is in quarantine: it rattles",
         "quarantine: gone left in quarantine: no disk",
-        "silent: No sign of life for 12 s from quiet",
+        "silent: No sign of life for 12.0 s from quiet",
         "lost: The connection to dead was lost 5 min ago",
         "queue: The queue of p holds 100,000 jobs of at most 100,000",
         "version: old runs Tilewright 0.1.0, the server 0.2.0",
         "version: new runs Tilewright 0.10.0, the server 0.2.0",
-        "clock: The clock of early is 60 min behind the server's",
-        "certificate: The certificate c ends in 4 d",
+        "clock: The clock of early is 1 h behind the server's",
+        "certificate: The certificate c ends in 3 d 16 h",
     ]
     hints = {message.split()[0]: hint for kind, message, hint in wrong(status) if kind == "version"}
     assert hints == {"old": "Update them to the same version", "new": "Update the server to the same version"}

@@ -221,7 +221,7 @@ def test_a_client_says_at_once_and_again_that_its_class_has_no_runner(
 ) -> None:
     said: list[str] = []
     with (
-        SimulatedFarm(tmp_path, [SleepingMeasurer()], patience=9000.0) as f,
+        SimulatedFarm(tmp_path, [SleepingMeasurer()], patience=9030.0) as f,
         Farm(f.address, say=said.append) as c,
     ):
         f.wait_for(lambda: bool(c.devices()))
@@ -232,7 +232,7 @@ def test_a_client_says_at_once_and_again_that_its_class_has_no_runner(
             f.wait_for(lambda: len(said) >= 2)
             line = (
                 f"No runner of device class {other} takes jobs, and 1 job waits. Classes that have runners: {CLASS}. "
-                f"Start one: tilewright farm runner --device cpu:0-3 {f.address}. Jobs wait up to 2 h"
+                f"Start one: tilewright farm runner --device cpu:0-3 {f.address}. Jobs wait up to 2 h 30 min"
             )
             assert said[:2] == [line, line]
             c.put(CODE)

@@ -586,7 +586,7 @@ def test_the_doctor_finds_all_well(say: Callable[..., Said], certs: Path, secure
     assert all(c["ok"] and c["found"] and not c["mend"] for c in found.values())
     found = checks(say("farm", "doctor", "--json", "--certs", certs, secure.address))
     farm = found[f"farm {secure.address}"]
-    assert "JetStream stores, 1 server(s), 0 worker(s)" in farm["found"]
+    assert "JetStream stores, 1 server, 0 workers" in farm["found"]
     assert farm["found"].startswith("nats-server 2.")
     said = say("farm", "doctor", "--certs", certs, secure.address)
     assert said.code == 0

@@ -150,7 +150,7 @@ def test_memory_that_goes_on_failing(runner: LocalRunner, smi: ScriptedSmi, task
     smi.go("well", *(f"ecc{n}" for n in range(1, 6)))
     (outcome,) = runner.run(task, [make("good")])
     assert isinstance(outcome, Failure)
-    assert (outcome.kind, outcome.message) == (FailureKind.DEVICE_LOST, "void: 1 uncorrected memory error(s) (ECC)")
+    assert (outcome.kind, outcome.message) == (FailureKind.DEVICE_LOST, "void: 1 uncorrected memory error (ECC)")
     (outcome,) = runner.run(task, [make("good")])
     assert isinstance(outcome, Measurement)
     assert dict(outcome.environment)["ecc_uncorrected"] == 5

@@ -1,4 +1,4 @@
-"""Values as text for a person: durations, rates, dates, counts."""
+"""Values as text for a person: rates, dates, counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
-from tilewright.units import with_unit
+from tilewright.units import aligned, duration, with_unit
 
 LONGEST = 2000
 """Characters of a table's text that a page shows; its CSV and JSON have all of them."""
@@ -21,29 +21,9 @@ _END = 253402300800.0
 """The year 10000 in seconds since the epoch: what is later is no date."""
 
 
-def duration(seconds: float | None) -> str:
-    """``17.6 us``, ``1.20 ms``, ``2 min 5 s``."""
-    if seconds is None or not math.isfinite(seconds):
-        return "-"
-    if seconds < 120:
-        return _whole(seconds, "s", 3)
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
 def rate(per_second: float | None) -> str:
     """``81.2 GFLOP/s``."""
-    return "-" if per_second is None else _whole(per_second, "flop/s", 4)
-
-
-def _whole(value: float, unit: str, digits: int) -> str:
-    """A number with trailing zeros, so that a column's digits align."""
-    number, _, name = with_unit(value, unit, digits).partition(" ")
-    known = len(number.lstrip("-0.").replace(".", ""))
-    if "e" in number or not value or known >= digits:
-        return f"{number} {name}"
-    return f"{number}{'' if '.' in number else '.'}{'0' * (digits - known)} {name}"
+    return "-" if per_second is None else aligned(per_second, "flop/s", 4)
 
 
 def share(value: float | None) -> str:

@@ -28,9 +28,10 @@ from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import NONSENSE, FarmError, LinkClosed, NotStored, Refused, Stale
-from tilewright.farm.health import no_worker, span, takes_jobs
+from tilewright.farm.health import no_worker, takes_jobs
 from tilewright.farm.link import IS_IT_THERE, SILENT, Endpoint, Link, end, waited, waits
 from tilewright.farm.log import Log
+from tilewright.units import duration
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
 ASK_SECONDS = 60.0
@@ -339,7 +340,7 @@ class Farm(Closing):
             queue.alone = -math.inf
         elif now - queue.alone >= REMIND_SECONDS:
             status = await link.ask({"what": "status"})
-            self._say(f"{no_worker(status, place, waiting, self.address)}. Jobs wait up to {span(max(0.0, left))}")
+            self._say(f"{no_worker(status, place, waiting, self.address)}. Jobs wait up to {duration(max(0.0, left))}")
             queue.alone = now
 
     async def _look_after(self, link: Link, every: bool = False) -> None:

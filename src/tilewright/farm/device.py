@@ -9,6 +9,7 @@ from tilewright.backends import BACKENDS, get_backend
 from tilewright.farm.jobs import understood
 from tilewright.measure.devices import DeviceDescription
 from tilewright.serialization import WORD, decode
+from tilewright.units import counted
 
 _CLASS = r"[a-z0-9][a-z0-9.+-]{0,99}"
 
@@ -40,7 +41,7 @@ class RunnerDevice(DeviceDescription):
                 (target.kind in backend.kinds, f"target.kind {target.kind} does not run on {found.device}"),
                 (
                     1 <= target.threads <= most,
-                    f"target.threads: {target.threads} do not fit on {found.cores} core(s)",
+                    f"target.threads: {target.threads} do not fit on {counted(found.cores, 'core')}",
                 ),
             )
             for holds, otherwise in rules:

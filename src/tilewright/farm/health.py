@@ -11,6 +11,8 @@ from typing import Any
 
 from tilewright.farm.budgets import JOBS
 from tilewright.farm.pki.revocations import WARNING_DAYS
+from tilewright.serialization import Json
+from tilewright.units import counted, duration
 
 CLOCK_SECONDS = 30.0  # by which clocks may differ: certificates and lists of revoked ones begin and end by them
 SOON = WARNING_DAYS * 86400.0  # seconds before a certificate's end
@@ -20,15 +22,12 @@ WORKER_STATES = ("quarantined", "draining", "silent", "busy", "idle")
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Json):
     """``message``: what is wrong, with names. ``hint``: what to do. ``kind``: a word for scripts."""
 
     kind: str
     message: str
     hint: str
-
-    def to_json(self) -> dict[str, str]:
-        return {"kind": self.kind, "message": self.message, "hint": self.hint}
 
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}"
@@ -59,7 +58,7 @@ def device_classes(status: Mapping[str, Any]) -> list[str]:
 def no_worker(status: Mapping[str, Any], place: str, waiting: int, address: str) -> Problem:
     """Jobs wait for a device class or compiler that no worker takes jobs of."""
     worker = "builder for" if place.startswith("build:") else "runner of device class"
-    message = f"No {worker} {place} takes jobs, and {_count(waiting, 'job')} wait{'s' * (waiting == 1)}"
+    message = f"No {worker} {place} takes jobs, and {counted(waiting, 'job')} wait{'s' * (waiting == 1)}"
     return Problem("no_worker", message, what_helps(status, place, address))
 
 
@@ -120,11 +119,11 @@ def _quarantined(status: Mapping[str, Any], address: str) -> Iterator[Problem]:
 def _silent(status: Mapping[str, Any], address: str) -> Iterator[Problem]:
     quiet = {w["name"]: w["silent"] for w in status["workers"] if w.get("silent")}
     if quiet:
-        said = f"No sign of life for {span(max(quiet.values()))} from {_names(quiet)}"
+        said = f"No sign of life for {duration(max(quiet.values()))} from {_names(quiet)}"
         yield Problem("silent", said, "See whether the machine and its network are there")
     lost = status.get("lost", {})
     if lost:
-        said = f"The connection to {_names(lost)} was lost {span(min(lost.values()))} ago"
+        said = f"The connection to {_names(lost)} was lost {duration(min(lost.values()))} ago"
         yield Problem("lost", said, "See the log there, and start it again")
 
 
@@ -153,7 +152,7 @@ def _clocks(status: Mapping[str, Any], address: str) -> Iterator[Problem]:
         ahead = w.get("clock") or 0.0
         if abs(ahead) > CLOCK_SECONDS:
             side = "ahead of" if ahead > 0 else "behind"
-            said = f"The clock of {w['name']} is {span(abs(ahead))} {side} the server's"
+            said = f"The clock of {w['name']} is {duration(abs(ahead))} {side} the server's"
             yield Problem("clock", said, "Set the clocks by NTP: certificates begin and end by them")
 
 
@@ -163,7 +162,7 @@ def _certificates(status: Mapping[str, Any], address: str) -> Iterator[Problem]:
         if w["certificate"] and w["expires"] - time.time() < SOON:
             left[w["certificate"]] = w["expires"] - time.time()
     for name, seconds in sorted(left.items(), key=lambda x: x[1]):
-        said = f"The certificate {name} ends in {span(max(0.0, seconds))}"
+        said = f"The certificate {name} ends in {duration(max(0.0, seconds))}"
         yield Problem("certificate", said, "Renew it: tilewright farm issue --renew")
 
 
@@ -185,18 +184,6 @@ def _release(name: str, address: str) -> str:
 def _names(names: Collection[str]) -> str:
     more = len(names) - NAMED
     return ", ".join(sorted(names)[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
-def span(seconds: float) -> str:
-    """A time in whole numbers of the unit that suits."""
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _number(version: str) -> tuple[int, ...]:

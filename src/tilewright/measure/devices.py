@@ -20,6 +20,7 @@ from tilewright.backends.cores import affinity, available_cores, format_cores
 from tilewright.core import Pairs, Target, TilewrightError, UsageError
 from tilewright.measure.places import Place, find_place
 from tilewright.serialization import Json
+from tilewright.units import counted
 
 _LONGEST = 300  # characters of a text
 
@@ -68,10 +69,10 @@ def find_all(count: int | None = None) -> list[str]:
     parts of the cores. Raises ``UsageError`` for more than there are."""
     found = list(backends.device_names())
     gpus = not backends.backend_of(found[0]).in_process
-    most, what = (len(found), "GPU(s)") if gpus else (available_cores(), "core(s)")
+    most, what = (len(found), "GPU") if gpus else (available_cores(), "core")
     if count is not None and count > most:
         raise UsageError(
-            f"{count} runners need {count} devices, but this machine has {most} {what}", f"Use {most} or fewer"
+            f"{count} runners need {count} devices, but this machine has {counted(most, what)}", f"Use {most} or fewer"
         )
     return found[:count] if gpus else parts(count or 1)
 

@@ -13,6 +13,7 @@ from tilewright.backends.cpu.targets import runs_here
 from tilewright.caching import cached_property
 from tilewright.core import ABI_VERSION
 from tilewright.runtime.entry import Entry
+from tilewright.units import counted
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context
@@ -135,7 +136,7 @@ def choose(entries: Sequence[Entry], place: Place) -> Found:
     if programs > 1:
         notes.append(f"the last tuned of {programs} programs of that name and parameters")
     if place.asked is not None and best.target.threads != place.asked:
-        notes.append(f"for {best.target.threads} thread(s), {place.asked} asked for")
+        notes.append(f"for {counted(best.target.threads, 'thread')}, {place.asked} asked for")
     return Found(best, "; ".join(notes))
 
 

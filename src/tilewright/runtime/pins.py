@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core import DatabaseError
 from tilewright.files import SHARED, replace_file
+from tilewright.units import counted
 
 if TYPE_CHECKING:
     from tilewright.runtime.entry import Entry
@@ -39,7 +40,7 @@ class Pins:
             shown = "; ".join(sorted({self.labels[s] for s in gone})[:3])
             more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
             raise DatabaseError(
-                f"{self.path} pins {len(gone)} kernel{'s' * (len(gone) > 1)} that {where} lacks: {shown}{more}",
+                f"{self.path} pins {counted(len(gone), 'kernel')} that {where} lacks: {shown}{more}",
                 "Restore the database that it was made of, or make the file again: tilewright lock",
             )
 

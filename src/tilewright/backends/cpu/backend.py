@@ -27,6 +27,7 @@ from tilewright.backends.cpu.device import (
 from tilewright.backends.cpu.loader import LoadedLibrary, load_bytes
 from tilewright.backends.driver import Context
 from tilewright.core import Device, LaunchProgram, Target, Task, TilewrightError, UsageError
+from tilewright.units import counted
 
 ARCHS = ("x86_64", "aarch64")
 PEAK_SECONDS = 0.1
@@ -156,7 +157,7 @@ def machine_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What ``doctor`` prints of the processor."""
     compiler = machine["compiler"]
     rows = [
-        ("processor", f"{machine['model']}; {machine['available_cores']} core(s) to use"),
+        ("processor", f"{machine['model']}; {counted(machine['available_cores'], 'core')} to use"),
         ("target", f"{machine['target']}: the widest of {', '.join(machine['targets'])} that runs here"),
         ("compiler", f"{compiler['path']} ({compiler['version']})" if compiler else "none"),
         ("caches", ", ".join(f"{k.upper()} {v >> 10} KiB" for k, v in machine["caches"].items())),

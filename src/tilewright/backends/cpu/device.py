@@ -18,6 +18,7 @@ from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.backends.cpu.targets import available, cache_sizes, detect, host_arch, host_isa, sysctl
 from tilewright.backends.locks import DeviceLock, Holder
 from tilewright.core import Device, TilewrightError, UsageError, digest
+from tilewright.units import counted
 
 _VECTOR_FEATURES = ("amx", "avx", "bf16", "f16c", "fma", "fp16", "fphp", "i8mm", "neon", "sse", "sve", "sme")
 
@@ -49,7 +50,7 @@ def parse_device(text: str = "auto", threads: int = 1) -> CpuDevice:
     if text in ("auto", "cpu"):
         if threads > available_cores():
             raise UsageError(
-                f"{threads} threads do not fit on {available_cores()} available core(s)",
+                f"{threads} threads do not fit on {counted(available_cores(), 'available core')}",
                 f"Write {available_cores()} or fewer",
             )
         return _device(allowed[:threads])

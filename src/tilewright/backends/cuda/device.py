@@ -16,6 +16,7 @@ from tilewright.backends.cuda.health import GpuFacts, Identity, identify
 from tilewright.backends.cuda.targets import Gpu, gpus, target_of
 from tilewright.backends.driver import NotInstalled
 from tilewright.core import Device, Pairs, TilewrightError, UsageError, Value, digest
+from tilewright.units import counted
 
 _WORDS = {"nvidia", "geforce", "tesla", "graphics", "gpu", "generation", "device"}
 """Words of a GPU's name that say nothing."""
@@ -72,7 +73,9 @@ def noise_warnings(device: CudaDevice) -> list[str]:
     out = []
     others = nvml.other_processes(device.bus_id)
     if others:
-        out.append(f"{len(others)} other process(es) compute on {device.name}: {', '.join(map(str, others[:4]))}")
+        out.append(
+            f"{counted(len(others), 'other process')} computing on {device.name}: {', '.join(map(str, others[:4]))}"
+        )
     slow = nvml.slowed_by(device.bus_id)
     if slow:
         out.append(f"the clocks of {device.name} are held down by {' and '.join(slow)}")

@@ -32,6 +32,7 @@ from pathlib import Path
 from tilewright.backends.cuda import nvml
 from tilewright.backends.driver import Context
 from tilewright.core import Pairs, Value
+from tilewright.units import counted
 
 PATIENCE = 10.0
 """Seconds after which nvidia-smi is taken for hanging, as it does where a GPU has fallen off its bus."""
@@ -317,10 +318,10 @@ def disturbances(before: Health, after: Health, known: Collection[int] = ()) -> 
         out.append(f"the clocks were held down ({', '.join(held)})")
     errors = new_ecc_errors(before.facts, after.facts)
     if errors:
-        out.append(f"{errors} uncorrected memory error(s) (ECC)")
+        out.append(f"{counted(errors, 'uncorrected memory error')} (ECC)")
     others = sorted((before.processes | after.processes) - set(known))
     if others:
-        out.append(f"{len(others)} other process(es) came to compute there: {', '.join(map(str, others[:4]))}")
+        out.append(f"{counted(len(others), 'other process')} came to compute there: {', '.join(map(str, others[:4]))}")
     return tuple(out)
 
 

@@ -11,6 +11,7 @@ from tilewright.backends import backend_for
 from tilewright.bundles.contents import Kernel
 from tilewright.core import Target, TensorSpec, TilewrightError, UsageError, Value, evaluate
 from tilewright.dtypes import DTYPES
+from tilewright.units import counted
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def choose(found: Sequence[Kernel], op: str | None, target: str | None, threads:
         if target in (None, k.entry.target.name) and threads in (None, k.entry.target.threads)
     ]  # fmt: skip
     kinds = sorted({(k.entry.target.name, k.entry.target.threads) for k in wanted or named})
-    shown = ", ".join(f"{name} with {count} thread{'s' * (count != 1)}" for name, count in kinds)
+    shown = ", ".join(f"{name} with {counted(count, 'thread')}" for name, count in kinds)
     if not wanted:
         raise UsageError("the bundle holds no such kernel for a processor", f"It holds {shown or 'none'}")
     if len(kinds) > 1:

@@ -10,7 +10,7 @@ from tilewright.cli.options import DB, DTYPE, OP, PARAMS, THREADS, location, sto
 from tilewright.cli.output import rate, report, say, seconds, table
 from tilewright.cli.paired import keep
 from tilewright.core import Task, UsageError
-from tilewright.units import CALL_TIME, Gain, named_time
+from tilewright.units import CALL_TIME, Gain, counted, named_time
 
 
 @declared("bench")
@@ -76,6 +76,6 @@ def command(
             "ratios": [{**vars(r), "rival": r.baseline, "way": r.variant} for r in result.ratios],
             "skipped": dict(result.skipped),
         },
-        f"{workload.label}, {threads} thread(s): {named_time(CALL_TIME, ours)} from Python, {speed}",
+        f"{workload.label}, {counted(threads, 'thread')}: {named_time(CALL_TIME, ours)} from Python, {speed}",
         table("library", "tuned is", f"its {CALL_TIME}", "its variant", rows=rows),
     )  # fmt: skip

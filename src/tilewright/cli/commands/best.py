@@ -28,7 +28,7 @@ from tilewright.core import Task, TilewrightError
 from tilewright.kernels.codegen.prelude import without_prelude
 from tilewright.kernels.ranges import program_at
 from tilewright.size_ranges import sizes_in
-from tilewright.units import FINAL_TIME, named_time
+from tilewright.units import FINAL_TIME, counted, named_time
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
@@ -67,7 +67,7 @@ def command(
         where = "" if backend_for(task.target).in_process else f" --target {target}"
         near = f"The database holds {'; '.join(others)}. " if others else ""
         raise TilewrightError(
-            f"no kernel is stored for {task.workload.label} on {task.target.name}, {threads} thread(s)",
+            f"no kernel is stored for {task.workload.label} on {task.target.name}, {counted(threads, 'thread')}",
             f"{near}Tune it: tilewright tune {op} {' '.join(params)}{where}",
         )
     task = kernel.task  # of a range, the whole of it

@@ -17,6 +17,7 @@ from tilewright.cli.output import emit_json, program, say, seconds
 from tilewright.cli.progress import Steps
 from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
 from tilewright.core import Target, UsageError
+from tilewright.units import counted
 
 if TYPE_CHECKING:
     from tilewright.checking.check import Checked, Checker, Subject
@@ -326,7 +327,7 @@ def _print(
     turns = "" if first.native else f" in {len(orders)} orders"
     watched = f", sanitizers {', '.join(sanitize)}" if sanitize else ""
     click.echo(
-        f"{what}: {len(done)} kernel(s), {verdict or 'none checked'}. {runs} runs{turns}{watched}; "
+        f"{what}: {counted(len(done), 'kernel')}, {verdict or 'none checked'}. {runs} runs{turns}{watched}; "
         f"built in {seconds(spent['build'])}, ran {seconds(spent['run'])}."
     )
 

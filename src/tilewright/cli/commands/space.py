@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cli.declare import declared, option
 from tilewright.cli.options import DTYPE, OP, PARAMS, TARGET, THREADS, target_of, workload_of
 from tilewright.cli.output import report, table
+from tilewright.units import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,8 +64,8 @@ def command(
             "sample": sampled.to_json(),
             **({"source": text} if text else {}),
         },
-        f"{task.workload.label} on {task.target.name}, {threads} thread(s): {space.size:,} legal schedules", *shown,
-        *([Text(text)] if text else []),
+        f"{task.workload.label} on {task.target.name}, {counted(threads, 'thread')}: {space.size:,} legal schedules",
+        *shown, *([Text(text)] if text else []),
     )  # fmt: skip
 
 

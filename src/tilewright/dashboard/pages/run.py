@@ -15,7 +15,7 @@ from tilewright.dashboard.listings import KNOB, runs_table, trials_table
 from tilewright.dashboard.live import Feed, Look
 from tilewright.dashboard.page import Listing, Page, Sort, choice, number, ordered, part, sort_links, sort_of, text
 from tilewright.dashboard.site import Site
-from tilewright.dashboard.text import count, duration, tone
+from tilewright.dashboard.text import count, tone
 from tilewright.database import StoredRun
 from tilewright.database.records import RunFilter, RunProgress, TrialPoint
 from tilewright.database.text import visible_text
@@ -29,6 +29,7 @@ from tilewright.insight.notes import note_of
 from tilewright.insight.progress import PHASES, phase_of, seconds_left
 from tilewright.insight.result import ending, outcome, peak_name, plan_line, result_of
 from tilewright.search_space import knob
+from tilewright.units import duration
 
 T = TypeVar("T")
 ROWS = 25

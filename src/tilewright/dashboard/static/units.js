@@ -1,6 +1,7 @@
 // Numbers as people read them, as the server writes them in tables: 17.6 us, 81.2 GFLOP/s, 12.5%.
 
 const TIMES = [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]];
+const LONG = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
 const RATES = [[1e15, "PFLOP/s"], [1e12, "TFLOP/s"], [1e9, "GFLOP/s"], [1e6, "MFLOP/s"], [1e3, "kFLOP/s"], [1, "FLOP/s"]];
 
 /** The unit a number of this size is read in. @returns {[number, string]} its worth, and its name */
@@ -26,8 +27,10 @@ export function show(value, unit) {
   if (!Number.isFinite(value)) return "none";
   if (unit === "date") return `${moment(value, 1)} UTC`;
   if (unit === "s" && value >= 120) {
-    const minutes = Math.floor(Math.round(value) / 60);
-    return minutes < 60 ? `${minutes} min ${Math.round(value) % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+    const whole = Math.round(value);
+    const [size, unit, part, name] = LONG.find(([size]) => whole >= size);
+    const rest = Math.floor((whole % size) / part);
+    return `${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${name}` : ""}`;
   }
   const [worth, name] = scaleOf(unit, Math.abs(value));
   if (unit === "share") return `${(value / worth).toFixed(1)}%`;

@@ -19,7 +19,7 @@ STEADY_SECONDS = 600.0  # after so long, the next death counts as the first
 STOP_SECONDS = 5.0  # for a child that is told to stop at once
 LEASH_SECONDS = 60.0  # of silence on its input after which a crew elsewhere ends
 CONNECTED = " connected to "
-TAKE_WORK = " take work"
+TAKE_WORK = " that take work: "
 
 
 class Child:

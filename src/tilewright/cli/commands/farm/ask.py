@@ -12,8 +12,9 @@ from tilewright.cli.output import console, report
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
 from tilewright.farm.client import Farm
-from tilewright.farm.health import SOON, Problem, problems, span, worker_state
+from tilewright.farm.health import SOON, Problem, problems, worker_state
 from tilewright.farm.subjects import LOOKERS
+from tilewright.units import counted, duration
 
 SHORT = 10.0  # seconds for which a question waits for a server that is away
 
@@ -147,7 +148,9 @@ def _table(found: Mapping[str, Any], wrong: Sequence[Problem]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    workers = Table(title=f"Tilewright {found['tilewright']} farm, up {span(found['uptime'])}", title_justify="left")
+    workers = Table(
+        title=f"Tilewright {found['tilewright']} farm, up {duration(found['uptime'])}", title_justify="left"
+    )
     for column, side in (
         ("name", "left"), ("offers", "left"), ("busy", "right"), ("running", "right"), ("queued", "right"),
         ("done", "right"), ("certificate", "left"), ("state", "left"),
@@ -168,7 +171,7 @@ def _table(found: Mapping[str, Any], wrong: Sequence[Problem]) -> Any:
         queue.add_row(safe_text(name), str(place["workers"]), str(place["waiting"]), str(place["in_hand"]))
     clients = sum(c["connected"] for c in found["clients"])
     away = len(found["clients"]) - clients
-    last = f"{clients} client(s) connected, {away} away; "
+    last = f"{counted(clients, 'client')} connected, {away} away; "
     return Group(
         *(_wrong(problem) for problem in wrong),
         workers,
@@ -192,7 +195,7 @@ def _engine(found: Mapping[str, Any]) -> str:
     if server.get("peers", 1) > 1:
         parts.append(f"{server['peers']} servers in {safe_text(server['cluster'])}")
     if "connections" in server:
-        parts.append(f"{server['connections']} connection(s)")
+        parts.append(counted(server["connections"], "connection"))
         parts.append(f"{(server['storage'] or 0) / (1 << 20):.0f} of {server['limit'] / (1 << 20):.0f} MiB stored")
     return ", ".join(parts)
 
@@ -203,7 +206,7 @@ def _state(w: Mapping[str, Any]) -> str:
         case "quarantined":
             return f"[red]quarantined: {safe_text(w['quarantine'])}[/red]"
         case "silent":
-            return f"[red]silent for {span(w['silent'])}[/red]"
+            return f"[red]silent for {duration(w['silent'])}[/red]"
         case "draining":
             return "[yellow]draining[/yellow]"
     return safe_text(w["note"]) or state
@@ -213,5 +216,5 @@ def _certificate(w: Mapping[str, Any]) -> str:
     if not w["certificate"]:
         return "none"
     left = w["expires"] - time.time()
-    text = f"{safe_text(w['certificate'])}, {span(max(0.0, left))} left"
+    text = f"{safe_text(w['certificate'])}, {duration(max(0.0, left))} left"
     return f"[red]{text}[/red]" if left < SOON else text

@@ -13,6 +13,7 @@ from tilewright.cli.output import report
 from tilewright.core import TilewrightError
 from tilewright.database.text import visible_text
 from tilewright.installed import installed_version
+from tilewright.units import counted
 
 
 @declared("doctor")
@@ -92,4 +93,5 @@ def _farm(reached: Reached) -> str:
             str(status["trouble"]), "Free space on the server's disk; the server then continues by itself"
         )
     engine = server.get("engine", "a server that another program runs")
-    return f"{engine}, JetStream stores, {server.get('peers', 1)} server(s), {len(status['workers'])} worker(s)"
+    servers, workers = counted(server.get("peers", 1), "server"), counted(len(status["workers"]), "worker")
+    return f"{engine}, JetStream stores, {servers}, {workers}"

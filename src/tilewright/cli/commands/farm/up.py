@@ -168,7 +168,7 @@ class _Up:
             await self._unless_told(self._opening(crew, runners))
             if not self._leave.is_set() and not _gone(runners):
                 working = sum(c.times for c in runners if c.ready.is_set())
-                say(f"{working} {'node' if runners[0].leash else 'runner'}(s){TAKE_WORK}")
+                say(f"{'nodes' if runners[0].leash else 'runners'}{TAKE_WORK}{working}")
                 show(address)
                 await self._unless_told(asyncio.gather(*(c.over.wait() for c in runners)))
         finally:
