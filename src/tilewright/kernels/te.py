@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -75,14 +74,22 @@ __all__ = [
 ]  # fmt: skip
 
 Extents = Union[int, Sequence[int]]
+MAX_OUTPUTS = 8
+"""Tensors that an operator returns at most."""
 _MAX_ELEMENTS = (1 << 31) - 1  # of an input or the output; stages between them may never exist as a whole
-_serial = itertools.count()
-_declared: ContextVar[list[TensorRef] | None] = ContextVar("declared", default=None)
-_default_dtype: ContextVar[str] = ContextVar("default_dtype", default="float32")
-_constants: ContextVar[frozenset[str]] = ContextVar("constants", default=frozenset())
 
 
-# --------------------------------------------------------------------------- tensors
+@dataclass(frozen=True)
+class _Tracing:
+    """An operator's function that is being run: its dtype, names of constant inputs, and the inputs declared so far."""
+
+    dtype: str = "float32"
+    constants: frozenset[str] = frozenset()
+    declared: list[TensorRef] | None = None
+
+
+_UNTRACED = _Tracing()
+_tracing: ContextVar[_Tracing] = ContextVar("tracing", default=_UNTRACED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +102,7 @@ class TensorRef(Symbol):
     constant: bool = False
     low: float | None = None
     high: float | None = None
-    serial: int = field(default_factory=_serial.__next__)
+    serial: int = field(default_factory=itertools.count().__next__)
     memory: TensorRef | None = None  # of a packed dtype: the bytes that hold the elements
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
@@ -179,17 +186,17 @@ def input(
     which kernels are checked and timed with (a decay is at most 1, a variance not negative); calls are not checked.
     Of a packed dtype, calls take the bytes, in arrays of the dtype's ``storage`` whose last axis counts bytes.
     """
-    dtype = dtype or _default_dtype.get()
+    tracing = _tracing.get()
+    dtype = dtype or tracing.dtype
     if dtype not in DTYPES:
         raise OperatorError(f"input {name} has the unknown dtype {dtype!r}", f"Use one of {', '.join(DTYPES)}")
-    constant = constant or name in _constants.get()
+    constant = constant or name in tracing.constants
     extents = _check_elements(_positive(shape, f"input {name}"), f"tensor {name}")
     memory = _bytes(name, extents, dtype, constant, low, high) if dtype in PACKED else None
     low, high = checked_range(name, dtype, low, high)
     ref = TensorRef(name, extents, dtype, constant=constant, low=low, high=high, memory=memory)
-    declared = _declared.get()
-    if declared is not None:
-        declared.append(ref.memory or ref)
+    if tracing.declared is not None:
+        tracing.declared.append(ref.memory or ref)
     return ref
 
 
@@ -209,7 +216,7 @@ def _bytes(
 
 def default_dtype() -> str:
     """The dtype of inputs that name none: the ``dtype`` parameter of the operator being defined."""
-    return _default_dtype.get()
+    return _tracing.get().dtype
 
 
 def scalar(name: str, dtype: str | None = None, low: float | None = None, high: float | None = None) -> TensorRef:
@@ -270,7 +277,7 @@ def compute(
             f"the body of {name} is {value!r:.60} ({type(value).__name__}), not an expression",
             "Its function returns one expression of the axes, a number, or one reduction: a stage has one output",
         )
-    whole = ex.wrap(value) if isinstance(value, Expr) else ex.const(value, dtype or _default_dtype.get())
+    whole = ex.wrap(value) if isinstance(value, Expr) else ex.const(value, dtype or default_dtype())
     whole = cast(whole, dtype or ("int64" if whole.dtype == INDEX else whole.dtype))
     return _defined(name, extents, whole.dtype, Definition((), _own((whole,), axes, name), None))
 
@@ -342,7 +349,7 @@ def monoid(
     >>> mean_square = monoid("mean_square", (0.0, 0.0),
     ...     lambda l, r: (l[0] + r[0], l[1] + r[1]), lambda total, count: total / count)
     """
-    given = dtype or _default_dtype.get()
+    given = dtype or default_dtype()
     dtypes = (given,) * len(identity) if isinstance(given, str) else tuple(given)
     if len(dtypes) != len(identity) or not dtypes:
         raise OperatorError(f"{name} has {len(identity)} components and {len(dtypes)} dtypes")
@@ -360,35 +367,12 @@ def monoid(
     )
 
 
-def _check_monoid(m: Monoid) -> None:
-    parts = len(m.identity)
-    lefts = {f"l{c}": e.dtype for c, e in enumerate(m.identity)}
-    both = lefts | {f"r{c}": e.dtype for c, e in enumerate(m.identity)}
-    if len(m.combine) != parts:
-        raise OperatorError(f"{m.name} combines {parts} components into {len(m.combine)}")
-    for e, like in zip(m.combine, m.identity, strict=True):
-        if e.dtype != like.dtype:
-            raise OperatorError(f"{m.name} combines a {like.dtype} component into {e.dtype}")
-    if any(e.op != "const" for e in m.identity):
-        raise OperatorError(f"{m.name}'s identity must be numbers")
-    for known, roots in ((both, m.combine), (lefts, (m.finish,))):
-        check_size(roots, m.name)
-        for node in itertools.chain.from_iterable(r.walk() for r in roots):
-            if node.op in ("axis", "load"):
-                raise OperatorError(
-                    f"{m.name} reads {node!r}; a monoid sees its accumulators only",
-                    "Use it in the reduction's body, or in the next te.compute",
-                )
-            if node.op == "var" and known.get(str(node.value)) != node.dtype:
-                raise OperatorError(f"{m.name} uses an unknown accumulator {node.value} of {node.dtype}")
-
-
 def reduce(monoid: Monoid, extents: Extents, fn: Callable[..., Any]) -> Reduction:
     """Reduce ``fn(r, s, ...)``, one expression per component of ``monoid``, over ``extents``.
 
     Reductions do not nest: give the inner one a ``compute`` of its own.
     """
-    _check_monoid(monoid)
+    monoids.check(monoid)
     sizes = _extents(extents)
     axes = _axes("r", len(sizes))
     value = fn(*axes)
@@ -469,21 +453,23 @@ def _element(value: Any, like: Expr | None = None) -> Expr:
             "Its function returns one expression, or with a monoid of several components a tuple of them",
         )
     given: Any = value
-    whole = ex.wrap(given, like) if like is not None or isinstance(value, Expr) else None
-    whole = ex.const(given, _default_dtype.get()) if whole is None else whole
+    typed = like is not None or isinstance(value, Expr)
+    whole = ex.wrap(given, like) if typed else ex.const(given, default_dtype())
     if whole.dtype == INDEX:
         return cast(whole, "int64" if like is None or like.dtype not in INTEGERS else like.dtype)
     return whole
 
 
 def _accumulate(name: str, extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
+    """A reduction that the language has by name."""
     sizes = _extents(extents)
     axes = _axes("r", len(sizes))
-    body = _element(fn(*axes))
-    dt = body.dtype
-    if dt == "bool":
+    value = _element(fn(*axes))
+    if value.dtype == "bool":
         raise OperatorError(f"{name} of conditions", "Use te.cast(condition, 'int32'), or te.select")
-    return Reduction(monoids.simple(name, dt), sizes, (body,), axes)
+    if name in monoids.SIMPLE:
+        return Reduction(monoids.simple(name, value.dtype), sizes, (value,), axes)
+    return Reduction(monoids.arg(name, value.dtype), sizes, (value, cast(axes[0], "int64")), axes)
 
 
 def sum(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
@@ -506,29 +492,17 @@ def min(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
     return _accumulate("min", extents, fn)
 
 
-def _arg(name: str, extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
-    axes = _axes("r", 1)
-    value = _element(fn(axes[0]))
-    if value.dtype == "bool":
-        raise OperatorError(f"{name} of conditions", "Use te.cast(condition, 'int32')")
-    body = (value, cast(axes[0], "int64"))
-    return Reduction(monoids.arg(name, value.dtype), _extents(extent), body, axes)
-
-
 def argmax(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
     """Position (int64) of the largest value along one axis; the first of equals; NaN wins."""
-    return _arg("argmax", extent, fn)
+    return _accumulate("argmax", extent, fn)
 
 
 def argmin(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
     """Position (int64) of the smallest value along one axis; the first of equals; NaN wins."""
-    return _arg("argmin", extent, fn)
+    return _accumulate("argmin", extent, fn)
 
 
 # --------------------------------------------------------------------------- programs
-
-MAX_OUTPUTS = 8
-"""Tensors that an operator returns at most."""
 
 
 def program(
@@ -546,8 +520,7 @@ def program(
         if any(ref is o for o in outputs[:n]):
             raise OperatorError("the operator returns one tensor twice", "Return each tensor once")
         _check_elements(ref.shape, f"the result {ref.label}")
-    order: list[TensorRef] = []
-    found: list[TensorRef] = []
+    order, found = list[TensorRef](), list[TensorRef]()
 
     def visit(ref: TensorRef) -> None:
         if any(ref is r for r in (*order, *found)):
@@ -590,18 +563,6 @@ def _tensor(name: str, a: TensorRef, reach: float | None) -> Tensor:
     return Tensor(name, a.shape, a.dtype, a.constant, low, high)
 
 
-@contextmanager
-def _tracing(dtype: str, constants: frozenset[str]) -> Iterator[list[TensorRef]]:
-    declared: list[TensorRef] = []
-    tokens = _declared.set(declared), _default_dtype.set(dtype), _constants.set(constants)
-    try:
-        yield declared
-    finally:
-        _declared.reset(tokens[0])
-        _default_dtype.reset(tokens[1])
-        _constants.reset(tokens[2])
-
-
 def trace(
     define: Callable[[], TensorRef | Sequence[TensorRef]], dtype: str = "float32", constants: Sequence[str] = ()
 ) -> tuple[Program, tuple[str, ...]]:
@@ -609,8 +570,12 @@ def trace(
 
     ``dtype`` is that of inputs and monoids that name none; ``constants`` names inputs that are constant.
     """
-    with _tracing(dtype, frozenset(constants)) as declared:
+    declared: list[TensorRef] = []
+    token = _tracing.set(_Tracing(dtype, frozenset(constants), declared))
+    try:
         output: object = define()
+    finally:
+        _tracing.reset(token)
     outputs: list[Any] = list(output) if isinstance(output, tuple | list) else [output]
     if not 1 <= len(outputs) <= MAX_OUTPUTS:
         raise OperatorError(

@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any, Literal
 
+from tilewright.core import OperatorError
 from tilewright.dtypes import VALUES
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression.expr import FLOATS, Expr, select
+from tilewright.kernels.expression.functions import check_size
 from tilewright.kernels.expression.program import Monoid, left, right, simple_monoid
 
 SIMPLE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
@@ -56,6 +59,30 @@ def arg(name: str, dt: str, ties: Ties = "first") -> Monoid:
         (select(take, rv, lv), select(take, ri, li)),
         li,
     )
+
+
+def check(m: Monoid) -> None:
+    """Raise ``OperatorError`` for a monoid whose parts do not fit together, or that reads more than accumulators."""
+    parts = len(m.identity)
+    lefts = {f"l{c}": e.dtype for c, e in enumerate(m.identity)}
+    both = lefts | {f"r{c}": e.dtype for c, e in enumerate(m.identity)}
+    if len(m.combine) != parts:
+        raise OperatorError(f"{m.name} combines {parts} components into {len(m.combine)}")
+    for e, like in zip(m.combine, m.identity, strict=True):
+        if e.dtype != like.dtype:
+            raise OperatorError(f"{m.name} combines a {like.dtype} component into {e.dtype}")
+    if any(e.op != "const" for e in m.identity):
+        raise OperatorError(f"{m.name}'s identity must be numbers")
+    for known, roots in ((both, m.combine), (lefts, (m.finish,))):
+        check_size(roots, m.name)
+        for node in chain.from_iterable(r.walk() for r in roots):
+            if node.op in ("axis", "load"):
+                raise OperatorError(
+                    f"{m.name} reads {node!r}; a monoid sees its accumulators only",
+                    "Use it in the reduction's body, or in the next te.compute",
+                )
+            if node.op == "var" and known.get(str(node.value)) != node.dtype:
+                raise OperatorError(f"{m.name} uses an unknown accumulator {node.value} of {node.dtype}")
 
 
 def canonical(m: Monoid) -> Monoid:
