@@ -56,7 +56,7 @@ def kernel() -> emulator.EmulatedKernel:
 
 def run(kernel: emulator.EmulatedKernel, case: Case) -> Array:
     output = case.output()
-    report = emulator.run(kernel, case.program, case.launch, case.inputs, output)
+    report = emulator.run(kernel, case.program, {}, case.inputs, output)
     if report.unchecked:
         pytest.skip(report.unchecked)
     assert report.ok, report.bugs

@@ -28,7 +28,7 @@ class Case:
     """One kernel of the suite, ready to be built and run.
 
     ``source`` follows ``prelude(target)`` (or the emulated prelude) in a translation unit; ``program``
-    calls it on ``inputs`` and an output of ``dtype`` and ``size`` elements, with ``launch`` arguments.
+    calls it on ``inputs`` and an output of ``dtype`` and ``size`` elements.
     """
 
     name: str
@@ -38,10 +38,6 @@ class Case:
     program: LaunchProgram
     inputs: tuple[Array, ...]
     spec: Conformance
-
-    @property
-    def launch(self) -> Mapping[str, int]:
-        return {}
 
     def output(self) -> Array:
         """A fresh output, every byte 0xa5."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.primitives.primitive import Array, Conformance, words
 
 # ``E::get(u32 register, int element, int line)`` reads an element as S, in which all is computed.
@@ -83,7 +84,7 @@ TW_DEVICE void {name}({c} (&c)[4], const u32 (&a)[4], const u32 (&b)[2], int lin
 BODY = """
     int t = threadIdx.x;
     {c} c[4];
-    tw::u32 a[4], b[2];
+    {word} a[4], b[2];
     for (int i = 0; i < 4; i++) a[i] = x0[4 * t + i], c[i] = x2[4 * t + i];
     for (int i = 0; i < 2; i++) b[i] = x1[2 * t + i];
     tw::{name}(c, a, b);
@@ -91,13 +92,23 @@ BODY = """
 """
 
 
+def body(name: str, dtype: str) -> str:
+    """The kernel that runs an instruction once; ``dtype``: of sums."""
+    word = "double" if dtype == "float64" else "tw::u32"
+    return BODY.format(name=name, c=DTYPES[dtype].gpu, word=word)
+
+
 @dataclass(frozen=True)
 class Format:
-    """An operand format: its bits, as ``store`` packs them into words, and their values (float64)."""
+    """An operand format: its bits, as ``store`` packs them into words, and their values (float64).
+
+    A register is a ``word``, of 32 bits unless elements are wider.
+    """
 
     per_word: int
-    encode: Callable[[Array], Array]  # values -> unsigned bits
-    decode: Callable[[Array], Array]  # unsigned bits -> values
+    encode: Callable[[Array], Array]  # values -> bits
+    decode: Callable[[Array], Array]  # bits -> values
+    word: str = "uint32"
 
 
 # Positions as the PTX documentation states them, for element i of a lane's fragment.
@@ -122,7 +133,7 @@ def fragments(a: Array, b: Array, c: Array, fmt: Format) -> tuple[Array, Array, 
     """The registers of all lanes for matrices of values: words of a and b, and c as it is."""
     w = fmt.per_word
     flat = [
-        np.ascontiguousarray(fmt.encode(x)[p]).view(np.uint32).reshape(-1)
+        np.ascontiguousarray(fmt.encode(x)[p]).view(fmt.word).reshape(-1)
         for x, p in ((a, a_positions(w)), (b, b_positions(w)))
     ]
     return flat[0], flat[1], np.ascontiguousarray(c[c_positions()]).reshape(-1)
@@ -140,28 +151,26 @@ def matrices(x0: Array, x1: Array, x2: Array, fmt: Format) -> tuple[Array, Array
     return a, b, c
 
 
+def _total(a: Array, b: Array, c: Array) -> Array:
+    """The registers of ``a b + c``, unrounded."""
+    with np.errstate(all="ignore"):
+        total = (a[:, :, None] * b[None, :, :]).astype(np.longdouble).sum(axis=1) + c
+    return np.asarray(total[c_positions()].reshape(-1))
+
+
 def product(fmt: Format, dtype: str) -> Callable[..., Array]:
-    """The expected registers of ``c``: a matrix product in float64, rounded once."""
+    """The expected registers of ``c``: a matrix product in extended precision, rounded once."""
 
     def expected(x0: Array, x1: Array, x2: Array) -> Array:
-        a, b, c = matrices(x0, x1, x2, fmt)
         with np.errstate(all="ignore"):
-            total = (a[:, :, None] * b[None, :, :]).sum(axis=1) + c
-            return np.asarray(total.astype(dtype)[c_positions()].reshape(-1))
+            return _total(*matrices(x0, x1, x2, fmt)).astype(dtype)
 
     return expected
 
 
 def magnitude(fmt: Format) -> Callable[..., Array]:
     """The sum of the terms' absolute values: what rounding errors are measured against."""
-
-    def scale(x0: Array, x1: Array, x2: Array) -> Array:
-        a, b, c = (np.abs(x) for x in matrices(x0, x1, x2, fmt))
-        with np.errstate(all="ignore"):
-            total = (a[:, :, None] * b[None, :, :]).sum(axis=1) + c
-        return np.asarray(total[c_positions()].reshape(-1))
-
-    return scale
+    return lambda x0, x1, x2: _total(*map(np.abs, matrices(x0, x1, x2, fmt)))
 
 
 TOLERANCE = 2.0**-19
@@ -173,19 +182,29 @@ def integers(count: int, seed: int, limit: int) -> Array:
     return words(count, seed).astype(np.int64) % (2 * limit + 1) - limit
 
 
+ADDED = np.array(
+    [0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000, 1, 0x807FFFFF, 0x7F7FFFFF, 0xFF7FFFFF] * 2, np.uint32
+).view(np.float32)  # fmt: skip
+"""Special sums, one a row."""
+
+
 def float_cases(
-    name: str, fmt: Format, values: Callable[[int, int], Array], special: Array, tolerance: float = TOLERANCE
-) -> tuple[Conformance, ...]:
-    """Exact whole numbers (which show the layout), random values, and ``special`` ones (16 bit patterns)."""
-    k = 8 * fmt.per_word
+    name: str, fmt: Format, values: Callable[[int, int], Array], special: Array, tolerance: float = TOLERANCE,
+    limits: tuple[int, int] = (8, 1000), added: Array = ADDED, huge: float = 3.0e38,
+) -> tuple[Conformance, ...]:  # fmt: skip
+    """Exact whole numbers (which show the layout), random values, and ``special`` ones (16 bit patterns).
+
+    Whole operands and sums are within ``limits``; special ones meet the sums ``added``, and ``huge`` ones.
+    """
+    k, dtype = 8 * fmt.per_word, added.dtype.name
 
     def exact() -> tuple[Array, ...]:
-        a, b = integers(16 * k, 20, 8).reshape(16, k), integers(k * 8, 21, 8).reshape(k, 8)
-        return fragments(a, b, integers(128, 22, 1000).reshape(16, 8).astype(np.float32), fmt)
+        a, b = integers(16 * k, 20, limits[0]).reshape(16, k), integers(k * 8, 21, limits[0]).reshape(k, 8)
+        return fragments(a, b, integers(128, 22, limits[1]).reshape(16, 8).astype(dtype), fmt)
 
     def random() -> tuple[Array, ...]:
         a, b = values(16 * k, 23).reshape(16, k), values(k * 8, 24).reshape(k, 8)
-        return fragments(a, b, values(128, 25).reshape(16, 8).astype(np.float32), fmt)
+        return fragments(a, b, values(128, 25).reshape(16, 8).astype(dtype), fmt)
 
     def extreme() -> tuple[Array, ...]:
         # A special value in each row, at a column of its own, meets 1, -1, 0, 2, ... in the columns of b.
@@ -193,16 +212,14 @@ def float_cases(
         with np.errstate(all="ignore"):
             a[np.arange(16), np.arange(16) % k] = fmt.decode(special)
         b = np.tile(np.array([1.0, -1.0, 0.0, 2.0, 0.5, 1.0, 1.0, 1.0]), (k, 1))
-        c = np.zeros((16, 8), np.float32)
-        c[:, 5] = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000, 1, 0x807FFFFF, 0x7F7FFFFF, 0xFF7FFFFF] * 2,
-                           np.uint32).view(np.float32)  # fmt: skip
-        c[:, 6], c[:, 7] = np.float32(3.0e38), np.float32(-0.0)
+        c = np.zeros((16, 8), dtype)
+        c[:, 5], c[:, 6], c[:, 7] = added, huge, -0.0
         return fragments(a, b, c, fmt)
 
-    body = BODY.format(name=name, c="float")
-    right, scale = product(fmt, "float32"), magnitude(fmt)
+    text = body(name, dtype)
+    right, scale = product(fmt, dtype), magnitude(fmt)
     return (
-        Conformance("exact", body, exact, "float32", 128, right),
-        Conformance("random", body, random, "float32", 128, right, scale, tolerance),
-        Conformance("special", body, extreme, "float32", 128, right, scale, tolerance),
+        Conformance("exact", text, exact, dtype, 128, right),
+        Conformance("random", text, random, dtype, 128, right, scale, tolerance),
+        Conformance("special", text, extreme, dtype, 128, right, scale, tolerance),
     )

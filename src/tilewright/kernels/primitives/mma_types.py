@@ -65,14 +65,6 @@ TW_DEVICE void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2
 }
 """
 
-_F64_BODY = """
-    int t = threadIdx.x;
-    double c[4], a[4], b[2];
-    for (int i = 0; i < 4; i++) a[i] = x0[4 * t + i], c[i] = x2[4 * t + i];
-    for (int i = 0; i < 2; i++) b[i] = x1[2 * t + i];
-    tw::mma_f64(c, a, b);
-    for (int i = 0; i < 4; i++) out[4 * t + i] = c[i];
-"""
 _F64_TOLERANCE = 2.0**-49
 """Eight multiply-adds, each rounded to 53 bits: the most that any order can lose, with room."""
 _SPECIAL = np.array(
@@ -82,58 +74,13 @@ _SPECIAL = np.array(
 ).view(np.float64)  # fmt: skip
 
 
-def _registers(a: Array, b: Array, c: Array) -> tuple[Array, ...]:
-    """The registers of all lanes for whole matrices."""
-    places = (mma.a_positions(1), mma.b_positions(1), mma.c_positions())
-    return tuple(np.ascontiguousarray(x[p]).reshape(-1) for x, p in zip((a, b, c), places, strict=True))
-
-
-def _matrices(x0: Array, x1: Array, x2: Array) -> tuple[Array, Array, Array]:
-    """The matrices that registers hold."""
-    a, b, c = np.zeros((16, 8)), np.zeros((8, 8)), np.zeros((16, 8))
-    a[mma.a_positions(1)], b[mma.b_positions(1)], c[mma.c_positions()] = (
-        x.reshape(32, -1) for x in (x0, x1, x2)
-    )  # fmt: skip
-    return a, b, c
-
-
-def _expected(x0: Array, x1: Array, x2: Array) -> Array:
-    a, b, c = _matrices(x0, x1, x2)
-    with np.errstate(all="ignore"):
-        total = (a[:, :, None] * b[None, :, :]).astype(np.longdouble).sum(axis=1) + c
-        return np.asarray(total.astype(np.float64)[mma.c_positions()].reshape(-1))
-
-
-def _magnitude(x0: Array, x1: Array, x2: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return _expected(np.abs(x0), np.abs(x1), np.abs(x2))
-
-
-def _exact() -> tuple[Array, ...]:
-    sizes = (16, 8), (8, 8), (16, 8)
-    a, b, c = (mma.integers(m * n, 20 + i, 1 << 20).reshape(m, n) for i, (m, n) in enumerate(sizes))
-    return _registers(a.astype(np.float64), b.astype(np.float64), c.astype(np.float64))
-
-
-def _values(count: int, seed: int) -> Array:
+def _f64_values(count: int, seed: int) -> Array:
     """Values between -2 and 2 with all of their bits."""
     high, low = words(count, seed), words(count, seed + 100)
     return np.asarray((high + low / 2.0**32) / 2.0**30 - 2.0)
 
 
-def _f64_random() -> tuple[Array, ...]:
-    return _registers(*(_values(m * 8, 23 + i).reshape(m, 8) for i, m in enumerate((16, 8, 16))))
-
-
-def _extreme() -> tuple[Array, ...]:
-    # A special value in each row, at a column of its own, meets 1, -1, 0, 2, ... in the columns of b.
-    a = np.zeros((16, 8))
-    a[np.arange(16), np.arange(16) % 8] = _SPECIAL
-    b = np.tile(np.array([1.0, -1.0, 0.0, 2.0, 0.5, 1.0, 1.0, 1.0]), (8, 1))
-    c = np.zeros((16, 8))
-    c[:, 5], c[:, 6], c[:, 7] = _SPECIAL[::-1], 1e308, -0.0
-    return _registers(a, b, c)
-
+_F64 = Format(1, lambda x: np.asarray(x, np.float64), lambda bits: bits, "float64")
 
 _MMA_F64 = Primitive(
     "mma_f64",
@@ -142,10 +89,8 @@ _MMA_F64 = Primitive(
     _PTX,
     _EMULATED,
     ("mma_f64",),
-    (
-        Conformance("exact", _F64_BODY, _exact, "float64", 128, _expected),
-        Conformance("random", _F64_BODY, _f64_random, "float64", 128, _expected, _magnitude, _F64_TOLERANCE),
-        Conformance("special", _F64_BODY, _extreme, "float64", 128, _expected, _magnitude, _F64_TOLERANCE),
+    mma.float_cases(
+        "mma_f64", _F64, _f64_values, _SPECIAL, _F64_TOLERANCE, (1 << 20, 1 << 20), _SPECIAL[::-1], huge=1e308
     ),
 )
 
@@ -261,7 +206,7 @@ def _unrounded() -> tuple[Array, ...]:
     return mma.fragments(a, b, floats(128, 28).reshape(16, 8).astype(np.float32), raw)
 
 
-def _mma_types_random() -> tuple[Array, ...]:
+def _any_bits() -> tuple[Array, ...]:
     return words(128, 30), words(64, 31), words(128, 32).view(np.int32) >> 8
 
 
@@ -320,7 +265,7 @@ _WHOLE = f""" {{
     static long long get(u32 r, int e, int) {{ return {S8.value.format(bits="(r >> (8 * e))")}; }}
     static int round(long long x) {{ return (int)(u32)x; }}
 }}"""
-_BODY = mma.BODY.format(name="mma_s8", c="int")
+_BODY = mma.body("mma_s8", "int32")
 
 PRIMITIVES = (
     _reals(F16),
@@ -330,7 +275,7 @@ PRIMITIVES = (
     _product(
         S8, _WHOLE,
         (
-            Conformance("random", _BODY, _mma_types_random, "int32", 128, _wrapped),
+            Conformance("random", _BODY, _any_bits, "int32", 128, _wrapped),
             Conformance("wrap", _BODY, _wrap, "int32", 128, _wrapped),
         ),
         "int", 80,
