@@ -99,17 +99,21 @@ class Contraction:
         return self.is_sum and self.body.op == "mul" and sorted(names) == ["a", "b"]
 
     @cached_property
+    def chain(self) -> tuple[tuple[str, str, Expr], ...]:
+        """What becomes of a sum: its finish, then the stages after it, each by its name, dtype and value."""
+        finish = (self.stage.name, self.stage.dtype, self.monoid.finish)
+        return (finish, *((s.name, s.dtype, s.body[0]) for s in self.epilogue))
+
+    @cached_property
     def flops(self) -> tuple[int, int]:
         """Operations a point, and a finished sum with the stages after it."""
-        after = count_ops(self.monoid.finish) + sum(count_ops(*s.body) for s in self.epilogue)
-        return flops_per_point(self.stage), after
+        return flops_per_point(self.stage), sum(count_ops(e) for _, _, e in self.chain)
 
     @cached_property
     def read_after(self) -> tuple[Expr, ...]:
         """What is read of inputs once the sum is finished."""
         stages = {s.name for s in self.program.stages}
-        reads = (*self.monoid.finish.loads(), *(x for s in self.epilogue for x in s.loads()))
-        return tuple(x for x in reads if x.value not in stages)
+        return tuple(x for _, _, e in self.chain for x in e.loads() if x.value not in stages)
 
     def accesses(self, reads: Iterable[Expr], batch: str, outside: bool = False) -> tuple[Access, ...]:
         """Reads at places along the fused axes ``batch``, ``m``, ``n`` and ``k``; ``outside`` the sum or in it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.kernels.expression.expr import INDEX, Expr, whole
 from tilewright.kernels.expression.linear import Linear, linearise
 from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.families.reads import one_read
 
 
 @dataclass(frozen=True)
@@ -66,18 +67,17 @@ class IndexForms:
         known = all(e.op in ("const", "axis", *_INDEX) for e in term.walk())
         return bool(axes) and axes <= self.outer and known and term.op != "mul"
 
-    def window(self, value: Expr, program: Program) -> Window | None:
-        """A read, or a read guarded by linear inequalities."""
-        bounds: list[Linear] | None = []
-        fill = None
-        if value.op == "select" and value.args[2].op == "const":
-            bounds, fill, value = self.bounds(value.args[0]), value.args[2], value.args[1]
-        if value.op != "load" or bounds is None:
+    def window(self, value: Expr, program: Program, widened: bool = False) -> Window | None:
+        """A read, or one guarded by linear inequalities; ``widened``: perhaps converted to types that hold it."""
+        found = one_read(value)
+        if found is None or (found.chain and not (widened and found.widens)):
             return None
-        dims = [self.of(i) for i in value.args]
-        if any(d is None for d in dims):
+        bounds = [] if found.guard is None else self.bounds(found.guard)
+        dims = [self.of(i) for i in found.load.args]
+        if bounds is None or any(d is None for d in dims):
             return None
-        return Window(program.tensors[str(value.value)], tuple(d for d in dims if d), tuple(bounds), fill)
+        tensor = program.tensors[str(found.load.value)]
+        return Window(tensor, tuple(d for d in dims if d), tuple(bounds), found.other)
 
     def bounds(self, condition: Expr) -> list[Linear] | None:
         """A conjunction of linear inequalities as ``form >= 0`` each, or ``None``."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.caching import cached_property
-from tilewright.kernels.expression.expr import Expr, unwidened
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.contraction import Contraction, contractions
 from tilewright.kernels.families.index_forms import IndexForms, Window
@@ -70,7 +69,7 @@ def recognise(c: Contraction) -> Convolution | None:
     if not c.is_product or c.stage.scan is not None:
         return None
     forms = IndexForms()
-    sides = [forms.window(_converted(value), c.program) for value in (c.lhs, c.rhs)]
+    sides = [forms.window(value, c.program, widened=True) for value in (c.lhs, c.rhs)]
     if sides[0] is None or sides[1] is None:
         return None
     for image, weight in (sides, sides[::-1]):
@@ -78,13 +77,6 @@ def recognise(c: Contraction) -> Convolution | None:
         if found is not None:
             return found
     return None
-
-
-def _converted(value: Expr) -> Expr:
-    """A value without the conversion to the type of the sums."""
-    if value.op == "select":
-        return Expr("select", value.args[1].dtype, (value.args[0], _converted(value.args[1]), value.args[2]))
-    return unwidened(value)
 
 
 def _matched(c: Contraction, image: Window | None, weight: Window | None) -> Convolution | None:

@@ -59,12 +59,10 @@ class Epilogue:
     def __init__(self, p: ContractionTiling) -> None:
         self.p = p
         c = p.c
-        assert c.stage.monoid is not None
-        finish = c.stage.monoid.finish
-        self.chain: list[tuple[str, Expr]] = []
-        if not (finish.op == "var" and finish.value == "l0") or finish.dtype != c.acc:
-            self.chain.append((c.stage.name, finish))
-        self.chain += [(s.name, s.body[0]) for s in c.epilogue]
+        self.chain = [(name, e) for name, _, e in c.chain]
+        finish = c.monoid.finish
+        if finish.op == "var" and finish.value == "l0" and finish.dtype == c.acc:
+            self.chain = self.chain[1:]
         self.narrowed = c.output.dtype in (*DTYPES, *NARROWED) and c.output.dtype != c.acc and bool(c.epilogue)
         if self.chain and (p.mixed or self.narrowed):
             # The conversion to the output's type is part of storing; casts of narrowed values print nothing else.
@@ -388,7 +386,7 @@ class Epilogue:
         axes = axis_texts(p, m="m", n="n")
         table = self._table_position()
         lines = [" for(long i=0;i<rows;i++) for(long j=0;j<cols;j++) { const long m=m0+i,n=n0+j; (void)m; (void)n;"]
-        names = {c.stage.name: "v"}
+        names, dtypes = {c.stage.name: "v"}, {name: dtype for name, dtype, _ in c.chain}
         lines.append("  const T v=s[i*lds+j];")
         last = "v"
 
@@ -402,9 +400,7 @@ class Epilogue:
 
         for number, (stage, e) in enumerate(self.chain):
             text = print_expr(e, axis=axes, load=read, var={"l0": "v"}, lanes=None)
-            dtype = c.epilogue[-1].dtype if c.epilogue else c.output.dtype
-            dtype = next((s.dtype for s in c.program.stages if s.name == stage), dtype)
-            ctype = "float" if dtype in NARROWED else C_TYPES[dtype]
+            ctype = "float" if dtypes[stage] in NARROWED else C_TYPES[dtypes[stage]]
             last = f"f{number}"
             lines.append(f"  const {ctype} {last}=({ctype})({text});")
             names[stage] = last

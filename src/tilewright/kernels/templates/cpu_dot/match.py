@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import BYTES, SIXTEEN, Expr, unwidened
+from tilewright.kernels.expression.expr import BYTES, SIXTEEN, Expr
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.index_forms import IndexForms
@@ -56,12 +56,7 @@ def _computed(form: family.Contraction) -> Contraction:
 
 def _operand(value: Expr, program: Program) -> Operand:
     """A side as ``cast(x[...])``, or as ``select(bounds, x[...], 0)`` with a cast in or around it, where it is one."""
-    read = unwidened(value)
-    if read.op == "select":
-        condition, inside, other = read.args
-        inside = unwidened(inside)
-        read = Expr("select", inside.dtype, (condition, inside, other))
-    window = IndexForms().window(read, program)
+    window = IndexForms().window(value, program, widened=True)
     if window is None or (window.fill is not None and window.fill.value != 0):
         return Operand(value, None, None)
     if window.bounds:
