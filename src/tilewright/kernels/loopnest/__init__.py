@@ -124,19 +124,6 @@ class Layout:
                 reach += (n - 1) * s
         return True
 
-    def vector_width(self, axis: int, limit: int) -> int:
-        """Largest power of two, at most ``limit``, of contiguous elements along ``axis``."""
-        if self.strides[axis] != 1:
-            return 1
-        width = 1
-        while (
-            width * 2 <= limit
-            and self.shape[axis] % (width * 2) == 0
-            and all(s % (width * 2) == 0 for d, s in enumerate(self.strides) if d != axis and self.shape[d] > 1)
-        ):
-            width *= 2
-        return width
-
 
 @dataclass(frozen=True)
 class Access:

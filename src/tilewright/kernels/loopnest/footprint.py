@@ -96,14 +96,68 @@ SQUARE = 3
 def footprint(nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
     """Features of a schedule's nests on a target: :data:`FEATURES`, always in that order."""
     parts = [_Nest(n, target) for n in nests]
-    return _combine(parts, nests, target)
+    main = max(parts, key=lambda p: (p.flops, p.points))
+    work = [max(p.flops, p.points) for p in parts]
+    total_work = sum(work)
 
+    def mean(values: Sequence[float]) -> float:
+        return sum(v * w for v, w in zip(values, work, strict=True)) / total_work
 
-def roofline(nests: Sequence[LoopNest], target: Target, peak: float, bandwidth: float) -> float:
-    """Seconds below which no run can be: arithmetic at ``peak`` (flops/s) or traffic at ``bandwidth``
-    (bytes/s to memory), whichever takes longer. ``peak`` is of all the threads that may be used."""
-    f = footprint(nests, target)
-    return max(f["flops"] / peak, f["bytes.memory"] / bandwidth)
+    flops = sum(p.flops for p in parts)
+    loads = stores = body_bytes = 0
+    for p in parts:
+        for a in p.accesses:
+            n = p.outputs * p.repeats if a.access.store else p.outputs if a.access.outside else p.points
+            body_bytes += n * a.item
+            if a.access.store:
+                stores += n
+            else:
+                loads += n
+    caches = (target.l1_bytes, target.l2_bytes, target.l3_bytes)
+    missing = [[p.missing(c) for c in caches] for p in parts]
+    l1 = sum(p.traffic(p.block, dense=True) for p in parts)
+    l2, l3, memory = (sum(m[n][0] for m in missing) for n in range(3))
+    distinct: dict[str, int] = {}
+    for p in parts:
+        for a, sizes in zip(p.unique, p.dense, strict=True):
+            distinct[a.access.tensor] = max(distinct.get(a.access.tensor, 0), sizes[0])
+    if sum(distinct.values()) > target.l3_bytes:
+        memory = max(memory, sum(distinct.values()))
+    written = {a.access.tensor for p in parts for a in p.accesses if a.access.store}
+    read = {a.access.tensor for p in parts for a in p.accesses if not a.access.store}
+    copies = [(p, s, s.depth) for p in parts for s in p.nest.staged]
+    staged = sum(s.layout.size * p.nest.itemsize * prod(p.trips[:d]) for p, s, d in copies if d is not None)
+    moves = sum(s.layout.size * prod(p.trips[:d]) * s.moves for p, s, d in copies if d is not None)
+    touched = sum(p.work[p.block] for p in parts)
+    iterations = sum(p.iterations for p in parts)
+    inner = [main.work[max(0, main.block - n)] for n in range(6)]
+    reduced = prod(main.nest.axes[a] for i, a in enumerate(main.nest.axes) if i in main.reduced)
+    fits = missing[parts.index(main)]
+    loops = main.nest.loops
+    values = (
+        flops, sum(p.points for p in parts), loads, stores,
+        l1, l2, l3, memory, sum(p.clashing(caches[0], 0) for p in parts), sum(p.clashing(caches[1], 1) for p in parts),
+        sum(distinct.values()), staged, moves,
+        *(sum(p.untranslated(n) for p in parts) for n in ENTRIES),
+        sum(p.reads for p in parts), sum(p.splits for p in parts),
+        sum(distinct[t] for t in written & read),
+        _ratio(body_bytes, l1, 1.0), _ratio(l1, l2, _far(l1)), _ratio(l2, l3, _far(l2)), _ratio(l3, memory, _far(l3)),
+        _ratio(flops, l1), _ratio(flops, l2, _far(flops)), _ratio(flops, l3, _far(flops)),
+        _ratio(flops, memory, _far(flops)),
+        len(parts), len(loops), sum(x.kind == "parallel" for x in loops),
+        main.tasks, mean([p.busy for p in parts]), main.flops / main.tasks,
+        mean([p.lanes for p in parts]), mean([float(p.lanes > 1) for p in parts]),
+        mean([p.useful for p in parts]), mean([p.even for p in parts]), mean([float(p.across) for p in parts]),
+        main.block_points, main.block_outputs, main.block_registers,
+        (main.block_registers + main.operands) / target.registers, main.block_useful,
+        main._product("unroll"),
+        main.trips[main.block - 1] if main.block else 1, reduced,
+        iterations, _ratio(flops, iterations), sum(p.overhead for p in parts), main.repeats,
+        *inner,
+        fits[0][1], fits[1][1], fits[2][1],
+        _ratio(sum(d[p.block] for p in parts for d in p.dense), touched, 1.0),
+    )  # fmt: skip
+    return dict(zip(FEATURES, map(float, values), strict=True))
 
 
 # --------------------------------------------------------------------------- one nest
@@ -151,12 +205,12 @@ class _Nest:
         unique = {(a.access.tensor, *map(id, a.access.indices), a.access.store): a for a in self.accesses}
         self.unique = list(unique.values())
         self.packed = [a.access.tensor in staged for a in self.unique]
-        places = [a.places(full) for a in self.unique]
+        self.places = [a.places(full) for a in self.unique]
         caches = (target.l1_bytes, target.l2_bytes)
         sets = [max(1, c // LINE // ways) for c, ways in zip(caches, WAYS, strict=True)]
         self.dense: list[list[int]] = []
         touched: list[list[Touched]] = []
-        for a, packed, place in zip(self.unique, self.packed, places, strict=True):
+        for a, packed, place in zip(self.unique, self.packed, self.places, strict=True):
             pairs = [a.bytes(t) for t in spans[: block + 1]]
             self.dense.append([p[0] for p in pairs])
             if packed:
@@ -168,7 +222,6 @@ class _Nest:
         self.pages = [[x.pages for x in found] for found in touched]
         self.work = [sum(s[d] for s in self.sizes) for d in range(block + 1)]
         self.held = [[sum(found[d].held[n] for found in touched) for d in range(block + 1)] for n in range(len(sets))]
-        self.places = places
         self.spans = spans
         self._shape()
 
@@ -463,73 +516,6 @@ def _rule(e: Expr, parts: list[Count]) -> Count:
 
 def _ratio(a: float, b: float, empty: float = 0.0) -> float:
     return a / b if b else empty
-
-
-def _combine(parts: list[_Nest], nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
-    main = max(parts, key=lambda p: (p.flops, p.points))
-    work = [max(p.flops, p.points) for p in parts]
-    total_work = sum(work)
-
-    def mean(values: Sequence[float]) -> float:
-        return sum(v * w for v, w in zip(values, work, strict=True)) / total_work
-
-    flops = sum(p.flops for p in parts)
-    loads = stores = body_bytes = 0
-    for p in parts:
-        for a in p.accesses:
-            n = p.outputs * p.repeats if a.access.store else p.outputs if a.access.outside else p.points
-            body_bytes += n * a.item
-            if a.access.store:
-                stores += n
-            else:
-                loads += n
-    caches = (target.l1_bytes, target.l2_bytes, target.l3_bytes)
-    missing = [[p.missing(c) for c in caches] for p in parts]
-    l1 = sum(p.traffic(p.block, dense=True) for p in parts)
-    l2, l3, memory = (sum(m[n][0] for m in missing) for n in range(3))
-    distinct: dict[str, int] = {}
-    for p in parts:
-        for a, sizes in zip(p.unique, p.dense, strict=True):
-            distinct[a.access.tensor] = max(distinct.get(a.access.tensor, 0), sizes[0])
-    if sum(distinct.values()) > target.l3_bytes:
-        memory = max(memory, sum(distinct.values()))
-    written = {a.access.tensor for p in parts for a in p.accesses if a.access.store}
-    read = {a.access.tensor for p in parts for a in p.accesses if not a.access.store}
-    copies = [(p, s, s.depth) for p in parts for s in p.nest.staged]
-    staged = sum(s.layout.size * p.nest.itemsize * prod(p.trips[:d]) for p, s, d in copies if d is not None)
-    moves = sum(s.layout.size * prod(p.trips[:d]) * s.moves for p, s, d in copies if d is not None)
-    touched = sum(p.work[p.block] for p in parts)
-    iterations = sum(p.iterations for p in parts)
-    inner = [0.0] * 6
-    for n in range(6):
-        inner[n] = float(main.work[max(0, main.block - n)])
-    reduced = prod(main.nest.axes[a] for i, a in enumerate(main.nest.axes) if i in main.reduced)
-    fits = missing[parts.index(main)]
-    loops = main.nest.loops
-    values = (
-        flops, sum(p.points for p in parts), loads, stores,
-        l1, l2, l3, memory, sum(p.clashing(caches[0], 0) for p in parts), sum(p.clashing(caches[1], 1) for p in parts),
-        sum(distinct.values()), staged, moves,
-        *(sum(p.untranslated(n) for p in parts) for n in ENTRIES),
-        sum(p.reads for p in parts), sum(p.splits for p in parts),
-        sum(distinct[t] for t in written & read),
-        _ratio(body_bytes, l1, 1.0), _ratio(l1, l2, _far(l1)), _ratio(l2, l3, _far(l2)), _ratio(l3, memory, _far(l3)),
-        _ratio(flops, l1), _ratio(flops, l2, _far(flops)), _ratio(flops, l3, _far(flops)),
-        _ratio(flops, memory, _far(flops)),
-        len(parts), len(loops), sum(x.kind == "parallel" for x in loops),
-        main.tasks, mean([p.busy for p in parts]), main.flops / main.tasks,
-        mean([p.lanes for p in parts]), mean([float(p.lanes > 1) for p in parts]),
-        mean([p.useful for p in parts]), mean([p.even for p in parts]), mean([float(p.across) for p in parts]),
-        main.block_points, main.block_outputs, main.block_registers,
-        (main.block_registers + main.operands) / target.registers, main.block_useful,
-        main._product("unroll"),
-        main.trips[main.block - 1] if main.block else 1, reduced,
-        iterations, _ratio(flops, iterations), sum(p.overhead for p in parts), main.repeats,
-        *inner,
-        fits[0][1], fits[1][1], fits[2][1],
-        _ratio(sum(d[p.block] for p in parts for d in p.dense), touched, 1.0),
-    )  # fmt: skip
-    return dict(zip(FEATURES, map(float, values), strict=True))
 
 
 def _far(x: float) -> float:
