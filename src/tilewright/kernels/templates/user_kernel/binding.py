@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,6 @@ def bind(kernel: UserKernel, workload: Workload, values: Mapping[str, Value]) ->
             "Write an operator of each output, and a kernel for each",
         )
     sizes = {k: int(v) for k, v in workload.params if isinstance(v, int)}
-    reals = {k: float(v) for k, v in workload.params if isinstance(v, float)}
     knobs = [name for name, _ in kernel.knobs]
     for name in knobs:
         if name in dict(workload.params):
@@ -58,10 +58,13 @@ def bind(kernel: UserKernel, workload: Workload, values: Mapping[str, Value]) ->
     known = (*knobs, *sizes)
     function = source.find(view(kernel.text, values), kernel.entry, kernel.label)
     if kernel.parameters:
-        arguments = _listed(kernel, workload, known, _declared(function, kernel.label))
+        declared = None
+        with suppress(UsageError):
+            declared = source.parameters(function, kernel.label)
+        arguments = _listed(kernel, workload, known, declared)
     else:
-        declared = source.parameters(function, kernel.label)
-        arguments = _by_declaration(kernel, workload, declared, sizes, reals, known)
+        numbers = sizes | {k: v for k, v in workload.params if isinstance(v, float)}
+        arguments = _by_declaration(kernel, workload, source.parameters(function, kernel.label), numbers)
     for a in arguments:
         if a.kind.startswith("float") or (a.expression is not None and not set(a.expression.names) & set(knobs)):
             try:
@@ -91,9 +94,7 @@ def _by_declaration(
     kernel: UserKernel,
     workload: Workload,
     declared: tuple[source.Parameter, ...],
-    sizes: Mapping[str, int],
-    reals: Mapping[str, float],
-    known: tuple[str, ...],
+    numbers: Mapping[str, int | float],
 ) -> tuple[Argument, ...]:
     places = _tensors(kernel, workload, [p for p in declared if p.pointer and not _is_env(p)])
     out: list[Argument] = []
@@ -105,7 +106,7 @@ def _by_declaration(
         elif p.pointer:
             out.append(Argument("tensor", places[p.name]))
         else:
-            out.append(_number(kernel, p, sizes, reals, known))
+            out.append(_number(kernel, p, numbers))
     return tuple(out)
 
 
@@ -144,13 +145,7 @@ def _tensors(kernel: UserKernel, workload: Workload, pointers: list[source.Param
     return places
 
 
-def _number(
-    kernel: UserKernel,
-    p: source.Parameter,
-    sizes: Mapping[str, int],
-    reals: Mapping[str, float],
-    known: tuple[str, ...],
-) -> Argument:
+def _number(kernel: UserKernel, p: source.Parameter, numbers: Mapping[str, int | float]) -> Argument:
     kind = KINDS.get(p.type)
     if p.name in dict(kernel.knobs):
         raise UsageError(
@@ -162,28 +157,21 @@ def _number(
             f"parameter {p.name} of {kernel.entry} has the type {p.type}",
             "Take int, long, float or double, or list what each parameter gets: --param",
         )
-    if p.name in sizes and kind.startswith("int"):
-        return Argument(kind, parse(p.name, "parameter", known), p.type, p.name)
-    if p.name in reals or p.name in sizes:
-        value = reals.get(p.name, sizes.get(p.name))
+    value = numbers.get(p.name)
+    if isinstance(value, int) and kind.startswith("int"):
+        return Argument(kind, parse(p.name, "parameter", [p.name]), p.type, p.name)
+    if value is not None:
         if kind.startswith("float"):
-            return Argument(kind, float(value or 0), p.type, p.name)
+            return Argument(kind, float(value), p.type, p.name)
         raise UsageError(f"parameter {p.name} of {kernel.entry} is {p.type}, and its value {value}", "Take a double")
-    hint = nearest(p.name, [*sizes, *reals])
+    hint = nearest(p.name, list(numbers))
     raise UsageError(
         f"parameter {p.name} of {kernel.entry} is not a size",
-        f"{hint}There are {', '.join([*sizes, *reals])}; or list what each parameter gets: --param",
+        f"{hint}There are {', '.join(numbers)}; or list what each parameter gets: --param",
     )
 
 
 # --------------------------------------------------------------------------- by list
-
-
-def _declared(function: source.Function, label: str) -> tuple[source.Parameter, ...] | None:
-    try:
-        return source.parameters(function, label)
-    except UsageError:
-        return None
 
 
 def _listed(
@@ -222,7 +210,9 @@ def _listed(
             type_, name = (parameter.type, parameter.name) if parameter and known_type else ("", piece)
             value = parse(piece, "parameter", (*known, *inputs, "out"))
             out.append(Argument(kind or "int32", value, type_, name))
-            _no_tensor(value, {*inputs, "out"} - set(known), piece)
+            if set(value.names) & ({*inputs, "out"} - set(known)):
+                hint = "Name a tensor alone, and calculate with sizes"
+                raise UsageError(f"--param {piece!r} calculates with a tensor", hint)
     given = {a.value for a in out if a.kind == "tensor"}
     if len(inputs) not in given:
         raise UsageError(f"no parameter gets the output: {kernel.parameters}", "Name it out")
@@ -237,11 +227,6 @@ def _real(text: str) -> float:
     if math.isinf(value) and "inf" not in text.lower():
         raise UsageError(f"--param {text!r} is beyond every number of type double", "Write inf if you mean infinity")
     return value
-
-
-def _no_tensor(e: Expression, tensors: set[str], piece: str) -> None:
-    if set(e.names) & tensors:
-        raise UsageError(f"--param {piece!r} calculates with a tensor", "Name a tensor alone, and calculate with sizes")
 
 
 def _pieces(text: str) -> list[str]:

@@ -5,8 +5,9 @@ A condition that reads more than knobs and the file's own macros is not decided:
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilewright.core import Value
@@ -16,10 +17,6 @@ _HIDDEN = re.compile(
 )
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _TOKEN = re.compile(r"\d[\w']*|[A-Za-z_]\w*|&&|\|\||[<>=!]=|<<|>>|\S")
-_BINARY: tuple[tuple[str, ...], ...] = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
-    ("*", "/", "%"),
-)  # fmt: skip
 _DEEPEST = 40  # macros within macros
 
 
@@ -31,6 +28,24 @@ def hidden(text: str) -> str:
 def blank(text: str) -> str:
     """Spaces in the place of everything but the ends of lines."""
     return re.sub(r"[^\n]", " ", text)
+
+
+def code(text: str) -> str:
+    """The text with comments, literals and directives blanked out."""
+    return DIRECTIVE.sub(lambda m: blank(m[0]), hidden(text))
+
+
+Edit = tuple[int, int, str]
+"""What replaces the text between two places."""
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text after edits of places that do not overlap."""
+    out, last = list[str](), 0
+    for start, end, new in sorted(edits, key=lambda e: e[:2]):
+        out += [text[last:start], new]
+        last = end
+    return "".join([*out, text[last:]])
 
 
 def literal(value: Value) -> str:
@@ -197,7 +212,7 @@ class _Condition:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def _choice(self) -> int:
-        test = self._binary(0)
+        test = self._binary(1)
         if self._next() != "?":
             return test
         self.at += 1
@@ -208,13 +223,12 @@ class _Condition:
         no = self._choice()
         return yes if test else no
 
-    def _binary(self, level: int) -> int:
-        if level == len(_BINARY):
-            return self._unary()
-        left = self._binary(level + 1)
-        while (op := self._next()) in _BINARY[level]:
+    def _binary(self, least: int) -> int:
+        """Operations that bind at least so tightly."""
+        left = self._unary()
+        while (found := _BINARY.get(self._next())) is not None and found[0] >= least:
             self.at += 1
-            left = _apply(op, left, self._binary(level + 1))
+            left = int(found[1](left, self._binary(found[0] + 1)))
         return left
 
     def _unary(self) -> int:
@@ -240,19 +254,24 @@ class _Condition:
             raise _Undecided from None
 
 
-def _apply(op: str, a: int, b: int) -> int:
-    if op in ("/", "%"):
-        if b == 0:
-            raise _Undecided
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return quotient if op == "/" else a - b * quotient
-    if op in ("<<", ">>"):
-        if not 0 <= b < 64:
-            raise _Undecided
-        return a << b if op == "<<" else a >> b
-    return int(
-        {
-            "||": bool(a or b), "&&": bool(a and b), "|": a | b, "^": a ^ b, "&": a & b, "==": a == b, "!=": a != b,
-            "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b, "+": a + b, "-": a - b, "*": a * b,
-        }[op]
-    )  # fmt: skip
+def _quotient(a: int, b: int) -> int:
+    if b == 0:
+        raise _Undecided
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _shift(b: int) -> int:
+    if not 0 <= b < 64:
+        raise _Undecided
+    return b
+
+
+_BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
+    "||": (1, lambda a, b: bool(a or b)), "&&": (2, lambda a, b: bool(a and b)), "|": (3, operator.or_),
+    "^": (4, operator.xor), "&": (5, operator.and_), "==": (6, operator.eq), "!=": (6, operator.ne),
+    "<": (7, operator.lt), ">": (7, operator.gt), "<=": (7, operator.le), ">=": (7, operator.ge),
+    "<<": (8, lambda a, b: a << _shift(b)), ">>": (8, lambda a, b: a >> _shift(b)), "+": (9, operator.add),
+    "-": (9, operator.sub), "*": (10, operator.mul), "/": (10, _quotient),
+    "%": (10, lambda a, b: a - b * _quotient(a, b)),
+}  # fmt: skip
+"""How tightly each operation binds, and its meaning."""

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, blank, hidden
+from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, Edit, code, edited, hidden
+from tilewright.kernels.templates.user_kernel.source import TOKEN, pairs
 
 _HEADERS = {
     "vectors": r"(?:make_)?(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]|dim3",
@@ -37,10 +38,6 @@ _ASSEMBLY = re.compile(r'[^"]*"(?:\\.|[^"\\])')
 """What follows ``asm`` where it has instructions: an empty text has none."""
 
 
-Edit = tuple[int, int, str]
-"""What replaces the text between two places."""
-
-
 def headers(words: Iterable[str]) -> list[str]:
     """Which files of the emulator these words need, the least first."""
     known = set(words)
@@ -52,12 +49,7 @@ def both(text: str, entry: str) -> str:
     text = _without_other_names(text)
     file = _File(text)
     edits = [e for d in file.shared() for e in file.declared(d)] + file.frame(entry)
-    edits += [*file.assembly(), *_in_macros(text)]
-    out, last = [], 0
-    for start, end, new in sorted(edits, key=lambda e: (e[0], e[1])):
-        out += [text[last:start], new]
-        last = end
-    return "".join([*out, text[last:]])
+    return edited(text, [*edits, *file.assembly(), *_in_macros(text)])
 
 
 def _without_other_names(text: str) -> str:
@@ -67,15 +59,7 @@ def _without_other_names(text: str) -> str:
         found = re.fullmatch(r"\s*#\s*define\s+(\w+)\s+((?:\w+\s+)*__shared__(?:\s+\w+)*)\s*", m[0])
         if found:
             names[found[1]] = found[2]
-    if not names:
-        return text
-    code = DIRECTIVE.sub(lambda m: blank(m[0]), hidden(text))
-    out, last = [], 0
-    for w in _WORD.finditer(code):
-        if w[0] in names:
-            out += [text[last : w.start()], names[w[0]]]
-            last = w.end()
-    return "".join([*out, text[last:]])
+    return edited(text, ((w.start(), w.end(), names[w[0]]) for w in _WORD.finditer(code(text)) if w[0] in names))
 
 
 def _in_macros(text: str) -> Iterator[Edit]:
@@ -114,22 +98,13 @@ class _File:
     def __init__(self, text: str, parameters: tuple[str, ...] | None = None) -> None:
         self.text = text
         self.parameters = parameters
-        self.plain = DIRECTIVE.sub(lambda m: blank(m[0]), hidden(text))
-        found = list(re.finditer(r"[A-Za-z_]\w*|::|->|\d[\w.']*|\S", self.plain))
+        self.plain = code(text)
+        found = list(TOKEN.finditer(self.plain))
         self.tokens = [m[0] for m in found]
         self.starts = [m.start() for m in found]
         self.ends = [m.end() for m in found]
-        self.pairs = dict(self._pairs())
+        self.pairs = pairs(self.tokens)
         self.functions = list(self._functions())
-
-    def _pairs(self) -> Iterator[tuple[int, int]]:
-        opened: list[int] = []
-        for n, token in enumerate(self.tokens):
-            if token in ("(", "[", "{"):
-                opened.append(n)
-            elif token in (")", "]", "}") and opened:
-                yield opened[-1], n
-                yield n, opened.pop()
 
     def _functions(self) -> Iterator[tuple[int, int, int]]:
         """Of each function: the first token of its declaration, and its braces."""

@@ -7,17 +7,17 @@ declaration is beyond it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core import UsageError
 from tilewright.dtypes import DTYPES
 from tilewright.errors import nearest
-from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, blank, hidden
+from tilewright.kernels.templates.user_kernel.conditions import DIRECTIVE, Edit, code, edited, hidden
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.MULTILINE)
-_TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.]*|\S")
+TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.']*|\S")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 LONGEST = 1 << 20  # characters of a file with everything that it includes
 
@@ -108,9 +108,9 @@ class Function:
 
 def functions(text: str) -> tuple[Function, ...]:
     """The functions of a file, in order."""
-    plain = hidden(text)
-    code = DIRECTIVE.sub(lambda m: blank(m[0]), plain)
-    tokens = [(m[0], m.start()) for m in _TOKEN.finditer(code)]
+    plain = code(text)
+    tokens = [(m[0], m.start()) for m in TOKEN.finditer(plain)]
+    closing = pairs(token for token, _ in tokens)
     out: list[Function] = []
     blocks: list[bool] = []  # open braces: whether each is an extern "C" block
     start = 0
@@ -129,14 +129,14 @@ def functions(text: str) -> tuple[Function, ...]:
         elif token == ";" and top:
             start = n + 1
         elif token == "(" and top and n > start:
-            name, end = tokens[n - 1][0], _closing(tokens, n)
-            after = _after(tokens, end + 1)
+            name, end = tokens[n - 1][0], closing.get(n, len(tokens))
+            after = _after(tokens, end + 1, closing)
             if _WORD.fullmatch(name) and after in ("{", ";") and n - 1 > start:
                 first = tokens[start][1]
-                stop = tokens[end][1] if end < len(tokens) else len(code)
+                stop = tokens[end][1] if end < len(tokens) else len(plain)
                 out.append(
                     Function(
-                        name, code[first : tokens[n - 1][1]].strip(), code[at + 1 : stop], first, after == "{",
+                        name, plain[first : tokens[n - 1][1]].strip(), plain[at + 1 : stop], first, after == "{",
                         bool(blocks),
                     )
                 )  # fmt: skip
@@ -145,22 +145,24 @@ def functions(text: str) -> tuple[Function, ...]:
     return tuple(out)
 
 
-def _closing(tokens: list[tuple[str, int]], n: int) -> int:
-    """The position of the parenthesis that closes the one at ``n``."""
-    depth = 0
-    for i in range(n, len(tokens)):
-        depth += {"(": 1, ")": -1}.get(tokens[i][0], 0)
-        if depth == 0:
-            return i
-    return len(tokens)
+def pairs(tokens: Iterable[str]) -> dict[int, int]:
+    """The position of each bracket's other half, where it has one."""
+    found, opened = dict[int, int](), list[int]()
+    for n, token in enumerate(tokens):
+        if token in ("(", "[", "{"):
+            opened.append(n)
+        elif token in (")", "]", "}") and opened:
+            found[n] = opened.pop()
+            found[found[n]] = n
+    return found
 
 
-def _after(tokens: list[tuple[str, int]], n: int) -> str:
+def _after(tokens: list[tuple[str, int]], n: int, closing: Mapping[int, int]) -> str:
     """The token after a parameter list, past what may stand there."""
     while n < len(tokens) and tokens[n][0] in ("noexcept", "__attribute__", "const"):
         n += 1
         if n < len(tokens) and tokens[n][0] == "(":
-            n = _closing(tokens, n) + 1
+            n = closing.get(n, len(tokens)) + 1
     return tokens[n][0] if n < len(tokens) else ""
 
 
@@ -187,7 +189,7 @@ def find(text: str, entry: str, path: str) -> Function:
 def renamed(text: str, name: str, symbol: str, *, c_linkage: bool) -> str:
     """The text with a function's name replaced, and C linkage for it where it has none."""
     plain = hidden(text)
-    edits: list[tuple[int, int, str]] = []
+    edits: list[Edit] = []
     for m in _WORD.finditer(plain):
         before = plain[: m.start()].rstrip()[-2:]
         called = plain[m.end() :].lstrip().startswith("(")
@@ -197,9 +199,7 @@ def renamed(text: str, name: str, symbol: str, *, c_linkage: bool) -> str:
         for f in functions(text):
             if f.name == name and not f.in_c_block and "extern" not in f.prefix.split():
                 edits.append((f.start, f.start, 'extern "C" '))
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+    return edited(text, edits)
 
 
 # --------------------------------------------------------------------------- parameters
@@ -241,7 +241,7 @@ def _parameter(text: str, function: str, path: str) -> Parameter:
     array = re.search(r"\[[^\]]*\]\s*$", text)
     if array:
         text = text[: array.start()]
-    found = [t for t in _TOKEN.findall(text) if t not in _QUALIFIERS]
+    found = [t for t in TOKEN.findall(text) if t not in _QUALIFIERS]
     stars = found.count("*") + bool(array)
     const = "const" in found[: found.index("*")] if "*" in found else "const" in found
     left = [t for t in found if t not in ("*", "const")]

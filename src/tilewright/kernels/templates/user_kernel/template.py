@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from math import ceil, nan, prod
+from typing import Any
 
 from tilewright.core import Candidate, Schedule, Task, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, axis
@@ -15,14 +16,13 @@ from tilewright.kernels.templates.user_kernel.binding import Binding, bind
 from tilewright.kernels.templates.user_kernel.expressions import Expression, NoValue
 from tilewright.kernels.templates.user_kernel.kernel import UserKernel
 from tilewright.kernels.templates.user_kernel.lower import cpu_kernel, cuda_kernel
-from tilewright.kernels.templates.user_kernel.numbers import Argument
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
-Test = Callable[[Expression, Mapping[str, Value]], bool]
+Test = Callable[[Mapping[str, Any]], Any]
+"""Whether a rule holds, of the values of sizes and knobs by name."""
 
 _GRID = ((1 << 31) - 1, 65535, 65535)
 _BLOCK = (1024, 1024, 64)
-_STATIC = ("threads", "shared_bytes", "blocks_per_sm", "occupancy", "waves", "wave_efficiency")
 
 
 class UserTemplate:
@@ -65,7 +65,7 @@ class UserTemplate:
 
         self.space(task).check(schedule)
         known = _resources(self.bind(task, schedule.values), task, schedule.values)
-        return {name: known.get(name, nan) for name in STATIC}  # not a number: not known
+        return {name: float(known.get(name, nan)) for name in STATIC}  # not a number: not known
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         self.space(candidate.task).check(candidate.schedule)
@@ -83,82 +83,53 @@ def _bound(kernel: UserKernel, task: Task, deciding: tuple[tuple[str, Value], ..
 def _space(kernel: UserKernel, task: Task) -> SearchSpace:
     template = UserTemplate(kernel)
     bindings = [template.bind(task, values) for values in kernel.variants()]
-    bound = bindings[0]
-    knobs = [name for name, _ in kernel.knobs]
-    rules = [_rule(e, bound, knobs, e.text, _holds) for e in bound.constraints]
-    limit = dict(task.target.limits)
+    bound, knobs, limit = bindings[0], dict(kernel.knobs), dict(task.target.limits)
+    rules: list[Constraint] = []
+
+    def rule(reads: Iterable[str], reason: str, test: Test) -> None:
+        """A rule over the knobs among ``reads``; where an expression has no value it does not hold."""
+
+        def holds(values: Mapping[str, Value]) -> bool:
+            try:
+                return bool(test(bound.names(values)))
+            except NoValue:
+                return False
+
+        rules.append(Constraint(tuple(dict.fromkeys(n for n in reads if n in knobs)), holds, reason))
+
+    def between(e: Expression, least: int, most: int, reason: str) -> None:
+        rule(e.names, f"required is {reason}", lambda names: least <= e.whole(names) <= most)
+
+    for e in bound.constraints:
+        rule(e.names, f"required is {e.text}", e.value)
     for what, sides, most_of in (("grid", bound.grid, _GRID), ("block", bound.block, _BLOCK)):
-        for e, most_here in zip(sides, most_of, strict=False):
-            reason = f"{what} {e.text} is a whole number from 1 to {most_here}"
-            rules.append(_rule(e, bound, knobs, reason, _from_one_to(most_here)))
-    rules += _fitting(kernel, task, knobs, [a for b in bindings for a in b.arguments])
+        for e, most in zip(sides, most_of, strict=False):
+            between(e, 1, most, f"{what} {e.text} is a whole number from 1 to {most}")
+    numbers = [(a, a.expression) for b in bindings for a in b.arguments if a.expression is not None]
+    decided = [(a, e) for a, e in numbers if knobs.keys() & set(e.names)]
+    if decided:
+        said = ", ".join(dict.fromkeys(f"{a.type or a.kind} {a.name} = {e.text}" for a, e in decided))
+        reads = [*(n for _, e in decided for n in e.names), *kernel.deciding]
+        rule(reads, f"required is that numbers fit: {said}", partial(_fit, kernel, task))
     if bound.shared is not None:
         most = int(limit.get("shared_per_block", 1 << 30))
-        rules.append(
-            _rule(
-                bound.shared, bound, knobs, f"shared {bound.shared.text} is at most {most} bytes",
-                lambda e, names: 0 <= e.whole(names) <= most,
-            )
-        )  # fmt: skip
+        between(bound.shared, 0, most, f"shared {bound.shared.text} is at most {most} bytes")
     if bound.block:
         most_threads = int(limit.get("threads_per_block", 1024))
-        rules.append(_threads(bound, knobs, most_threads))
-    numeric = {name: isinstance(values[0], (int, float)) for name, values in kernel.knobs}
-    choices = tuple(Choice(name, values, "structure", numeric[name]) for name, values in kernel.knobs)
-    return SearchSpace(kernel.name, UserTemplate.version, choices, tuple(rules))
+        rule(
+            (n for e in bound.block for n in e.names), f"a block has at most {most_threads} threads",
+            lambda names: prod(e.whole(names) for e in bound.block) <= most_threads,
+        )  # fmt: skip
+    choices = (Choice(n, values, "structure", isinstance(values[0], (int, float))) for n, values in kernel.knobs)
+    return SearchSpace(kernel.name, UserTemplate.version, tuple(choices), tuple(rules))
 
 
-def _from_one_to(most: int) -> Test:
-    return lambda e, names: 1 <= e.whole(names) <= most
-
-
-def _holds(e: Expression, names: Mapping[str, Value]) -> bool:
-    return bool(e.value(names))
-
-
-def _fitting(kernel: UserKernel, task: Task, knobs: list[str], given: list[Argument]) -> Iterator[Constraint]:
-    """That numbers which knobs decide fit their parameters, as the file is with these knobs."""
-    decided = [a for a in given if a.expression is not None and set(a.expression.names) & set(knobs)]
-    if not decided:
-        return
-
-    def holds(values: Mapping[str, Value]) -> bool:
-        bound = _bound(kernel, task, tuple((name, values[name]) for name in kernel.deciding))
-        try:
-            for a in bound.arguments:
-                if a.expression is not None:
-                    a.number(bound.names(values))
-        except NoValue:
-            return False
-        return True
-
-    reads = [n for a in decided for n in (a.expression.names if a.expression else ()) if n in knobs]
-    said = ", ".join(dict.fromkeys(f"{a.type or a.kind} {a.name} = {a.value.text}" for a in decided))
-    yield Constraint(tuple(dict.fromkeys([*reads, *kernel.deciding])), holds, f"required is that numbers fit: {said}")
-
-
-def _rule(e: Expression, bound: Binding, knobs: list[str], reason: str, test: Test) -> Constraint:
-    """A rule over the knobs that an expression reads; one without a value does not hold."""
-
-    def holds(values: Mapping[str, Value]) -> bool:
-        try:
-            return bool(test(e, bound.names(values)))
-        except NoValue:
-            return False
-
-    return Constraint(tuple(n for n in e.names if n in knobs), holds, f"required is {reason}")
-
-
-def _threads(bound: Binding, knobs: list[str], most: int) -> Constraint:
-    reads = tuple(dict.fromkeys(n for e in bound.block for n in e.names if n in knobs))
-
-    def holds(values: Mapping[str, Value]) -> bool:
-        try:
-            return prod(e.whole(bound.names(values)) for e in bound.block) <= most
-        except NoValue:
-            return False
-
-    return Constraint(reads, holds, f"a block has at most {most} threads")
+def _fit(kernel: UserKernel, task: Task, names: Mapping[str, Value]) -> bool:
+    """That numbers fit their parameters, as the file is with these knobs. Raises ``NoValue`` for one that does not."""
+    for a in _bound(kernel, task, tuple((name, names[name]) for name in kernel.deciding)).arguments:
+        if a.expression is not None:
+            a.number(names)
+    return True
 
 
 @lru_cache(maxsize=32)
@@ -190,5 +161,8 @@ def _resources(bound: Binding, task: Task, values: Mapping[str, Value]) -> dict[
         ),
     )  # fmt: skip
     waves = blocks / (resident * int(limit["sms"]))
-    numbers = (threads, shared, resident, resident * threads / int(limit["threads_per_sm"]), waves, waves / ceil(waves))
-    return dict(zip(_STATIC, map(float, numbers), strict=True))
+    return {
+        "threads": threads, "shared_bytes": shared, "blocks_per_sm": resident,
+        "occupancy": resident * threads / int(limit["threads_per_sm"]), "waves": waves,
+        "wave_efficiency": waves / ceil(waves),
+    }  # fmt: skip
