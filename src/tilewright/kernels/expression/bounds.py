@@ -209,13 +209,14 @@ def _worst(index: Expr, extent: int, guards: Guards, stage: Stage) -> str | None
     return str(np.broadcast_to(value, outside.shape)[outside][0]) if outside.any() else None
 
 
-_POINTS: dict[str, Any] = {
+WHOLE: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
     "min": np.minimum, "max": np.maximum, "neg": np.negative, "abs": np.abs, "lt": np.less,
     "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "cast": np.asarray,
     "select": np.where,
 }  # fmt: skip
+"""Functions of index expressions and conditions, of arrays."""
 
 
 def points(e: Expr, grid: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -224,5 +225,5 @@ def points(e: Expr, grid: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any,
         return grid[str(e.value)]
     if e.op == "const":
         return np.asarray(e.value)
-    result: np.ndarray[Any, Any] = np.asarray(_POINTS[e.op](*(points(a, grid) for a in e.args)))
+    result: np.ndarray[Any, Any] = np.asarray(WHOLE[e.op](*(points(a, grid) for a in e.args)))
     return result

@@ -91,7 +91,19 @@ class Tensor(JsonList, sparse=("constant", "low", "high")):
         return tuple(reversed(out))
 
 
-class Domain:
+class Reducing:
+    """A map, or a reduction where there is a monoid."""
+
+    monoid: Monoid | None
+
+    @property
+    def reduction(self) -> Monoid:
+        """The monoid of a reduction."""
+        assert self.monoid is not None
+        return self.monoid
+
+
+class Domain(Reducing):
     """Axes by name: outputs' ``i0, i1, ...``, of sizes ``extents``, and reduced ones ``r0, r1, ...``, of ``reduce``."""
 
     extents: tuple[int, ...]
@@ -290,9 +302,15 @@ class Program(JsonList, sparse=("results",)):
     @cached_property
     def plain(self) -> bool:
         """Whether there are one result, maps and reductions only, and no 8-bit reals: what most templates know."""
-        types = {t.dtype for t in self.tensors.values()}
-        types |= {n.dtype for s in self.stages for e in s.body for n in e.walk()}
-        return not self.results and all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
+        return not self.results and all(s.scan is None for s in self.stages) and not self.has_float8
+
+    @cached_property
+    def has_float8(self) -> bool:
+        """Whether 8-bit reals are stored or computed."""
+        monoids = [s.monoid for s in self.stages if s.monoid is not None]
+        values = (*(s.body for s in self.stages), *((*m.combine, m.finish) for m in monoids))
+        types = {t.dtype for t in self.tensors.values()} | {n.dtype for es in values for e in es for n in e.walk()}
+        return not types.isdisjoint(FLOAT8)
 
     @cached_property
     def recurrent(self) -> bool:
@@ -385,8 +403,7 @@ def _flops(s: Stage) -> int:
     """Operations of a whole stage."""
     if s.step is None:
         return s.points // math.prod(s.ranges[a] for a in landing(s)) * flops_per_point(s)
-    assert s.monoid is not None
-    values = (*s.body, *(m.value for m in s.step.mixes), *s.monoid.combine)
+    values = (*s.body, *(m.value for m in s.step.mixes), *s.reduction.combine)
     return s.outputs // s.extents[0] * (2 * s.reduce[0] * len(s.step.mixes) + count_ops(*values))
 
 

@@ -15,14 +15,15 @@ rounded to 16 bits first, and v may be zero from a number of keys on, which the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, in_place, same
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
-from tilewright.kernels.families.sides import NoMatch, limited, matches
+from tilewright.kernels.families.parts import computed_inside
+from tilewright.kernels.families.sides import NoMatch, limited, matches, need
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""
@@ -103,14 +104,9 @@ class Attention:
         return self.program.output
 
     @property
-    def q_load(self) -> Expr | None:
-        """The queries' read, where they are read as they are."""
-        return self.q if self.q.op == "load" and self.q.dtype == "float32" else None
-
-    @property
     def q_steps(self) -> tuple[int | None, int | None]:
         """Elements between neighbouring queries, and along the depth; ``None`` where that varies."""
-        if self.q_load is None:
+        if self.q.op != "load" or self.q.dtype != "float32":
             return None, None
         strides = strides_of(self.program.tensors[str(self.q.value)].shape)
         return flat_step(self.q.args, strides, self.query), flat_step(self.q.args, strides, "r0")
@@ -124,29 +120,18 @@ class Attention:
 @lru_cache(maxsize=256)
 def match(text: str) -> Attention | None:
     """The attention that a program (as text) is, or ``None``."""
-    program = Program.loads(text)
-    return next(matches([program] if program.plain else [], _recognise), None)
-
-
-def _need(condition: bool) -> None:
-    if not condition:
-        raise NoMatch
+    return next(matches([Program.loads(text)], _recognise), None)
 
 
 def merged(program: Program) -> list[Stage]:
     """The stages without maps other than the result: a map's body replaces every read of it."""
     maps: dict[str, Stage] = {}
-
-    def inline(e: Expr) -> Expr | None:
-        found = maps.get(str(e.value)) if e.op == "load" else None
-        return None if found is None else found.at(e)
-
     out = []
     for s in program.stages:
-        body = tuple(e.map(inline) for e in s.body)
+        body = tuple(computed_inside(e, maps) for e in s.body)
         made = Stage(s.name, s.extents, s.reduce, body, s.dtype, s.monoid)
         if s.monoid is None and s is not program.stages[-1]:
-            _need(s.dtype == body[0].dtype)
+            need(s.dtype == body[0].dtype)
             maps[s.name] = made
         else:
             out.append(made)
@@ -154,58 +139,53 @@ def merged(program: Program) -> list[Stage]:
 
 
 def _recognise(program: Program) -> Attention:
-    _need(4 <= len(program.stages) <= 24)
+    need(program.plain and 4 <= len(program.stages) <= 24)
     stages = merged(program)
     reductions = [s for s in stages if s.monoid is not None]
-    _need(len(reductions) == 4 and len(stages) <= 5)
+    need(len(reductions) == 4 and len(stages) <= 5)
     for s in reductions:
-        assert s.monoid is not None
-        _need(len(s.reduce) == 1 and len(s.body) == 1 and s.monoid.name in ("sum", "max"))
-        _need(s.monoid.finish.op == "var" or s is stages[-1])
-        _need(s.body[0].dtype == "float32" and s.monoid.identity[0].dtype == "float32")
-        _need(s.dtype == "float32" or s is stages[-1])
+        need(len(s.reduce) == 1 and len(s.body) == 1 and s.reduction.name in ("sum", "max"))
+        need(s.reduction.finish.op == "var" or s is stages[-1])
+        need(s.body[0].dtype == "float32" and s.reduction.identity[0].dtype == "float32")
+        need(s.dtype == "float32" or s is stages[-1])
     names = {s.name for s in program.stages}
-    tops = [s for s in reductions if s.monoid is not None and s.monoid.name == "max"]
-    _need(len(tops) == 1)
+    tops = [s for s in reductions if s.reduction.name == "max"]
+    need(len(tops) == 1)
     top = tops[0]
     before = {str(x.value) for x in top.body[0].loads()} & names
-    _need(len(before) == 1)
+    need(len(before) == 1)
     scores = next(s for s in reductions if s.name in before)
     rest = [s for s in reductions if s is not top and s is not scores]
     rank = len(top.extents)
-    _need(len(rest) == 2 and rank >= 1 and len(scores.extents) == rank + 1 and scores is not stages[-1])
+    need(len(rest) == 2 and rank >= 1 and len(scores.extents) == rank + 1 and scores is not stages[-1])
     totals = [s for s in rest if len(s.extents) == rank]
-    _need(len(totals) == 1)
+    need(len(totals) == 1)
     total = totals[0]
     mixed = next(s for s in rest if s is not total)
     rows, key = scores.axes[:-1], scores.axes[-1]
-    _need(total.extents == top.extents and mixed.extents[:-1] == top.extents and len(mixed.extents) == rank + 1)
-    _need(scores.extents == (*top.extents, *top.reduce) and total.reduce == top.reduce == mixed.reduce)
+    need(total.extents == top.extents and mixed.extents[:-1] == top.extents and len(mixed.extents) == rank + 1)
+    need(scores.extents == (*top.extents, *top.reduce) and total.reduce == top.reduce == mixed.reduce)
     score = _score(top.body[0], scores.name, rows, key, names)
     weight = _Weight(score, top.name, total.name, rows, key)
-    _need(weight.is_exp(_replaced(total.body[0], scores.name, rows, key)))
+    need(weight.is_exp(_replaced(total.body[0], scores.name, rows, key)))
     value, normalised, rounded = _factor(_replaced(mixed.body[0], scores.name, rows, key), weight)
     ranges = scores.ranges
     q, k_value = _products(scores.body[0], key)
     value, limit = limited(value, key)
-    _need(limit is None or "e" not in limit.axes())
+    need(limit is None or "e" not in limit.axes())
     k, v = _rows(program, k_value, key, "r0"), replace(_rows(program, value, key, "e"), limit=limit)
     free = [a for a in rows if a not in k.axes | v.axes]
-    _need(bool(free))
+    need(bool(free))
     query = free[-1]
     read = [q, k.load, v.load, *([] if limit is None else [limit])]
-    _need(not {str(x.value) for e in read for x in e.loads()} & names)
+    need(not {str(x.value) for e in read for x in e.loads()} & names)
     finish = _finish(stages[-1], mixed, total, rows, normalised, names)
-    _need(all(x.dtype == "float32" for x in _walk_floats(score)))
+    # What is read from memory or rounded apart is converted first.
+    need(all(x.dtype == "float32" for x in score.walk() if x.dtype in FLOATS and x.op not in ("load", "const")))
     return Attention(
         program=program, outer=tuple(a for a in rows if a != query), query=query, key=key, ranges=ranges,
         width=mixed.extents[-1], q=q, k=k, v=v, score=score, finish=finish, rounded=rounded,
     )  # fmt: skip
-
-
-def _walk_floats(e: Expr) -> list[Expr]:
-    """Values computed in real arithmetic; what is read from memory or rounded apart is converted first."""
-    return [x for x in e.walk() if x.dtype in FLOATS and x.op not in {"load", "const"}]
 
 
 def _replaced(e: Expr, scores: str, rows: tuple[str, ...], key: str) -> Expr:
@@ -215,7 +195,7 @@ def _replaced(e: Expr, scores: str, rows: tuple[str, ...], key: str) -> Expr:
     def score(x: Expr) -> Expr | None:
         if x.op != "load" or x.value != scores:
             return None
-        _need(in_place(x, (*rows, "r0")))
+        need(in_place(x, (*rows, "r0")))
         return Expr("var", "float32", (), SCORE)
 
     return e.map(score).substitute({"r0": axis(key)})
@@ -223,7 +203,7 @@ def _replaced(e: Expr, scores: str, rows: tuple[str, ...], key: str) -> Expr:
 
 def _score(body: Expr, scores: str, rows: tuple[str, ...], key: str, names: set[str]) -> Expr:
     e = _replaced(body, scores, rows, key)
-    _need(any(x.op == "var" for x in e.walk()) and not {str(x.value) for x in e.loads()} & names)
+    need(any(x.op == "var" for x in e.walk()) and not {str(x.value) for x in e.loads()} & names)
     return e
 
 
@@ -255,7 +235,7 @@ class _Weight:
 
 def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool, str]:
     """What a weight is multiplied by, whether the weight is divided by the total, and to which type it is rounded."""
-    _need(e.op == "mul")
+    need(e.op == "mul")
     for factor, other in (e.args, e.args[::-1]):
         w, rounded = factor, ""
         if w.op == "cast" and w.args[0].op == "cast" and w.args[0].dtype in SIXTEEN:
@@ -269,23 +249,23 @@ def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool, str]:
 
 def _products(body: Expr, key: str) -> tuple[Expr, Expr]:
     """The queries' factor and the keys' factor of a product."""
-    _need(body.op == "mul")
+    need(body.op == "mul")
     a, b = body.args
     if key in a.axes():
         a, b = b, a
-    _need(key in b.axes() and key not in a.axes())
+    need(key in b.axes() and key not in a.axes())
     return a, b
 
 
 def _rows(program: Program, e: Expr, key: str, inner: str) -> Rows:
     """Keys or values: a read, converted to float32 where it is of another type."""
     load = e.args[0] if e.op == "cast" and e.dtype == "float32" else e
-    _need(load.op == "load" and e.dtype == "float32" and str(load.value).startswith("x"))
+    need(load.op == "load" and e.dtype == "float32" and str(load.value).startswith("x"))
     tensor = program.tensors[str(load.value)]
     strides = strides_of(tensor.shape)
     along, step = flat_step(load.args, strides, key), flat_step(load.args, strides, inner)
     gathered = any(x.loads() for x in load.args)
-    _need(step is not None and (along is not None or gathered))
+    need(step is not None and (along is not None or gathered))
     assert step is not None
     return Rows(load, tensor, 0 if along is None or gathered else along, step, gathered)
 
@@ -294,22 +274,20 @@ def _finish(last: Stage, mixed: Stage, total: Stage, rows: tuple[str, ...], norm
     """The result as a function of the normalised value ``o``."""
     value = Expr("var", "float32", (), VALUE)
     if last is mixed:
-        _need(normalised)
-        assert mixed.monoid is not None
-        return cast(mixed.monoid.finish.substitute({"l0": value}), mixed.dtype)
-    _need(last.monoid is None and last.extents == mixed.extents)
+        need(normalised)
+        return cast(mixed.reduction.finish.substitute({"l0": value}), mixed.dtype)
+    need(last.monoid is None and last.extents == mixed.extents)
 
     def is_mixed(e: Expr) -> bool:
         return e.op == "load" and e.value == mixed.name and in_place(e, mixed.axes)
 
     def is_value(e: Expr) -> bool:
-        if normalised:
-            return is_mixed(e)
-        divisor = e.args[1] if e.op == "div" else e
-        return e.op == "div" and is_mixed(e.args[0]) and divisor.value == total.name and in_place(divisor, rows)
+        if normalised or e.op != "div":
+            return normalised and is_mixed(e)
+        quotient, divisor = e.args
+        return is_mixed(quotient) and divisor.value == total.name and in_place(divisor, rows)
 
-    replace: Callable[[Expr], Expr | None] = lambda e: value if is_value(e) else None  # noqa: E731
-    finish = last.body[0].map(replace)
-    _need(any(x.op == "var" for x in finish.walk()))
-    _need(not {str(x.value) for x in finish.loads()} & names)
+    finish = last.body[0].map(lambda e: value if is_value(e) else None)
+    need(any(x.op == "var" for x in finish.walk()))
+    need(not {str(x.value) for x in finish.loads()} & names)
     return cast(finish, last.dtype)

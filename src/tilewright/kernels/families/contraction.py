@@ -18,7 +18,7 @@ from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, count_ops, flops_per_point, in_step
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.sides import NoMatch, limited, matches, split
+from tilewright.kernels.families.sides import NoMatch, limited, matches, need, split
 from tilewright.kernels.loopnest import Access
 from tilewright.kernels.rewrite import normal_forms
 
@@ -51,8 +51,7 @@ class Contraction:
 
     @property
     def monoid(self) -> Monoid:
-        assert self.stage.monoid is not None
-        return self.stage.monoid
+        return self.stage.reduction
 
     @property
     def acc(self) -> str:
@@ -153,31 +152,26 @@ def contractions(text: str) -> tuple[Contraction, ...]:
 def recognise(program: Program) -> Contraction:
     """The contraction that a program is as it stands. Raises ``NoMatch``."""
     stage, *after = program.stages
-    if stage.monoid is None or len(stage.monoid.identity) != 1 or not stage.reduce:
-        raise NoMatch
-    (body,), acc = stage.body, stage.monoid.identity[0].dtype
-    if body.dtype != acc or stage.monoid.combine[0].dtype != acc:
-        raise NoMatch
+    need(stage.monoid is not None and len(stage.reduction.identity) == 1 and bool(stage.reduce))
+    (body,), acc = stage.body, stage.reduction.identity[0].dtype
+    need(body.dtype == acc == stage.reduction.combine[0].dtype)
     check_maps(stage, after)
     ranges = stage.ranges
     wide = tuple(x for x in stage.axes if ranges[x] > 1)
     found: Contraction | None = None
     for mark in reversed(wide):
         try:
-            sides = split(body, mark, frozenset(wide), reads=True)
+            lhs, rhs, function = split(body, mark, frozenset(wide))
         except NoMatch:
             continue
-        assert sides.a is not None
-        assert sides.b is not None
-        assert sides.function is not None
-        m = [x for x in wide if x in sides.a_axes and x not in sides.b_axes]
-        n = [x for x in wide if x in sides.b_axes and x not in sides.a_axes]
+        m = [x for x in wide if x in lhs.axes() and x not in rhs.axes()]
+        n = [x for x in wide if x in rhs.axes() and x not in lhs.axes()]
         batch, m_group, n_group = (
             Group(tuple(axes), tuple(ranges[x] for x in axes))
             for axes in ([x for x in wide if x not in m and x not in n], m, n)
         )
         k = Group(stage.reduce_axes, stage.reduce)
-        one = Contraction(program, stage, tuple(after), batch, m_group, n_group, k, sides.a, sides.b, sides.function)
+        one = Contraction(program, stage, tuple(after), batch, m_group, n_group, k, lhs, rhs, function)
         if m and not _apart(one):
             return one
         found = one if found is None or (m and not found.m.axes) else found
@@ -207,7 +201,5 @@ def _read_once(c: Contraction) -> bool:
 def check_maps(stage: Stage, after: Sequence[Stage]) -> None:
     """Later stages must be maps over the same axes that read earlier stages in place; ``stage`` reads inputs only."""
     own = {stage.name, *(s.name for s in after)}
-    if any(s.monoid is not None for s in after) or not in_step((stage, *after)):
-        raise NoMatch
-    if {str(x.value) for x in stage.loads()} & own:
-        raise NoMatch
+    need(all(s.monoid is None for s in after) and in_step((stage, *after)))
+    need(not {str(x.value) for x in stage.loads()} & own)

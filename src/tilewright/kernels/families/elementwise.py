@@ -13,8 +13,8 @@ from functools import lru_cache
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, load
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Program, Tensor
-from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear, unconditional
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.flatten import Axes, Flat, collapsed, flat_tensors, linear, unconditional
 from tilewright.kernels.families.parts import recompute, split
 from tilewright.kernels.rewrite.inline import unrolled
 
@@ -25,14 +25,12 @@ MAX_RECOMPUTE = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Elementwise:
+class Elementwise(Flat):
     """A program in normal form: ``value`` over ``axes`` (at least one; the output lies along the last).
 
     ``tensors`` are flat; ``where`` is an element's position in the output.
     """
 
-    program: Program
-    tensors: Mapping[str, Tensor]
     axes: Axes
     value: Expr
     where: Linear
@@ -55,10 +53,6 @@ class Elementwise:
     def outer(self) -> tuple[str, ...]:
         """The other axes."""
         return self.names[:-1]
-
-    @property
-    def output(self) -> Tensor:
-        return self.tensors[self.program.output.name]
 
     @cached_property
     def numbers(self) -> ValueNumbers:

@@ -8,13 +8,15 @@ trace.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
+from tilewright.core import cached_property
 from tilewright.extent import Extent
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, decided, load, outcome, same, whole
 from tilewright.kernels.expression.linear import Linear, atom, linearise, total
-from tilewright.kernels.expression.program import Tensor
+from tilewright.kernels.expression.program import Program, Tensor
 
 Axes = tuple[tuple[str, int], ...]
 """Names and extents, outermost first."""
@@ -120,6 +122,18 @@ def unconditional(e: Expr) -> list[Expr]:
         condition, one, other = map(unconditional, e.args)
         return condition + [x for x in one if any(same(x, y) for y in other)]
     return [x for a in e.args for x in unconditional(a)]
+
+
+@dataclass(frozen=True, eq=False)
+class Flat:
+    """A program in a normal form whose ``tensors`` have one axis each."""
+
+    program: Program
+    tensors: Mapping[str, Tensor]
+
+    @cached_property
+    def output(self) -> Tensor:
+        return self.tensors[self.program.output.name]
 
 
 def flat_tensors(tensors: Iterable[Tensor]) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, load, s
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.families.contraction import check_maps
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.sides import NoMatch, matches
+from tilewright.kernels.families.sides import NoMatch, matches, need
 from tilewright.kernels.rewrite import normal_forms
 
 WHOLE, CHOSEN, ROWS = "whole", "chosen", "rows"
@@ -84,19 +84,17 @@ def grouped(text: str) -> Grouped | None:
 
 def _recognised(program: Program) -> Grouped:
     stage, *after = program.stages
-    if stage.monoid is None or not stage.reduce:
-        raise NoMatch
+    need(stage.monoid is not None and bool(stage.reduce))
     check_maps(stage, after)
     chosen = _chooser(stage)
     names = [a for a in stage.axes if a in chosen.args[0].axes()]
-    if names != list(stage.axes[: len(names)]):
-        raise NoMatch
+    need(names == list(stage.axes[: len(names)]))
     rows = Group(tuple(names), stage.extents[: len(names)])
     parts = _Parts(program, rows, chosen.args[0], program.tensors[str(chosen.value)].shape[0])
     stages = tuple(parts.stage(s) for s in program.stages)
     one = Program(tuple(parts.inputs), stages)
-    if varies(parts.groups) or one.sizes.keys() != parts.extent.spans.keys():
-        raise NoMatch  # calls choose how many rows there are, and nothing else
+    # Calls choose how many rows there are, and nothing else.
+    need(not varies(parts.groups) and one.sizes.keys() == parts.extent.spans.keys())
     typical = -(-int(rows.size) // min(parts.groups, int(rows.size)))
     return Grouped(program, rows, chosen.args[0], parts.groups, one, tuple(parts.sources), typical)
 
@@ -129,8 +127,7 @@ class _Parts:
         count, own = len(self.rows.axes), set(self.rows.axes)
         names = {a: axis(f"i{d - count + 1}") for d, a in enumerate(s.axes) if d >= count}
         stages = {x.name for x in self.program.stages}
-        if any(_guarded(e, own, stages) or _outside(e, own) for e in s.body):
-            raise NoMatch
+        need(not any(_guarded(e, own, stages) or _outside(e, own) for e in s.body))
 
         def rebuilt(e: Expr) -> Expr:
             if e.op == "axis":
@@ -152,8 +149,7 @@ class _Parts:
             return load(name, x.dtype, tuple(i.substitute(names) for i in x.args))
         rest = x.args[1:]
         if rest and same(x.args[0], self.index) and not any(i.axes() & own for i in rest):
-            if tensor.shape[0] != self.groups:
-                raise NoMatch
+            need(tensor.shape[0] == self.groups)
             name = self._input(Source(CHOSEN, tensor.name, tensor.dtype), tensor.shape[1:], (CHOSEN, tensor.name))
             return load(name, x.dtype, tuple(i.substitute(names) for i in rest))
         others = tuple((a, ranges[a]) for a in (*s.axes, *s.reduce_axes) if a in x.axes() and a not in own)

@@ -16,6 +16,7 @@ from math import prod
 from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, axis, binary, const, whole
 from tilewright.kernels.expression.program import Program, Stage, count_ops
 from tilewright.kernels.families.elementwise import tree_size
+from tilewright.kernels.families.sides import matches, need
 from tilewright.kernels.rewrite.simplify import simplified
 
 MAX_TERMS = 64
@@ -83,45 +84,35 @@ def edge(stage: str, d: int, last: bool = False) -> str:
 @lru_cache(maxsize=256)
 def neighbours(text: str) -> Neighbours | None:
     """The chain that a program (canonical text) is, or ``None``; the same object each time."""
-    program = Program.loads(text)
-    if not program.plain or program.varying is not None or len(program.stages) < 2:
-        return None
-    if any(s.dtype not in KEPT for s in program.stages[:-1]):
-        return None
-    values: dict[str, Expr] = {}
-    for s in program.stages:
-        value = _written_out(s)
-        if value is None:
-            return None
-        values[s.name] = value
-    links = _linked(_merged(program, values), values)
-    if links is None:
-        return None
-    return Neighbours(program, links)
+    return next(matches([Program.loads(text)], _recognise), None)
 
 
-def _written_out(s: Stage) -> Expr | None:
-    """The value of a stage without its reduction; ``None`` where it is too long."""
+def _recognise(program: Program) -> Neighbours:
+    need(program.plain and program.varying is None and len(program.stages) > 1)
+    need(all(s.dtype in KEPT for s in program.stages[:-1]))
+    values = {s.name: _written_out(s) for s in program.stages}
+    return Neighbours(program, _linked(_merged(program, values), values))
+
+
+def _written_out(s: Stage) -> Expr:
+    """The value of a stage without its reduction. Raises ``NoMatch`` where it is too long."""
     if s.monoid is None:
         value = s.body[0]
     else:
         combine, body = s.monoid.combine[0], s.body[0]
         uses = [n.value for n in combine.walk() if n.op == "var"]
-        if len(s.body) > 1 or s.terms > MAX_TERMS or uses.count("l0") > 1 or uses.count("r0") > 1:
-            return None
+        need(len(s.body) == 1 and s.terms <= MAX_TERMS and uses.count("l0") <= 1 and uses.count("r0") <= 1)
         value = s.monoid.identity[0]
         # How long it becomes is counted first: most are too long.
         size, of_term = tree_size(value, {}), tree_size(body, {})
         for _ in range(prod(s.reduce)):
             size = tree_size(combine, {}) + sum({"l0": size, "r0": of_term}[str(v)] - 1 for v in uses)
-        if size > MAX_NODES:
-            return None
+        need(size <= MAX_NODES)
         for point in itertools.product(*(range(n) for n in s.reduce)):
             at = {a: const(k, INDEX) for a, k in zip(s.reduce_axes, point, strict=True)}
             value = _with(combine, {"l0": value, "r0": body.substitute(at)})
         value = _with(s.monoid.finish, {"l0": value})
-    if tree_size(value, {}) > MAX_NODES:
-        return None
+    need(tree_size(value, {}) <= MAX_NODES)
     return simplified(value, dict(zip(s.axes, s.extents, strict=True)))
 
 
@@ -154,8 +145,8 @@ def _inlined(e: Expr, s: Stage, value: Expr) -> Expr:
     return e.map(replaced)
 
 
-def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...] | None:
-    """The chain, or ``None`` where a box of the result needs no box of a stage, or nothing reads neighbours."""
+def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]:
+    """The chain. Raises ``NoMatch`` where a box of the result needs no box of a stage, or nothing reads neighbours."""
     result = stages[-1]
     done = [Link(result, values[result.name], tuple(range(len(result.extents))))]
     near = False
@@ -169,26 +160,23 @@ def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]
                 if x.value != s.name:
                     continue
                 for d, index in enumerate(x.args):
-                    ends = _ends(index, reader.name, {a: n for n, a in enumerate(reader.axes)})
-                    if ends is None:
-                        return None
+                    low, high = _ends(index, reader.name, {a: n for n, a in enumerate(reader.axes)})
                     its = {reader.follows[reader.axes.index(a)] for a in index.axes()} or {None}
-                    if len(its | {follows.get(d, next(iter(its)))}) > 1:
-                        return None
+                    need(len(its | {follows.get(d, next(iter(its)))}) == 1)
                     follows[d] = next(iter(its))
-                    lows[d].setdefault(repr(ends[0]), ends[0])
-                    highs[d].setdefault(repr(ends[1]), ends[1])
+                    lows[d].setdefault(repr(low), low)
+                    highs[d].setdefault(repr(high), high)
             places = [len(found) - n for found, n in zip(lows, before, strict=True)]
             near |= any(follows.get(d) is not None and n > 1 for d, n in enumerate(places))
         if not all(lows):
             continue  # what read it was never evaluated
         followed = [o for o in follows.values() if o is not None]
-        if len(set(followed)) < len(followed):
-            return None
+        need(len(set(followed)) == len(followed))
         first = tuple(_hull("min", e.values(), n) for e, n in zip(lows, s.extents, strict=True))
         last = tuple(_hull("max", e.values(), n) for e, n in zip(highs, s.extents, strict=True))
         done.append(Link(s, values[s.name], tuple(follows[d] for d in range(len(s.extents))), first, last))
-    return tuple(reversed(done)) if near else None
+    need(near)
+    return tuple(reversed(done))
 
 
 def _hull(op: str, ends: Iterable[Expr], extent: int) -> Expr:
@@ -196,19 +184,16 @@ def _hull(op: str, ends: Iterable[Expr], extent: int) -> Expr:
     return binary("max", binary("min", reduce(partial(binary, op), ends), extent - 1), 0)
 
 
-def _ends(e: Expr, reader: str, axes: Mapping[str, int]) -> tuple[Expr, Expr] | None:
-    """Bounds of an index where each axis of its reader lies between its edges; ``None`` where it is not monotone."""
+def _ends(e: Expr, reader: str, axes: Mapping[str, int]) -> tuple[Expr, Expr]:
+    """Bounds of an index where each axis of its reader lies between its edges. Raises ``NoMatch`` where it is not
+    monotone."""
     if e.op == "const":
         return e, e
     if e.op == "axis":
         d = axes[str(e.value)]
         return axis(edge(reader, d)), axis(edge(reader, d, last=True))
-    if e.op not in ("add", "sub", "neg", "mul", "floordiv", "min", "max"):
-        return None
-    parts = [_ends(a, reader, axes) for a in e.args]
-    bounds = [p for p in parts if p is not None]
-    if len(bounds) < len(parts):
-        return None
+    need(e.op in ("add", "sub", "neg", "mul", "floordiv", "min", "max"))
+    bounds = [_ends(a, reader, axes) for a in e.args]
     (low, high), *more = bounds
     if e.op == "neg":
         return -high, -low
@@ -216,7 +201,6 @@ def _ends(e: Expr, reader: str, axes: Mapping[str, int]) -> tuple[Expr, Expr] | 
         return low - more[0][1], high - more[0][0]
     if e.op == "mul":
         (factor, (a, b)) = (e.args[1], bounds[0]) if e.args[1].op == "const" else (e.args[0], bounds[1])
-        if factor.op != "const":
-            return None
+        need(factor.op == "const")
         return (a * factor, b * factor) if whole(factor) >= 0 else (b * factor, a * factor)
     return binary(e.op, low, more[0][0]), binary(e.op, high, more[0][1])

@@ -83,7 +83,7 @@ def split(program: Program, inline: frozenset[str], epilogue: frozenset[str]) ->
     order: list[str] = []
     inlined: dict[str, Stage] = {}
     for s in program.stages:
-        body = tuple(_inline(e, inlined) for e in s.body)
+        body = tuple(computed_inside(e, inlined) for e in s.body)
         if s.name in inline:
             inlined[s.name] = Stage(s.name, s.extents, (), body, s.dtype)
             continue
@@ -112,7 +112,9 @@ def scanned_axis(s: Stage) -> str | None:
     return None if s.scan is None else s.axes[s.scan]
 
 
-def _inline(e: Expr, stages: Mapping[str, Stage]) -> Expr:
+def computed_inside(e: Expr, stages: Mapping[str, Stage]) -> Expr:
+    """The expression with the values of these maps in the place of reads of them."""
+
     def replace(n: Expr) -> Expr | None:
         s = stages.get(str(n.value)) if n.op == "load" else None
         return None if s is None else cast(s.at(n), s.dtype)
@@ -144,12 +146,8 @@ def shared_axes(program: Program) -> int:
             depth -= 1
         for x in s.loads():
             if x.value in names:
-                same = 0
-                for d, i in enumerate(x.args[:depth]):
-                    if i.op != "axis" or i.value != f"i{d}":
-                        break
-                    same += 1
-                depth = min(depth, same)
+                while any((i.op, i.value) != ("axis", f"i{d}") for d, i in enumerate(x.args[:depth])):
+                    depth -= 1
     return max(0, depth) if len(program.stages) > 1 else 0
 
 

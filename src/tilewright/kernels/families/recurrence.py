@@ -14,10 +14,11 @@ from functools import lru_cache
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, axis, const, in_place, load
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Monoid, Program, Stage, Step, Tensor
+from tilewright.kernels.expression.program import Monoid, Program, Reducing, Stage, Step, Tensor
 from tilewright.kernels.families.elementwise import MAX_NODES, tree_size
-from tilewright.kernels.families.flatten import Axes, Linearizer, collapsed, flat_tensors, linear
+from tilewright.kernels.families.flatten import Axes, Flat, Linearizer, collapsed, flat_tensors, linear
 from tilewright.kernels.families.parts import Part, recompute, simple_operator, split
+from tilewright.kernels.families.sides import NoMatch, matches, need
 
 MAX_RECOMPUTE = 256
 """How many times over a map may be computed by inlining it: what is the same along an axis is computed once there."""
@@ -55,7 +56,7 @@ class Scan:
 
 
 @dataclass(frozen=True, eq=False)
-class Recurrence:
+class Recurrence(Flat, Reducing):
     """A program in normal form, with ``tensors`` that are flat.
 
     ``before`` and ``after``: the result's axes around ``sequence``, the one that all scans walk; ``reduced``: the axis
@@ -63,8 +64,6 @@ class Recurrence:
     ``value`` is the result's element, of the reduction's ``l0, l1, ...``, or of the scans' values; ``where`` its place.
     """
 
-    program: Program
-    tensors: dict[str, Tensor]
     before: Axes
     sequence: tuple[str, int]
     after: Axes
@@ -85,10 +84,6 @@ class Recurrence:
         return dict((*self.before, self.sequence, *self.after, *self.reduced))
 
     @property
-    def output(self) -> Tensor:
-        return self.tensors[self.program.output.name]
-
-    @property
     def expressions(self) -> tuple[Expr, ...]:
         """All that is evaluated at a point."""
         return (*(e for s in self.scans for e in s.body), *self.body, *(() if self.body else (self.value,)))
@@ -97,47 +92,39 @@ class Recurrence:
 @lru_cache(maxsize=256)
 def recurrence(text: str) -> Recurrence | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
-    program = Program.loads(text)
-    if program.results or program.recurrent or all(s.scan is None for s in program.stages):
-        return None
+    return next(matches([Program.loads(text)], _recognise), None)
+
+
+def _recognise(program: Program) -> Recurrence:
+    need(not program.results and not program.recurrent and any(s.scan is not None for s in program.stages))
     sizes: dict[str, int] = {}
     for s in program.stages:
         sizes[s.name] = sum(tree_size(e, sizes) for e in s.body)
         if s.monoid is not None:
-            if sizes[s.name] > MAX_NODES:
-                return None
+            need(sizes[s.name] <= MAX_NODES)
             sizes[s.name] = 1
-        elif s is not program.stages[-1] and recompute(program, s) > MAX_RECOMPUTE:
-            return None
-    if sizes[program.output.name] > MAX_NODES:
-        return None
-    return _matched(program)
-
-
-def _matched(program: Program) -> Recurrence | None:
+        else:
+            need(s is program.stages[-1] or recompute(program, s) <= MAX_RECOMPUTE)
+    need(sizes[program.output.name] <= MAX_NODES)
     maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)
     taking = frozenset(s.name for s in program.stages[:-1] if s.monoid is not None and s.scan is None)
     parts = split(program, maps, taking)
     if parts is None:
-        return None
+        raise NoMatch
     scans = [p for p in parts if p.scanned is not None]
     rest = [p for p in parts if p.scanned is None]
     first = scans[0]
-    if len(rest) > 1 or any((p.extents, p.scanned) != (first.extents, first.scanned) for p in scans):
-        return None
+    need(len(rest) <= 1 and all((p.extents, p.scanned) == (first.extents, first.scanned) for p in scans))
     last = rest[0] if rest else scans[-1]
-    if last is not parts[-1]:
-        return None
+    need(last is parts[-1])
     names = frozenset(p.target for p in scans)
     places = _places(last, names, first) if rest else {a: a for a in first.axes}
     reads = [x for p in scans for e in p.body for x in e.loads() if x.value in names]
-    if places is None or not all(in_place(x, first.axes) for x in reads):
-        return None
+    need(all(in_place(x, first.axes) for x in reads))
     moved = {a: axis(places[a]) if a in places else const(0, INDEX) for a in (*last.axes, *last.reduce_axes)}
     tail = [_values(e, names).substitute(moved) for e in (*last.body, last.value)] if rest else []
-    if rest and last.monoid is not None and any(n.op == "var" and n.value in names for n in tail[-1].walk()):
-        return None
     body, monoid = (tuple(tail[:-1]), last.monoid) if rest and last.monoid is not None else ((), None)
+    need(monoid is None or not any(n.op == "var" and n.value in names for n in tail[-1].walk()))
     value = tail[-1] if tail else Expr("var", last.dtype, (), last.target)
     out = load(program.output.name, program.output.dtype, tuple(moved[a] for a in last.axes))
     return _flat(program, scans, body, monoid, value, out, tuple(places[a] for a in last.reduce_axes if a in places))
@@ -146,7 +133,7 @@ def _matched(program: Program) -> Recurrence | None:
 def _flat(
     program: Program, scans: Sequence[Part], body: tuple[Expr, ...], monoid: Monoid | None, value: Expr, out: Expr,
     reduced: tuple[str, ...],
-) -> Recurrence | None:  # fmt: skip
+) -> Recurrence:  # fmt: skip
     """With reads of flat tensors, and axes that all of them walk as one merged."""
     sequence, extents = str(scans[0].scanned), scans[0].ranges
     names = frozenset(p.target for p in scans)
@@ -157,23 +144,20 @@ def _flat(
     else:
         at = sum(a in kept for a in scans[0].axes[: scans[0].axes.index(sequence)])
         groups = [kept[:at], [sequence], kept[at:], [a for a in reduced if a != sequence]]
-        if groups[3]:
-            return None
+        need(not groups[3])
     elements = [tuple(_values(e, names) for e in p.body) for p in scans]
     exprs = [*(e for es in elements for e in es), *body, value, out]
     flat, axes = collapsed(exprs, program.tensors, [tuple((a, extents[a]) for a in g) for g in groups])
     before, along, after, over = axes
-    if not along or len(over) > 1:
-        return None
+    need(bool(along) and len(over) <= 1)
     each = iter(flat)
     made = tuple(
         Scan(p.target, p.monoid, tuple(next(each) for _ in p.body), p.value, _wide(p.monoid, program.output))
         for p in scans if p.monoid is not None
     )  # fmt: skip
     body = tuple(next(each) for _ in body)
-    if monoid is not None and not over and sequence not in reduced:
-        # The axis that is reduced has one element: the value of that.
-        return None
+    # An axis that is reduced and has one element is the value of that.
+    need(monoid is None or bool(over) or sequence in reduced)
     tensors = flat_tensors((*program.inputs, program.output))
     value, place = next(each), linear(next(each).args[0])
     return Recurrence(program, tensors, before, along[0], after, over, made, monoid, body, value, place)
@@ -183,10 +167,10 @@ def _wide(m: Monoid, output: Tensor) -> bool:
     return simple_operator(m) == "add" and m.identity[0].dtype == output.dtype == "float32"
 
 
-def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str] | None:
+def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str]:
     """Names of the scans' axes along which the result's walk, where every read of a scan agrees on them.
 
-    Axes of one element are left out.
+    Axes of one element are left out. Raises ``NoMatch`` where reads do not agree.
     """
     found: dict[str, str] | None = None
     for e in last.expressions:
@@ -195,12 +179,13 @@ def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str] | 
                 continue
             wide = [(a, d) for a, d, n in zip(x.args, first.axes, first.extents, strict=True) if n > 1]
             named = {str(a.value): d for a, d in wide if a.op == "axis"}
-            if len(named) != len(wide) or found not in (None, named):
-                return None
+            need(len(named) == len(wide) and found in (None, named))
             found = named
-    if found is None or any(last.ranges[a] != first.ranges[d] for a, d in found.items()):
-        return None
-    return found if all(n == 1 for a, n in last.ranges.items() if a not in found) else None
+    if found is None:
+        raise NoMatch
+    need(all(last.ranges[a] == first.ranges[d] for a, d in found.items()))
+    need(all(n == 1 for a, n in last.ranges.items() if a not in found))
+    return found
 
 
 def _values(e: Expr, scans: frozenset[str]) -> Expr:
@@ -286,22 +271,20 @@ class Recurrent:
 @lru_cache(maxsize=256)
 def recurrent(text: str) -> Recurrent | None:
     """The layer that a program (canonical text) is, or ``None``; the same object each time."""
-    program = Program.loads(text)
-    if not program.recurrent or len(program.stages) > 1 or program.results or program.varying is not None:
-        return None
+    return next(matches([Program.loads(text)], _layer), None)
+
+
+def _layer(program: Program) -> Recurrent:
+    need(program.recurrent and len(program.stages) == 1 and not program.results and program.varying is None)
     stage = program.stages[0]
     types = {n.dtype for e in stage.reading for n in e.walk() if n.dtype != "index"} | {t.dtype for t in program.inputs}
-    if types != {stage.dtype} or stage.dtype not in REALS:
-        return None
-    passes = _passes(program, stage)
-    if passes is None:
-        return None
-    assert stage.monoid is not None
+    need(types == {stage.dtype} and stage.dtype in REALS)
     elements = _elements(stage)
-    return Recurrent(program, passes, tuple(e.substitute(elements) for e in stage.monoid.combine))
+    after = tuple(e.substitute(elements) for e in stage.reduction.combine)
+    return Recurrent(program, _passes(program, stage), after)
 
 
-def _passes(program: Program, stage: Stage) -> tuple[Pass, ...] | None:
+def _passes(program: Program, stage: Stage) -> tuple[Pass, ...]:
     assert stage.step is not None
     numbers, elements = ValueNumbers(), _elements(stage)
     at = Linearizer.below(stage.ranges)
@@ -309,17 +292,17 @@ def _passes(program: Program, stage: Stage) -> tuple[Pass, ...] | None:
     found: dict[int, Pass] = {}
     for n, mix in enumerate(stage.step.mixes):
         tensor = inputs.get(str(mix.weight.value)) if mix.weight.op == "load" else None
-        where = at.position(mix.weight, tensor) if tensor is not None else None
-        if tensor is None or where is None or where.atoms or not where.axes.keys() <= {"i3", "r0"}:
-            return None
+        if tensor is None:
+            raise NoMatch
+        where = at.position(mix.weight, tensor)
+        need(not where.atoms and where.axes.keys() <= {"i3", "r0"})
         value = mix.value.substitute(elements)
         made = found.setdefault(numbers.of(value), Pass(value, {}))
         made.mixes[n] = Weight(tensor.name, where)
     passes = tuple(found.values())
     known: set[str] = set()
     for p in passes:  # each value is of mixes of earlier passes
-        if not {str(v.value) for v in p.value.walk() if v.op == "var" and str(v.value).startswith("m")} <= known:
-            return None
+        need({str(v.value) for v in p.value.walk() if v.op == "var" and str(v.value).startswith("m")} <= known)
         known |= {f"m{n}" for n in p.mixes}
     return passes
 

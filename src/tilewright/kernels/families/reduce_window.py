@@ -15,6 +15,7 @@ from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.index_forms import affine
 from tilewright.kernels.families.parts import Part, split
+from tilewright.kernels.families.sides import NoMatch, matches, need
 
 MOST_TAPS = 4096
 """Elements of a window."""
@@ -48,19 +49,20 @@ class ReduceWindow:
 @lru_cache(maxsize=256)
 def reduce_window(text: str) -> ReduceWindow | None:
     """The windowed reduction that a program (canonical text) is, or ``None``; the same object each time."""
-    program = Program.loads(text)
+    return next(matches([Program.loads(text)], _recognise), None)
+
+
+def _recognise(program: Program) -> ReduceWindow:
     reductions = [s.name for s in program.stages if s.monoid is not None]
-    if not program.plain or len(reductions) != 1:
-        return None
+    need(program.plain and len(reductions) == 1)
     maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)
     parts = split(program, maps, frozenset(reductions) - {program.output.name})
     if parts is None or len(parts) != 1 or not parts[0].axes or prod(parts[0].reduce) > MOST_TAPS:
-        return None
+        raise NoMatch
     (part,) = parts
     found = tuple(w for w in _windows(part) if all(_moves(e, w) for e in part.body))
     taps = {w.tap for w in found}
-    if not found or any(n > 1 and r not in taps for r, n in zip(part.reduce_axes, part.reduce, strict=True)):
-        return None
+    need(bool(found) and all(n == 1 or r in taps for r, n in zip(part.reduce_axes, part.reduce, strict=True)))
     return ReduceWindow(program, part, found)
 
 

@@ -16,8 +16,9 @@ from functools import lru_cache
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import Expr, axis, cast, load
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
-from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
+from tilewright.kernels.expression.program import Monoid, Program, Reducing, Stage
+from tilewright.kernels.families.flatten import Axes, Flat, collapsed, flat_tensors, linear
+from tilewright.kernels.families.sides import NoMatch, matches, need
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.rewrite import squeezed
 
@@ -25,7 +26,7 @@ SCALAR, REDUCTION, ELEMENT = "scalar", "reduction", "element"
 
 
 @dataclass(frozen=True, eq=False)
-class RowStage:
+class RowStage(Reducing):
     """A stage in the axes of rows and columns; it reads earlier stages as vars of their names."""
 
     name: str
@@ -41,14 +42,12 @@ class RowStage:
 
 
 @dataclass(frozen=True, eq=False)
-class RowReduction:
+class RowReduction(Flat):
     """A program in normal form. ``rows`` and ``columns`` are as few as reads allow; the last stage is the result.
 
     ``tensors`` are flat; ``where`` is the result's position in the output.
     """
 
-    program: Program
-    tensors: Mapping[str, Tensor]
     rows: Axes
     columns: Axes
     stages: tuple[RowStage, ...]
@@ -110,15 +109,15 @@ def row_reduction(text: str) -> RowReduction | None:
     program = Program.loads(text)
     if program.results or any(s.scan is not None for s in program.stages):
         return None
-    return _matched(program) or _matched(squeezed(program))
+    forms = (program if plain else squeezed(program) for plain in (True, False))
+    return next(matches(forms, _recognise), None)
 
 
-def _matched(program: Program) -> RowReduction | None:
+def _recognise(program: Program) -> RowReduction:
     first = next((s for s in program.stages if s.monoid is not None), None)
-    found = None if first is None else _stages(program, first)
-    if first is None or found is None:
-        return None
-    stages, place = found
+    if first is None:
+        raise NoMatch
+    stages, place = _stages(program, first)
     rows = tuple(zip(first.axes, first.extents, strict=True))
     columns = tuple(zip(first.reduce_axes, first.reduce, strict=True))
     out = load(program.output.name, program.output.dtype, tuple(axis(n) for n in place))
@@ -126,8 +125,7 @@ def _matched(program: Program) -> RowReduction | None:
     bodies, (rows, columns) = collapsed(exprs, program.tensors, (rows, columns))
     each = iter(bodies)
     made = tuple(RowStage(s.name, s.kind, s.dtype, tuple(next(each) for _ in s.body), s.monoid) for s in stages)
-    if not _apart(made, rows, columns):
-        return None
+    need(_apart(made, rows, columns))
     tensors = flat_tensors((*program.inputs, program.output))
     return RowReduction(program, tensors, rows, columns, made, linear(next(each).args[0]))
 
@@ -135,8 +133,8 @@ def _matched(program: Program) -> RowReduction | None:
 # --------------------------------------------------------------------------- structure
 
 
-def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, ...]] | None:
-    """Every stage in the first reduction's axes, and the output's axes; ``None`` where one does not fit."""
+def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, ...]]:
+    """Every stage in the first reduction's axes, and the output's axes. Raises ``NoMatch`` where one does not fit."""
     shapes: tuple[Mapping[str, int], ...] = (dict(zip(first.axes, first.extents, strict=True)), first.ranges)
     single = frozenset(a for a, n in zip(first.axes, first.extents, strict=True) if n == 1)
     if len(single) == len(first.axes):  # a single row: its elements may have the columns' axes alone
@@ -144,31 +142,23 @@ def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, 
     places: dict[str, tuple[str, ...]] = {}  # of every stage: its own axes under the common names
     found: list[RowStage] = []
     for s in program.stages:
-        if s.monoid is not None:
-            if s.extents != first.extents or s.reduce != first.reduce:
-                return None
-            names: tuple[str, ...] | None = first.axes
-        else:
-            names = _places(s, program, places, shapes)
-        if names is None:
-            return None
+        need(s.monoid is None or (s.extents, s.reduce) == (first.extents, first.reduce))
+        names = first.axes if s.monoid is not None else _places(s, program, places, shapes)
         places[s.name] = names
         rename = {a: axis(n) for a, n in zip(s.axes, names, strict=True)}
         body = tuple(_renamed(e, rename, places, s.name, single) for e in s.body)
-        if any(e is None for e in body):
-            return None
         kind = REDUCTION if s.monoid is not None else ELEMENT if set(names) & set(first.reduce_axes) else SCALAR
-        value = tuple(cast(e, s.dtype) if s.monoid is None else e for e in body if e is not None)
+        value = tuple(cast(e, s.dtype) if s.monoid is None else e for e in body)
         found.append(RowStage(s.name, kind, s.dtype, value, s.monoid))
     return found, places[program.output.name]
 
 
 def _places(
     s: Stage, program: Program, places: Mapping[str, tuple[str, ...]], shapes: tuple[Mapping[str, int], ...]
-) -> tuple[str, ...] | None:
+) -> tuple[str, ...]:
     """The common names of a map's axes: as reductions read it, else by what it reads of earlier stages and its shape.
 
-    Any names that fit will do: every read of a stage is checked against them.
+    Any names that fit will do: every read of a stage is checked against them. Raises ``NoMatch`` where none fit.
     """
     for reduction in (t for t in program.stages if t.monoid is not None):
         for x in reduction.loads():
@@ -178,8 +168,7 @@ def _places(
     for x in s.loads():
         if str(x.value) in places:
             for name, index in zip(places[str(x.value)], x.args, strict=True):
-                if index.op == "axis" and known.setdefault(str(index.value), name) != name:
-                    return None
+                need(index.op != "axis" or known.setdefault(str(index.value), name) == name)
     for shape in shapes:
         if len(s.extents) != len(shape):
             continue
@@ -193,33 +182,30 @@ def _places(
             names.append(name)
         if sorted(names) == sorted(shape) and all(shape[n] == e for n, e in zip(names, s.extents, strict=True)):
             return tuple(names)
-    return None
+    raise NoMatch
 
 
 def _renamed(
     e: Expr, rename: Mapping[str, Expr], places: Mapping[str, tuple[str, ...]], own: str, single: frozenset[str]
-) -> Expr | None:
-    """A body in the common axes, with reads of stages as vars; ``None`` where one is not read in place.
+) -> Expr:
+    """A body in the common axes, with reads of stages as vars. Raises ``NoMatch`` where one is not read in place.
 
     ``single``: axes of one point, whose position may stand as the number 0.
     """
-    wrong = False
 
     def in_place(index: Expr, name: str) -> bool:
         return (index.op, index.value) in (("axis", name), ("const", 0 if name in single else None))
 
     def rebuilt(x: Expr) -> Expr | None:
-        nonlocal wrong
         if x.op == "axis":
             return rename.get(str(x.value))
         if x.op == "load" and str(x.value) in places:
             here = zip(x.args, places[str(x.value)], strict=True)
-            wrong = wrong or x.value == own or not all(in_place(i, n) for i, n in here)
+            need(x.value != own and all(in_place(i, n) for i, n in here))
             return Expr("var", x.dtype, (), str(x.value))
         return None
 
-    out = e.map(rebuilt)
-    return None if wrong else out
+    return e.map(rebuilt)
 
 
 # --------------------------------------------------------------------------- rows that share nothing
@@ -244,13 +230,9 @@ def _once(read: Expr, rows: Axes, columns: Axes, chosen: bool) -> bool:
     steps = [where.step(a) for a, _ in axes]
     if None not in steps:
         return 0 not in steps and Layout(tuple(n for _, n in axes), tuple(abs(s or 0) for s in steps)).injective()
-    gathered = any(e.loads() for e in where.atoms.values())
-    return (
-        chosen
-        and gathered
-        and {a for a, _ in axes} <= read.axes()
-        and all(where.step(a) not in (None, 0) for a, _ in columns)
-    )
+    if not chosen or not any(e.loads() for e in where.atoms.values()):
+        return False
+    return {a for a, _ in axes} <= read.axes() and all(where.step(a) not in (None, 0) for a, _ in columns)
 
 
 def _partly(read: Expr, rows: Axes, columns: Axes) -> bool:

@@ -12,9 +12,10 @@ from math import prod
 
 from tilewright.kernels.expression.expr import Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Monoid, Program, Tensor, landing
-from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
-from tilewright.kernels.families.parts import MAX_RECOMPUTE, Part, recompute, simple_operator, split
+from tilewright.kernels.expression.program import Monoid, Program, landing
+from tilewright.kernels.families.flatten import Axes, Flat, collapsed, flat_tensors, linear
+from tilewright.kernels.families.parts import MAX_RECOMPUTE, recompute, simple_operator, split
+from tilewright.kernels.families.sides import NoMatch, matches, need
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
+class Scatter(Flat):
     """A program in normal form, with ``tensors`` that are flat.
 
     ``outer``: axes of the result that are not chosen; for each of their points all ``sources`` (at least one axis) are
@@ -36,8 +37,6 @@ class Scatter:
     ``after``, at ``where``.
     """
 
-    program: Program
-    tensors: dict[str, Tensor]
     chosen: tuple[Chosen, ...]
     outer: Axes
     sources: Axes
@@ -48,10 +47,6 @@ class Scatter:
     after: Axes
     value: Expr
     where: Linear
-
-    @property
-    def output(self) -> Tensor:
-        return self.tensors[self.program.output.name]
 
     @property
     def extents(self) -> dict[str, int]:
@@ -72,28 +67,27 @@ class Scatter:
 @lru_cache(maxsize=256)
 def scatter(text: str) -> Scatter | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
-    program = Program.loads(text)
+    return next(matches([Program.loads(text)], _recognise), None)
+
+
+def _recognise(program: Program) -> Scatter:
     reductions = [s for s in program.stages if s.monoid is not None]
-    if program.results or len(reductions) != 1 or reductions[0].scan is not None:
-        return None
+    need(not program.results and len(reductions) == 1 and reductions[0].scan is None)
     maps = [s for s in program.stages[:-1] if s.monoid is None]
-    if any(recompute(program, s) > MAX_RECOMPUTE for s in maps):
-        return None
+    need(all(recompute(program, s) <= MAX_RECOMPUTE for s in maps))
     taking = frozenset(s.name for s in reductions if s is not program.stages[-1])
     parts = split(program, frozenset(s.name for s in maps), taking)
-    return _matched(program, parts[0]) if parts is not None and len(parts) == 1 else None
-
-
-def _matched(program: Program, part: Part) -> Scatter | None:
+    if parts is None or len(parts) != 1:
+        raise NoMatch
+    (part,) = parts
     found = landing(part)
-    if not found or part.monoid is None or simple_operator(part.monoid) is None:
-        return None
+    if not found or simple_operator(part.monoid) is None:
+        raise NoMatch
     element = part.body[0].args[1]
     fixed = frozenset(a for e in found.values() for a in e.axes())
-    if element.axes() & found.keys() or not any(e.loads() for e in found.values()):
-        return None
-    if any(n.op == "var" for x in part.value.loads() for i in x.args for n in i.walk()):
-        return None  # what was accumulated says where to read: a kernel of its own
+    need(not element.axes() & found.keys() and any(e.loads() for e in found.values()))
+    # Where what was accumulated says where to read, that is a kernel of its own.
+    need(not any(n.op == "var" for x in part.value.loads() for i in x.args for n in i.walk()))
     ranges = part.ranges
     kept = [a for a in part.axes if a not in found]
     row: list[str] = []
@@ -114,6 +108,6 @@ def _matched(program: Program, part: Part) -> Scatter | None:
     tensors = flat_tensors((*program.inputs, program.output))
     return Scatter(
         program, tensors, chosen, (*outer, *rows[:-1]), sources or (("r0", 1),), rows[-1:],
-        part.monoid, flat[-2], linear(flat[-1].args[0]), after or (("i0", 1),), value,
+        part.reduction, flat[-2], linear(flat[-1].args[0]), after or (("i0", 1),), value,
         linear(where.args[0]),
     )  # fmt: skip

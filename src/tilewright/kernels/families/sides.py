@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tilewright.dtypes import DTYPES as VALUES
+from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import INDEX, Expr, same
 from tilewright.kernels.expression.linear import factors, linearise
 
@@ -16,6 +16,12 @@ M = TypeVar("M")
 
 class NoMatch(Exception):
     """The program is not of the class that is looked for."""
+
+
+def need(condition: bool) -> None:
+    """Raise :class:`NoMatch` where a condition does not hold."""
+    if not condition:
+        raise NoMatch
 
 
 def matches(forms: Iterable[F], recognise: Callable[[F], M]) -> Iterator[M]:
@@ -29,40 +35,35 @@ def matches(forms: Iterable[F], recognise: Callable[[F], M]) -> Iterator[M]:
 
 
 @dataclass
-class Sides:
+class _Sides:
     """Splits a body into one value a side and a function of the two."""
 
     a_axes: frozenset[str]
     b_axes: frozenset[str]
     mark: str
     outputs: frozenset[str]
-    dtypes: Container[str]
-    reads: bool
     a: Expr | None = None
     b: Expr | None = None
-    function: Expr | None = None
 
     def body(self, e: Expr) -> Expr:
         if e.op == "const":
             return e
         axes = e.axes() & self.outputs
         loads = e.loads()
-        if loads and e.dtype in self.dtypes:
+        if loads and e.dtype in DTYPES:
             on_b = [self.mark in x.axes() for x in loads]
             if not any(on_b) and axes <= self.a_axes:
                 return self._side("a", e)
             if all(on_b) and axes <= self.b_axes:
                 return self._side("b", e)
-        if e.op in ("load", "axis") or not e.args or e.dtype == INDEX:
-            raise NoMatch
+        need(e.op not in ("load", "axis") and bool(e.args) and e.dtype != INDEX)
         if e.op == "mul":
             return self._product(e)
         return Expr(e.op, e.dtype, tuple(self.body(x) for x in e.args), e.value)
 
     def _side(self, name: str, value: Expr) -> Expr:
         known = self.a if name == "a" else self.b
-        if known is not None and not same(known, value):
-            raise NoMatch
+        need(known is None or same(known, value))
         setattr(self, name, value)
         return Expr("var", value.dtype, (), name)
 
@@ -76,29 +77,24 @@ class Sides:
         all_of_it = factors(e)
         mine = [f for f in all_of_it if f.op != "const" and self.mark in f.axes()]
         rest = [f for f in all_of_it if not any(f is x for x in mine)]
-        if not mine or not rest:
-            raise NoMatch
+        need(bool(mine) and bool(rest))
         values = []
         for group, allowed in ((rest, self.a_axes), (mine, self.b_axes)):
             total = group[0]
             for f in group[1:]:
                 total = Expr("mul", e.dtype, (total, f))
-            if total.axes() & self.outputs - allowed or (self.reads and not total.loads()):
-                raise NoMatch
+            need(total.axes() & self.outputs <= allowed and bool(total.loads()))
             values.append(total)
         return Expr("mul", e.dtype, (self._side("a", values[0]), self._side("b", values[1])))
 
 
-def split(
-    body: Expr, mark: str, outputs: frozenset[str], dtypes: Container[str] = VALUES, reads: bool = False
-) -> Sides:
-    """The two sides of a body; side B is what reads the output axis ``mark``.
+def split(body: Expr, mark: str, outputs: frozenset[str]) -> tuple[Expr, Expr, Expr]:
+    """The two sides of a body, and the body as a function of the vars ``a`` and ``b`` that stand for them.
 
-    A side is a value of one of ``dtypes``; with ``reads``, regrouped factors without a read make none. Raises
-    ``NoMatch`` for a body that does not fall into two sides.
+    Side B is what reads the output axis ``mark``. Regrouped factors without a read make no side. Raises ``NoMatch`` for
+    a body that does not fall into two sides.
     """
-    a_axes: frozenset[str] = frozenset()
-    b_axes: frozenset[str] = frozenset()
+    a_axes, b_axes = frozenset[str](), frozenset[str]()
     for read in body.loads():
         axes = read.axes() & outputs
         if mark in axes:
@@ -114,12 +110,11 @@ def split(
                 a_axes |= axes - {mark}
             elif all(on_b):
                 b_axes |= axes
-    sides = Sides(a_axes, b_axes, mark, outputs, dtypes, reads)
-    sides.function = sides.body(body)
+    sides = _Sides(a_axes, b_axes, mark, outputs)
+    function = sides.body(body)
     if sides.a is None or sides.b is None:
         raise NoMatch
-    sides.a_axes, sides.b_axes = sides.a.axes() & outputs, sides.b.axes() & outputs
-    return sides
+    return sides.a, sides.b, function
 
 
 # --------------------------------------------------------------------------- limits

@@ -13,6 +13,7 @@ from tilewright.caching import cached_property
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.contraction import Contraction, contractions
 from tilewright.kernels.families.index_forms import IndexForms, Window
+from tilewright.kernels.families.sides import matches, need
 
 TAPS = 3
 """Length of the window along both axes."""
@@ -69,19 +70,12 @@ def recognise(c: Contraction) -> Convolution | None:
     if not c.is_product or c.stage.scan is not None:
         return None
     forms = IndexForms()
-    sides = [forms.window(value, c.program, widened=True) for value in (c.lhs, c.rhs)]
-    if sides[0] is None or sides[1] is None:
-        return None
-    for image, weight in (sides, sides[::-1]):
-        found = _matched(c, image, weight)
-        if found is not None:
-            return found
-    return None
+    a, b = (forms.window(value, c.program, widened=True) for value in (c.lhs, c.rhs))
+    pairs: tuple[tuple[Window, Window], ...] = () if a is None or b is None else ((a, b), (b, a))
+    return next(matches(pairs, lambda windows: _matched(c, *windows)), None)
 
 
-def _matched(c: Contraction, image: Window | None, weight: Window | None) -> Convolution | None:
-    assert image is not None
-    assert weight is not None
+def _matched(c: Contraction, image: Window, weight: Window) -> Convolution:
     ranges, reduced = c.stage.ranges, set(c.stage.reduce_axes)
     spatial: list[Along] = []
     items: list[str] = []
@@ -89,29 +83,19 @@ def _matched(c: Contraction, image: Window | None, weight: Window | None) -> Con
     for number, (d, length) in enumerate(zip(image.dims, image.tensor.shape, strict=True)):
         taps = [a for a in d.coef if a in reduced]
         axes = [a for a in d.coef if a not in reduced]
-        if any(k != 1 for k in d.coef.values()) or len(taps) > 1 or len(axes) > 1:
-            return None
+        need(all(k == 1 for k in d.coef.values()) and len(taps) <= 1 and len(axes) <= 1)
         if taps and axes:
             spatial.append(Along(axes[0], taps[0], number, d.const, ranges[axes[0]], length))
-        elif d.const or (not taps and not axes and length > 1):
-            return None
         else:
+            need(not d.const and (bool(d.coef) or length == 1))
             channels += taps
             items += axes
-    if len(spatial) != 2 or len(channels) != 1 or len(items) > 1:
-        return None
+    need(len(spatial) == 2 and len(channels) == 1 and len(items) <= 1)
     rows, columns = spatial
     feature = [a for a in c.wide if a not in (rows.axis, columns.axis, *items)]
-    read = set(weight.position.coef)
-    if (
-        len(feature) != 1
-        or weight.bounds
-        or any(ranges[s.tap] != TAPS for s in spatial)
-        or {rows.tap, columns.tap, *channels} != reduced
-        or read != {feature[0], rows.tap, columns.tap, *channels}
-        or not _padded(image, spatial)
-    ):
-        return None
+    need({rows.tap, columns.tap, *channels} == reduced and set(weight.position.coef) == {*feature, *reduced})
+    need(len(feature) == 1 and not weight.bounds and all(ranges[s.tap] == TAPS for s in spatial))
+    need(_padded(image, spatial))
     return Convolution(c, image, weight, (*items, "")[0], rows, columns, channels[0], feature[0])
 
 

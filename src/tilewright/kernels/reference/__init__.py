@@ -162,7 +162,7 @@ def _affordable(program: Program, box: Box, budget: int) -> list[Box]:
         if _bytes(program, part) <= budget:
             done.append(part)
             continue
-        halves = [h for d in range(len(part)) if (h := _halves(part, d))]
+        halves = [_halves(part, d) for d, (low, high) in enumerate(part) if high - low > 1]
         if not halves:
             done.append(part)  # one element: nothing left to cut
             continue
@@ -171,10 +171,8 @@ def _affordable(program: Program, box: Box, budget: int) -> list[Box]:
     return done
 
 
-def _halves(box: Box, dim: int) -> tuple[Box, Box] | None:
+def _halves(box: Box, dim: int) -> tuple[Box, Box]:
     low, high = box[dim]
-    if high - low < 2:
-        return None
     middle = (low + high) // 2
     return (
         (*box[:dim], (low, middle), *box[dim + 1 :]),
@@ -212,12 +210,8 @@ def _needs(program: Program, box: Box) -> dict[str, Box]:
                 low, high = bounds.of(index)
                 low = min(max(low, 0), n - 1)
                 box_read.append((low, max(low, min(high, n - 1)) + 1))
-            known = needs.get(name)
-            needs[name] = (
-                tuple(box_read)
-                if known is None
-                else tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(box_read, known, strict=True))
-            )
+            known = needs.get(name, box_read)
+            needs[name] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(box_read, known, strict=True))
     return needs
 
 

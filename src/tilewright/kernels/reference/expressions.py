@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.kernels.expression.bounds import Bounds
+from tilewright.kernels.expression.bounds import WHOLE, Bounds
 from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, holds
 from tilewright.kernels.expression.numerics import decode, erf, round_tf32, rounded, truncate_tf32
 from tilewright.kernels.expression.program import Stage
@@ -48,15 +48,10 @@ def _divided(divide: Callable[[Array, Array], Array]) -> Callable[[Array, Array]
 
 
 _FUNCTIONS: dict[str, Any] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
-    "floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum,
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
-    "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log,
-    "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "tanh": np.tanh, "erf": erf,
-    "sin": np.sin, "cos": np.cos, "log1p": np.log1p, "pow": np.power,
-    "idiv": _divided(np.floor_divide), "imod": _divided(np.mod), "fmod": np.fmod,
-    "floor": np.floor, "round_tf32": round_tf32, "truncate_tf32": truncate_tf32,
+    **WHOLE, "div": np.divide, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "tanh": np.tanh, "erf": erf, "sin": np.sin, "cos": np.cos, "log1p": np.log1p, "pow": np.power,
+    "idiv": _divided(np.floor_divide), "imod": _divided(np.mod), "fmod": np.fmod, "floor": np.floor,
+    "round_tf32": round_tf32, "truncate_tf32": truncate_tf32,
 }  # fmt: skip
 
 
@@ -81,7 +76,7 @@ def applied(e: Expr, args: Sequence[Array]) -> Array:
     """An operation on its operands' values; of a ``select``, both branches are computed."""
     if e.op == "cast":
         return convert(args[0], e.dtype, e.args[0].dtype)
-    result: Array = np.asarray(np.where(*args) if e.op == "select" else _FUNCTIONS[e.op](*args))
+    result: Array = np.asarray(_FUNCTIONS[e.op](*args))
     return result
 
 

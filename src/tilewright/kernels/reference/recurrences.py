@@ -16,9 +16,8 @@ STEPS = 64
 def recurrent_stage(body: Body, out: Array, box: Box) -> None:
     """Fill ``out`` with the box of a recurrence's states."""
     stage = body.stage
-    step, m = stage.step, stage.monoid
+    step = stage.step
     assert step is not None
-    assert m is not None
     (c0, c1), (t0, t1), rows, (j0, j1) = box
     _, length, _, features = stage.extents
     shape = (rows[1] - rows[0], features)
@@ -31,7 +30,7 @@ def recurrent_stage(body: Body, out: Array, box: Box) -> None:
     everything = body.scope(((0, 1), (0, 1), (0, 1), (0, features), (0, stage.reduce[0])))
     full = (1, 1, 1, features, stage.reduce[0])
     weights = [np.broadcast_to(everything.value(x.weight), full)[0, 0, 0].T for x in step.mixes]
-    formulas = _Formulas([*((x.value,) for x in step.mixes), m.combine])
+    formulas = _Formulas([*((x.value,) for x in step.mixes), stage.reduction.combine])
     state = tuple(at(0, 1, e)[0] for e in step.start)
     blocks = range(0, length, STEPS)
     for first in reversed(blocks[t0 // STEPS :]) if step.reverse else blocks[: (t1 - 1) // STEPS + 1]:

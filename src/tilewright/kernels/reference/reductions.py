@@ -14,7 +14,7 @@ from tilewright.kernels.expression.expr import FLOATS, Expr, const, unwidened
 from tilewright.kernels.expression.program import Monoid, Stage
 from tilewright.kernels.reference.expressions import Array, Body, Box, Scope, chunks, points_within, weight
 
-_UFUNCS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+_UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 # --------------------------------------------------------------------------- any monoid
@@ -23,8 +23,7 @@ _UFUNCS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum
 def reduce_stage(body: Body, out: Array, box: Box, memory: int) -> None:
     """Fill ``out`` with the box of a reduction's values."""
     stage = body.stage
-    assert stage.monoid is not None
-    rank = len(stage.extents)
+    rank, m = len(stage.extents), stage.reduction
     heaviest = max(stage.body, key=weight)
     points = points_within(heaviest, memory // (2 * len(stage.body)))
     inner: Box = tuple((0, n) for n in stage.reduce)
@@ -36,17 +35,17 @@ def reduce_stage(body: Body, out: Array, box: Box, memory: int) -> None:
             scope = body.scope((*part, *piece))
             full = [*shape, math.prod(hi - lo for lo, hi in piece)]
             partial = _partial(stage, scope, [*shape, *(hi - lo for lo, hi in piece)], full)
-            total = partial if total is None else merged(stage.monoid, total, partial)
+            total = partial if total is None else merged(m, total, partial)
         assert total is not None
-        total = merged(stage.monoid, identities(stage.monoid, tuple(shape)), total)
+        total = merged(m, identities(m, tuple(shape)), total)
         at = tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))
-        out[at] = finished(stage.monoid, total) if rank else finished(stage.monoid, total).reshape(())
+        out[at] = finished(m, total) if rank else finished(m, total).reshape(())
 
 
 def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> tuple[Array, ...]:
     """One partial result for all reduced points of a scope."""
-    assert stage.monoid is not None
-    ufunc = simple_ufunc(stage.monoid)
+    m = stage.reduction
+    ufunc = simple_ufunc(m)
     parts = [np.broadcast_to(scope.value(e), spread) for e in stage.body]
     if ufunc is not None:
         over = tuple(range(len(stage.extents), len(spread)))
@@ -55,11 +54,7 @@ def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> 
     while values[0].shape[-1] > 1:  # neighbours first, so that order is kept
         n = values[0].shape[-1]
         even = n - n % 2
-        pairs = merged(
-            stage.monoid,
-            tuple(v[..., 0:even:2] for v in values),
-            tuple(v[..., 1:even:2] for v in values),
-        )
+        pairs = merged(m, tuple(v[..., 0:even:2] for v in values), tuple(v[..., 1:even:2] for v in values))
         if n % 2:
             pairs = tuple(np.concatenate([p, v[..., -1:]], -1) for p, v in zip(pairs, values, strict=True))
         values = pairs
@@ -68,11 +63,9 @@ def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> 
 
 def simple_ufunc(m: Monoid) -> Any:
     """The NumPy function of a one-component monoid, judged by its expression, not by its name."""
-    if len(m.combine) != 1 or len(m.combine[0].args) != 2:
-        return None
-    name = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}.get(m.combine[0].op)
-    operands = {str(a.value) for a in m.combine[0].args if a.op == "var"}
-    return _UFUNCS[name] if name and operands == {"l0", "r0"} else None
+    first, *others = m.combine
+    operands = {str(a.value) for a in first.args if a.op == "var"}
+    return _UFUNCS.get(first.op) if not others and operands == {"l0", "r0"} else None
 
 
 def merged(m: Monoid, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -99,14 +92,6 @@ def finished(m: Monoid, total: tuple[Array, ...]) -> Array:
 
 
 @dataclass(frozen=True)
-class Factor:
-    """One factor of a product and the axes that it depends on."""
-
-    expr: Expr
-    axes: frozenset[str]
-
-
-@dataclass(frozen=True)
 class Factors:
     """A sum's body as a product of two factors that differ in their axes.
 
@@ -114,8 +99,8 @@ class Factors:
     must be finite (zero times infinity would not vanish).
     """
 
-    a: Factor
-    b: Factor
+    a: Expr
+    b: Expr
     finite: bool
 
 
@@ -130,17 +115,16 @@ def factorise(stage: Stage) -> Factors | None:
     body, condition = stage.body[0], None
     if body.op == "select" and body.args[2].op == "const" and body.args[2].value == 0:
         condition, body = body.args[0], body.args[1]
-    factors = [Factor(e, e.axes()) for e in _product(body)]
+    factors = _product(body)
     if condition is not None:
         needed = condition.axes()
-        place = next((n for n, f in enumerate(factors) if needed <= f.axes), None)
+        place = next((n for n, f in enumerate(factors) if needed <= f.axes()), None)
         if place is None:
             return None
         home = factors.pop(place)
-        guarded = Expr("select", home.expr.dtype, (condition, home.expr, const(0.0, home.expr.dtype)))
-        factors.insert(0, Factor(guarded, home.axes))
+        factors.insert(0, Expr("select", home.dtype, (condition, home, const(0.0, home.dtype))))
     merged = _pair(factors)
-    if merged is None or not merged[0].axes & merged[1].axes & set(stage.reduce_axes):
+    if merged is None or not merged[0].axes() & merged[1].axes() & set(stage.reduce_axes):
         return None
     return Factors(*merged, finite=condition is not None)
 
@@ -152,21 +136,19 @@ def _product(e: Expr) -> list[Expr]:
     return [e] if inner is e or inner.dtype not in FLOATS else _product(inner)
 
 
-def _pair(factors: list[Factor]) -> tuple[Factor, Factor] | None:
+def _pair(factors: list[Expr]) -> tuple[Expr, Expr] | None:
     """Two factors, others multiplied into whichever grows less; ``None`` if one holds all axes."""
-    a, *rest = factors
-    groups = [a]
-    for f in rest:
-        host = next((n for n, g in enumerate(groups) if f.axes <= g.axes or g.axes <= f.axes), None)
+    groups = factors[:1]
+    for f in factors[1:]:
+        host = next((n for n, g in enumerate(groups) if f.axes() <= g.axes() or g.axes() <= f.axes()), None)
         if host is None and len(groups) == 2:
-            host = min((0, 1), key=lambda n: len(groups[n].axes | f.axes))
+            host = min((0, 1), key=lambda n: len(groups[n].axes() | f.axes()))
         if host is None:
             groups.append(f)
         else:
-            g = groups[host]
-            groups[host] = Factor(Expr("mul", g.expr.dtype, (g.expr, f.expr)), g.axes | f.axes)
-    everything = frozenset[str]().union(*(f.axes for f in factors))
-    if len(groups) != 2 or everything in (groups[0].axes, groups[1].axes):
+            groups[host] = Expr("mul", groups[host].dtype, (groups[host], f))
+    everything = frozenset[str]().union(*(f.axes() for f in factors))
+    if len(groups) != 2 or everything in (groups[0].axes(), groups[1].axes()):
         return None
     return groups[0], groups[1]
 
@@ -174,7 +156,6 @@ def _pair(factors: list[Factor]) -> tuple[Factor, Factor] | None:
 def contract(body: Body, factors: Factors, out: Array, box: Box, memory: int) -> bool:
     """Fill ``out`` by matrix products; ``False`` where a guarded product has an infinite factor."""
     stage = body.stage
-    assert stage.monoid is not None
     rank = len(stage.extents)
     whole = (*box, *((0, n) for n in stage.reduce))
     sizes = _chunk_sizes(body, factors, [hi - lo for lo, hi in whole], memory)
@@ -184,12 +165,12 @@ def contract(body: Body, factors: Factors, out: Array, box: Box, memory: int) ->
         total: Array = np.zeros([hi - lo for lo, hi in part])
         for piece in inner:
             scope = body.scope((*part, *piece))
-            a, b = scope.value(factors.a.expr), scope.value(factors.b.expr)
+            a, b = scope.value(factors.a), scope.value(factors.b)
             if factors.finite and not np.isfinite(b).all():
                 return False
             total += _matmul(a, b, [hi - lo for lo, hi in (*part, *piece)], rank)
         at = tuple(slice(lo - o, hi - o) for (lo, hi), (o, _) in zip(part, box, strict=True))
-        out[at] = finished(stage.monoid, (total,))
+        out[at] = finished(stage.reduction, (total,))
     return True
 
 
@@ -197,7 +178,7 @@ def _chunk_sizes(body: Body, factors: Factors, extents: list[int], memory: int) 
     """Extents of a chunk whose two factors (with temporaries) and result fit ``memory``."""
     rank = len(body.stage.extents)
     position = {a: d for d, a in enumerate(body.axes)}
-    groups = [([position[n] for n in f.axes], 8 * (2 + weight(f.expr))) for f in (factors.a, factors.b)]
+    groups = [([position[n] for n in f.axes()], 8 * (2 + weight(f))) for f in (factors.a, factors.b)]
     groups.append((list(range(rank)), 24))
     sizes = list(extents)
 

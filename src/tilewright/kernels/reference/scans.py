@@ -12,8 +12,7 @@ from tilewright.kernels.reference.reductions import finished, identities, merged
 def scan_stage(body: Body, out: Array, box: Box, memory: int) -> None:
     """Fill ``out`` with the box of a scan's values; the elements before the box are combined too."""
     stage = body.stage
-    m, d = stage.monoid, stage.scan
-    assert m is not None
+    m, d = stage.reduction, stage.scan
     assert d is not None
     points = points_within(max(stage.body, key=weight), memory // (2 * len(stage.body)))
     first, length = box[d]

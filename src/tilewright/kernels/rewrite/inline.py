@@ -68,12 +68,11 @@ def _groups(x: Expr, s: Stage, inner: str | None) -> bool:
 
 
 def _map(s: Stage) -> Stage:
-    assert s.monoid is not None
-    (body,), (combine,), (axis,) = s.body, s.monoid.combine, s.reduce_axes
+    (body,), (combine,), (axis,) = s.body, s.reduction.combine, s.reduce_axes
     value = body.substitute({axis: const(0, INDEX)})
     for k in range(1, s.reduce[0]):
         value = combine.substitute({"l0": value, "r0": body.substitute({axis: const(k, INDEX)})})
-    return Stage(s.name, s.extents, (), (cast(s.monoid.finish.substitute({"l0": value}), s.dtype),), s.dtype)
+    return Stage(s.name, s.extents, (), (cast(s.reduction.finish.substitute({"l0": value}), s.dtype),), s.dtype)
 
 
 # --------------------------------------------------------------------------- axes of one point
@@ -92,8 +91,7 @@ def squeezed(program: Program) -> Program:
     made = []
     for s in program.stages:
         reduced = _kept(s.reduce)
-        names: dict[str, Expr] = {f"{p}{d}": const(0, INDEX) for p, n in (("i", s.extents), ("r", s.reduce))
-                                  for d in range(len(n))}  # fmt: skip
+        names: dict[str, Expr] = {a: const(0, INDEX) for a in s.ranges}
         names |= {f"i{d}": axis(f"i{n}") for n, d in enumerate(kept[s.name])}
         names |= {f"r{d}": axis(f"r{n}") for n, d in enumerate(reduced)}
 
