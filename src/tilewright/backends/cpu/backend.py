@@ -30,7 +30,7 @@ from tilewright.core import Device, LaunchProgram, Target, Task, TilewrightError
 from tilewright.units import counted
 
 ARCHS = ("x86_64", "aarch64")
-PEAK_SECONDS = 0.1
+PEAK_SECONDS = 0.04
 """For which the peak is sampled, at least; bandwidths for parts of it."""
 
 
