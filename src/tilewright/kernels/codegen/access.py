@@ -97,12 +97,16 @@ class MemoryPrinter(Printer):
 
 @dataclass
 class Values:
-    """What printers of one kernel's values share: tensors, the ranges of axes, lanes of a vector, known expressions."""
+    """What printers of one kernel's values share: tensors, the ranges of axes, lanes of a vector, known expressions.
+
+    ``kind``: the class of the printers.
+    """
 
     tensors: Mapping[str, Tensor]
     extents: Mapping[str, int]
     lanes: int | None = None
     memo: Memo = field(default_factory=Memo)
+    kind: type[MemoryPrinter] = MemoryPrinter
 
     def __post_init__(self) -> None:
         self.ranges: Mapping[str, Range] = {a: (0, n - 1) for a, n in self.extents.items()}
@@ -113,7 +117,7 @@ class Values:
     ) -> MemoryPrinter:  # fmt: skip
         """A printer for a point, or for a vector along an axis, in which every text of ``var`` is a vector too."""
         along = vector is not None
-        return MemoryPrinter(
+        return self.kind(
             axis=places, var=dict(var or {}), lanes=self.lanes if along else None, vector=vector,
             varying=frozenset(var or ()) if along else frozenset(), ranges=self.ranges, names=dict(names or {}),
             memo=self.memo, tensors=self.tensors, count=count if along else None,

@@ -127,6 +127,12 @@ class Emitter:
         self._count += 1
         return f"{stem}{self._count}"
 
+    def let(self, w: Writer, stem: str, ctype: str, text: str) -> str:
+        """Declare a constant of a fresh name, which is returned."""
+        name = self.fresh(stem)
+        w.line(f"const {ctype} {name} = {text};")
+        return name
+
     def local(self, ctype: str, name: str, value: str) -> None:
         """Declare a local of the entry point that tasks are handed."""
         self.entry.line(f"const {ctype} {name} = {value};" if ctype == "long" else f"{ctype}const {name} = {value};")

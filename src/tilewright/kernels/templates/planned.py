@@ -47,13 +47,13 @@ class PlannedTemplate(Generic[F, P]):
     name: str
     family: str
     version: int
-    kinds: tuple[str, ...]
     refusal: str
     find: Callable[[str], F | None]
     span: Callable[[F, Target, str, int], SearchSpace]
     choose: Callable[[F, Target, SearchSpace], Values]
     plan: Callable[[F, Target, Values], P]
     build: Callable[[P, Values, Target], Kernel]
+    kinds: tuple[str, ...] = ("cpu",)
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
     any_sizes: bool = False

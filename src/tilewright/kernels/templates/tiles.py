@@ -123,9 +123,9 @@ class ChosenBlocks(Blocks):
     def height(self, block: str) -> str:
         return f"(x->{self.of}height-(({block})>=x->{self.of}full))"
 
-    def set(self, extent: str, x: str = "x->") -> str:
-        """C statements that fill the context in, for an extent; ``x``: how its members are named."""
-        x += self.of
+    def set(self, extent: str) -> str:
+        """C statements that fill the context in, for an extent."""
+        x = f"x->{self.of}"
         return (
             f"{{ const long n={extent}; {x}blocks=(n+{self.size - 1}L)/{self.size}L; "
             f"{x}height=(n+{x}blocks-1)/{x}blocks; {x}full=n-{x}blocks*({x}height-1); }}"

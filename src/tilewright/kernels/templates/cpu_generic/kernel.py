@@ -135,8 +135,7 @@ class _PartPrinter:
 
     # -- reductions
     def _start(self, w: Writer, scope: Scope, block: bool = False) -> None:
-        monoid = self.plan.part.monoid
-        assert monoid is not None
+        monoid = self.plan.part.reduction
         for point in self._accumulators(scope):
             printer = self._printer(point, True)
             for c, e in enumerate(monoid.identity):
@@ -152,8 +151,7 @@ class _PartPrinter:
 
     def _take_in(self, w: Writer, scope: Scope) -> None:
         """Combine the accumulators of a block with those of the whole."""
-        monoid = self.plan.part.monoid
-        assert monoid is not None
+        monoid = self.plan.part.reduction
         parts = range(len(monoid.identity))
         for point in self._accumulators(scope):
             if self._wide:
@@ -190,9 +188,7 @@ class _PartPrinter:
             self._finish(w, scope)
 
     def _combine(self, w: Writer, printer: Printer, point: _Point) -> None:
-        part = self.plan.part
-        monoid = part.monoid
-        assert monoid is not None
+        part, monoid = self.plan.part, self.plan.part.reduction
         names = [_name(c, point, self.blocked) for c in range(len(part.body))]
         with w.block():
             printer.bind(part.body, w.line, self.emitter.fresh)
@@ -205,8 +201,7 @@ class _PartPrinter:
 
     def _merge(self, w: Writer, point: _Point, into: list[str], other: list[str]) -> None:
         """Combine partial results with others, inside a block of their own."""
-        monoid = self.plan.part.monoid
-        assert monoid is not None
+        monoid = self.plan.part.reduction
         var = {f"l{c}": n for c, n in enumerate(into)} | {f"r{c}": n for c, n in enumerate(other)}
         merge = self._printer(point, True, var)
         merge.bind(monoid.combine, w.line, self.emitter.fresh)
@@ -222,8 +217,7 @@ class _PartPrinter:
         return f"tw::first<tw::mask<tw::vec<{self.types[0]}, {self.plan.lanes}>>>({point.count})"
 
     def _finish(self, w: Writer, scope: Scope) -> None:
-        plan, monoid = self.plan, self.plan.part.monoid
-        assert monoid is not None
+        plan, monoid = self.plan, self.plan.part.reduction
         count = len(plan.part.body)
         for point in self._points(scope, not plan.across):
             with w.block():

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from itertools import permutations, product
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, NARROW, TRANSCENDENTAL
+from tilewright.kernels.expression.expr import ITEMSIZE, NARROW, TRANSCENDENTAL
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families.parts import (
@@ -46,7 +46,10 @@ def orders(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def vector_axes(program: Program, stage: Stage) -> tuple[str, ...]:
-    """Axes worth vectorising: unit steps in the result or in some read; reduce axes of simple sums."""
+    """Axes worth vectorising: unit steps in the result or in some read; reduce axes of simple sums. 8-bit reals are
+    computed one at a time."""
+    if program.has_float8:
+        return (NONE,)
     ranges = stage.ranges
     candidates = [a for a in stage.axes if ranges[a] > 1 and a != scanned_axis(stage)]
     if simple_operator(stage.monoid) is not None and stage.dtype not in NARROW:
@@ -60,23 +63,13 @@ def vector_axes(program: Program, stage: Stage) -> tuple[str, ...]:
     return (*useful, NONE)
 
 
-def scalar_only(program: Program) -> bool:
-    """Whether an 8-bit float occurs (they are computed one at a time)."""
-    return any(
-        n.dtype in FLOAT8
-        for s in program.stages
-        for e in (*s.body, *((s.monoid.finish, *s.monoid.combine) if s.monoid else ()))
-        for n in e.walk()
-    )
-
-
 def _loop_knobs(program: Program, stage: Stage, target: Target) -> list[Choice]:
     scanned = scanned_axis(stage)
     free = tuple(a for a in stage.axes if a != scanned)
     axes = tuple(a for a in free if stage.ranges[a] > 1) or free[:1]
     longest = max((stage.ranges[a] for a in axes), default=1)
     lanes = lane_count(stage, target)
-    vectors = (NONE,) if scalar_only(program) else vector_axes(program, stage)
+    vectors = vector_axes(program, stage)
     spans = [stage.ranges[a] for a in vectors if a != NONE]
     tiles = (*(t for t in TILES if t < longest), longest)
     rows = tuple(r for r in (1, 2, 4, 6, 8) if r <= longest)
@@ -103,10 +96,7 @@ def _one_stage(prefix: str, target: Target, lanes: int, ranges: Mapping[str, int
     rows, vectors = int(v[prefix + "rows"]), int(v[prefix + "vectors"])
     if (rows == 1) != (rows_axis == NONE) or rows_axis == vector != NONE:
         return False
-    if vector == NONE:
-        if vectors != 1:
-            return False
-    elif vectors > 1 and vectors * lanes > ranges[str(vector)]:
+    if vectors > 1 and (vector == NONE or vectors * lanes > ranges[str(vector)]):
         return False
     if rows_axis != NONE and rows > ranges[str(rows_axis)]:
         return False
@@ -121,11 +111,6 @@ def _tiles(prefix: str, top: int, ranges: Mapping[str, int], v: Values) -> bool:
         if size != top and (not used or size >= ranges[axis]):
             return False
     return not v[prefix + "tiled"] or any(v[prefix + k] != top for k in ("tile_rows", "tile_vector"))
-
-
-def _merging(program: Program, v: Values) -> bool:
-    inline, epilogue = chosen(v)
-    return split(program, inline, epilogue) is not None
 
 
 def chosen(v: Values) -> tuple[frozenset[str], frozenset[str]]:
@@ -143,9 +128,7 @@ def _sharing(stage: Stage, v: Values) -> bool:
     fixed = [a for a in stage.axes[:depth] if stage.ranges[a] > 1]
     p = stage.name + "_"
     order = str(v[p + "order"]).split()
-    if order[: len(fixed)] != fixed and fixed:
-        return False
-    return v[p + "vector"] not in fixed and v[p + "rows_axis"] not in fixed
+    return order[: len(fixed)] == fixed and v[p + "vector"] not in fixed and v[p + "rows_axis"] not in fixed
 
 
 def merging_knobs(program: Program) -> tuple[str, ...]:
@@ -183,7 +166,7 @@ def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
     }
     for name in reductions(program):
         merging[f"{name}_epilogue"] = True
-        if not _merging(program, merging):
+        if split(program, *chosen(merging)) is None:
             merging[f"{name}_epilogue"] = False
     standing = {x.stage for x in split(program, *chosen(merging)) or ()}
     share = min(shared_axes(program), 1)
@@ -194,8 +177,6 @@ def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
         p = stage.name + "_"
         shared = stage.axes[:share]
         vectors = [a for a in vector_axes(program, stage) if a not in shared]
-        if scalar_only(program):
-            vectors = [NONE]
         lanes = lane_count(stage, target)
 
         # Even reads first; then output axes, which need no horizontal reduction; then full vectors.

@@ -22,7 +22,6 @@ CPU_GENERIC = PlannedTemplate[str, Plans](
     name="cpu_generic",
     family="generic",
     version=4,
-    kinds=("cpu",),
     refusal="is none",
     find=str,
     refuses=lambda text: "has products of a state in its steps" if Program.loads(text).recurrent else "",

@@ -79,8 +79,7 @@ def plan(part: Part, values: Mapping[str, Value], target: Target) -> PartTiling:
 
 def loops(plan: PartTiling) -> tuple[Loop, ...]:
     """All loops of a part, outermost first; those of kind unroll and vector are the block."""
-    _part, ranges = plan.part, plan.part.ranges
-    span = dict(ranges)
+    span = plan.part.ranges
     outer: list[Loop] = []
     lead = plan.order[: plan.share]
     blocked = {name: (argument, size) for name, argument, size in plan.tiles}

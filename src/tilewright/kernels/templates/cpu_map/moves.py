@@ -34,14 +34,9 @@ def only_moves(value: Expr) -> bool:
     if not data_only(value) or not any(True for _ in data_loads(value)):
         return False
     data = {str(x.value) for x in data_loads(value)}
-    inside = {str(y.value) for x in data_loads(value) for a in x.args for y in a.loads()}
-    stack, conditions = [value], set[str]()
-    while stack:
-        e = stack.pop()
-        if e.op == "select":
-            conditions |= {str(y.value) for y in e.args[0].loads()}
-            stack += e.args[1:]
-    return not data & (inside | conditions)
+    others = {str(y.value) for x in data_loads(value) for a in x.args for y in a.loads()}
+    others |= {str(y.value) for n in value.walk() if n.op == "select" for y in n.args[0].loads()}
+    return not data & others
 
 
 def raw(value: Expr) -> Expr:

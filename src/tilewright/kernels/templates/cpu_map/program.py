@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.codegen.ranges import Range
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
@@ -49,9 +48,6 @@ class Map(Elementwise):
     def position(self) -> Expr:
         """The flat position of an output element."""
         return self.where.expr()
-
-    def ranges(self) -> dict[str, Range]:
-        return {a: (0, n - 1) for a, n in self.axes}
 
     @property
     def bytes(self) -> int:

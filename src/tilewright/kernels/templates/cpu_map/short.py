@@ -142,13 +142,9 @@ def _aligned(start: Linear, elements: int, size: int) -> bool:
 def _inside(start: Linear, lin: Linearizer, elements: int, size: int) -> bool:
     """Whether runs that start there lie within a tensor."""
     low, high = lin.bounds(start.expr())
-    return (
-        not isinstance(elements, Extent)
-        and low is not None
-        and low >= 0
-        and high is not None
-        and high + size <= elements
-    )
+    if low is None or high is None or isinstance(elements, Extent):
+        return False
+    return low >= 0 and high + size <= elements
 
 
 def contiguous(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool:

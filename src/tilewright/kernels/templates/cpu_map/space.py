@@ -19,6 +19,8 @@ from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.templates.cpu_map.program import Map
+from tilewright.kernels.templates.decisions import decided
+from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_TILE = 16
@@ -44,7 +46,7 @@ class ElementwiseTiling:
     tile_in: int
     tile_out: int
     ahead: int
-    tasks: int
+    tasks: int = 1
 
     @property
     def item(self) -> int:
@@ -79,8 +81,7 @@ def row_lanes(m: Map, target: Target) -> int:
         )
         item = ITEMSIZE[m.program.output.dtype]
         return max(2, target.vector_bytes // (max(item, 4) if masked else item))
-    wide = all(ITEMSIZE[n.dtype] == 8 for n in m.value.walk() if n.dtype not in ("bool", INDEX))
-    return max(2, target.vector_bytes // (8 if wide else 4))
+    return lanes_for(m.value.walk(), target)
 
 
 def tile_lanes(m: Map, target: Target) -> int:
@@ -197,10 +198,7 @@ def plan(m: Map, target: Target, values: Mapping[str, Value]) -> ElementwiseTili
         stream = stream and (not tiled or aligned_rows(m, tile_lanes(m, target)))
         # Where its size was 1, there was no axis to order.
         order = [*(a for a in m.outer if a not in order), *(a for a in order if a in m.outer)]
-    return ElementwiseTiling(
-        m=m, target=target, tiled=tiled, lanes=tile_lanes(m, target) if tiled else row_lanes(m, target),
-        vectors=int(values["vectors"]), prefetch=int(values["prefetch"]), stream=stream,
-        order=tuple(order), along_output=values["walk"] == "out",
-        tile_in=int(values["tile_in"]), tile_out=int(values["tile_out"]), ahead=int(values["ahead"]),
-        tasks=int(values.get("tasks", 1)),
+    return decided(
+        ElementwiseTiling, values, m=m, target=target, tiled=tiled, stream=stream, order=tuple(order),
+        lanes=tile_lanes(m, target) if tiled else row_lanes(m, target), along_output=values["walk"] == "out",
     )  # fmt: skip

@@ -11,7 +11,6 @@ CPU_MAP = PlannedTemplate(
     name="cpu_map",
     family="elementwise",
     version=3,
-    kinds=("cpu",),
     refusal="is not elementwise",
     find=match,
     refuses=refusal,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, stored, unrounded
+from tilewright.kernels.codegen.access import MemoryPrinter, Values, flat_index, storage, stored, unrounded
 from tilewright.kernels.codegen.emitter import Body, Emitter, Scope
-from tilewright.kernels.codegen.printer import Memo, Printer
+from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers
 from tilewright.kernels.kernel import Kernel
@@ -45,7 +45,11 @@ class Text:
     kernel: Kernel
     emitter: Emitter
     nest: LoopNest
-    memo: Memo = field(default_factory=Memo)
+
+    def __post_init__(self) -> None:
+        m = self.p.m
+        self.values = Values(m.tensors, m.extents, self.p.lanes, kind=MovePrinter)
+        self.numbers = self.values.memo.numbers
 
     @property
     def streamed(self) -> bool:
@@ -72,16 +76,12 @@ class Text:
         self, at: Mapping[str, str], names: Mapping[int, str], vector: bool = True, count: str | None = None
     ) -> Printer:
         """For the point (or the vector along the innermost axis) at the positions ``at``."""
-        m = self.p.m
-        return MovePrinter(
-            axis=at, lanes=self.p.lanes if vector else None, vector=m.inner if vector else None,
-            ranges=m.ranges(), names=dict(names), memo=self.memo, tensors=m.tensors, count=count if vector else None,
-        )  # fmt: skip
+        return self.values.at(at, self.p.m.inner if vector else None, None, count, names)
 
     def known(self, printer: Printer, vectors: Mapping[int, str]) -> None:
         """Make a printer take reads, by value number, from vectors."""
         read = printer.load
-        printer.load = lambda e, guard: vectors.get(self.memo.numbers.of(e)) or read(e, guard)
+        printer.load = lambda e, guard: vectors.get(self.numbers.of(e)) or read(e, guard)
 
     def take_apart(self, w: Writer, printer: Printer, s: Segment, count: str | None) -> None:
         """Read a segment's runs, and make a printer take their elements from there."""
@@ -95,7 +95,7 @@ class Text:
             condition = " && ".join(map(printer.scalar, run.when))
             guard = f"if ({condition}) " if run.when else ""
             w.line(f"{guard}tw::load_apart<{self.ordered(s)}, {run.spare}>({name}, {at}{tail});")
-            found |= {self.memo.numbers.of(x): f"{name}[{k}]" for k, x in run.reads}
+            found |= {self.numbers.of(x): f"{name}[{k}]" for k, x in run.reads}
         self.known(printer, found)
 
     def ordered(self, s: Segment) -> str:
@@ -135,11 +135,9 @@ class Text:
         """Compute what does not depend on the axes ``fixed`` and is worth it; names by value number."""
         printer = self.printer(at, {}, vector=False)
         names: dict[int, str] = {}
-        for e in invariants(values, fixed, self.memo.numbers):
-            name = self.emitter.fresh("h")
+        for e in invariants(values, fixed, self.numbers):
             printer.names = names
-            w.line(f"const {printer.scalar_type(e)} {name} = {printer.scalar(e)};")
-            names[self.memo.numbers.of(e)] = name
+            names[self.numbers.of(e)] = self.emitter.let(w, "h", printer.scalar_type(e), printer.scalar(e))
         return names
 
 

@@ -28,7 +28,7 @@ def tile(t: Text, edge: bool) -> str:
         for name in (*(x.name for x in m.program.inputs), *p.free, *sizes):
             w.line(f"(void){name};")
         columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.turned)]
-        numbers = [t.memo.numbers.of(x) for x in m.turned]
+        numbers = [t.numbers.of(x) for x in m.turned]
         assert m.across is not None
         # What is the same along the rows' axis is read once: by row position it would be read again.
         for k in range(p.lanes):
@@ -36,14 +36,8 @@ def tile(t: Text, edge: bool) -> str:
             with w.block(f"if ({k} < ni)" if edge else ""):
                 printer = t.printer(here, {}, count="no" if edge else None)
                 t.known(printer, dict(zip(numbers, (c[k] for c in columns), strict=True)))
-                t.store(
-                    w,
-                    printer,
-                    m.value,
-                    "no" if edge else None,
-                    f"d_ + {ctext(k * m.where.of(m.across))}" if k else "d_",
-                    t.streamed,
-                )
+                to = f"d_ + {ctext(k * m.where.of(m.across))}" if k else "d_"
+                t.store(w, printer, m.value, "no" if edge else None, to, t.streamed)
     return w.text()
 
 

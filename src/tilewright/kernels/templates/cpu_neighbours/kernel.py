@@ -239,24 +239,24 @@ class _Text:
                     self._vector(w, link, rows, value, j)
             with w.block(f"else if ({j} < end_)"):
                 w.line(f"const long n_ = end_ - {j};")
-                self._each(w, link, rows, value, j, "n_")
+                self._each(w, link, rows, value, j)
 
     def _edge(self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], low: str, high: str) -> None:
         """The part of each row at an end of the innermost axis, where conditions are left."""
         j, lanes = self.emitter.fresh("j"), self.p.lanes
         with w.block(f"for (long {j} = {low}; {j} < {high}; {j} += {lanes})"):
             w.line(f"const long n_ = tw::imin({lanes}L, {high} - {j});")
-            self._each(w, link, rows, link.value, j, "n_")
+            self._each(w, link, rows, link.value, j)
 
-    def _each(self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, j: str, count: str) -> None:
-        """A masked vector of each row, in a loop over rows where there are several."""
+    def _each(self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, j: str) -> None:
+        """A vector of each row, ``n_`` of whose lanes are in use, in a loop over rows where there are several."""
         if len(rows) == 1:
-            self._vector(w, link, rows, value, j, count)
+            self._vector(w, link, rows, value, j, "n_")
             return
         a = link.axes[-2]
         i = self.emitter.fresh("i")
         with w.block(f"for (long {i} = {rows[0][a]}; {i} < {rows[0][a]} + {len(rows)}; {i}++)"):
-            self._vector(w, link, ({**rows[0], a: i},), value, j, count)
+            self._vector(w, link, ({**rows[0], a: i},), value, j, "n_")
 
     def _aligned(self, inside: Interval, extent: int) -> Interval:
         """Whole vectors inside of a range that ends before the axis does: its edges take a vector in any case."""
@@ -277,10 +277,8 @@ class _Text:
                 printer = values.at({**at, link.axes[-1]: j}, link.axes[-1], count=count)
                 printer.bind((value,), w.line, self.emitter.fresh)
                 if len(rows) > 1:
-                    name = self.emitter.fresh("v")
                     text = printer.vector_text(value) if printer.varies(value) else printer.scalar(value)
-                    w.line(f"const auto {name} = {text};")
-                    printer.names[self.memo.numbers.of(value)] = name
+                    printer.names[self.memo.numbers.of(value)] = self.emitter.let(w, "v", "auto", text)
                 stores.append(write(printer, self.tensors[link.name], place, value, count))
             for store in stores:
                 w.line(store)

@@ -17,6 +17,7 @@ from math import prod
 from tilewright.core import Target, Value
 from tilewright.kernels.families.neighbours import Neighbours
 from tilewright.kernels.templates.cpu_neighbours.regions import Regions, regions
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
@@ -40,7 +41,7 @@ class ChainTiling:
     rows: int
     vectors: int
     jam: int
-    tasks: int
+    tasks: int = 1
 
     @property
     def lanes(self) -> int:
@@ -171,6 +172,4 @@ def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Val
 def plan(n: Neighbours, target: Target, values: Mapping[str, Value]) -> ChainTiling:
     """The decisions of a schedule."""
     tile = tuple(int(values[knob(d)]) for d in range(len(n.result.extents)))
-    return ChainTiling(
-        n, target, tile, int(values["rows"]), int(values["vectors"]), int(values["jam"]), int(values.get("tasks", 1))
-    )
+    return decided(ChainTiling, values, n=n, target=target, tile=tile)

@@ -11,7 +11,6 @@ CPU_NEIGHBOURS = PlannedTemplate(
     name="cpu_neighbours",
     family="neighbours",
     version=2,
-    kinds=("cpu",),
     refusal="is not a chain of stages that read their neighbours",
     find=neighbours,
     refuses=refusal,

@@ -126,10 +126,10 @@ def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     return fill(HEAD, {**holes, "arrays": arrays})
 
 
-def _tensors(p: RecurrentPlan, exprs: Sequence[Expr], of: str = "x->t") -> list[str]:
+def _tensors(p: RecurrentPlan, exprs: Sequence[Expr]) -> list[str]:
     """Declarations of the inputs that expressions read."""
     names = sorted({str(x.value) for e in exprs for x in e.loads()})
-    return [f" const T *{n}=(const T*){of}[{_number(p, n)}];" for n in names]
+    return [f" const T *{n}=(const T*)x->t[{_number(p, n)}];" for n in names]
 
 
 # --------------------------------------------------------------------------- weights

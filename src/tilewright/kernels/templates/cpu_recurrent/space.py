@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 from tilewright.core import Target, Value, cached_property
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.recurrence import Pass, Recurrent
 from tilewright.kernels.templates.cpu_contraction.space import core, step_cycles
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import Blocks, balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -37,7 +40,7 @@ class RecurrentPlan:
     vectors: int
     rows: int
     unroll: int
-    tasks: int
+    tasks: int = 1
 
     @property
     def item(self) -> int:
@@ -87,20 +90,20 @@ def _gates(r: Recurrent) -> int:
 def space(r: Recurrent, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a recurrent layer."""
     _, _, rows, features = r.sizes
-    lanes, gates, registers = lane_count(r, target), _gates(r), target.registers
+    lanes = lane_count(r, target)
     most = ceildiv(features, lanes)
     vectors = tuple(v for v in VECTORS if v <= most)
     heights = tuple(h for h in range(1, min(rows, TALLEST) + 1) if balanced(rows, h))
     knobs = [Choice("vectors", vectors), Choice("rows", heights), Choice("unroll", UNROLLS)]
     if target.threads > 1:
         knobs.append(Choice("tasks", _tasks(features, lanes, target), half="launch"))
+    rules = (rule("the register tile does not fit", partial(_fits, _gates(r), target.registers)),)
+    return SearchSpace(template, version, tuple(knobs), rules)
 
-    def fits(vectors: int, rows: int) -> bool:
-        # Accumulators, a vector of weights and a broadcast value; a tile of one vector and row exists in any case.
-        return (vectors, rows) == (1, 1) or vectors * rows * gates + 2 <= registers
 
-    rules = [rule("the register tile does not fit", fits)]
-    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+def _fits(gates: int, registers: int, vectors: int, rows: int) -> bool:
+    # Accumulators, a vector of weights and a broadcast value; a tile of one vector and row exists in any case.
+    return (vectors, rows) == (1, 1) or vectors * rows * gates + 2 <= registers
 
 
 def _tasks(features: int, lanes: int, target: Target) -> tuple[int, ...]:
@@ -117,13 +120,8 @@ def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Valu
         tiles = ceildiv(features, vectors * lanes) * ceildiv(rows, height)
         return tiles * max(step_cycles(height, vectors * gates, on), L2_CYCLES * vectors * gates)
 
-    fitting = [
-        (v, h)
-        for v in map(int, within.options["vectors"])
-        for h in map(int, within.options["rows"])
-        if (v, h) == (1, 1) or v * h * gates + 2 <= target.registers
-    ]
-    vectors, height = min(fitting, key=lambda t: (cycles(*t), t))
+    tiles = product(within.options["vectors"], within.options["rows"])
+    vectors, height = min((t for t in tiles if _fits(gates, target.registers, *t)), key=lambda t: (cycles(*t), t))
     unroll = UNROLLS[-1] if vectors * height * gates <= FEW else 1
     values: dict[str, Value] = {"vectors": vectors, "rows": height, "unroll": unroll}
     if target.threads > 1:
@@ -135,6 +133,4 @@ def default(r: Recurrent, target: Target, within: SearchSpace) -> dict[str, Valu
 
 def plan(r: Recurrent, target: Target, values: Mapping[str, Value]) -> RecurrentPlan:
     """The decisions of a schedule."""
-    return RecurrentPlan(
-        r, target, int(values["vectors"]), int(values["rows"]), int(values["unroll"]), int(values.get("tasks", 1))
-    )
+    return decided(RecurrentPlan, values, r=r, target=target)

@@ -17,7 +17,6 @@ CPU_RECURRENT = PlannedTemplate(
     name="cpu_recurrent",
     family="recurrent",
     version=1,
-    kinds=("cpu",),
     refusal="is not a recurrent layer",
     find=recurrent,
     refuses=refusal,

@@ -11,7 +11,6 @@ CPU_ROWS = PlannedTemplate(
     name="cpu_rows",
     family="row_reduction",
     version=5,
-    kinds=("cpu",),
     refusal="is not a row reduction",
     find=match,
     refuses=refusal,

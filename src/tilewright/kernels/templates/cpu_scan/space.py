@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 from tilewright.core import IllegalSchedule, Target, Value, cached_property
 from tilewright.extent import Extent
-from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, TRANSCENDENTAL, Expr
+from tilewright.kernels.expression.expr import ITEMSIZE, TRANSCENDENTAL, Expr
 from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.families.recurrence import Recurrence
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -46,7 +46,7 @@ class ScanTiling:
     blocks: int
     chunk: int
     piece: int
-    tasks: int
+    tasks: int = 1
 
     @property
     def along(self) -> bool:
@@ -89,11 +89,9 @@ def _nodes(r: Recurrence) -> list[Expr]:
     return [n for e in exprs for n in e.walk()]
 
 
-@lru_cache(maxsize=256)
 def refusal(r: Recurrence) -> str:
     """Why this template leaves a recurrence to others; empty where it does not."""
-    types = {t.dtype for t in r.program.tensors.values()} | {n.dtype for n in _nodes(r)}
-    if not types.isdisjoint(FLOAT8):
+    if r.program.has_float8:
         return "has 8-bit reals"
     if r.reduced and r.reduced[0][1] > MAX_REDUCED:
         return f"reduces more than {MAX_REDUCED} states at a step"
@@ -138,7 +136,7 @@ def space(r: Recurrence, target: Target, template: str, version: int) -> SearchS
     axes, inside = vector_axes(r), prod(n for _, n in r.after)
     counts = tuple(v for v in (1, 2, 4, 8) if v == 1 or any(v * lanes <= extents[a] for a in axes if a in extents))
     unrolls = tuple(u for u in sorted({1, 2, 4, 8, 16, states}) if states % u == 0 and u <= MOST)
-    first = r.after[0][1] if r.after else 1
+    after, first = [a for a, _ in r.after], r.after[0][1] if r.after else 1
     many = [k * target.threads for k in (1, 2, 4)] if target.threads > 1 else []
     whole = _whole(r, target)
     blocks = tuple(k for k in many[:2] if not whole and length >= k * _least_block(lanes))
@@ -163,21 +161,15 @@ def space(r: Recurrence, target: Target, template: str, version: int) -> SearchS
             lambda vector, vectors: vectors == 1 or (vector != sequence and vectors * lanes <= extents[str(vector)]),
         ),
         rule("too many states in registers", lambda vectors, unroll: vectors == 1 or vectors * unroll <= MOST),
-        rule(
-            "vectors along the sequence walk all of it",
-            lambda vector, chunk: chunk == length or vector in {a for a, _ in r.after},
-        ),
+        rule("vectors along the sequence walk all of it", lambda vector, chunk: chunk == length or vector in after),
     ]
+
+    def fits(vector: str, piece: int) -> bool:
+        return piece == first or (vector in after and (vector != after[0] or piece % lanes == 0))
+
     if many:
-        rules.append(
-            rule(
-                "pieces hold whole vectors, and there are none where vectors lie along no inner axis",
-                lambda vector, piece: (
-                    piece == first
-                    or (vector in {a for a, _ in r.after} and (vector != r.after[0][0] or piece % lanes == 0))
-                ),
-            )
-        )
+        reason = "pieces hold whole vectors, and there are none where vectors lie along no inner axis"
+        rules.append(rule(reason, fits))
     note = f"The sequence is walked from end to end by one thread: {whole}" if many and whole else ""
     return SearchSpace(template, version, tuple(knobs), tuple(rules), note)
 
@@ -245,7 +237,7 @@ def plan(r: Recurrence, target: Target, values: Mapping[str, Value]) -> ScanTili
             raise IllegalSchedule("vectors lie along an axis with another size", "Use another schedule")
     inside = vector in {a for a, _ in r.after}
     kept = inside and not r.over_time and prod(n for _, n in r.after) > lane_count(r, target)
-    return ScanTiling(
-        r, target, vector, lane_count(r, target), int(values["vectors"]), int(values["unroll"]), blocks,
-        int(values["chunk"]) if kept else 0, piece, int(values.get("tasks", 1)),
+    return decided(
+        ScanTiling, values, r=r, target=target, vector=vector, lanes=lane_count(r, target), blocks=blocks,
+        chunk=int(values["chunk"]) if kept else 0, piece=piece,
     )  # fmt: skip

@@ -11,7 +11,6 @@ CPU_SCAN = PlannedTemplate(
     name="cpu_scan",
     family="recurrence",
     version=4,
-    kinds=("cpu",),
     refusal="is not a recurrence",
     find=recurrence,
     refuses=refusal,

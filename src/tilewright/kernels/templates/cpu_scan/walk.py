@@ -225,7 +225,7 @@ class Walk:
             if self.totals:
                 return
             if r.monoid is None:
-                self._store(w, printer, r.value)
+                self._store(w, printer)
                 return
             printer.bind(r.body, w.line, self.emitter.fresh)
             names = {f"r{c}": self._held(w, f"e{c}", printer, e) for c, e in enumerate(r.body)}
@@ -319,11 +319,9 @@ class Walk:
 
     # -- results
     def _accumulators(self, w: Writer, scope: Scope) -> None:
-        monoid = self.p.r.monoid
-        assert monoid is not None
         for v in range(self._vectors(scope)):
             printer = self._printer(scope, _Point(v, "0L", ""))
-            for c, e in enumerate(monoid.identity):
+            for c, e in enumerate(self.p.r.reduction.identity):
                 w.line(f"{self._type(e)} a{c}_{v} = {printer.held(e)};")
 
     def _results(self, w: Writer, scope: Scope) -> None:
@@ -331,12 +329,12 @@ class Walk:
         for v in range(self._vectors(scope)):
             names = {f"l{c}": f"a{c}_{v}" for c in range(len(r.body))}
             with w.block():
-                self._store(w, self._printer(scope, _Point(v, "0L", ""), names, plain=True), r.value)
+                self._store(w, self._printer(scope, _Point(v, "0L", ""), names, plain=True))
 
-    def _store(self, w: Writer, printer: MemoryPrinter, value: Expr) -> None:
+    def _store(self, w: Writer, printer: MemoryPrinter) -> None:
         r = self.p.r
-        printer.bind((value,), w.line, self.emitter.fresh)
-        w.line(write(printer, r.output, (r.where.expr(),), value, printer.count))
+        printer.bind((r.value,), w.line, self.emitter.fresh)
+        w.line(write(printer, r.output, (r.where.expr(),), r.value, printer.count))
 
     # -- values
     def _hoist(self, w: Writer, scope: Scope, values: Sequence[Expr]) -> None:
@@ -376,9 +374,7 @@ class Walk:
         return self._let(w, stem, e, printer.held(e))
 
     def _let(self, w: Writer, stem: str, like: Expr, text: str) -> str:
-        fresh = self.emitter.fresh(stem)
-        w.line(f"const {self._type(like)} {fresh} = {text};")
-        return fresh
+        return self.emitter.let(w, stem, self._type(like), text)
 
     def _type(self, e: Expr) -> str:
         if self.p.vector is None:

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 from tilewright.core import Target, Value
 from tilewright.dtypes import C_BYTES
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.printer import computed
-from tilewright.kernels.expression.expr import FLOAT8, Expr
 from tilewright.kernels.families.scatter import Scatter
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -67,16 +66,9 @@ def held_type(s: Scatter) -> str:
     return computed(s.monoid.identity[0].dtype)
 
 
-def _nodes(s: Scatter) -> list[Expr]:
-    exprs = (*(c.index for c in s.chosen), s.element, s.value, *s.monoid.combine, *s.monoid.identity)
-    return [n for e in exprs for n in e.walk()]
-
-
-@lru_cache(maxsize=256)
 def refusal(s: Scatter) -> str:
     """Why this template leaves a scatter to others; empty where it does not."""
-    types = {t.dtype for t in s.program.tensors.values()} | {n.dtype for n in _nodes(s)}
-    return "" if types.isdisjoint(FLOAT8) else "has 8-bit reals"
+    return "has 8-bit reals" if s.program.has_float8 else ""
 
 
 def lane_count(s: Scatter, target: Target) -> int:
@@ -137,7 +129,4 @@ def default(s: Scatter, target: Target, within: SearchSpace) -> dict[str, Value]
 
 def plan(s: Scatter, target: Target, values: Mapping[str, Value]) -> ScatterTiling:
     """The decisions of a schedule."""
-    copies, ways, ranges, vectors, piece = (
-        int(values[k]) for k in ("copies", "ways", "ranges", "vectors", "piece")
-    )  # fmt: skip
-    return ScatterTiling(s, target, lane_count(s, target), vectors, copies, ways, ranges, piece)
+    return decided(ScatterTiling, values, s=s, target=target, lanes=lane_count(s, target))

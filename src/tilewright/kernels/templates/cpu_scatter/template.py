@@ -11,7 +11,6 @@ CPU_SCATTER = PlannedTemplate(
     name="cpu_scatter",
     family="scatter",
     version=1,
-    kinds=("cpu",),
     refusal="is not a scatter",
     find=scatter,
     refuses=refusal,

@@ -104,9 +104,8 @@ class Block:
         at = {a: a for a in s.axes} | {s.inner: _text(place.first[s.inner])}
         for e in _invariants(s.value, frozenset(self.p.blocked), self.values.memo.numbers):
             printer = self.printer(at, names, count=place.count)
-            name = self.emitter.fresh("h")
-            w.line(f"const auto {name} = {printer.text(e) if printer.varies(e) else printer.scalar(e)};")
-            names[self.values.memo.numbers.of(e)] = name
+            text = printer.text(e) if printer.varies(e) else printer.scalar(e)
+            names[self.values.memo.numbers.of(e)] = self.emitter.let(w, "h", "auto", text)
         return reads, names
 
     # -- a read
@@ -148,8 +147,7 @@ class Block:
         for r, tap in product(self.p.s.reads, self.taps()):
             for end in self._ends(r, tap, place):
                 if isinstance(end, str) and end not in self.ends:
-                    self.ends[end] = self.emitter.fresh("to")
-                    w.line(f"const int {self.ends[end]} = (int){end};")
+                    self.ends[end] = self.emitter.let(w, "to", "int", f"(int){end}")
 
     def _ends(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int | str, int | str]:
         """Lanes ``[low, high)`` in which the conditions along the innermost axis hold; C text where calls know it."""
@@ -239,14 +237,13 @@ class Block:
         name = self.emitter.fresh("q")
         lane = computed(r.value.dtype)
         vector = f"tw::vec<{lane}, {self.p.lanes}>"
+        element = self.p.s.tensors[r.tensor].dtype
         if r.at.of(self.p.s.inner) == 0 and r.repeat == 1:
             item = f"{base}[{text} + {rest}]" if text else f"{base}[{rest}]"
-            element = self.p.s.tensors[r.tensor].dtype
             printer = self.printer()
             printer.var = {"read": f"tw::widen({item})" if "float16" in element else item}
             value = f"tw::splat<{vector}>({printer.scalar(r.value)})"
         else:
-            element = self.p.s.tensors[r.tensor].dtype
             loaded = self._vector_read(r, computed(element), at, low, high, place)
             printer = self.printer(var={"read": loaded})
             value = printer.vector_text(r.value)
@@ -382,18 +379,15 @@ class Block:
         for tap in self.taps():
             groups.setdefault(self.runtime(tap, place), []).append(tap)
         for conditions, taps in groups.items():
+            with w.block(f"if ({' && '.join(conditions)})" if conditions else ""):
+                self._group(w, taps, acc, place, dict(reads))
             if conditions:
-                with w.block(f"if ({' && '.join(conditions)})"):
-                    self._group(w, taps, acc, place, dict(reads))
                 rest = Writer(w.depth + 1)
                 self._outside(rest, taps, acc, place, dict(reads))
                 if rest.lines:
                     w.line("else {")
                     w.lines += rest.lines
                     w.line("}")
-            else:
-                with w.block():
-                    self._group(w, taps, acc, place, dict(reads))
         if rolled:
             w.line("}" * len(rolled))
         self._store(w, acc, place, names)
@@ -443,9 +437,8 @@ class Block:
         assert r.outside is not None
         key = number, "outside"
         if key not in reads:
-            reads[key] = self.emitter.fresh("q")
             vector = f"tw::vec<{computed(r.outside.dtype)}, {self.p.lanes}>"
-            w.line(f"const {vector} {reads[key]} = {self.printer().vector_text(r.outside)};")
+            reads[key] = self.emitter.let(w, "q", vector, self.printer().vector_text(r.outside))
         return reads[key]
 
     def _combine(self, w: Writer, acc: str, values: Mapping[str, str], outside: bool) -> None:

@@ -66,9 +66,7 @@ def _nest(p: WindowTiling) -> LoopNest:
 
 @lru_cache(maxsize=256)
 def _body(s: Stencil) -> tuple[tuple[Access, ...], int, int]:
-    accesses = []
-    for r in s.reads:
-        accesses.append(Access(r.tensor, (r.at.expr(),), s.tensors[r.tensor].dtype))
+    accesses = [Access(r.tensor, (r.at.expr(),), s.tensors[r.tensor].dtype) for r in s.reads]
     accesses += reads((s.value,), s.tensors, outside=True)
     accesses.append(Access(s.output.name, (Linear(0, s.strides).expr(),), s.output.dtype, store=True))
     return tuple(accesses), flops_per_point(s.part), count_ops(s.value)
@@ -82,20 +80,16 @@ def _text(p: WindowTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNe
     scope = Scope({STRIP: Tile("0", "strips", 1, False, False)}, captured=tuple(emitter.captured))
 
     def unit(w: Writer, scope: Scope) -> None:
-        _unit(Block(p, emitter, streamed), w, scope)
+        _walk(Block(p, emitter, streamed), w, scope)
+        if streamed:
+            w.line("streamed();")
 
     emitter.nest(emitter.entry, nests[0], unit, loops=nests[0].dealt, scope=scope, tasks=kernel.tasks)
     return (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (STREAM if streamed else "")
 
 
-def _unit(block: Block, w: Writer, scope: Scope) -> None:
-    """What one unit of work computes: all blocks and vectors of the other axes' position."""
-    _walk(block, w, scope)
-    if block.streamed:
-        w.line("streamed();")
-
-
 def _walk(block: Block, w: Writer, scope: Scope) -> None:
+    """What one unit of work computes: all blocks and vectors of the other axes' position."""
     p = block.p
     for a in (*p.others, *((STRIP,) if p.stripped else ())):
         w.line(f"const long {a} = {scope.at(a)};")

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import INDEX, INTEGERS, Expr, ValueNumbers, const, whole
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Monoid, Program, Tensor
-from tilewright.kernels.families.flatten import Linearizer, flattened, ordered
+from tilewright.kernels.expression.program import Monoid
+from tilewright.kernels.families.flatten import Flat, Linearizer, flat_tensors, flattened, ordered
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.families.reduce_window import ReduceWindow, reduce_window
-from tilewright.kernels.families.sides import NoMatch, matches
+from tilewright.kernels.families.sides import matches, need
 
 MONOIDS = ("sum", "prod", "max", "min")
 ACCUMULATED = ("float32", "float64", *INTEGERS)
@@ -46,7 +47,7 @@ class Read:
 
 
 @dataclass(frozen=True, eq=False)
-class Stencil:
+class Stencil(Flat):
     """A matched program, its tensors flat.
 
     ``body`` is over vars ``a0, a1, ...``, the values of ``reads``; ``value``, the result, over ``l0``, the reduced
@@ -54,9 +55,7 @@ class Stencil:
     a window.
     """
 
-    program: Program
     part: Part
-    tensors: Mapping[str, Tensor]
     axes: tuple[str, ...]
     ranges: Mapping[str, int]
     strides: Mapping[str, int]
@@ -69,14 +68,9 @@ class Stencil:
     def inner(self) -> str:
         return self.axes[-1]
 
-    @property
-    def output(self) -> Tensor:
-        return self.tensors[self.program.output.name]
-
-    @property
+    @cached_property
     def monoid(self) -> Monoid:
-        assert self.part.monoid is not None
-        return self.part.monoid
+        return self.part.reduction
 
     @property
     def accumulator(self) -> str:
@@ -97,31 +91,26 @@ def match(text: str) -> Stencil | None:
 
 def _computed(form: ReduceWindow) -> Stencil:
     program, part = form.program, form.part
-    monoid = part.monoid
-    if monoid is None or len(monoid.identity) != 1 or monoid.name not in MONOIDS:
-        raise NoMatch
-    if monoid.identity[0].dtype not in ACCUMULATED or max(_nodes(part.body[0]), _nodes(part.value)) > MAX_NODES:
-        raise NoMatch
+    need(part.monoid is not None and len(part.reduction.identity) == 1 and part.reduction.name in MONOIDS)
+    need(part.reduction.identity[0].dtype in ACCUMULATED)
+    need(max(_nodes(part.body[0]), _nodes(part.value)) <= MAX_NODES)
     ranges = part.ranges
     axes = tuple(a for a in part.axes if ranges[a] > 1)
-    if not axes:
-        raise NoMatch  # one element: there is nothing to block
+    need(bool(axes))  # of one element there is nothing to block
     lin = Linearizer.below(ranges)
     body, reads = _reads(flattened(part.body[0], program.tensors, lin), lin, axes[-1])
     single = {a for a in part.axes if ranges[a] == 1}
     data = [r for r in reads if set(axes) <= r.axes | ({axes[-1]} if r.repeat > 1 else set())]
-    if not data or any(_moving(r, axes[-1]) == 0 and r.repeat == 1 for r in data):
-        raise NoMatch
+    need(bool(data) and all(_moving(r, axes[-1]) or r.repeat > 1 for r in data))
     reads = tuple(_without(r, single) for r in reads)
     conditions = {tuple((g.const, *sorted(g.axes.items())) for g in r.guards) for r in reads if r.guards}
-    if len(conditions) > 1:
-        raise NoMatch  # blocks test one set of conditions for all reads
+    need(len(conditions) <= 1)  # blocks test one set of conditions for all reads
     strides = {a: s for a, s in zip(part.axes, program.output.strides, strict=True) if a in axes}
-    tensors = {t.name: Tensor(t.name, (t.size,), t.dtype) for t in (*program.inputs, program.output)}
+    tensors = flat_tensors((*program.inputs, program.output))
     value = ordered(flattened(part.value, program.tensors, lin))
     value = value.substitute({a: Expr("const", INDEX, (), 0) for a in single})
     windows = frozenset(w.axis for w in form.windows)
-    return Stencil(program, part, tensors, axes, ranges, strides, reads, body, value, windows)
+    return Stencil(program, tensors, part, axes, ranges, strides, reads, body, value, windows)
 
 
 def _nodes(e: Expr) -> int:
@@ -157,16 +146,12 @@ def _reads(body: Expr, lin: Linearizer, inner: str) -> tuple[Expr, tuple[Read, .
             return take(e, (), None, e)
         if e.op == "select":
             condition, inside, outside = e.args
-            if outside.op == "cast" and outside.args[0].op == "const":
-                raise NoMatch
-            if outside.op != "const":
-                raise NoMatch
+            need(outside.op == "const")
             if inside.op == "mul" and outside.value == 0:
                 # Every factor is zero outside, so that what is not finite in one of them does no harm there.
                 return Expr("mul", e.dtype, tuple(visit(_chosen(condition, a)) for a in inside.args))
             return take(inside, _guards(condition, lin), outside, e)
-        if e.op == "axis" or e.dtype in (INDEX, "bool"):
-            raise NoMatch
+        need(e.op != "axis" and e.dtype not in (INDEX, "bool"))
         return Expr(e.op, e.dtype, tuple(visit(a) for a in e.args), e.value)
 
     made = visit(body)
@@ -184,20 +169,16 @@ def _read(e: Expr, guards: tuple[Linear, ...], outside: Expr | None, lin: Linear
     inside = e
     while inside.op == "cast":
         inside = inside.args[0]
-    if inside.op != "load" or inside.dtype == "bool" or any(n.op == "load" for n in inside.args[0].walk()):
-        raise NoMatch
+    need(inside.op == "load" and inside.dtype != "bool" and not inside.args[0].loads())
     at, repeat = lin.of(inside.args[0]).ordered(), 1
     for name, term in at.atoms.items():
         if inner in term.axes():
             plain = term.op == "floordiv" and term.args[0].op == "axis" and at.of(name) == 1
-            if not plain or at.of(inner) or repeat > 1:
-                raise NoMatch
+            need(plain and not at.of(inner) and repeat == 1)
             repeat = whole(term.args[1])
             at = at.without(name)
-        if any(a.startswith("r") for a in term.axes()):
-            raise NoMatch
-    if not 0 <= at.of(inner) <= MAX_STEP:
-        raise NoMatch
+        need(not any(a.startswith("r") for a in term.axes()))
+    need(0 <= at.of(inner) <= MAX_STEP)
     value = e.map(lambda n: Expr("var", n.dtype, (), "read") if n.op == "load" else None)
     return Read(value, str(inside.value), at, guards, outside, repeat)
 
@@ -206,13 +187,11 @@ def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
     """Sums that must all be at least 0 for a condition to hold."""
     if e.op == "and":
         return (*_guards(e.args[0], lin), *_guards(e.args[1], lin))
-    if e.op not in ("lt", "le", "gt", "ge") or e.args[0].dtype != INDEX:
-        raise NoMatch
+    need(e.op in ("lt", "le", "gt", "ge") and e.args[0].dtype == INDEX)
     less = e.op in ("lt", "le")
     a, b = e.args[::-1] if less else e.args
     found = lin.total(((a, 1), (b, -1))).ordered()
-    if found.rest:
-        raise NoMatch
+    need(not found.rest)
     return (found.plus(-(e.op in ("lt", "gt"))),)
 
 

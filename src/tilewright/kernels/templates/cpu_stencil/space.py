@@ -25,6 +25,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cpu_stencil.match import Read, Stencil
 from tilewright.kernels.templates.cpu_stencil.spans import Level, Span, masked_ends, open_levels
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -53,8 +54,8 @@ class WindowTiling:
     hoist: bool
     order: str
     strips: int
-    stream: bool
-    tasks: int
+    stream: bool = False
+    tasks: int = 1
 
     @property
     def unrolled(self) -> tuple[str, ...]:
@@ -335,11 +336,9 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTilin
         raise IllegalSchedule("a blocked axis has only one output", "Use another schedule")
     must = required(s, blocked(s, block, size, rows))
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
-    tiling = WindowTiling(
-        s=s, target=target, lanes=lanes_of(s, target), block=block, size=size, rows=rows,
-        rolled=rolled, hoist=bool(values["hoist"]),
+    tiling = decided(
+        WindowTiling, values, s=s, target=target, lanes=lanes_of(s, target), block=block, rolled=rolled,
         order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
-        strips=int(values["strips"]), stream=bool(values.get("stream", False)), tasks=int(values.get("tasks", 1)),
     )  # fmt: skip
     while s.program.sizes and tiling.size > 2 and tiling.combines > MAX_OPEN:
         # Blocks at the edges of every axis that calls choose are copies; shorter ones share nearly as much.

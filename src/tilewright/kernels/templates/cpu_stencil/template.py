@@ -11,7 +11,6 @@ CPU_STENCIL = PlannedTemplate(
     name="cpu_stencil",
     family="reduce_window",
     version=6,
-    kinds=("cpu",),
     refusal="is not a stencil",
     find=match,
     usable=printable,

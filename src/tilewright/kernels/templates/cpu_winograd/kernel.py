@@ -22,7 +22,7 @@ from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cpu_contraction import micro
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.cpu_contraction.steps import Steps
-from tilewright.kernels.templates.cpu_contraction.store import Epilogue
+from tilewright.kernels.templates.cpu_contraction.store import Epilogue, Read
 from tilewright.kernels.templates.cpu_winograd import text
 from tilewright.kernels.templates.cpu_winograd.match import epilogue
 from tilewright.kernels.templates.cpu_winograd.plan import APART, WinogradPlan
@@ -74,22 +74,21 @@ def _workspace(p: WinogradPlan) -> Workspace:
 def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """Transforming the inputs, the products of all points, and transforming back with what follows."""
     tb, pb = min(int(values["TB"]), p.tiles), min(int(values["PB"]), p.panels)
-    shared: list[Loop] = []
-    for name, extent, split in (("t", p.tiles, "TT"), ("f", p.panels * p.width, "TP")):
-        parts = int(values.get(split, 1))
-        if p.target.threads > 1 and parts > 1:
-            shared.append(Loop(name, extent, -(-extent // parts), "parallel"))
+    columns = p.panels * p.width
+    divided = (("t", p.tiles, int(values.get("TT", 1))), ("f", columns, int(values.get("TP", 1))))
+    shared = [Loop(a, n, -(-n // parts), "parallel") for a, n, parts in divided if parts > 1]
     t, q, k, f = axis("t"), axis("q"), axis("k"), axis("f")
     block = Loop("t", p.tiles, tb, level="l2", argument="TB")
-    group = Loop("f", p.panels * p.width, pb * p.width, level="l2", argument="PB")
+    group = Loop("f", columns, pb * p.width, level="l2", argument="PB")
     one = (Loop("t", p.tiles, 1), Loop("q", p.points, 1, "unroll"))
-    terms = p.transforms.points
+    channels = (Loop("k", p.channels, p.lanes), Loop("k", p.channels, 1, "vector", "register"))
+    place, terms = t * (p.outputs**2) + q % (p.outputs**2), p.transforms.points
     inputs = LoopNest(
         "inputs",
         {"t": p.tiles, "q": p.points, "k": p.channels},
-        (*(x for x in shared if x.axis == "t"), block, *one, Loop("k", p.channels, p.lanes), _vector("k", p)),
+        (*(x for x in shared if x.axis == "t"), block, *one, *channels),
         (
-            Access(p.found.convolution.image.tensor.name, (t * (p.outputs**2) + q % (p.outputs**2), k), "float32"),
+            Access(p.found.convolution.image.tensor.name, (place, k), "float32"),
             Access(TILES, (q, t, k), "float32", store=True),
         ),
         flops_per_point=terms,
@@ -97,13 +96,13 @@ def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]
     packed = Layout.row_major(p.panels, p.points, p.channels, p.width)
     products = LoopNest(
         PRODUCTS_MADE,
-        {"q": p.points, "t": p.tiles, "f": p.panels * p.width, "k": p.channels},
+        {"q": p.points, "t": p.tiles, "f": columns, "k": p.channels},
         (
             *shared, block, group, Loop("q", p.points, 1),
-            Loop("f", p.panels * p.width, p.width, level="l1"), Loop("t", p.tiles, p.height, level="l1"),
+            Loop("f", columns, p.width, level="l1"), Loop("t", p.tiles, p.mr, level="l1"),
             Loop("k", p.channels, p.unroll, level="register"), Loop("k", p.channels, 1, "unroll", "register"),
-            Loop("t", p.tiles, 1, "unroll", "register"), Loop("f", p.panels * p.width, p.lanes, "unroll", "register"),
-            Loop("f", p.panels * p.width, 1, "vector", "register"),
+            Loop("t", p.tiles, 1, "unroll", "register"), Loop("f", columns, p.lanes, "unroll", "register"),
+            Loop("f", columns, 1, "vector", "register"),
         ),
         (
             Access(TILES, (q, t, k), "float32"), Access(WEIGHTS_READ, (q, k, f), "float32"),
@@ -114,22 +113,16 @@ def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]
     after = sum(count_ops(*s.body) for s in p.c.epilogue)
     outputs = LoopNest(
         "outputs",
-        {"t": p.tiles, "q": p.points, "f": p.panels * p.width},
-        (*shared, block, group, *one, Loop("f", p.panels * p.width, p.lanes), _vector("f", p)),
+        {"t": p.tiles, "q": p.points, "f": columns},
+        (*shared, block, group, *one, Loop("f", columns, p.lanes), Loop("f", columns, 1, "vector", "register")),
         (
             Access(PRODUCTS_MADE, (q, t, f), "float32"),
-            Access(
-                p.c.output.name, (t * (p.outputs**2) + q % (p.outputs**2), const(0, "index"), f), "float32", store=True
-            ),
+            Access(p.c.output.name, (place, const(0, "index"), f), "float32", store=True),
         ),
         flops_per_point=terms,
         flops_per_output=after,
     )
     return inputs, products, outputs
-
-
-def _vector(name: str, p: WinogradPlan) -> Loop:
-    return Loop(name, p.channels if name == "k" else p.panels * p.width, 1, "vector", "register")
 
 
 CONTEXT = """struct Ctx {
@@ -138,7 +131,7 @@ CONTEXT = """struct Ctx {
 
 def _source(p: WinogradPlan, kernel: Kernel, symbol: str) -> str:
     e = epilogue(p.c, p.lanes)
-    heights = range(min(p.height, p.tiles), 0, -1)
+    heights = range(min(p.mr, p.tiles), 0, -1)
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef float T; typedef tw::f32v V; enum {{ L={p.lanes} }};",
@@ -146,7 +139,7 @@ def _source(p: WinogradPlan, kernel: Kernel, symbol: str) -> str:
         _weights(p),
         _inputs(p),
         e.table_text(),
-        *(micro.micro_kernel(Steps(p.product), h, p.vectors, False, Epilogue(p.product)) for h in heights),
+        *(micro.micro_kernel(Steps(p.product), h, p.nv, False, Epilogue(p.product)) for h in heights),
         _products(p, list(heights)),
         _outputs(p, e),
         _task(p),
@@ -228,7 +221,7 @@ def _inputs(p: WinogradPlan) -> str:
     tail = p.channels % p.lanes
     holes = {
         "pitch": p.pitch, "points": p.points, "n": p.transforms.points, "tail": tail,
-        "image": p.number(found.image.tensor.name), "place": _place(p, "first+t", starts=True),
+        "image": p.number(found.image.tensor.name), "place": _place(p, starts=True),
         "item": where.of(found.item) if found.item else 0,
         "row": found.image.tensor.strides[found.rows.dim], "height": found.rows.length,
         "column": found.image.tensor.strides[found.columns.dim], "width": found.columns.length,
@@ -237,9 +230,9 @@ def _inputs(p: WinogradPlan) -> str:
     return fill(INPUTS, holes)
 
 
-def _place(p: WinogradPlan, tile: str, starts: bool) -> str:
-    """Declarations of ``n``, ``y``, ``z``: the item of a tile, its first row and column of the output, or of the image
-    where it ``starts``."""
+def _place(p: WinogradPlan, starts: bool) -> str:
+    """Declarations of ``n``, ``y``, ``z``: the item of tile ``first+t``, its first row and column of the output, or of
+    the image where it ``starts``."""
     _, rows, columns = p.found.tiles(p.outputs)
 
     def begin(along: Along) -> str:
@@ -247,7 +240,7 @@ def _place(p: WinogradPlan, tile: str, starts: bool) -> str:
 
     found = p.found.convolution
     return (
-        f"const long m={tile},n=m/{rows * columns}L; (void)n; "
+        f"const long m=first+t,n=m/{rows * columns}L; (void)n; "
         f"const long y=m/{columns}L%{rows}L*{p.outputs}L{begin(found.rows)},"
         f"z=m%{columns}L*{p.outputs}L{begin(found.columns)};"
     )
@@ -293,8 +286,8 @@ def _products(p: WinogradPlan, heights: list[int]) -> str:
     """The function that multiplies ``count`` tiles with panels ``q0`` to ``q1`` at every point."""
     call = f"({p.channels}L,a,b,c,0,{p.lanes}L); break;"
     holes = {
-        "less": p.height - 1, "most": p.height, "points": p.points, "panel": p.channels * p.width, "pitch": p.pitch,
-        "width": p.width, "cases": [f"   case {h}: {micro.name(h, p.vectors, False)}{call}" for h in heights],
+        "less": p.mr - 1, "most": p.mr, "points": p.points, "panel": p.channels * p.width, "pitch": p.pitch,
+        "width": p.width, "cases": [f"   case {h}: {micro.name(h, p.nv, False)}{call}" for h in heights],
     }  # fmt: skip
     return fill(PRODUCTS, holes)
 
@@ -330,14 +323,14 @@ def _outputs(p: WinogradPlan, e: Epilogue) -> str:
     for j in range(n):
         body += [f"    const V d{i}_{j}=tw::load<V>(m+{i * n + j}L*x->ms);" for i in range(n)]
         body += ["    " + x for x in text.by_columns(matrix, _names("d", n, column=j), _names("e", m, column=j))]
-    body += [f"    const V {r.name}_={_read(p, e, r.name, '0', tail)};" for r in e.reads if not _moves(p, e, r.name)]
+    body += [f"    const V {r.name}_={_read(r, '0', tail)};" for r in e.reads if not _moves(p, r)]
     for i in range(m):
         body += ["    " + x for x in text.by_columns(matrix, _names("e", n, row=i), _names("f", m, row=i))]
         for j in range(m):
             body.append(_store(p, e, i, j, tail))
     strides = c.out_strides
     holes = {
-        "place": _place(p, "first+t", starts=False), "out": len(c.program.inputs), "points": p.points,
+        "place": _place(p, starts=False), "out": len(c.program.inputs), "points": p.points,
         "item": strides[found.item] if found.item else 0, "row": strides[found.rows.axis],
         "column": strides[found.columns.axis], "features": p.features, "width": p.width, "reads": reads, "tail": tail,
         "body": body,
@@ -345,18 +338,16 @@ def _outputs(p: WinogradPlan, e: Epilogue) -> str:
     return fill(OUTPUTS, holes)
 
 
-def _moves(p: WinogradPlan, e: Epilogue, name: str) -> bool:
+def _moves(p: WinogradPlan, r: Read) -> bool:
     """Whether what is read differs between the outputs of a tile."""
-    where = next(r for r in e.reads if r.name == name).where
-    return bool(where.of(p.found.convolution.rows.axis) or where.of(p.found.convolution.columns.axis))
+    return any(r.where.of(along.axis) for along in (p.found.convolution.rows, p.found.convolution.columns))
 
 
-def _read(p: WinogradPlan, e: Epilogue, name: str, at: str, tail: int) -> str:
+def _read(r: Read, at: str, tail: int) -> str:
     """A vector of what the later stages read, ``at`` elements from where the tile's first output has it."""
-    r = next(r for r in e.reads if r.name == name)
     if r.n == 0:
-        return f"tw::splat<V>({name}[{at}])"
-    place = f"{name}+f+{at}"
+        return f"tw::splat<V>({r.name}[{at}])"
+    place = f"{r.name}+f+{at}"
     return f"(left>=L?tw::load<V>({place}):tw::load_n<V>({place},left))" if tail else f"tw::load<V>({place})"
 
 
@@ -370,9 +361,9 @@ def _store(p: WinogradPlan, e: Epilogue, i: int, j: int, tail: int) -> str:
     lines, names = [], {}
     for r in e.reads:
         name = f"{r.name}_"
-        if _moves(p, e, r.name):
+        if _moves(p, r):
             at = f"{i * r.where.of(found.rows.axis) + j * r.where.of(found.columns.axis)}L"
-            lines.append(f"const V {r.name}v={_read(p, e, r.name, at, tail)};")
+            lines.append(f"const V {r.name}v={_read(r, at, tail)};")
             name = f"{r.name}v"
         names[repr(r.load)] = name
     lines += e.values("v", names)

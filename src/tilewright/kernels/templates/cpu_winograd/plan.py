@@ -13,6 +13,7 @@ from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.cpu_contraction.match import match as match_contraction
 from tilewright.kernels.templates.cpu_winograd.match import Winograd
 from tilewright.kernels.templates.cpu_winograd.transforms import Transforms, transforms
+from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
 APART = 16
@@ -30,8 +31,8 @@ class WinogradPlan:
 
     found: Winograd
     outputs: int
-    height: int  # MR: tiles of a register tile
-    vectors: int
+    mr: int  # tiles of a register tile
+    nv: int  # vectors of a register tile
     unroll: int
     prefetch: int
     target: Target
@@ -57,7 +58,7 @@ class WinogradPlan:
     @property
     def width(self) -> int:
         """Output channels of a panel."""
-        return self.vectors * self.lanes
+        return self.nv * self.lanes
 
     @property
     def channels(self) -> int:
@@ -95,9 +96,9 @@ class WinogradPlan:
     @cached_property
     def product(self) -> ContractionTiling:
         """The product of one point's tiles and one panel, for the register tile."""
-        c = _product(max(2, self.height), self.pitch, self.channels, self.width)
+        c = _product(max(2, self.mr), self.pitch, self.channels, self.width)
         return ContractionTiling(
-            c, self.target.vector_bytes, self.target.registers, self.height, 1, 1, self.vectors, self.unroll,
+            c, self.target.vector_bytes, self.target.registers, self.mr, 1, 1, self.nv, self.unroll,
             "direct", "prepack", "ji", self.prefetch, False, False,
         )  # fmt: skip
 
@@ -117,15 +118,8 @@ def _product(rows: int, pitch: int, channels: int, width: int) -> Contraction:
 
 
 def plan(w: Winograd, target: Target, values: Mapping[str, Value]) -> WinogradPlan:
-    return WinogradPlan(
-        found=w,
-        outputs=int(values["outputs"]),
-        height=int(values["MR"]),
-        vectors=int(values["NV"]),
-        unroll=int(values["unroll"]),
-        prefetch=int(values["prefetch"]),
-        target=target,
-    )
+    """The decisions of a schedule."""
+    return decided(WinogradPlan, values, found=w, target=target)
 
 
 def item_bytes(tiles: int, panels: int, points: int, pitch: int, width: int) -> int:

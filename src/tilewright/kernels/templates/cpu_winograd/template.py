@@ -12,7 +12,6 @@ CPU_WINOGRAD = PlannedTemplate(
     name="cpu_winograd",
     family="winograd",
     version=1,
-    kinds=("cpu",),
     refusal="is not a 3x3 convolution of stride 1",
     find=match,
     span=space,
