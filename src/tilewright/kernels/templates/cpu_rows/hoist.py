@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers
-from tilewright.kernels.families.row_reduction import ELEMENT
 
 
 @dataclass
@@ -70,8 +68,3 @@ def value_text(text: str, use: str, ctype: str) -> str:
     if use == "balance":
         return f"tw::balance<{ctype}>({text})"
     return f"({ctype})1 / (({text}) * tw::balance<{ctype}>({text}))"
-
-
-def moving_names(axes: tuple[str, ...], kinds: Mapping[str, str]) -> frozenset[str]:
-    """Names of what differs along a row."""
-    return frozenset(axes) | {n for n, k in kinds.items() if k == ELEMENT}

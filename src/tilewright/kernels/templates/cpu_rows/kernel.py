@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -12,7 +12,7 @@ from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.row_reduction import ELEMENT, RowStage
@@ -53,8 +53,8 @@ def _arrays(plan: RowTiling, every: LoopNest) -> Iterator[Array]:
     """Partial results of every piece of a row, then the maps that a thread keeps between passes."""
     p = plan.program
     for s in p.stages if plan.pieces > 1 else ():
-        if s.monoid is not None and p.accumulates(s):
-            for c, lane in enumerate(lane_types(s.monoid)):
+        if p.accumulates(s):
+            for c, lane in enumerate(lane_types(s.reduction)):
                 yield Array(partial_name(s, c), lane, _cut(plan, every).trips)
     for name in plan.buffered:
         size, copies = plan.rows * int(p.width), 1 if plan.pieces > 1 else plan.threads
@@ -115,30 +115,14 @@ def _nest(plan: RowTiling, n: int) -> LoopNest:
 @lru_cache(maxsize=256)
 def _pass(p: RowProgram, n: int, keep: str) -> tuple[tuple[Access, ...], int, int, str, str]:
     """Accesses of a pass, operations per element and per row, and what it stores."""
-    own = [s for s in p.stages if p.accumulates(s) and p.level[s.name] == n]
-    final = p.result if p.result.kind == ELEMENT and p.level[p.result.name] == n else None
-    exprs: list[Expr] = []
-    seen: set[str] = set()
-    stored = set(p.kept) if keep == MEMORY else set()
-
-    def visit(s: RowStage) -> None:
-        exprs.extend(s.body)
-        for name in sorted(s.reads):
-            e = p.stage[name]
-            if e.kind == ELEMENT and name not in seen:
-                seen.add(name)
-                earlier = p.needed[name][0] < n
-                if name in stored and earlier:
-                    kept.append(Access(name, (p.element,), e.dtype))
-                elif not (earlier and keep == REGISTERS):
-                    visit(e)
-
-    kept: list[Access] = []
-    for s in [*own, *([final] if final else [])]:
-        visit(s)
-    accesses = [*reads(exprs), *kept]
+    own, final = p.reductions(n), p.final(n)
+    left: Container[str] = p.kept if keep == MEMORY else p.needed if keep == REGISTERS else ()
+    stages = p.computed(n, left)
+    exprs = [e for s in stages if not p.known(s.name, n, left) for e in s.body]
+    kept = [s for s in stages if keep == MEMORY and p.known(s.name, n, left)]
+    accesses = [*reads(exprs), *(Access(s.name, (p.element,), s.dtype) for s in kept)]
     flops = count_ops(*exprs) + sum(_combining(p, s) for s in own)
-    after = sum(count_ops(s.monoid.finish) for s in own if s.monoid is not None)
+    after = sum(count_ops(s.reduction.finish) for s in own)
     if final is not None:
         target, at = final, p.element
     else:
@@ -151,9 +135,8 @@ def _pass(p: RowProgram, n: int, keep: str) -> tuple[tuple[Access, ...], int, in
 
 def _combining(p: RowProgram, s: RowStage) -> int:
     """Operations that take one element into a reduction."""
-    assert s.monoid is not None
     # Of moments: the sum, the difference from the block's mean, its square and their sum.
-    return 4 if s.name in p.moments else max(1, count_ops(*s.monoid.combine))
+    return 4 if s.name in p.moments else max(1, count_ops(*s.reduction.combine))
 
 
 # --------------------------------------------------------------------------- text

@@ -53,8 +53,7 @@ def paired(p: RowProgram) -> RowProgram | None:
 
 
 def _real(s: RowStage) -> bool:
-    assert s.monoid is not None
-    dtype = s.monoid.identity[0].dtype
+    dtype = s.reduction.identity[0].dtype
     return dtype in TOLERANCE and s.body[0].dtype == dtype
 
 
@@ -63,15 +62,14 @@ def _real(s: RowStage) -> bool:
 
 def _deviates(p: RowProgram, first: RowStage, about: RowStage, numbers: ValueNumbers) -> float | None:
     """``g`` if ``about`` sums ``g (core - mean)^2``, the mean being of the elements ``core`` that ``first`` sums."""
-    assert first.monoid is not None
     dtype = first.dtype
-    if dtype != first.monoid.identity[0].dtype or about.body[0].dtype != dtype:
+    if dtype != first.reduction.identity[0].dtype or about.body[0].dtype != dtype:
         return None
     scale, factors = _factors(about.body[0])
     if len(factors) != 2 or numbers.of(factors[0]) != numbers.of(factors[1]) or factors[0].op != "sub":
         return None
     own, core = _factors(first.body[0])
-    whole = _multiple(p, first.monoid.finish, "l0", dtype)
+    whole = _multiple(p, first.reduction.finish, "l0", dtype)
     for e, m in (factors[0].args, factors[0].args[::-1]):
         factor, parts = _factors(e)
         if sorted(map(numbers.of, parts)) != sorted(map(numbers.of, core)) or not parts:
@@ -129,8 +127,7 @@ def _multiple(p: RowProgram, e: Expr, name: str, dtype: str) -> float | None:
 
 def _from_moments(s: RowStage, core: Expr, value: Expr) -> RowStage:
     """The stage, its value that of its own ``finish`` for a sum of ``value``."""
-    assert s.monoid is not None
-    finish = s.monoid.finish.map(lambda n: value if n.op == "var" else None)
+    finish = s.reduction.finish.map(lambda n: value if n.op == "var" else None)
     dtype = core.dtype
     monoid = Monoid("moments", (const(0.0, dtype),) * 3, _merged(dtype), finish)
     return replace(s, body=(const(1.0, dtype), core, const(0.0, dtype)), monoid=monoid)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import random
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
 
-from tilewright.core import canonical_json
 from tilewright.kernels.codegen.printer import held_lane
 from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, cast, const, whole
 from tilewright.kernels.expression.program import Monoid, left, right
 from tilewright.kernels.families.flatten import Axes, linear
 from tilewright.kernels.families.parts import simple_operator
+from tilewright.kernels.reference.expressions import Array
+from tilewright.kernels.reference.reductions import merged
 
 KNOWN = ("sum", "prod", "max", "min", "argmax", "argmin")
 TRIALS = 64
@@ -31,62 +26,21 @@ def commutes(m: Monoid) -> bool:
 
     For monoids of users this is tested by numbers, on random partial results with many ties.
     """
-    known = simple_operator(m) is not None or m.name in KNOWN
-    return known or _swaps(canonical_json([e.to_json() for e in (*m.identity, *m.combine)]), len(m.identity))
-
-
-@lru_cache(maxsize=64)
-def _swaps(text: str, parts: int) -> bool:
-    exprs = [Expr.from_json(e) for e in json.loads(text)]
-    rng = random.Random(0)
-    return all(_same_swapped([e.dtype for e in exprs[:parts]], exprs[parts:], rng) for _ in range(TRIALS))
-
-
-def _same_swapped(dtypes: list[str], combine: list[Expr], rng: random.Random) -> bool:
-    def draw(dtype: str) -> float | int | bool:
-        if dtype == "bool":
-            return rng.random() < 0.5
-        if dtype in FLOATS and rng.random() < 0.5:
-            return rng.uniform(0.0, 4.0)
-        return rng.randint(0, 3)
-
-    drawn = [[draw(d) for d in dtypes] for _ in range(2)]
-    results = []
-    for a, b in ((0, 1), (1, 0)):
-        names = {f"{side}{c}": v for side, n in (("l", a), ("r", b)) for c, v in enumerate(drawn[n])}
-        try:
-            results.append([_value(e, names) for e in combine])
-        except KeyError:  # an operation that is not in the table: not known to commute
-            return False
-    return all(
-        x == y or (isinstance(x, float) and bool(np.isclose(x, y, 1e-9, 1e-9, equal_nan=True)))
-        for x, y in zip(*results, strict=True)
-    )
-
-
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
-    "mod": np.mod, "min": np.minimum, "max": np.maximum, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
-    "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "floor": np.floor,
-}  # fmt: skip
-
-
-def _value(e: Expr, names: Mapping[str, Any]) -> Any:
-    """Value of a combine's expression, reals in double precision."""
-    if e.op == "const":
-        return e.value
-    if e.op == "var":
-        return names[str(e.value)]
-    if e.op == "select":
-        return _value(e.args[1] if _value(e.args[0], names) else e.args[2], names)
-    args = [_value(a, names) for a in e.args]
-    kind: Callable[[Any], Any] = float if e.dtype in FLOATS else bool if e.dtype == "bool" else int
-    if e.op == "cast":
-        return kind(args[0])
+    if simple_operator(m) is not None or m.name in KNOWN:
+        return True
+    rng = np.random.default_rng(0)
+    one, other = (tuple(_drawn(e.dtype, rng) for e in m.identity) for _ in range(2))
     with np.errstate(all="ignore"):
-        return kind(_FUNCTIONS[e.op](*(np.float64(a) if e.args[0].dtype in FLOATS else a for a in args)))
+        both = zip(merged(m, one, other), merged(m, other, one), strict=True)
+        return all(np.allclose(x, y, 1e-9, 1e-9, equal_nan=True) for x, y in both)
+
+
+def _drawn(dtype: str, rng: np.random.Generator) -> Array:
+    """Components of random partial results."""
+    whole = rng.integers(0, 4, TRIALS)
+    if dtype == "bool":
+        return whole > 1
+    return np.where(rng.random(TRIALS) < 0.5, rng.uniform(0, 4, TRIALS), whole) if dtype in FLOATS else whole
 
 
 def narrowed(m: Monoid, body: tuple[Expr, ...], length: int) -> tuple[Monoid, tuple[Expr, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 
 from tilewright.extent import Extent, ctext
@@ -20,7 +21,7 @@ from tilewright.kernels.kernel import Workspace
 from tilewright.kernels.loopnest import Loop, LoopNest
 from tilewright.kernels.templates.chains import CHAIN, cut, widened
 from tilewright.kernels.templates.cpu_rows import blocks
-from tilewright.kernels.templates.cpu_rows.hoist import Hoist, moving_names, value_text
+from tilewright.kernels.templates.cpu_rows.hoist import Hoist, value_text
 from tilewright.kernels.templates.cpu_rows.monoids import in_order, lane_types
 from tilewright.kernels.templates.cpu_rows.space import NEXT_ROW, REGISTERS, RowTiling
 from tilewright.kernels.templates.tiles import ceildiv
@@ -43,17 +44,16 @@ class Passes:
     held: dict[tuple[str, int, str], str] = field(default_factory=dict)  # maps in registers
 
     def __post_init__(self) -> None:
-        p = self.plan.program
-        self.moving = moving_names(p.column_axes, {s.name: s.kind for s in p.stages})
+        p = self.p = self.plan.program
         self.values = Values({t.name: t for t in p.inputs}, p.extents, self.plan.lanes)
         self.in_output = self.plan.in_output
         self.stored = frozenset(self.plan.stored)
-        weights = [sum(count_ops(*s.body) for s in self._computed(n)) for n in range(p.passes)]
+        weights = [sum(count_ops(*s.body) for s in self.p.computed(n, self.stored)) for n in range(p.passes)]
         self.busiest = max(range(p.passes), key=lambda n: (weights[n], n))
 
     def known(self, s: RowStage, n: int) -> bool:
         """Whether a row's scalar is known before pass ``n``."""
-        level = self.plan.program.level[s.name]
+        level = self.p.level[s.name]
         return level < n if s.kind == REDUCTION else level <= n
 
     # ------------------------------------------------------------------ rows
@@ -68,18 +68,17 @@ class Passes:
                 hoist, bodies = self.hoisted(n)
                 self.declare(w, n, hoist, rows)
                 self.over(w, n, rows, hoist, bodies, scope)
-                for s in self._reductions(n):
+                for s in self.p.reductions(n):
                     for q in range(rows):
-                        self._finish(w, s, q)
+                        self._finished(w, s, q, self._across(w, s, q))
 
     def coordinates(self, w: Writer, rows: int) -> None:
         """Positions along row axes where there are several."""
-        p = self.plan.program
-        if len(p.rows) < 2:
+        if len(self.p.rows) < 2:
             return
         for q in range(rows):
             step = 1
-            for a, n in reversed(p.rows):
+            for a, n in reversed(self.p.rows):
                 at = f"(row + {q})" if q else "row"
                 at = at if step == 1 else f"{at} / {ctext(step)}"
                 w.line(f"const long {a}_{q} = {at if a == 'i0' else f'{at} % {ctext(n)}'};")
@@ -87,29 +86,26 @@ class Passes:
 
     def scalars(self, w: Writer, n: int, rows: int) -> None:
         """Row scalars that are known before pass ``n``, and the result if it is one of them."""
-        p = self.plan.program
-        for s in p.stages:
-            if s.kind == SCALAR and p.level[s.name] == n:
+        for s in self.p.stages:
+            if s.kind == SCALAR and self.p.level[s.name] == n:
                 for q in range(rows):
                     printer = self._scalar_printer(q)
                     w.line(f"const {computed(s.dtype)} {s.name}_{q} = {printer.scalar(s.body[0])};")
                     self._store_scalar(w, s, q)
 
     def _store_scalar(self, w: Writer, s: RowStage, q: int) -> None:
-        p = self.plan.program
-        if s is p.result:
-            out = Tensor("out", (p.height,), s.dtype)
+        if s is self.p.result:
+            out = Tensor("out", (self.p.height,), s.dtype)
             value = Expr("var", s.dtype, (), s.name)
-            w.line(write(self._scalar_printer(q), out, (p.place,), value, None))
+            w.line(write(self._scalar_printer(q), out, (self.p.place,), value, None))
 
     def _row_axes(self, q: int) -> dict[str, str]:
-        p = self.plan.program
-        if len(p.rows) == 1:
+        if len(self.p.rows) == 1:
             return {"i0": f"(row + {q})" if q else "row"}
-        return {a: f"{a}_{q}" for a in p.row_axes}
+        return {a: f"{a}_{q}" for a in self.p.row_axes}
 
     def _names(self, q: int) -> dict[str, str]:
-        return {s.name: f"{s.name}_{q}" for s in self.plan.program.stages if s.kind != ELEMENT}
+        return {s.name: f"{s.name}_{q}" for s in self.p.stages if s.kind != ELEMENT}
 
     def _scalar_printer(self, q: int, extra: Mapping[str, str] | None = None) -> Printer:
         var = {**self._names(q), **(extra or {})}
@@ -117,33 +113,10 @@ class Passes:
 
     # ------------------------------------------------------------------ one pass
 
-    def _reductions(self, n: int) -> list[RowStage]:
-        p = self.plan.program
-        return [s for s in p.stages if p.accumulates(s) and p.level[s.name] == n]
-
-    def _final(self, s: RowStage, n: int) -> bool:
-        p = self.plan.program
-        return s is p.result and s.kind == ELEMENT and p.level[s.name] == n
-
-    def _computed(self, n: int) -> list[RowStage]:
-        """Stages whose bodies are evaluated in pass ``n``, in order."""
-        p = self.plan.program
-        wanted: set[str] = set()
-        for s in reversed(p.stages):
-            if s.name in wanted or (p.accumulates(s) and p.level[s.name] == n) or self._final(s, n):
-                wanted.add(s.name)
-                if not self._loaded(s, n):
-                    wanted |= {r for r in s.reads if p.stage[r].kind == ELEMENT}
-        return [s for s in p.stages if s.name in wanted]
-
-    def _loaded(self, s: RowStage, n: int) -> bool:
-        """Whether a map over elements was kept by a pass before."""
-        return s.name in self.stored and self.plan.program.needed[s.name][0] < n
-
     def hoisted(self, n: int) -> tuple[Hoist, Bodies]:
         """The bodies that pass ``n`` evaluates, by stage, and what of them is the same along a row."""
-        hoist = Hoist(self.moving, self.numbers["inverted"] > 0)
-        stages = [s for s in self._computed(n) if not self._loaded(s, n)]
+        hoist = Hoist(self.p.moving, self.numbers["inverted"] > 0)
+        stages = [s for s in self.p.computed(n, self.stored) if not self.p.known(s.name, n, self.stored)]
         return hoist, {s.name: tuple(hoist.rewrite(e) for e in s.body) for s in stages}
 
     def declare(self, w: Writer, n: int, hoist: Hoist, rows: int) -> None:
@@ -156,22 +129,22 @@ class Passes:
 
     def over(self, w: Writer, n: int, rows: int, hoist: Hoist, bodies: Bodies, scope: Scope) -> None:
         """Pass ``n`` over the columns, or the part of the innermost axis that the scope says."""
-        plan, p = self.plan, self.plan.program
+        plan = self.plan
         names = [{name: f"p{n}{name}_{q}" for name in hoist.found} for q in range(rows)]
         loops, around = self._loops(n)
-        long = [s for s in self._reductions(n) if around is not None and self._widened(s)]
-        for s in self._reductions(n):
+        long = [s for s in self.p.reductions(n) if around is not None and self._widened(s)]
+        for s in self.p.reductions(n):
             if s in long:
                 for q in range(rows):
                     w.line(f"{self.vec('double')} {s.name}t_{q} = {{}};")
             else:
-                self._start(w, s, rows)
-        point = _Point(self, n, self._computed(n), bodies, names, rows)
+                self._start(w, [s], rows)
+        point = _Point(self, n, self.p.computed(n, self.stored), bodies, names, rows)
         every = self.nests[n]
         if plan.keep == REGISTERS:
             self.emitter.nest(w, every, point.held, loops=(), scope=scope)
             return
-        length = scope.tiles.get(p.inner, whole(p.run)).known
+        length = scope.tiles.get(self.p.inner, whole(self.p.run)).known
         sizes: tuple[int, ...] = (plan.lanes * plan.vectors, plan.lanes)
         if plan.open:
             # Halved, so that what is left of a row is no chain of single vectors.
@@ -179,36 +152,30 @@ class Passes:
         elif length is not None and point.moments:
             # One block of what is left: a chain of blocks of one vector each would be slow.
             sizes = (sizes[0], length % sizes[0] // plan.lanes * plan.lanes)
-        printed = {p.inner: tuple(dict.fromkeys(x for x in sizes if x))}
+        printed = {self.p.inner: tuple(dict.fromkeys(x for x in sizes if x))}
         before: dict[int, Hook] = {}
         after: dict[int, Hook] = {}
         if around is not None and long:
-            before[around] = lambda w, _: self._open(w, long, rows)
+            before[around] = lambda w, _: self._start(w, long, rows)
             after[around] = lambda w, _: self._take_in(w, long, rows)
         self.emitter.nest(w, every, point.vectors, loops=loops, blocks=printed, scope=scope, before=before, after=after)
 
     def _loops(self, n: int) -> tuple[tuple[Loop, ...], int | None]:
         """The loops over columns of pass ``n``, and how many of them stand around a block of a long sum."""
-        p = self.plan.program
-        columns = [Loop(a, extent, 1) for a, extent in p.columns[:-1]]
-        walk = [x for x in self.nests[n].loops if x.axis == p.inner and x.level == "register"][:1]
-        held = self.plan.keep == REGISTERS or not any(self._widened(s) for s in self._reductions(n))
+        columns = [Loop(a, extent, 1) for a, extent in self.p.columns[:-1]]
+        walk = [x for x in self.nests[n].loops if x.axis == self.p.inner and x.level == "register"][:1]
+        held = self.plan.keep == REGISTERS or not any(self._widened(s) for s in self.p.reductions(n))
         return cut([*columns, *walk], None if held else CHAIN)
-
-    def _open(self, w: Writer, long: list[RowStage], rows: int) -> None:
-        """Start a block of long sums."""
-        for s in long:
-            self._start(w, s, rows)
 
     def _wide(self, s: RowStage) -> str:
         """C type of the lanes of a row's moments: of long rows double."""
         lane = self.types(s)[0]
-        trips = prod(x.trips for x in self._loops(self.plan.program.level[s.name])[0])
+        trips = prod(x.trips for x in self._loops(self.p.level[s.name])[0])
         return "double" if trips > 2 * CHAIN and self.plan.keep != REGISTERS else lane
 
     def _widened(self, s: RowStage) -> bool:
         """Whether a reduction's total is float64 where it is summed in blocks."""
-        return s.monoid is not None and s.name not in self.plan.program.moments and widened(s.monoid)
+        return s.monoid is not None and s.name not in self.p.moments and widened(s.monoid)
 
     def _take_in(self, w: Writer, long: list[RowStage], rows: int) -> None:
         """Add blocks of long sums to their totals."""
@@ -221,36 +188,34 @@ class Passes:
 
     def types(self, s: RowStage) -> tuple[str, ...]:
         """C types of the lanes of a reduction's accumulators."""
-        assert s.monoid is not None
-        return lane_types(s.monoid)
+        return lane_types(s.reduction)
 
     def vec(self, lane: str) -> str:
         return f"tw::vec<{lane}, {self.plan.lanes}>"
 
-    def _start(self, w: Writer, s: RowStage, rows: int) -> None:
-        assert s.monoid is not None
-        for q in range(rows):
-            if s.name in self.plan.program.moments:
+    def _start(self, w: Writer, stages: list[RowStage], rows: int) -> None:
+        """Declare the accumulators of reductions."""
+        for s, q in product(stages, range(rows)):
+            if s.name in self.p.moments:
                 lane = self.types(s)[0]
                 blocks.start(w, s, q, lane, self.vec(lane), self.vec(self._wide(s)))
                 continue
             for v in range(self.plan.vectors):
-                for c, (t, e) in enumerate(zip(self.types(s), s.monoid.identity, strict=True)):
+                for c, (t, e) in enumerate(zip(self.types(s), s.reduction.identity, strict=True)):
                     w.line(f"{self.vec(t)} {s.name}a{c}_{q}_{v} = {_identity(self.vec(t), e)};")
 
     def merges(self) -> str:
         """Functions that merge two vectors of partial results, take in elements, or a block."""
         w = Writer()
-        if self.plan.program.moments:
+        if self.p.moments:
             w.lines += blocks.functions(self.plan.sizes)
-        p = self.plan.program
-        for s in p.stages:
-            if s.monoid is None or simple_operator(s.monoid) is not None or not p.accumulates(s):
+        for s in self.p.stages:
+            if s.monoid is None or simple_operator(s.monoid) is not None or not self.p.accumulates(s):
                 continue
-            if s.name in p.moments and self.plan.pieces == 1:
+            if s.name in self.p.moments and self.plan.pieces == 1:
                 continue
             self._function(w, s, "merge", s.monoid.combine)
-            self._function(w, s, "take", in_order(s.monoid, s.body, p.columns))
+            self._function(w, s, "take", in_order(s.monoid, s.body, self.p.columns))
         return w.text() if w.lines else ""
 
     def _function(self, w: Writer, s: RowStage, name: str, combine: tuple[Expr, ...]) -> None:
@@ -278,9 +243,9 @@ class Passes:
     def _across(self, w: Writer, s: RowStage, q: int) -> list[str]:
         """Merge a row's accumulators; C texts of the partial results that are left."""
         types, lanes = self.types(s), self.plan.lanes
-        if self._widened(s) and self._loops(self.plan.program.level[s.name])[1] is not None:
+        if self._widened(s) and self._loops(self.p.level[s.name])[1] is not None:
             return [f"(float)tw::hsum({s.name}t_{q})"]
-        if s.name in self.plan.program.moments:
+        if s.name in self.p.moments:
             wide = self._wide(s)
             return blocks.across(
                 w, s, q, (types[0], wide), (self.vec(types[0]), self.vec(wide)), lanes, self.plan.tails
@@ -304,25 +269,20 @@ class Passes:
             now = low
         return [f"{x}[0]" for x in now]
 
-    def _finish(self, w: Writer, s: RowStage, q: int) -> None:
-        self._finished(w, s, q, self._across(w, s, q))
-
     def _finished(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
         """The values of all reductions that have these partial results."""
-        p = self.plan.program
-        for own in p.stages:
-            if own is s or p.moments.get(own.name) == s.name:
+        for own in self.p.stages:
+            if own is s or self.p.moments.get(own.name) == s.name:
                 self._value(w, own, q, results)
 
     def _value(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
-        assert s.monoid is not None
         names = {}
-        for c, (text, e) in enumerate(zip(results, s.monoid.identity, strict=True)):
+        for c, (text, e) in enumerate(zip(results, s.reduction.identity, strict=True)):
             ctype = computed(e.dtype)
             w.line(f"const {ctype} {s.name}f{c}_{q} = {text if ctype != 'bool' else f'({text}) != 0'};")
             names[f"l{c}"] = f"{s.name}f{c}_{q}"
         printer = self._scalar_printer(q, names)
-        w.line(f"const {computed(s.dtype)} {s.name}_{q} = {printer.scalar(s.monoid.finish)}; (void){s.name}_{q};")
+        w.line(f"const {computed(s.dtype)} {s.name}_{q} = {printer.scalar(s.reduction.finish)}; (void){s.name}_{q};")
         self._store_scalar(w, s, q)
 
     # ------------------------------------------------------------------ pieces of a row
@@ -337,13 +297,13 @@ class Passes:
         hoist, bodies = self.hoisted(n)
         self.declare(w, n, hoist, 1)
         self.over(w, n, 1, hoist, bodies, scope)
-        for s in self._reductions(n):
+        for s in self.p.reductions(n):
             for c, (t, text) in enumerate(zip(self.types(s), self._across(w, s, 0), strict=True)):
                 w.line(f"{self._partial(s, c, t)}[piece] = {text};")
 
     def merge_pieces(self, w: Writer, n: int, pieces: int) -> None:
         """Merge the partial results of all pieces, in order."""
-        for s in self._reductions(n):
+        for s in self.p.reductions(n):
             types = self.types(s)
             into = [f"{s.name}t{c}" for c in range(len(types))]
             other = [f"{self._partial(s, c, t)}[k]" for c, t in enumerate(types)]
@@ -371,11 +331,11 @@ class _Point:
     @property
     def moments(self) -> bool:
         """Whether the pass accumulates moments."""
-        return any(s.name in self.passes.plan.program.moments for s in self.stages)
+        return any(s.name in self.passes.p.moments for s in self.stages)
 
     def held(self, w: Writer, _: Scope) -> None:
         """All vectors of a row, which stay in registers."""
-        plan, run = self.passes.plan, self.passes.plan.program.run
+        plan, run = self.passes.plan, self.passes.p.run
         last = ceildiv(int(run), plan.lanes) - 1
         for v in range(last + 1):
             rest = run - v * plan.lanes
@@ -385,8 +345,8 @@ class _Point:
     def vectors(self, w: Writer, scope: Scope) -> None:
         """The vectors of a tile of the innermost axis, or the one of which some lanes are in use."""
         plan = self.passes.plan
-        tile, lanes = scope.tiles[plan.program.inner], plan.lanes
-        self.columns = {a: scope.at(a) for a in plan.program.column_axes[:-1]}
+        tile, lanes = scope.tiles[self.passes.p.inner], plan.lanes
+        self.columns = {a: scope.at(a) for a in self.passes.p.column_axes[:-1]}
         if not tile.whole:
             self.print(w, tile.start, 0, tile.count)
             self.accumulate(w, blocks.TAIL)
@@ -403,7 +363,7 @@ class _Point:
     def accumulate(self, w: Writer, part: int) -> None:
         """Take in the vectors of moments since the last time, as one block."""
         for (name, q), vectors in self.taken.items():
-            blocks.update(w, self.passes.plan.program.stage[name], q, part, vectors)
+            blocks.update(w, self.passes.p.stage[name], q, part, vectors)
         self.taken.clear()
 
     def print(self, w: Writer, at: str, accumulator: int, count: str | None) -> None:
@@ -416,17 +376,16 @@ class _Point:
                     self._row(w, q, at, accumulator, count)
 
     def _row(self, w: Writer, q: int, at: str, accumulator: int, count: str | None) -> None:
-        passes, p = self.passes, self.passes.plan.program
+        passes, p = self.passes, self.passes.p
         axes = {**passes._row_axes(q), **self.columns, p.inner: at}
         names = {**passes._names(q), **self.hoisted[q]}
-        varying = frozenset(s.name for s in p.stages if s.kind == ELEMENT)
         printer = MemoryPrinter(
-            axes, var=names, lanes=passes.plan.lanes, vector=p.inner, varying=varying,
+            axes, var=names, lanes=passes.plan.lanes, vector=p.inner, varying=frozenset(p.needed),
             ranges=passes.values.ranges, memo=passes.values.memo, tensors=passes.values.tensors, count=count,
         )  # fmt: skip
         for s in self.stages:
             key = s.name, q, at
-            if passes._final(s, self.number):
+            if s is p.final(self.number):
                 printer.bind(self.bodies[s.name], w.line, passes.emitter.fresh)
                 out = Tensor("out", (p.height * p.width,), s.dtype)
                 w.line(write(printer, out, (p.element,), self.bodies[s.name][0], count))
@@ -441,7 +400,7 @@ class _Point:
 
     def _map(self, w: Writer, printer: Printer, s: RowStage, q: int, count: str | None) -> str:
         """A map over elements: computed, or read where a pass before left it. Returns its name."""
-        passes, p = self.passes, self.passes.plan.program
+        passes, p = self.passes, self.passes.p
         name = passes.emitter.fresh("e")
         if s.name in passes.stored:
             where = printer.scalar(p.element if s.name == passes.in_output else p.position)
@@ -449,7 +408,7 @@ class _Point:
             if q and base != "out":
                 where = f"{where} + {q * p.width}L"
             vector = passes.vec(computed(s.dtype))
-            if passes._loaded(s, self.number):
+            if p.known(s.name, self.number, passes.stored):
                 w.line(f"const {vector} {name} = {loaded(vector, f'{base} + {where}', count)};")
                 return name
         printer.bind(self.bodies[s.name], w.line, passes.emitter.fresh)
@@ -459,67 +418,45 @@ class _Point:
         return name
 
     def _combine(self, w: Writer, printer: Printer, s: RowStage, q: int, accumulator: int, count: str | None) -> None:
-        passes = self.passes
-        assert s.monoid is not None
-        body = self.bodies[s.name]
+        passes, body = self.passes, self.bodies[s.name]
         printer.bind(body, w.line, passes.emitter.fresh)
+        moments = s.name in passes.p.moments  # of which the element alone is computed
         values = []
-        if s.name in passes.plan.program.moments:
-            vector = passes.vec(passes.types(s)[1])
-            name, text = passes.emitter.fresh("b"), printer.held(body[1])
+        for c, (e, t, start) in enumerate(zip(body, passes.types(s), s.reduction.identity, strict=True)):
+            if moments and c != 1:
+                continue
+            vector, text = passes.vec(t), printer.held(e)
             if count is not None:
-                text = f"tw::select(tw::first<tw::mask<{vector}>>({count}), {text}, {vector}{{}})"
-            w.line(f"const {vector} {name} = {text};")
-            self.taken.setdefault((s.name, q), []).append(name)
+                rest = f"{vector}{{}}" if moments else _identity(vector, start)
+                text = f"tw::select(tw::first<tw::mask<{vector}>>({count}), {text}, {rest})"
+            values.append(passes.emitter.let(w, "b", vector, text))
+        if moments:
+            self.taken.setdefault((s.name, q), []).extend(values)
             return
-        for e, t, start in zip(body, passes.types(s), s.monoid.identity, strict=True):
-            vector = passes.vec(t)
-            text = printer.held(e)
-            if count is not None:
-                text = f"tw::select(tw::first<tw::mask<{vector}>>({count}), {text}, {_identity(vector, start)})"
-            name = passes.emitter.fresh("b")
-            w.line(f"const {vector} {name} = {text};")
-            values.append(name)
         into = [f"{s.name}a{c}_{q}_{accumulator}" for c in range(len(body))]
         w.line(passes._merge(s, into, values, passes.plan.lanes, "take"))
 
     def prefetch(self, w: Writer, at: str, step: int) -> None:
         """Ask for what comes next: of short rows the next ones, while the busiest pass computes; else further on."""
-        passes, plan = self.passes, self.passes.plan
-        p = plan.program
+        passes, plan, p = self.passes, self.passes.plan, self.passes.p
         ahead = int(passes.numbers["prefetch"])
         if not ahead:
             return
+        if not plan.within_row and (self.number != passes.busiest or len(p.rows) != 1):
+            return
         wanted = [(str(x.value), x.args[0], ITEMSIZE[x.dtype], 0) for x in p.streams]
-        if plan.within_row:
-            for q in range(self.rows):
-                axes = {**passes._row_axes(q), **self.columns}
-                for base, index, size, writes in wanted:
-                    self._lines(w, base, index, {**axes, p.inner: at}, range(0, step, max(1, LINE // size)),
-                                ahead // size, f"{writes}, 3")  # fmt: skip
-            return
-        if self.number != passes.busiest or len(p.rows) != 1:
-            return
         if passes.numbers["prefetch_output"]:
             wanted.append(("out", p.element, ITEMSIZE[p.result.dtype], 1))
         for q in range(self.rows):
-            axes = {
-                "i0": f"(row + {q + (plan.rows if plan.columns else self.rows)})",
-                **self.columns,
-            }
+            later = {"i0": f"(row + {q + (plan.rows if plan.columns else self.rows)})"}
+            row = passes._row_axes(q) if plan.within_row else later
             for base, index, size, writes in wanted:
-                near = 3 if p.width * size <= NEXT_ROW // 4 else 2
-                self._lines(
-                    w, base, index, {**axes, p.inner: at}, range(0, step, max(1, LINE // size)), 0, f"{writes}, {near}"
-                )
-
-    def _lines(
-        self, w: Writer, base: str, index: Expr, axes: Mapping[str, str], places: range, ahead: int, how: str
-    ) -> None:
-        inner = self.passes.plan.program.inner
-        for k in places:
-            printer = Printer({**axes, inner: plus(axes[inner], k + ahead)}, ranges=self.passes.values.ranges)
-            w.line(f"__builtin_prefetch({base} + {printer.scalar(index)}, {how});")
+                near = 3 if plan.within_row or p.width * size <= NEXT_ROW // 4 else 2
+                further = ahead // size if plan.within_row else 0
+                for k in range(0, step, max(1, LINE // size)):
+                    axes = {**row, **self.columns, p.inner: plus(at, k + further)}
+                    text = Printer(axes, ranges=passes.values.ranges).scalar(index)
+                    w.line(f"__builtin_prefetch({base} + {text}, {writes}, {near});")
 
 
 def partial_name(s: RowStage, component: int) -> str:

@@ -5,7 +5,7 @@ Row axes are called ``i0, i1, ...`` and column axes ``r0, r1, ...``; there is on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -42,9 +42,34 @@ class RowProgram(RowReduction):
         """Its extent."""
         return self.columns[-1][1]
 
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """Names of what differs along a row: element axes, and maps over elements."""
+        return frozenset((*self.column_axes, *self.needed))
+
     def accumulates(self, s: RowStage) -> bool:
         """Whether a stage is a reduction with partial results of its own."""
         return s.kind == REDUCTION and self.moments.get(s.name, s.name) == s.name
+
+    def reductions(self, n: int) -> list[RowStage]:
+        """The reductions with partial results of their own that pass ``n`` computes."""
+        return [s for s in self.stages if self.accumulates(s) and self.level[s.name] == n]
+
+    def final(self, n: int) -> RowStage | None:
+        """The result, if its elements are computed in pass ``n``."""
+        return self.result if self.result.kind == ELEMENT and self.level[self.result.name] == n else None
+
+    def computed(self, n: int, left: Container[str]) -> list[RowStage]:
+        """The stages that pass ``n`` needs, in order; those that are :meth:`known` with ``left`` are not evaluated."""
+        wanted = {s.name for s in (*self.reductions(n), self.final(n)) if s is not None}
+        for s in reversed(self.stages):
+            if s.name in wanted and not self.known(s.name, n, left):
+                wanted |= {r for r in s.reads if self.stage[r].kind == ELEMENT}
+        return [s for s in self.stages if s.name in wanted]
+
+    def known(self, name: str, n: int, left: Container[str]) -> bool:
+        """Whether a stage is a map over elements that an earlier pass than ``n`` has computed and ``left``."""
+        return name in left and self.needed[name][0] < n
 
     @cached_property
     def needed(self) -> dict[str, tuple[int, ...]]:

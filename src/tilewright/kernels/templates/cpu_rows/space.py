@@ -11,9 +11,11 @@ from tilewright.extent import Extent, at_least, ctext
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR
 from tilewright.kernels.templates.chains import CHAIN
-from tilewright.kernels.templates.cpu_rows.hoist import Hoist, moving_names
+from tilewright.kernels.templates.cpu_rows.hoist import Hoist
 from tilewright.kernels.templates.cpu_rows.moments import paired
 from tilewright.kernels.templates.cpu_rows.program import RowProgram
+from tilewright.kernels.templates.decisions import decided
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 RECOMPUTE, MEMORY, REGISTERS = "recompute", "memory", "registers"
@@ -134,13 +136,9 @@ def lane_count(p: RowProgram, target: Target) -> int:
     return max(2, target.vector_bytes // (8 if wide else 4))
 
 
-def _row_vectors(p: RowProgram, lanes: int) -> int:
-    return -(-p.run // lanes)
-
-
 def _divides(p: RowProgram) -> bool:
     """Whether an element is divided by something that is the same along a row."""
-    hoist = Hoist(moving_names(p.column_axes, {s.name: s.kind for s in p.stages}), True)
+    hoist = Hoist(p.moving, True)
     for s in p.stages:
         if s.kind != SCALAR:
             for e in s.body:
@@ -156,18 +154,13 @@ def _shares(p: RowProgram) -> bool:
     return maps and last > 0 and len(p.columns) == 1 and not p.kept and p.shared >= MUCH
 
 
-def _paired(p: RowProgram) -> RowProgram:
-    found = paired(p)
-    return p if found is None else found
-
-
 def _up_to(most: int, *values: int) -> tuple[int, ...]:
     return tuple(v for v in values if v == 1 or v <= most)
 
 
 def _fits(p: RowProgram, lanes: int, registers: int, columns: int, rows: int, vectors: int, keep: str) -> bool:
     if keep == REGISTERS:
-        return rows * _row_vectors(p, lanes) <= registers
+        return rows * ceildiv(p.run, lanes) <= registers
     return (1 if columns else rows) * vectors <= max(registers // 2, 4)
 
 
@@ -180,7 +173,7 @@ def _blocks(columns: int, prefetch: int, rows: int, vectors: int, keep: str) -> 
 
 def _moments(p: RowProgram, vectors: int, keep: str, moments: bool) -> bool:
     """Fewer vectors are no block; and what nothing reads again is not kept."""
-    kept = keep == RECOMPUTE or (keep == MEMORY and _paired(p).kept != ())
+    kept = keep == RECOMPUTE or (keep == MEMORY and (paired(p) or p).kept != ())
     return not moments or (vectors >= BLOCK and kept)
 
 
@@ -188,7 +181,7 @@ def _moments(p: RowProgram, vectors: int, keep: str, moments: bool) -> bool:
 def space(p: RowProgram, target: Target, name: str, version: int) -> SearchSpace:
     """Every legal schedule."""
     lanes = lane_count(p, target)
-    across = _row_vectors(p, lanes)
+    across = ceildiv(p.run, lanes)
     keep = [RECOMPUTE]
     if p.kept:
         keep.append(MEMORY)
@@ -224,7 +217,7 @@ def space(p: RowProgram, target: Target, name: str, version: int) -> SearchSpace
 def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A good schedule without tuning."""
     lanes = lane_count(p, target)
-    across = _row_vectors(p, lanes)
+    across = ceildiv(p.run, lanes)
     by_name = within.options
     short = REGISTERS in by_name["keep"] and across <= 4
     keep = REGISTERS if short else MEMORY if p.kept else RECOMPUTE
@@ -263,15 +256,13 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
 def plan(p: RowProgram, target: Target, v: Mapping[str, Value]) -> RowTiling:
     """The decisions of a schedule."""
     if v["moments"]:
-        p = _paired(p)
+        p = paired(p) or p
     keep, pieces = str(v["keep"]), int(v["pieces"])
     if isinstance(p.width, Extent):
         # Rows of any length do not fit the registers, and are not divided.
         keep, pieces = (MEMORY if p.kept else RECOMPUTE) if keep == REGISTERS else keep, 1
-    tiling = RowTiling(
-        p, lane_count(p, target), int(v["rows"]), int(v["vectors"]), keep, bool(v["reciprocal"]),
-        int(v["prefetch"]), int(v["columns"]), int(v["block"]), pieces, target.threads,
-    )  # fmt: skip
+    lanes = lane_count(p, target)
+    tiling = decided(RowTiling, v, program=p, lanes=lanes, keep=keep, pieces=pieces, threads=target.threads)
     return replace(tiling, shorter=_shorter(tiling, v["keep"] == REGISTERS, target.registers))
 
 
