@@ -84,6 +84,22 @@ def test_transposed_convolutions_whose_steps_share_a_divisor_compute_what_taps_m
         assert met.reduce == (2, -(-kernel * every // stride))
 
 
+@pytest.mark.parametrize(
+    ("fn", "sizes", "how"),
+    [(nn.conv_transpose2d, (4, 4), (2, 1, 9999, 1, 10000)), (nn.conv_transpose1d, (1 << 23,), (2, 1, 0, 1, 2))],
+)
+def test_transposed_convolutions_read_within_results_too_large_to_look_at_every_point(fn, sizes, how) -> None:
+    x, w = te.input("x", (1, 2, *sizes)), te.input("w", (2, 3, *(1 for _ in sizes)))
+    met, spread = te.program(fn(x, w, None, *how))[0].stages
+    assert np.prod(spread.extents) > np.prod(met.extents) > 1 << 22
+
+
+def test_a_dilation_beyond_every_memory_is_a_usage_error_that_names_the_limit() -> None:
+    x, w = te.input("x", (1, 2, 4, 4)), te.input("w", (2, 3, 1, 1))
+    with pytest.raises(UsageError, match="have at most 2147483647"):
+        te.program(nn.conv_transpose2d(x, w, None, 2, 1, 10**6 - 1, 1, 10**6))
+
+
 def test_a_transposed_convolution_of_which_taps_meet_nothing_is_zero() -> None:
     x, w = random(1, 1, 1), random(1, 1, 2)
     got = run(lambda x, w: nn.conv_transpose1d(x, w, None, 2, 1, 0, 1, 2), x, w)

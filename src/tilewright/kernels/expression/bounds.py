@@ -86,7 +86,10 @@ class Bounds:
             if e.args[1].op != "const" or not isinstance(divisor, int):
                 return _UNBOUNDED
             if e.op == "floordiv":
-                return low // divisor, high // divisor
+                rest = self._remainder(e, facts)
+                if rest is None:
+                    return low // divisor, high // divisor
+                return -(-(low - rest) // divisor), (high - rest) // divisor
             same = low // divisor == high // divisor
             return (low % divisor, high % divisor) if same else (0, divisor - 1)
         if e.op in ("min", "max"):
@@ -96,6 +99,12 @@ class Bounds:
         if e.op == "load" and e.dtype in INTEGERS and e.dtype != "int64":
             return DTYPES[e.dtype].limits
         return _UNBOUNDED
+
+    def _remainder(self, quotient: Expr, facts: Facts) -> int | None:
+        """What the division leaves, where a condition tells that it is one number."""
+        form = self.linear(Expr("mod", quotient.dtype, quotient.args)) if facts else Linear()
+        low, high = facts.get(tuple(form.coef.items()), _UNBOUNDED)
+        return low if low == high else None
 
     def _learn(self, condition: Expr, holds: bool, found: dict[Terms, Interval]) -> None:
         op = condition.op
