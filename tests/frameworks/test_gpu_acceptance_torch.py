@@ -105,9 +105,10 @@ def test_the_reference_on_the_device_is_the_operators(
     """Whatever is computed at once."""
     import torch
 
+    from tilewright.kernels.expression.numerics import decode
     from tilewright.kernels.expression.program import Program
     from tilewright.kernels.reference import index_bounds
-    from tilewright.verifying.inputs import Recipe, decoded, make_inputs
+    from tilewright.verifying.inputs import Recipe, make_inputs
 
     monkeypatch.setattr(reference, "SCORES", 50)
     operator = get_operator(op)
@@ -116,8 +117,8 @@ def test_the_reference_on_the_device_is_the_operators(
     arrays = make_inputs(program, Recipe("normal", 0, "heap"), index_bounds(program))
     assert operator.numpy is not None
     assert reference.known(workload)
-    tensors = [torch.from_numpy(np.array(decoded(x, s.dtype))) for x, s in zip(arrays, workload.inputs, strict=True)]
+    tensors = [torch.from_numpy(np.array(decode(x, s.dtype))) for x, s in zip(arrays, workload.inputs, strict=True)]
     got = reference.result(workload, tensors).numpy()
-    want = decoded(operator.numpy(*arrays, **dict(workload.params)), workload.output.dtype)
+    want = decode(operator.numpy(*arrays, **dict(workload.params)), workload.output.dtype)
     rough = 2.0**-7 if workload.output.dtype == "bfloat16" else 1e-5
     np.testing.assert_allclose(got, want, rtol=rough, atol=rough * np.abs(want).max())

@@ -6,13 +6,14 @@ import pytest
 
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Task, Value
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import index_bounds
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.testing.kernels import compile_kernels, launch_values, run_kernel
 from tilewright.verifying.exact import whole_reach
-from tilewright.verifying.inputs import RECIPES, Recipe, decoded, make_inputs
+from tilewright.verifying.inputs import RECIPES, Recipe, make_inputs
 from tilewright.verifying.references import References
 from tilewright.verifying.verify import mismatch
 
@@ -72,7 +73,7 @@ def check(name: str, params: dict[str, Value]) -> None:
         (interval,) = References(program).intervals(recipe, values, [block], stages)
         for candidate, kernel in zip(candidates, kernels, strict=True):
             got = run_kernel(library, kernel, launch_values(candidate), list(values), workload.output)
-            problem = mismatch(decoded(got, program.output.dtype), interval, recipe)
+            problem = mismatch(decode(got, program.output.dtype), interval, recipe)
             assert problem is None, f"{workload.label} by {candidate.schedule.template}: {problem}"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.backends import parse_target
 from tilewright.core import Candidate, Target, Task, UsageError, Value, Workload
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import Operator
 from tilewright.kernels.operators import OPERATORS, get_operator
@@ -19,7 +20,7 @@ from tilewright.kernels.templates import computing, get_template
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.testing.kernels import compile_kernels, launch_values, run_outputs
 from tilewright.testing.operator import small_cases
-from tilewright.verifying.inputs import RECIPES, decoded, make_inputs
+from tilewright.verifying.inputs import RECIPES, make_inputs
 from tilewright.verifying.references import References
 from tilewright.verifying.verify import mismatch
 
@@ -96,5 +97,5 @@ def test_operators_with_sizes_of_one_are_computed_right() -> None:
             for part, one in zip(program.of_each(), got, strict=True):
                 block = tuple(slice(0, n) for n in part.output.shape)
                 (interval,) = References(part).intervals(RECIPES[0], values, [block], frozenset())
-                problem = mismatch(decoded(one, part.output.dtype), interval, RECIPES[0])
+                problem = mismatch(decode(one, part.output.dtype), interval, RECIPES[0])
                 assert problem is None, f"{workload.label} by {candidate.schedule.template}: {problem}"

@@ -21,14 +21,14 @@ from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOATS
-from tilewright.kernels.expression.numerics import encode
+from tilewright.kernels.expression.numerics import decode, encode
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.measure.check_kernels import SYMBOLS, format_of, source, table_of
 from tilewright.measure.gpu_session import GpuSession, _CheckedRun
 from tilewright.measure.messages import KernelFile
-from tilewright.verifying.inputs import Array, decoded
+from tilewright.verifying.inputs import Array
 from tilewright.verifying.projection import Projection
 from tilewright.verifying.references import Interval, as_interval
 from tilewright.verifying.verify import ALL_SETS, Expected, InputSet, Verifier, mismatch
@@ -457,7 +457,7 @@ def test_every_dtype_has_a_format_that_reads_its_values(dtype: str) -> None:
     else:
         codes = np.arange(len(table), dtype=np.uint16 if len(table) > 256 else np.uint8)
         bits = codes if dtype == "bool" else codes.view(numpy_dtype(dtype))
-        assert np.array_equal(table, decoded(bits, dtype).astype(np.float32), equal_nan=True)
+        assert np.array_equal(table, decode(bits, dtype).astype(np.float32), equal_nan=True)
 
 
 def test_the_kernels_compile_for_a_gpu() -> None:

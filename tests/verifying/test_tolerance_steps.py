@@ -10,11 +10,12 @@ import pytest
 from tilewright.core import Value
 from tilewright.dtypes import DTYPES
 from tilewright.kernels import te
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate, index_bounds
 from tilewright.verifying.exact import whole_reach
-from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs
+from tilewright.verifying.inputs import RECIPES, Array, Recipe, make_inputs
 from tilewright.verifying.references import Interval, References
 from tilewright.verifying.verify import mismatch
 
@@ -62,7 +63,7 @@ def test_honest_results_pass_and_wrong_ones_do_not(name: str, params: Params, dt
     program = Program.loads(workload.program)
     for n in (0, 2):
         found, values, recipe = interval(program, n)
-        got = decoded(op.numpy(*values, **dict(workload.params)), program.output.dtype)  # type: ignore[misc]
+        got = decode(op.numpy(*values, **dict(workload.params)), program.output.dtype)  # type: ignore[misc]
         assert mismatch(got, found, recipe) is None
         assert found.free is None
         if got.dtype.kind == "f" and got.any():

@@ -17,7 +17,7 @@ from tilewright.core import TilewrightError
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.verifying.inputs import decoded
+from tilewright.kernels.expression.numerics import decode
 
 THREADS = 128
 EACH = 32  # elements of a thread, where there are as many
@@ -55,7 +55,7 @@ def table_of(dtype: str) -> npt.NDArray[np.float32] | None:
         return None
     codes = np.arange(1 << 8 * size, dtype=np.uint16 if size == 2 else np.uint8)
     kind = np.dtype(np.uint8) if dtype == "bool" else numpy_dtype(dtype)
-    return decoded(codes.view(kind), dtype).astype(np.float32)
+    return decode(codes.view(kind), dtype).astype(np.float32)
 
 
 def check_code(backend: Backend, context: Context) -> bytes | None:

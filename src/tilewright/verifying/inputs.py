@@ -9,7 +9,7 @@ depend on the recipe and on the tensor's position alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,6 @@ class Recipe:
     def name(self) -> str:
         return f"{self.kind} inputs, seed {self.seed}"
 
-    def positive(self) -> Recipe:
-        return replace(self, kind="positive")
-
 
 RECIPES = (Recipe("normal", 0, "end"), Recipe("peaked", 1, "start"), Recipe("whole", 2, "odd"))
 
@@ -78,11 +75,6 @@ def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> 
     """Every input of a program; ``bounds`` gives the exclusive limit of inputs used as indices."""
     full = full_range(program)
     return tuple(make_input(t, n, recipe, bounds, t.name in full) for n, t in enumerate(program.inputs))
-
-
-def decoded(values: Array, dtype: str) -> Array:
-    """Values of a tensor as it is passed: bits as float32, all others unchanged."""
-    return decode(values, dtype)
 
 
 def rounded(values: Array, dtype: str) -> Array:

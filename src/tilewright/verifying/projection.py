@@ -15,9 +15,10 @@ import numpy as np
 
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.expr import FLOATS, INDEX, TF32, Expr, const, unwidened
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.kernels.reference import evaluate
-from tilewright.verifying.inputs import Array, decoded
+from tilewright.verifying.inputs import Array
 from tilewright.verifying.terms import F64, wide
 
 WEIGHT = 1000
@@ -86,7 +87,7 @@ def project(program: Program, values: Sequence[Array], seed: int) -> Projection 
         others = [f for f in factors if f is not holding[0]]
         weights = np.random.default_rng(seed).integers(-WEIGHT, WEIGHT + 1, stage.extents[axis])
         small = _projected(program, stage, axis, holding[0], others)
-        given = [decoded(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v for t, v in _pairs(program, values)]
+        given = [decode(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v for t, v in _pairs(program, values)]
         expected = evaluate(small, [*given, weights.astype(np.float64)])
         extra = None if rest is None else np.asarray(evaluate(rest, given))
         bits = DTYPES[program.output.dtype].digits or 53

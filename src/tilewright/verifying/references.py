@@ -26,6 +26,7 @@ from tilewright.dtypes import DTYPES, numpy_dtype
 from tilewright.files import locked, replace_file
 from tilewright.kernels import expression, reference
 from tilewright.kernels.expression.expr import BITS, FLOAT8, FLOATS
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate_block
 from tilewright.verifying import inputs, tolerance
@@ -178,7 +179,7 @@ def widened(source: Program, values: Sequence[Array]) -> tuple[Array, ...]:
     """Real inputs in float64, once, so that the interpreter need not convert them for every block."""
     out = []
     for t, v in zip(source.inputs, values, strict=True):
-        out.append(inputs.decoded(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v)
+        out.append(decode(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v)
     return tuple(out)
 
 

@@ -28,7 +28,7 @@ from tilewright.kernels.reference import evaluate_block, evaluated_points, index
 from tilewright.verifying import tolerance
 from tilewright.verifying.buffers import LINE, POISON, GuardedArray
 from tilewright.verifying.exact import exact_at, whole_reach
-from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs
+from tilewright.verifying.inputs import RECIPES, Array, Recipe, make_inputs
 from tilewright.verifying.long import long_reductions
 from tilewright.verifying.projection import Projection, project
 from tilewright.verifying.references import MEMORY, Block, Interval, Positions, References, widened
@@ -211,7 +211,7 @@ class Verifier:
             return problem
         for n, (guarded, expected) in enumerate(zip(data.outputs, data.expected, strict=True)):
             dtype = self.program.outputs[n].dtype
-            out = guarded.array.view(np.uint8) if dtype == "bool" else decoded(guarded.array, dtype)
+            out = guarded.array.view(np.uint8) if dtype == "bool" else decode(guarded.array, dtype)
             problem = expected.problem(out, data.recipe)
             if problem:
                 return problem if len(data.outputs) == 1 else Problem(f"{guarded.name}: {problem}", problem.kind)
@@ -255,7 +255,7 @@ class Verifier:
     def _make(self, recipe: Recipe, align: int, rounding: float) -> InputSet:
         whole = recipe.kind == "whole"
         if recipe.kind != "whole" and self.positive:
-            recipe = recipe.positive()
+            recipe = replace(recipe, kind="positive")
         values = make_inputs(self.program, recipe, self.bounds)
         intervals = [o.intervals(recipe, values, rounding) for o in self._outputs]
         odd = [any(i.free is not None for i in found) for found in intervals]
