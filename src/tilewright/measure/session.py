@@ -67,7 +67,6 @@ class Session(TaskSession[Kernel]):
 
     def _reset(self, text: str) -> None:
         super()._reset(text)
-        self.turning = False  # whether calls go through copies of their constant inputs
         self.buffers: dict[int, list[GuardedArray]] = {}
         self.workspaces: OrderedDict[tuple[str, int], GuardedArray] = OrderedDict()
 
@@ -163,9 +162,10 @@ class Session(TaskSession[Kernel]):
 
     def _time(self, kernel: Kernel, pairs: int) -> Measurement:
         self._ready(kernel, rough=True)
+        state = "network" if isinstance(kernel.call, TurningCall) else self._state
         if self.incumbent is None:
             times = self._alone(kernel, pairs)
-            return Measurement(statistics.median(times), timing.spread(times), len(times), cache_state=self._state)
+            return Measurement(statistics.median(times), timing.spread(times), len(times), cache_state=state)
         incumbent = self.incumbent
         paired = timing.compare(
             lambda n: [(a, b) for a, b in self._rounds([kernel, incumbent], n)], kernel.turn_seconds,
@@ -174,7 +174,7 @@ class Session(TaskSession[Kernel]):
         incumbent.best = min(incumbent.best, paired.ratio)
         return Measurement(
             incumbent.seconds * paired.ratio, timing.spread(paired.ratios), len(paired.times), paired.ratio,
-            paired.dropped, self._state,
+            paired.dropped, state,
         )  # fmt: skip
 
     def _ready(self, k: Kernel, rough: bool = False) -> None:
@@ -199,17 +199,12 @@ class Session(TaskSession[Kernel]):
         pointers = tuple(g.address for g in buffers)
         constants = {n: buffers[n].data.nbytes for n, t in enumerate(self.program.inputs) if t.constant}
         own = sum(constants.values())
-        self.turning = not self.cold and bool(own) and self.constants_passed > own
-        if not self.turning:
+        if self.cold or not own or self.constants_passed <= own:
             return kernel.prepare(pointers)
         read = sum({**constants, **{n: size for n, size, *_ in kernel.prepacks}}.values())
         most = math.ceil(min(COPIED_FACTOR * self.last_level, COPIED) / read)
         copies = min(COPIES, most, math.ceil(self.constants_passed / own))
         return TurningCall(kernel, pointers, copies, constants)
-
-    @property
-    def _state(self) -> str:
-        return "network" if self.turning else super()._state
 
     def _flush(self) -> Memory | None:
         if self.cold and self.flush is None:
