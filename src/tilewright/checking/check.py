@@ -33,7 +33,7 @@ from tilewright.kernels.templates.user_kernel import UserTemplate
 from tilewright.kernels.templates.user_kernel.source import relabelled
 from tilewright.serialization import Json
 from tilewright.verifying.buffers import GuardedArray
-from tilewright.verifying.verify import FULL_REFERENCE, InputSet, Verifier
+from tilewright.verifying.verify import InputSet, Verifier
 
 if TYPE_CHECKING:
     from tilewright.backends.emulator import EmulatedKernel
@@ -221,7 +221,6 @@ class Checker:
         timeout: float = TIMEOUT,
         references: Path | None = None,
         cache: Path | None = None,
-        full: float = FULL_REFERENCE,
     ) -> None:
         self.workload = workload
         self.orders = parse_orders(orders)
@@ -232,7 +231,7 @@ class Checker:
         self.cache = cache
         self.plain = True
         program = Program.loads(workload.program)
-        self.verifier = Verifier(program, references, full)
+        self.verifier = Verifier(program, references)
         self.data = [self.verifier.input_set(n) for n in sets]
         self._own = threading.local()
 
@@ -434,10 +433,6 @@ def compile_findings(subject: Subject, text: str, most: int = 5) -> list[Finding
     return found[:most] or [Finding("compile", text.strip())]
 
 
-def _triple(where: Any) -> str:
+def _triple(where: Sequence[int] | None) -> str:
     """``(1, 0, 0)`` from what the emulator says of a block or thread."""
-    if where is None:
-        return ""
-    if isinstance(where, (tuple, list)):
-        return f"({', '.join(str(x) for x in where)})"
-    return str(where)
+    return "" if where is None else f"({', '.join(map(str, where))})"

@@ -41,8 +41,8 @@ def tensor_bytes(workload: Workload) -> int:
     return sum(math.prod(s.shape) * ITEMSIZE[s.dtype] for s in (*workload.inputs, *workload.outputs))
 
 
-def smaller(operator: Operator, params: Mapping[str, Value], flops: float, memory: float = MEMORY) -> Workload | None:
-    """The same workload with its largest sizes halved until it has at most ``flops`` and ``memory`` bytes.
+def smaller(operator: Operator, params: Mapping[str, Value], flops: float) -> Workload | None:
+    """The same workload with its largest sizes halved until it has at most ``flops`` and ``MEMORY`` bytes.
 
     Attributes such as strides keep their values, and sizes that divide a power of two still do.
     ``None`` where no such sizes are found.
@@ -50,7 +50,7 @@ def smaller(operator: Operator, params: Mapping[str, Value], flops: float, memor
     now = dict(params)
     stuck: set[tuple[str, int]] = set()
     workload = operator.workload(**now)
-    while workload.flops > flops or tensor_bytes(workload) > memory:
+    while workload.flops > flops or tensor_bytes(workload) > MEMORY:
         # A size is one number, or a shape of several.
         sizes = {(k, d): n for k in operator.sizes for d, n in enumerate(numbers(now[k]) or ()) if n > 8}
         free = [at for at in sizes if at not in stuck]

@@ -57,21 +57,8 @@ def build(
             return EmulatedKernel("", (symbol,), chosen, False, missing, compiler=compiler.version)
         with job_folder() as folder:
             out = str(folder / "kernel")
-            command = [
-                *compiler.command,
-                *options,
-                "-pie",
-                "-x",
-                "c++",
-                "-",
-                "-x",
-                "none",
-                "-lm",
-                "-pthread",
-                "-o",
-                out,
-            ]
-            run_compiler(command, unit, DEADLINE)
+            linked = ["-pie", "-x", "c++", "-", "-x", "none", "-lm", "-pthread", "-o"]
+            run_compiler([*compiler.command, *options, *linked, out], unit, DEADLINE)
             path = store.put(key, Path(out).read_bytes())
     if not os.access(path, os.X_OK):
         os.chmod(path, stat.S_IRWXU)
