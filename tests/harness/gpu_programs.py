@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 Ref = te.TensorRef
 
@@ -174,6 +175,7 @@ ROWS: dict[str, Callable[[], Program]] = {
     )
 }  # fmt: skip
 """Builders of row programs by name."""
+enter("rows on GPUs", ROWS)
 
 
 # --------------------------------------------------------------------------- maps
@@ -273,6 +275,7 @@ MAPS: dict[str, Callable[[], Program]] = {
     )
 }  # fmt: skip
 """Builders of elementwise programs by name."""
+enter("map on GPUs", MAPS)
 
 
 # --------------------------------------------------------------------------- windows
@@ -349,3 +352,4 @@ WINDOWS: dict[str, Callable[[], Program]] = {
     for f in (depthwise, depthwise_last, multiplied, max_pool, average_pool_last, running_mean, pool_index)
 }
 """Builders of windowed reductions by name."""
+enter("window on GPUs", WINDOWS)

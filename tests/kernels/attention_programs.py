@@ -10,6 +10,7 @@ from tilewright.core import Value
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
+from tilewright.testing.catalogue import enter
 
 Modify = Callable[..., te.Expr]
 MINUS_INFINITY = -math.inf
@@ -160,3 +161,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         dv=19, finish=lambda y, p, g, i, c, x: y + x[p, g, i, c], inputs=lambda: (te.input("x", (1, 2, 21, 19)),)
     ),
 }  # fmt: skip
+enter("attention", PROGRAMS)

@@ -7,6 +7,7 @@ from functools import partial
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 Pair = tuple[te.Expr, te.Expr]
 """A real and an imaginary part."""
@@ -198,3 +199,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "conv2d": conv2d,
     "quaternions": quaternions,
 }
+enter("complex", PROGRAMS)

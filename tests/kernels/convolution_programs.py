@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 CONVOLUTIONS = {1: nn.conv1d, 2: nn.conv2d, 3: nn.conv3d}
 TRANSPOSED = {1: nn.conv_transpose1d, 2: nn.conv_transpose2d}
@@ -144,3 +145,4 @@ FORMS: dict[str, Callable[[], Program]] = {
     "dequantised_turned": lambda: dequantised("uint8", turned=True),
 }
 """Builders by name."""
+enter("convolution", FORMS)

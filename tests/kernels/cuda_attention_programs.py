@@ -9,6 +9,7 @@ from attention_programs import attention, cached, causal, documents, keep, of_op
 from tilewright.core import Value
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def real_bias(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: te.TensorRef) -> te.Expr:
@@ -54,6 +55,7 @@ HALVES: dict[str, Callable[[], Program]] = {
     "half_rounded_cap": lambda: attention(lq=17, lk=33, d=16, dv=12, dtype="float16", modify=soft_cap, rounded=True),
 }  # fmt: skip
 """Builders by name."""
+enter("half attention", HALVES)
 
 GROUPS: dict[str, Callable[[], Program]] = {
     **{name: HALVES[f"half_{name}"] for name in ("causal", "documents", "rounded", "rounded_causal")},

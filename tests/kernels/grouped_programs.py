@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def _program(out: te.TensorRef) -> Program:
@@ -62,6 +63,7 @@ def half_experts(m: int = 21, n: int = 24, k: int = 32) -> Program:
 PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f for f in (experts, turned_experts, routed, tokens, frames, half_experts)
 }
+enter("grouped", PROGRAMS)
 
 
 def _half(x: te.TensorRef, w: te.TensorRef, g: te.TensorRef, k: int) -> te.TensorRef:

@@ -7,6 +7,7 @@ from functools import partial
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def permuted(shape: Sequence[int], order: Sequence[int], dtype: str = "float32") -> Program:
@@ -155,3 +156,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "one_number": one_number,
     "repeated": repeated,
 }
+enter("map", PROGRAMS)

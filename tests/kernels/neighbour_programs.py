@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def _program(out: te.TensorRef) -> Program:
@@ -146,3 +147,4 @@ def compared(m: int = 18, n: int = 70) -> Program:
 PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f for f in (heat, clamped, blur, pooled, line, volume, unsharp, shrinking, weighted, repeated, compared)
 }
+enter("neighbours", PROGRAMS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def product(x: te.TensorRef, w: te.TensorRef) -> te.TensorRef:
@@ -85,3 +86,4 @@ def weighted(m: int = 24, k: int = 40, n: int = 48) -> Program:
 PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f for f in (mlp, transposed_scores, residual_norm, convolved, chain, product_and_norm, weighted)
 }
+enter("partition", PROGRAMS)

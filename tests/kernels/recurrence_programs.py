@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Monoid, Program
 from tilewright.testing import programs
+from tilewright.testing.catalogue import enter
 
 
 def linear(dtype: str = "float32") -> Monoid:
@@ -113,3 +114,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         long_average, running_argmax, two_scans, largest_over_time, one_total, seen_so_far, shifted_feed, turned,
     )
 }  # fmt: skip
+enter("recurrence", PROGRAMS)

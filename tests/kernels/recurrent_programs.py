@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.nn import recurrent
+from tilewright.testing.catalogue import enter
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 
@@ -36,3 +37,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "lstm_double": lambda: layer("lstm", 3, 2, 9, dtype="float64", first=False),
     "lstm_one": lambda: layer("lstm", 1, 1, 1),
 }
+enter("recurrent", PROGRAMS)

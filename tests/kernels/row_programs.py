@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness import gpu_programs
+from harness.gpu_programs import log_softmax, softmax
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate
 from tilewright.kernels import te
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
+from tilewright.testing.catalogue import enter
 from tilewright.testing.kernels import Array, compile_kernels, launch_values, run_kernel, task_of
 from tilewright.testing.programs import PROGRAMS
 
@@ -22,14 +24,6 @@ def program_of(out: te.TensorRef) -> Program:
 
 def _wide(dtype: str) -> Callable[[te.Expr], te.Expr]:
     return lambda e: te.cast(e, "float32") if "16" in dtype else e
-
-
-def softmax(m: int, n: int, dtype: str = "float32") -> Program:
-    x, real = te.input("x", (m, n), dtype), _wide(dtype)
-    top = te.compute((m,), lambda i: te.max(n, lambda r: real(x[i, r])))
-    e = te.compute((m, n), lambda i, j: te.exp(real(x[i, j]) - top[i]))
-    total = te.compute((m,), lambda i: te.sum(n, lambda r: e[i, r]))
-    return program_of(te.compute((m, n), lambda i, j: te.cast(e[i, j] / total[i], dtype)))
 
 
 def masked_softmax(b: int = 2, h: int = 3, n: int = 21) -> Program:
@@ -44,13 +38,6 @@ def masked_softmax(b: int = 2, h: int = 3, n: int = 21) -> Program:
     e = te.compute((*shape, n), lambda p, q, i, j: te.exp(score(p, q, i, j) - top[p, q, i]))
     total = te.compute(shape, lambda p, q, i: te.sum(n, lambda r: e[p, q, i, r]))
     return program_of(te.compute((*shape, n), lambda p, q, i, j: e[p, q, i, j] / total[p, q, i]))
-
-
-def log_softmax(m: int, n: int) -> Program:
-    x = te.input("x", (m, n))
-    top = te.compute((m,), lambda i: te.max(n, lambda r: x[i, r]))
-    total = te.compute((m,), lambda i: te.sum(n, lambda r: te.exp(x[i, r] - top[i])))
-    return program_of(te.compute((m, n), lambda i, j: (x[i, j] - top[i]) - te.log(total[i])))
 
 
 def logsumexp(m: int = 5, n: int = 130) -> Program:
@@ -207,6 +194,7 @@ ROWS: dict[str, Callable[[], Program]] = {
     "total": PROGRAMS["total"],
     "gathered": gpu_programs.gathered_rows,
 }  # fmt: skip
+enter("rows", ROWS)
 
 
 def run_rows(program: Program, inputs: list[Array], variant: str = "auto", threads: int = 1, **knobs: Any) -> Array:

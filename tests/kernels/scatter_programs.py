@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.program import Program
 from tilewright.testing import programs
+from tilewright.testing.catalogue import enter
 
 
 def _program(out: te.TensorRef) -> Program:
@@ -62,3 +63,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         programs.histogram, programs.largest_of_rows, counts, added_rows, added_columns, own_places, two_indices, halves
     )
 }  # fmt: skip
+enter("scatter", PROGRAMS)

@@ -7,6 +7,7 @@ from functools import partial
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def complex_product(n: int = 211, dtype: str = "float32") -> Program:
@@ -196,3 +197,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "mixed_widths": mixed_widths,
     "pairs_of_an_odd_row": pairs_of_an_odd_row,
 }
+enter("short axes", PROGRAMS)

@@ -8,6 +8,7 @@ from functools import partial
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def extent(size: int, k: int, stride: int, pad: int, dilation: int) -> int:
@@ -173,3 +174,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "causal": causal,
     "local_distance": local_distance,
 }
+enter("window", PROGRAMS)

@@ -16,6 +16,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import FALLBACKS, templates_for
 from tilewright.kernels.templates.cuda_generic.template import CUDA_GENERIC
 from tilewright.testing import contractions, programs
+from tilewright.testing.catalogue import examples
 from tilewright.testing.cuda_template import CudaTemplateContract, emulated
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
@@ -31,10 +32,7 @@ class TestContract(CudaTemplateContract):
 @pytest.mark.nightly
 class TestContractThoroughly(CudaTemplateContract):
     templates = ("cuda_generic",)
-    programs = {  # noqa: RUF012
-        **programs.PROGRAMS, **contractions.CONTRACTIONS, **gpu_programs.ROWS, **gpu_programs.MAPS,
-        **gpu_programs.WINDOWS,
-    }  # fmt: skip
+    programs = examples("language", "contraction", "rows on GPUs", "map on GPUs", "window on GPUs")
     targets = ("sm_80", "sm_90a", "sm_120")
     schedules = 12
 

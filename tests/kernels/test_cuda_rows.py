@@ -24,7 +24,8 @@ from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import default_schedule, templates_for
 from tilewright.kernels.templates.cuda_rows.plan import Analysis, plan
 from tilewright.kernels.templates.cuda_rows.template import CUDA_ROWS
-from tilewright.testing import contractions, programs
+from tilewright.testing import contractions
+from tilewright.testing.catalogue import examples
 from tilewright.testing.cuda_template import CudaTemplateContract, emulated
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
@@ -40,7 +41,7 @@ class TestContract(CudaTemplateContract):
 @pytest.mark.nightly
 class TestContractThoroughly(CudaTemplateContract):
     templates = ("cuda_rows",)
-    programs = {**programs.PROGRAMS, **contractions.CONTRACTIONS, **ROWS}  # noqa: RUF012
+    programs = examples("language", "contraction", "rows on GPUs")
     targets = ("sm_80", "sm_90a", "sm_120")
     schedules = 12
 

@@ -18,6 +18,7 @@ from tilewright.kernels.templates.cuda_stencil.match import Stencil, match
 from tilewright.kernels.templates.cuda_stencil.plan import plan
 from tilewright.kernels.templates.cuda_stencil.template import CUDA_STENCIL
 from tilewright.testing import contractions, programs
+from tilewright.testing.catalogue import examples
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import task_of
 
@@ -35,7 +36,7 @@ class TestContract(CudaTemplateContract):
 @pytest.mark.nightly
 class TestContractThoroughly(CudaTemplateContract):
     templates = ("cuda_stencil",)
-    programs = {**programs.PROGRAMS, **contractions.CONTRACTIONS, **WINDOWS}  # noqa: RUF012
+    programs = examples("language", "contraction", "window on GPUs")
     targets = ("sm_80", "sm_90a", "sm_120")
     schedules = 12
 

@@ -24,6 +24,7 @@ from tilewright.kernels.ranges import at
 from tilewright.kernels.templates import TEMPLATES, get_template, templates_for
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.testing import contractions, programs
+from tilewright.testing.catalogue import examples
 from tilewright.testing.cuda_template import check_launches, empty_output
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 from tilewright.testing.template import PairContract
@@ -127,10 +128,7 @@ class TestContract(OpenClContract):
 
 @pytest.mark.nightly
 class TestContractThoroughly(OpenClContract):
-    programs = {  # noqa: RUF012
-        **programs.PROGRAMS, **contractions.CONTRACTIONS, **gpu_programs.ROWS, **gpu_programs.MAPS,
-        **gpu_programs.WINDOWS,
-    }  # fmt: skip
+    programs = examples("language", "contraction", "rows on GPUs", "map on GPUs", "window on GPUs")
     schedules = 8
 
 

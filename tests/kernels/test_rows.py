@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from row_programs import ROWS, argmax, backwards, layer_norm, norm, program_of, run_each, run_rows, softmax, welford
+from row_programs import ROWS, argmax, backwards, layer_norm, norm, program_of, run_each, run_rows, welford
 
+from harness.gpu_programs import softmax
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule
 from tilewright.kernels import te

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 Condition = Callable[[te.Expr, te.Expr], te.Expr]
 
@@ -29,3 +30,4 @@ CONDITIONS: dict[str, Condition] = {
 PROGRAMS: dict[str, Callable[[], Program]] = {
     name: lambda condition=condition: masked(37, 29, 50, condition) for name, condition in CONDITIONS.items()
 }
+enter("triangle", PROGRAMS)

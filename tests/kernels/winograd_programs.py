@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.program import Program
+from tilewright.testing.catalogue import enter
 
 
 def convolution(
@@ -62,3 +63,4 @@ WINOGRAD: dict[str, Callable[[], Program]] = {
     "tiled_given": lambda: convolution(1, 17, 6, 6, 16, constant=False),
 }
 """Programs that the template computes."""
+enter("tiled", WINOGRAD)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Monoid, Program, left, right
 from tilewright.testing import programs
+from tilewright.testing.catalogue import Build, enter
 
 
 def _program(output: te.TensorRef) -> Program:
@@ -197,7 +196,7 @@ def rows() -> Program:
     return _program(te.compute((30,), lambda i: te.sum(41, lambda r: te.exp(x[i, r]))))
 
 
-CONTRACTIONS: dict[str, Callable[[], Program]] = {
+CONTRACTIONS: dict[str, Build] = {
     f.__name__.strip("_"): f
     for f in (
         programs.matmul, programs.matmul_epilogue, programs.conv2d, programs.conv2d_strided, programs.chebyshev,
@@ -207,3 +206,4 @@ CONTRACTIONS: dict[str, Callable[[], Program]] = {
     )
 }  # fmt: skip
 """Builders of small contractions by name."""
+enter("contraction", CONTRACTIONS)

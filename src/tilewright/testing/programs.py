@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tilewright.kernels import te
+from tilewright.kernels import nn, te
 from tilewright.kernels.expression.program import Monoid as _Monoid
 from tilewright.kernels.expression.program import Program, left, right
+from tilewright.testing.catalogue import Build, enter
 
 
 def _program(*outputs: te.TensorRef) -> Program:
@@ -43,11 +42,7 @@ def conv2d_strided() -> Program:
 
 
 def softmax(m: int = 7, n: int = 45) -> Program:
-    x = te.input("x", (m, n))
-    top = te.compute((m,), lambda i: te.max(n, lambda r: x[i, r]))
-    e = te.compute((m, n), lambda i, j: te.exp(x[i, j] - top[i]))
-    total = te.compute((m,), lambda i: te.sum(n, lambda r: e[i, r]))
-    return _program(te.compute((m, n), lambda i, j: e[i, j] / total[i]))
+    return _program(nn.softmax(te.input("x", (m, n)), 1))
 
 
 def layernorm(m: int = 6, n: int = 35) -> Program:
@@ -274,7 +269,7 @@ def halves(m: int = 5, n: int = 26) -> Program:
     return _program(left, right)
 
 
-PROGRAMS: dict[str, Callable[[], Program]] = {
+PROGRAMS: dict[str, Build] = {
     f.__name__: f
     for f in (
         matmul, matmul_epilogue, conv2d, conv2d_strided, softmax, layernorm, chebyshev, argmax, argmin_columns,
@@ -285,3 +280,4 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     )
 }  # fmt: skip
 """Builders of small programs by name; together they use the whole language."""
+enter("language", PROGRAMS)

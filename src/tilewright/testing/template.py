@@ -37,6 +37,7 @@ from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, functions_of
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
+from tilewright.testing.catalogue import Build
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
 from tilewright.testing.programs import PROGRAMS
 
@@ -55,7 +56,7 @@ class PairContract:
     """Every pair of a template and a program that matches is a test of its own."""
 
     templates: tuple[str, ...] = ()
-    programs: Mapping[str, Callable[[], Program]] = PROGRAMS
+    programs: Mapping[str, Build] = PROGRAMS
     targets: tuple[str, ...] = ()
     """Targets to generate for, where a test asks for ``target_name``."""
     architecture: str = "sm_80"

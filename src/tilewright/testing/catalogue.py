@@ -1,0 +1,34 @@
+"""The catalogue of example programs: entered under labels, from which contract tests and benchmarks select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tilewright.core import UsageError
+from tilewright.errors import nearest
+from tilewright.kernels.expression.program import Program
+
+Build = Callable[[], Program]
+
+CATALOGUE: dict[str, dict[str, Build]] = {}
+"""Builders of programs by label and name. A program may have several labels."""
+
+
+def enter(label: str, programs: Mapping[str, Build]) -> None:
+    """Enter programs under a label. Raises ``UsageError`` where it has a program of one of these names."""
+    known = CATALOGUE.setdefault(label, {})
+    if taken := known.keys() & programs.keys():
+        raise UsageError(f"the label {label!r} has a program {min(taken)!r} already", "Choose another name")
+    known.update(programs)
+
+
+def examples(*labels: str) -> dict[str, Build]:
+    """The programs with any of these labels, by name; of one name that of the last label.
+
+    Raises ``UsageError`` for a label under which nothing was entered.
+    """
+    if unknown := [label for label in labels if label not in CATALOGUE]:
+        raise UsageError(
+            f"no program has the label {unknown[0]!r}", f"{nearest(unknown[0], CATALOGUE)}Import its module"
+        )
+    return {name: build for label in labels for name, build in CATALOGUE[label].items()}
