@@ -79,8 +79,8 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
         with_support(folder / name, detect())
     with FarmProcesses(folder, folder / "certs") as farm:
         farm.server()
-        farm.builder()
-        farm.runner("one", "cpu:0")
+        farm.builder("builder", 1, "--json")
+        farm.runner("one", "cpu:0", "--json")
         found = Tool(farm, folder / "certs", folder)
         farm.wait_for(lambda: found.workers() == {"one", "builder"})
         yield found
@@ -112,6 +112,18 @@ def test_tuning_on_a_farm_stores_what_a_local_run_stores(tool: Tool) -> None:
     (limits,) = [w["offers"]["limits"] for w in tool.json("farm", "status")["workers"] if w["name"] == "one"]
     assert limits["file_size"] is True
     assert limits["core_files"] is True
+
+
+@pytest.mark.parametrize("name", ["one", "builder"])
+def test_a_worker_says_in_json_when_it_is_connected(tool: Tool, name: str) -> None:
+    stdout = tool.farm.processes[name].stdout
+    assert stdout is not None
+    found = json.loads(stdout.readline())
+    assert found["schema"] == 1
+    assert (found["name"], found["address"]) == (name, tool.farm.address)
+    (known,) = [w for w in tool.json("farm", "status")["workers"] if w["name"] == name]
+    assert all(found[key] == known[key] for key in ("role", "places", "offers"))
+    assert found.get("device", {}) == known["device"]
 
 
 def test_one_run_a_device_class(tool: Tool) -> None:

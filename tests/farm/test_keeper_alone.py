@@ -55,6 +55,9 @@ def started(tmp_path: Path) -> Iterator[tuple[str, Path, subprocess.Popen[bytes]
     assert made.exit_code == 0, made.output
     printed = CliRunner().invoke(app, ["farm", "users", "--certs", str(certs / "server")])
     assert printed.output == accounts.read_text()
+    asked = ["farm", "users", "--certs", str(certs / "server"), "--json"]
+    assert json.loads(CliRunner().invoke(app, asked).output)["accounts"] == accounts.read_text()
+    assert json.loads(CliRunner().invoke(app, [*asked, "--out", str(accounts)]).output)["out"] == str(accounts)
     files = {f"{n}_file": str(certs / "server" / f"{n}.pem") for n in ("cert", "key", "ca")}
     (tmp_path / "nats.conf").write_text(
         f'host: "127.0.0.1", port: {port}, max_payload: 8MB, jetstream {{ store_dir: "{tmp_path}/store" }}\n'
@@ -66,16 +69,19 @@ def started(tmp_path: Path) -> Iterator[tuple[str, Path, subprocess.Popen[bytes]
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open(tmp_path / "log", "wb"))
         nats = start(stack, [find_server()[0], "-c", str(tmp_path / "nats.conf")], log)
-        keeping = start(stack, [*keeper, "--heartbeat", "0.3", address], log)
+        keeping = start(stack, [*keeper, "--heartbeat", "0.3", "--json", address], log, subprocess.PIPE)
+        assert keeping.stdout is not None
+        assert json.loads(keeping.stdout.readline())["address"] == address
         yield address, certs, nats
         keeping.send_signal(signal.SIGTERM)
         assert keeping.wait(LIMIT) == 0
 
 
-def start(stack: contextlib.ExitStack, words: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+def start(
+    stack: contextlib.ExitStack, words: list[str], log: BinaryIO, stdout: int | None = None
+) -> subprocess.Popen[bytes]:
     """A process that is ended with the stack, whatever becomes of it."""
-    process = subprocess.Popen(words, stderr=log)
-    stack.callback(process.wait)
+    process = stack.enter_context(subprocess.Popen(words, stdout=stdout, stderr=log))
     stack.callback(process.kill)
     return process
 

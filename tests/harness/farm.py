@@ -346,8 +346,10 @@ class FarmProcesses:
             name, ["runner", "--name", name, "--device", device, *extra, self.address_for(name)], environment
         )
 
-    def builder(self, name: str = "builder", workers: int = 1, **environment: str) -> subprocess.Popen[str]:
-        arguments = ["builder", "--name", name, "--workers", str(workers), self.address_for(name)]
+    def builder(
+        self, name: str = "builder", workers: int = 1, *extra: str, **environment: str
+    ) -> subprocess.Popen[str]:
+        arguments = ["builder", "--name", name, "--workers", str(workers), *extra, self.address_for(name)]
         return self._start(name, arguments, environment)
 
     def address_for(self, name: str) -> str:

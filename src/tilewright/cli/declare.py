@@ -83,7 +83,7 @@ def wants_json() -> bool:
     return context is not None and bool(context.meta.get(__name__))
 
 
-def declared(name: str, group: click.Group | None = None, *, json: bool = True) -> Callable[[Function], click.Command]:
+def declared(name: str, group: click.Group | None = None) -> Callable[[Function], click.Command]:
     """A command, of ``group`` if one is given, with ``--json`` and what a signature declares as its parameters."""
 
     def make(function: Function) -> click.Command:
@@ -97,9 +97,7 @@ def declared(name: str, group: click.Group | None = None, *, json: bool = True) 
                 given[n] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
             return function(**given)
 
-        added: Function = call if groups else function
-        if json:
-            added = _JSON(added)
+        added = _JSON(call if groups else function)
         for n, default in reversed(whole.items()):
             if isinstance(default, _Declared):
                 added = default.add(added, n, hints[n])

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli.commands.farm.options import CERTS, Reached
-from tilewright.cli.declare import declared, option, options
+from tilewright.cli.declare import declared, option, options, wants_json
 from tilewright.cli.options import DEVICE, TARGET
-from tilewright.cli.output import report
+from tilewright.cli.output import emit_json, report
 from tilewright.core import UsageError
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ DRAIN_SECONDS = option(
 NAME = option(metavar="NAME", help="Name of this runner or builder in the farm. [default: host and device]")
 
 
-def show_address(address: str) -> None:
-    """Print a farm's address, at once also where stdout is a pipe."""
-    report({"address": address}, address)
+def show(data: dict[str, Any], *lines: str) -> None:
+    """Print what a script waits for, at once also where stdout is a pipe."""
+    report(data, *lines)
     sys.stdout.flush()
 
 
@@ -127,7 +127,8 @@ def server(
     async def serve() -> None:
         stop = asyncio.Event()
         on_signals(stop.set)
-        show_address(await hub.start(wait=several is None))
+        address = await hub.start(wait=several is None)
+        show({"address": address}, address)
         await stop.wait()
         say("stopping; runners and clients reconnect when the server is back")
         await hub.stop()
@@ -142,7 +143,7 @@ scheduler = server
 CLUSTER_HINT = "Pass --cluster NAME, --listen HOST:PORT and a --route for each server"
 
 
-@declared("keeper", json=False)
+@declared("keeper")
 def keeper(
     users: Path | None = option(
         metavar="FILE", help="Write the accounts of nats-server to FILE whenever they change (see farm users)."
@@ -152,7 +153,8 @@ def keeper(
 ) -> int:
     """Run the keeper alone, for a farm whose nats-servers somebody else runs.
 
-    The keeper gives the orders of the farm. farm server runs one itself.
+    The keeper gives the orders of the farm. farm server runs one itself. With --json it prints the farm's
+    address once the farm takes jobs.
 
     \b
     Examples:
@@ -178,6 +180,7 @@ def keeper(
         )
         tasks = [asyncio.create_task(keeper.run())]
         tasks += [asyncio.create_task(follow_users(credentials, users, say))] if users else []
+        tasks.append(asyncio.create_task(_show_when(keeper.ready, lambda: {"address": endpoint.address})))
         await stop.wait()
         for task in tasks:
             task.cancel()
@@ -187,14 +190,15 @@ def keeper(
     return 0
 
 
-@declared("users", json=False)
+@declared("users")
 def users(
     certs: Path | None = CERTS,
     out: Path | None = option(metavar="FILE", help="Write the accounts to FILE, not to stdout."),
 ) -> None:
     """Print the accounts for a nats-server that farm server does not run: who may connect, and what each may do.
 
-    Keep the accounts secret: they contain the name under which the keeper gives orders.
+    Keep the accounts secret: they contain the name under which the keeper gives orders. With --json the command prints
+    the accounts under the key accounts, or FILE under the key out.
 
     \b
     Examples:
@@ -208,14 +212,17 @@ def users(
     if certs is None:
         raise UsageError("no certificates are given", "Pass --certs DIR, a folder with a server's certificate")
     text = accounts_of(find_credentials(certs.expanduser(), "server"))
-    if out is None:
-        click.echo(text, nl=False)
-    else:
+    if out is not None:
         with explained(out):
             replace_files(out.absolute().parent, {out.name: text.encode()})
+        report({"out": str(out)})
+    elif wants_json():
+        emit_json({"accounts": text})
+    else:
+        click.echo(text, nl=False)
 
 
-@declared("runner", json=False)
+@declared("runner")
 def runner(
     device: str = DEVICE,
     target: str = TARGET,
@@ -224,6 +231,8 @@ def runner(
     reached: Reached = options(Reached),
 ) -> int:
     """Measure kernels for a farm on one device of this machine, until SIGTERM or farm drain.
+
+    With --json it prints its name and device once it is connected.
 
     \b
     Examples:
@@ -247,7 +256,7 @@ def runner(
     )
 
 
-@declared("builder", json=False)
+@declared("builder")
 def builder(
     workers: int | None = option(
         low=1, high=256, help="Number of compilers that run at a time. [default: one per core]"
@@ -257,6 +266,8 @@ def builder(
     reached: Reached = options(Reached),
 ) -> int:
     """Compile kernels for a farm on this machine: C++ for processors, NVRTC for every CUDA architecture.
+
+    With --json it prints its name and compilers once it is connected.
 
     \b
     Examples:
@@ -290,12 +301,25 @@ async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
     # First: what looks for devices and compilers would swallow a signal's exception, or fall over it.
     on_signals(lambda: tasks.append(asyncio.get_running_loop().create_task(leave())), stop)
     service = make()
+    shown = asyncio.create_task(_show_when(service.connected, lambda: _described(service)))
     try:
         await service.run()
         await asyncio.gather(*tasks, return_exceptions=True)
     finally:
+        shown.cancel()
         await service.close()
     return code
+
+
+def _described(service: Service) -> dict[str, Any]:
+    return {"name": service.name, "role": service.role, "address": service.endpoint.address, **service.greeting()}
+
+
+async def _show_when(ready: asyncio.Event, data: Callable[[], dict[str, Any]]) -> None:
+    """Print an object for a script, if one reads, once a service is ready; the log tells a person."""
+    await ready.wait()
+    with contextlib.suppress(OSError):
+        show(data())
 
 
 def on_signals(first: Callable[[], object], again: Callable[[], object] = lambda: None) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tilewright.cli.commands.farm.options import CERTS, certs_for
-from tilewright.cli.commands.farm.serve import DRAIN_SECONDS, STOPPED, on_signals, relay, say, show_address
+from tilewright.cli.commands.farm.serve import DRAIN_SECONDS, STOPPED, on_signals, relay, say, show
 from tilewright.cli.declare import declared, option
 from tilewright.cli.output import program
 from tilewright.core import UsageError
@@ -112,12 +112,12 @@ def up(
             state = Path(stack.enter_context(folder))
         hub = Hub(certs, listen, port, state, storage=STORAGE.most, say=lambda line: say(f"server: {line}"))
 
-        def show(address: str) -> None:
-            show_address(address)
+        def opened(address: str) -> None:
+            show({"address": address}, address)
             more = f" --certs {shlex.quote(str(certs))}" if certs else ""
             relay(f"next: {program()} tune matmul m=512 n=512 k=512 --farm {address}{more}")
 
-        return asyncio.run(_Up(crew, drain_seconds).run_with(hub, named, show))
+        return asyncio.run(_Up(crew, drain_seconds).run_with(hub, named, opened))
 
 
 def _hosts(host: str | None, tls: bool, slurm: bool) -> tuple[str, str]:
