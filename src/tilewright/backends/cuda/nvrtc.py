@@ -13,7 +13,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -157,42 +156,30 @@ class Nvrtc:
 # --------------------------------------------------------------------------- finding it
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where an NVRTC may be: its path or library name, and how it was come by."""
-
-    path: str
-    found_by: str
-
-
-def candidates() -> tuple[Place, ...]:
-    """Libraries that could be NVRTC, best first; those with a folder exist.
+def candidates() -> tuple[str, ...]:
+    """Paths and names of libraries that could be NVRTC, best first; those with a folder exist.
 
     $TILEWRIGHT_NVRTC alone where it is set. Otherwise: NVIDIA's wheels (CuPy looks there too), the environment's own
     lib folder (conda), $CUDA_HOME and $CUDA_PATH, /usr/local/cuda*, and the loader's path.
     """
     given = os.environ.get(_VARIABLE, "").strip()
     if given:
-        return (Place(given, f"${_VARIABLE}"),)
-    places: list[Place] = []
+        return (given,)
+    paths: list[str] = []
     for folder in _wheel_folders():
-        places += _libraries(folder, "wheel")
-    places += _libraries(Path(sys.prefix) / "lib", "environment")
+        paths += _libraries(folder)
+    paths += _libraries(Path(sys.prefix) / "lib")
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         root = os.environ.get(variable, "").strip()
         if root:
-            places += _toolkit(Path(root), f"${variable}")
+            paths += _toolkit(Path(root))
     for root_path in sorted(Path("/usr/local").glob("cuda*"), key=_version_of, reverse=True):
-        places += _toolkit(root_path, str(root_path))
-    places += [Place(f"libnvrtc.so.{major}", "loader path") for major in _MAJORS]
-    seen: set[str] = set()
-    unique = []
-    for p in places:
-        real = os.path.realpath(p.path) if os.path.isabs(p.path) else p.path
-        if real not in seen:
-            seen.add(real)
-            unique.append(p)
-    return tuple(unique)
+        paths += _toolkit(root_path)
+    paths += [f"libnvrtc.so.{major}" for major in _MAJORS]
+    unique: dict[str, str] = {}
+    for path in paths:
+        unique.setdefault(os.path.realpath(path) if os.path.isabs(path) else path, path)
+    return tuple(unique.values())
 
 
 def find_nvrtc(arch: str | None = None) -> Nvrtc:
@@ -204,12 +191,12 @@ def find_nvrtc(arch: str | None = None) -> Nvrtc:
     found: list[Nvrtc] = []
     problems: list[TilewrightError] = []
     given = bool(os.environ.get(_VARIABLE, "").strip())
-    for place in candidates():
+    for path in candidates():
         try:
-            found.append(opened(place.path))
+            found.append(opened(path))
         except TilewrightError as e:
             # A name that the loader does not know is no problem; a file that does not open is one.
-            if os.path.isabs(place.path) or given:
+            if os.path.isabs(path) or given:
                 problems.append(e)
     if not found:
         if problems:
@@ -263,18 +250,18 @@ def _wheel_folders() -> list[Path]:
     return sorted(folders, key=lambda f: _version_of(f.parent), reverse=True)
 
 
-def _toolkit(root: Path, found_by: str) -> list[Place]:
+def _toolkit(root: Path) -> list[str]:
     folders = [root / "lib64", root / "lib", *sorted(root.glob("targets/*/lib"))]
-    return [p for f in folders for p in _libraries(f, found_by)]
+    return [p for f in folders for p in _libraries(f)]
 
 
-def _libraries(folder: Path, found_by: str) -> list[Place]:
+def _libraries(folder: Path) -> list[str]:
     try:
         names = [n for n in os.listdir(folder) if re.fullmatch(r"libnvrtc\.so(\.\d+)*", n)]
     except OSError:
         return []
     names.sort(key=lambda n: [int(x) for x in re.findall(r"\d+", n)], reverse=True)
-    return [Place(str((folder / n).absolute()), found_by) for n in names]
+    return [str((folder / n).absolute()) for n in names]
 
 
 def _version_of(path: Path) -> list[int]:
