@@ -22,18 +22,26 @@ from tilewright.backends.driver import (
     NoDriver,
     NotInstalled,
     OutOfMemory,
-    resolve,
+    Prepared,
+    prepare,
 )
 from tilewright.core import Launch, UsageError
 
 TENSORS = (0x1000, 0x2000, 0x3000)
 
 
+def prepared(launch: Launch, workspace: int, values: dict[str, int]) -> Prepared:
+    """A launch on three tensors."""
+    made = prepare(launch, len(TENSORS), values)
+    made.point(TENSORS, workspace)
+    return made
+
+
 def test_plain_launch() -> None:
     launch = Launch("k", ("n", "m"), grid=(["ceildiv", "n", 128], "m"), block=(32, 4), shared=["*", "m", 1024])
-    *shape, arguments = resolve(launch, TENSORS, 0x9000, {"n": 1000, "m": 3, "unused": 1})
-    assert shape == [(8, 3, 1), (32, 4, 1), 3072]
-    assert arguments.parameters == (
+    made = prepared(launch, 0x9000, {"n": 1000, "m": 3, "unused": 1})
+    assert (made.grid, made.block, made.shared) == ((8, 3, 1), (32, 4, 1), 3072)
+    assert made.arguments.parameters == (
         ("pointer", 0x1000), ("pointer", 0x2000), ("pointer", 0x3000), ("pointer", 0x9000), ("int32", 1000), ("int32", 3),
     )  # fmt: skip
 
@@ -44,7 +52,7 @@ def test_listed_parameters() -> None:
         ("int32", -5), ("tensor", 0),
     )  # fmt: skip
     launch = Launch("k", (), grid=(1,), block=(64,), parameters=given)
-    assert resolve(launch, TENSORS, 0x100, {"n": 10})[3].parameters == (
+    assert prepared(launch, 0x100, {"n": 10}).arguments.parameters == (
         ("pointer", 0x3000), ("int64", 10 << 30), ("float32", 0.5), ("float64", 10.0), ("pointer", 0x110),
         ("int32", -5), ("pointer", 0x1000),
     )  # fmt: skip
@@ -63,7 +71,7 @@ def test_listed_parameters() -> None:
 )
 def test_launches_that_do_not_resolve(launch: Launch, words: str) -> None:
     with pytest.raises(LaunchError) as e:
-        resolve(launch, TENSORS, 0, {"n": 1 << 40})
+        prepared(launch, 0, {"n": 1 << 40})
     assert words in e.value.message
 
 

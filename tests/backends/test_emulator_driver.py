@@ -23,7 +23,7 @@ from tilewright.backends.driver import (
     Module,
     NoDriver,
     OutOfMemory,
-    resolve,
+    prepare,
 )
 from tilewright.backends.emulator import CompileError
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
@@ -69,10 +69,13 @@ def test_launches(context: Context, module: Module) -> None:
     x0, out = place(context), place(context)
     context.upload(x0, numbers())
     context.fill(out, 0xFF, 4 * SIZE)
-    first = resolve(Launch("reverse", ("n",), ("blocks",), (THREADS,), 512), [x0, out], 0, {"n": 1, "blocks": 4})
-    module.function("reverse").launch(*first)
-    second = resolve(Launch("scale", ("n",), (4,), (THREADS,), 512), [x0, out], 0, {"n": 3})
-    module.function("scale").launch(*second)
+    for launch, values in (
+        (Launch("reverse", ("n",), ("blocks",), (THREADS,), 512), {"n": 1, "blocks": 4}),
+        (Launch("scale", ("n",), (4,), (THREADS,), 512), {"n": 3}),
+    ):
+        made = prepare(launch, 2, values)
+        made.point([x0, out], 0)
+        module.function(launch.symbol).launch(made.grid, made.block, made.shared, made.arguments)
     context.synchronize()
     got = np.empty(SIZE, np.float32)
     context.download(out, got)

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Guard
     from tilewright.backends.toolchain import Toolchain
 
-__all__ = [
-    "BACKENDS", "CACHES", "NO_PEAKS", "Backend", "Built", "Described", "Kernel", "Library", "Peaks", "Report",
-    "backend_for", "backend_of", "choose_backend", "device_names", "get_backend", "is_emulated", "parse_target",
-]  # fmt: skip
-
-
 CACHES = ("l1", "l2", "l3")
 
 
@@ -67,11 +61,9 @@ class Kernel(Protocol):
 
     def run(self, pointers: Sequence[int]) -> None:
         """Call it once with the addresses of its inputs and output. Raises ``LaunchError``."""
-        ...
 
     def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
         """Seconds a call, over ``repeats`` calls."""
-        ...
 
 
 class Library(Protocol):
@@ -81,11 +73,9 @@ class Library(Protocol):
 
     def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> Kernel:
         """A callable for one launch program. Raises ``LoadError`` for a symbol that is not there."""
-        ...
 
     def close(self) -> None:
         """Unload it, once nobody else uses it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -128,87 +118,69 @@ class Backend(Protocol):
     @property
     def device_form(self) -> str:
         """Its devices' names, as a regular expression."""
-        ...
 
     # targets
 
     def targets(self, threads: int = 1) -> tuple[Target, ...]:
         """The targets that run on this machine, best first."""
-        ...
 
     def parse_target(self, text: str, threads: int = 1, allow_foreign: bool = False) -> Target:
         """The target of a name. Raises ``UsageError`` or ``TargetUnavailable``."""
-        ...
 
     def runs_here(self, target: Target) -> bool:
         """Whether code for ``target`` runs on this machine."""
-        ...
 
     # code
 
     def toolchain(self, target: Target, cache: ArtifactCache | None = None) -> Toolchain:
         """What compiles for a target. Raises ``TilewrightError`` where the compiler is missing."""
-        ...
 
     def compilers(self) -> Mapping[str, str]:
         """Versions of the compilers that this machine has, by the targets' ``arch``; farm builders offer them."""
-        ...
 
     def refusal(self, program: LaunchProgram, target: Target) -> str | None:
         """Why a kernel cannot run on a target, from its launches alone; ``None`` when it may. What it gives may have
         a ``reason``, a word to count by."""
-        ...
 
     def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
         """Compile one translation unit, through a cache. Raises ``CompileError``."""
-        ...
 
     def load(self, data: bytes, sha256: str | None = None) -> Library:
         """Load a library from its bytes, checking their hash. Raises ``LoadError``."""
-        ...
 
     # devices
 
     def devices(self) -> tuple[str, ...]:
         """Names of this machine's devices that kernels are generated for."""
-        ...
 
     def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
         """The target and the device that two names mean; either may be ``auto``, the target a stored one.
 
         Raises ``UsageError`` where the two do not go together, ``TargetUnavailable`` where the machine lacks them.
         """
-        ...
 
     def build_cores(self, device: Device) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Where compilers run while the device is measured, and its own cores, where they run only while it is not."""
-        ...
 
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
     ) -> AbstractContextManager[object]:
         """Exclusive use of a device among this user's processes; waits for it, until ``stop`` is set."""
-        ...
 
     def warnings(self, device: Device) -> list[str]:
         """Reasons to distrust times taken on a device."""
-        ...
 
     def peaks(self, task: Task, device: Device) -> Peaks:
         """What a device reaches at most on a task's elements."""
-        ...
 
     def ceilings(self, task: Task) -> Peaks:
         """The same as stated, without a device."""
-        ...
 
     def describe(self, target: Target, device: Device) -> Described:
         """What a device is, to others."""
-        ...
 
     def report(self, load: bool) -> Report:
         """What is here, for ``doctor``; ``load``: also by measuring and by importing what takes long."""
-        ...
 
     # measuring and serving
 
@@ -216,19 +188,15 @@ class Backend(Protocol):
         """What a measuring child is told of its device: ``cores`` to run on, ``device`` (its number), ``cache_state``,
         ``memory`` (bytes that it may map, of ``memory``), ``rotate_bytes`` of operand sets (0: by the device), and
         ``confinable``: whether kernels are code of this machine's processors, which a sandbox can bound."""
-        ...
 
     def open(self, index: int, driver: str | None = None) -> Context:
         """A device by its number, through its driver, or through one of several by name."""
-        ...
 
     def guard(self, context: Context) -> Guard | None:
         """What looks at a device around a batch; ``None`` where nothing can."""
-        ...
 
     def serves(self, target: Target, context: Context) -> bool:
         """Whether a context's device runs code for a target."""
-        ...
 
 
 BACKENDS = {

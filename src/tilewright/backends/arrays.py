@@ -80,28 +80,22 @@ class Arrays(Protocol):
     def backend_of(self, a: object) -> str | None:
         """The backend in whose device's memory an argument is an array; ``None`` for anything else. Cheap, and imports
         nothing."""
-        ...
 
     def view(self, a: Any) -> GpuArray:
         """An array's description. Raises ``TypeError`` for a dtype that no kernel takes."""
-        ...
 
     def make_output(self, like: Any, spec: TensorSpec) -> Any:
         """A new array on the device of ``like``, by the framework that made ``like``. Raises ``TypeError``."""
-        ...
 
     def lends_scratch(self, like: Any) -> bool:
         """Whether the framework that made ``like`` allocates memory in stream order."""
-        ...
 
     def captured(self, like: Any) -> bool:
         """Whether what is queued on the current stream of the framework that made ``like`` goes into a graph, with
         memory of the framework's for it."""
-        ...
 
     def make_scratch(self, like: Any, size: int) -> tuple[Any, int]:
         """Scratch memory in the order of the current stream: its owner, and its address. Called where it is lent."""
-        ...
 
 
 def backend_name(a: object) -> str | None:

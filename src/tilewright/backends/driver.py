@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 Size = tuple[int, int, int]
 """Blocks of a grid, or threads of a block, in x, y and z."""
 
-Resolved = tuple[Size, Size, int, Arguments]
-"""Grid, block, bytes of dynamic shared memory, arguments."""
-
 
 # --------------------------------------------------------------------------- errors
 
@@ -83,7 +80,6 @@ class Event(Protocol):
 
     def record(self) -> None:
         """Queue it."""
-        ...
 
 
 NATIVE = ("cuLaunchKernelEx", "cuMemsetD8Async", "cuTensorMapReplaceAddress")
@@ -120,14 +116,12 @@ class Function(Protocol):
 
     def native(self) -> NativeLaunch | None:
         """How code in C launches it, which it may once it was launched here; ``None`` where that cannot."""
-        ...
 
     def launch(
         self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None, early: bool = False
     ) -> None:
         """Queue one launch, which may begin ``early`` where the device can have that. Raises ``LaunchError`` or
         ``DeviceError``."""
-        ...
 
 
 class Module(Protocol):
@@ -135,11 +129,9 @@ class Module(Protocol):
 
     def function(self, symbol: str) -> Function:
         """A kernel by name. Raises ``LoadError``."""
-        ...
 
     def close(self) -> None:
         """Unload it; its functions must not be launched afterwards."""
-        ...
 
 
 class Graph(Protocol):
@@ -147,7 +139,6 @@ class Graph(Protocol):
 
     def launch(self) -> None:
         """Queue all of it on the current stream, as one thing. Raises ``DeviceError``."""
-        ...
 
 
 class Context(Protocol):
@@ -164,56 +155,44 @@ class Context(Protocol):
 
     def allocate(self, size: int) -> int:
         """Address of new memory, aligned to 256 bytes. Raises ``OutOfMemory``."""
-        ...
 
     def free(self, address: int) -> None: ...
 
     def upload(self, address: int, data: npt.NDArray[Any]) -> None:
         """Copy a contiguous array to the device, and wait for it."""
-        ...
 
     def download(self, address: int, out: npt.NDArray[Any]) -> None:
         """Wait for what is queued, then fill a contiguous array from the device."""
-        ...
 
     def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
         """Queue setting every byte."""
-        ...
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Queue a copy within the device."""
-        ...
 
     def tensor_map(self, shape: BoxShape, address: int) -> bytes:
         """What the copy engine takes for a tensor at an address. Raises ``LaunchError`` where it cannot."""
-        ...
 
     def load(self, code: bytes) -> Module:
         """Load what the backend's toolchain made. Raises ``LoadError``."""
-        ...
 
     def capture(self, work: Callable[[], None]) -> Graph | None:
         """What ``work`` queues on the current stream, which is not done now. Its kernels have been launched before.
         ``None``, and ``work`` is not called, where the driver captures nothing."""
-        ...
 
     def event(self) -> Event: ...
 
     def elapsed(self, start: Event, stop: Event) -> float:
         """Seconds between two events that have both happened."""
-        ...
 
     def synchronize(self) -> None:
         """Wait for everything that is queued. Raises ``DeviceError`` for what failed meanwhile."""
-        ...
 
     def busy(self, seconds: float) -> None:
         """Queue a kernel that occupies the device that long, so that what follows is queued meanwhile."""
-        ...
 
     def clocks(self) -> Mapping[str, float]:
         """Present clocks (Hz), temperature (degrees Celsius) and power (W), as far as the system tells."""
-        ...
 
 
 class Guard(Protocol):
@@ -237,11 +216,9 @@ class Driver(Protocol):
 
     def count(self) -> int:
         """How many devices there are. Raises ``NoDriver``."""
-        ...
 
     def open(self, index: int) -> Context:
         """One of them. Raises ``NoDriver`` where there is none of that number."""
-        ...
 
 
 # --------------------------------------------------------------------------- launching
@@ -313,13 +290,6 @@ def prepare(
     if any(not 0 <= number < tensors for _, number in places):
         raise LaunchError(f"{launch.symbol} takes more tensors than the {tensors} given")
     return Prepared(grid, block, int(shared), arguments, places, scratch, maps, encode, launch.early)
-
-
-def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapping[str, int]) -> Resolved:
-    """What a launch on these addresses (inputs, then the output) gives the driver. Raises ``LaunchError``."""
-    made = prepare(launch, len(tensors), values)
-    made.point(tensors, workspace)
-    return made.grid, made.block, made.shared, made.arguments
 
 
 def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> Size:

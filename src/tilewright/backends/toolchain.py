@@ -57,18 +57,13 @@ class Toolchain(Protocol):
     ``batch``: how many kernels a unit should hold.
     """
 
-    @property
-    def version(self) -> str: ...
-    @property
-    def flags(self) -> tuple[str, ...]: ...
-    @property
-    def emulated(self) -> bool: ...
-    @property
-    def batch(self) -> int: ...
+    version: str
+    flags: tuple[str, ...]
+    emulated: bool
+    batch: int
 
     def key(self, unit: str) -> str:
         """What a unit is cached under: it covers the text and everything else that its bytes depend on."""
-        ...
 
     def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
         """Compile a unit within ``deadline`` seconds.
@@ -76,7 +71,6 @@ class Toolchain(Protocol):
         Raises an error of kind ``compile`` where the text is at fault, and one with a ``reason`` (a short
         category) where the code is right but asks for more than the device has.
         """
-        ...
 
 
 def first_error(log: str, returncode: int) -> str:
