@@ -151,38 +151,33 @@ def _reasons(bus_id: str) -> int | None:
 
 
 def _slowed(bus_id: str) -> tuple[tuple[str, int], ...]:
-    library, handle = _library(), _handle(bus_id)
     fields = (_Field * len(_COUNTERS))(*(_Field(field=number) for number in _COUNTERS.values()))
-    try:
-        status = -1 if library is None else library.nvmlDeviceGetFieldValues(handle, len(fields), fields)
-    except AttributeError:
-        return ()
-    if status != 0:
+    if not _told("nvmlDeviceGetFieldValues", bus_id, len(fields), fields):
         return ()
     return tuple((name, f.value // 1000) for name, f in zip(_COUNTERS, fields, strict=True) if f.status == 0)
 
 
 def _processes(device: str) -> frozenset[int] | None:
     """Ids of all processes that compute on a device; ``None`` where that is not told."""
-    library, handle = _library(), _handle(device)
-    if library is None or handle is None:
-        return None
     found = (_Process * _MOST_PROCESSES)()
     count = ctypes.c_uint(_MOST_PROCESSES)
-    try:
-        status = library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), found)
-    except AttributeError:
+    if not _told("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), found):
         return None
-    return frozenset(p.pid for p in found[: count.value]) if status == 0 else None
+    return frozenset(p.pid for p in found[: count.value])
 
 
 def _asked(function: str, bus_id: str, value: Any, *arguments: int) -> int | None:
     """What a function answers into ``value``; ``None`` where it is missing or fails."""
-    library, handle = _library(), _handle(bus_id)
+    given = (*(ctypes.c_int(a) for a in arguments), ctypes.byref(value))
+    return int(value.value) if _told(function, bus_id, *given) else None
+
+
+def _told(function: str, device: str, *arguments: Any) -> bool:
+    """Whether a function fills in what it is asked of a device; not where it is missing."""
+    library, handle = _library(), _handle(device)
     if library is None or handle is None:
-        return None
+        return False
     try:
-        status = getattr(library, function)(handle, *(ctypes.c_int(a) for a in arguments), ctypes.byref(value))
+        return bool(getattr(library, function)(handle, *arguments) == 0)
     except AttributeError:
-        return None
-    return int(value.value) if status == 0 else None
+        return False
