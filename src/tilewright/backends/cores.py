@@ -1,4 +1,4 @@
-"""Which cores this process may use: the scheduler's affinity and the control group's quota."""
+"""Which cores this process may use, by the scheduler's affinity and the control group's quota; the machine's memory."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def affinity() -> tuple[int, ...]:
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
+
+
+def physical_memory() -> int:
+    """The machine's memory in bytes; 0 where that is not known."""
+    try:
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):
+        return 0
 
 
 def available_cores() -> int:

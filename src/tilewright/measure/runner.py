@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 from tilewright.backends import backend_of
 from tilewright.backends.channel import ChannelClosed
+from tilewright.backends.cores import physical_memory
 from tilewright.checking.watch import Watch
 from tilewright.core import (
     Candidate,
@@ -386,8 +386,5 @@ def circumstances(device: Device, core: int | None, compiler: str) -> Pairs:
 
 def memory_limit() -> int:
     """Three quarters of the machine's memory, at least 2 GiB, in bytes; 0 where that is not known."""
-    try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 0
-    return max(2 << 30, total * 3 // 4)
+    total = physical_memory()
+    return max(2 << 30, total * 3 // 4) if total else 0

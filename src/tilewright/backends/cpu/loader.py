@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tilewright.backends.cores import available_cores
-from tilewright.backends.cpu.structures import SUPPORT, prototypes, structures
+from tilewright.backends.cpu.structures import SUPPORT, prototypes, structures, unload
 from tilewright.backends.driver import LaunchError, LoadError
 from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, evaluate
 from tilewright.forking import steady
@@ -110,7 +110,7 @@ class LoadedLibrary:
                 return
             if _loaded.get(self.sha256) is self:
                 del _loaded[self.sha256]
-            _dlclose(self.handle)
+            unload(self.handle)
 
 
 class LoadedKernel:
@@ -500,9 +500,3 @@ def _dlopen_file(data: bytes, name: str, folder: str) -> ctypes.CDLL:
         with os.fdopen(fd, "wb") as f:
             f.write(data)
         return ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
-
-
-def _dlclose(handle: ctypes.CDLL) -> None:
-    dlclose = ctypes.CDLL(None).dlclose
-    dlclose.argtypes = (ctypes.c_void_p,)
-    dlclose(handle._handle)

@@ -1,4 +1,4 @@
-"""What C headers declare, for :mod:`ctypes`: layouts and signatures are written once, in the header."""
+"""What :mod:`ctypes` lacks: what C headers declare, whose layouts and signatures are written once, and unloading."""
 
 from __future__ import annotations
 
@@ -68,3 +68,10 @@ def _fields(declaration: str, known: dict[str, Structure]) -> list[tuple[str, An
             kind = ctypes.c_char_p if base == "char" else ctypes.c_void_p
         fields.append((name, kind * int(count) if count else kind))
     return fields
+
+
+def unload(library: ctypes.CDLL) -> None:
+    """Unload a library once: nothing of it may be called afterwards."""
+    close = ctypes.CDLL(None).dlclose
+    close.argtypes = (ctypes.c_void_p,)
+    close(library._handle)

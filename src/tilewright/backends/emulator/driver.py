@@ -7,7 +7,6 @@ What ends a kernel on a GPU ends its context here too: bugs that the emulator re
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import mmap
 import os
@@ -21,7 +20,8 @@ from typing import Any
 import numpy.typing as npt
 
 from tilewright.backends.arguments import FORMATS, Arguments
-from tilewright.backends.cpu.structures import structures
+from tilewright.backends.cores import physical_memory
+from tilewright.backends.cpu.structures import structures, unload
 from tilewright.backends.cuda import archs
 from tilewright.backends.driver import (
     NATIVE,
@@ -78,11 +78,11 @@ class EmulatorContext:
 
     def __init__(self, driver: EmulatorDriver) -> None:
         self._driver = driver
-        memory = _physical_memory() // 2
+        memory = (physical_memory() or 4 << 30) // 2
         self.limits: Pairs = (*archs.target(_VARIANT).limits, ("memory_bytes", memory))
         self.facts: Pairs = (("driver", driver.name),)
         self._room = memory
-        self._allocations: dict[int, tuple[int, int, int]] = {}  # address -> size, mapping, its size
+        self._allocations: dict[int, tuple[int, mmap.mmap]] = {}  # address -> size, pages around it
         self._lock = ForkLock()
         self._failure: DeviceError | None = None
         self._captured: list[Callable[[], None]] | None = None  # while work is captured
@@ -125,27 +125,29 @@ class EmulatorContext:
                 )
             inner = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
             guard = -(-_GUARD // mmap.PAGESIZE) * mmap.PAGESIZE
-            start = _map(inner + 2 * guard)
-            if start is None:
-                raise OutOfMemory(f"the system gives no memory for {size} bytes", "Use smaller sizes")
-            _protect(start, guard)
-            _protect(start + guard + inner, guard)
+            try:
+                memory = mmap.mmap(-1, inner + 2 * guard, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            except (OSError, OverflowError):
+                raise OutOfMemory(f"the system gives no memory for {size} bytes", "Use smaller sizes") from None
+            start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+            _forbid(start, guard)
+            _forbid(start + guard + inner, guard)
             # Against the guard at its end, as closely as the alignment allows.
             address = start + guard + (inner - size) // _ALIGN * _ALIGN
-            self._allocations[address] = (size, start, inner + 2 * guard)
+            self._allocations[address] = (size, memory)
             self._room -= size
             self._tabulate()
             return address
 
     def free(self, address: int) -> None:
         with self._lock:
-            size, start, whole = self._allocation(address)
+            size, memory = self._allocation(address)
             del self._allocations[address]
             self._room += size
             self._tabulate()
-            _unmap(start, whole)
+            memory.close()
 
-    def _allocation(self, address: int) -> tuple[int, int, int]:
+    def _allocation(self, address: int) -> tuple[int, mmap.mmap]:
         found = self._allocations.get(address)
         if found is None:
             raise DeviceError(f"{address:#x} is not an allocated address", False)
@@ -154,7 +156,7 @@ class EmulatorContext:
     def _within(self, address: int, size: int) -> None:
         self.check()
         with self._lock:
-            for base, (held, _, _) in self._allocations.items():
+            for base, (held, _) in self._allocations.items():
                 if base <= address and address + size <= base + held:
                     return
         raise DeviceError(f"{size} bytes at {address:#x} are not all in one allocation", False)
@@ -285,25 +287,19 @@ class EmulatorModule:
     def __init__(self, context: EmulatorContext, code: bytes) -> None:
         self._context = context
         self.library = _open(code)
-        self._closed = False
+        self.closed = False
 
     def function(self, symbol: str) -> EmulatorFunction:
-        if self._closed:
+        if self.closed:
             raise LoadError("the module is closed")
         if self.library.tw_emu_parameters(symbol.encode()) < 0:
             raise LoadError(f"there is no kernel {symbol} in this code")
         return EmulatorFunction(self._context, self, symbol)
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            close = ctypes.CDLL(None).dlclose
-            close.argtypes = (ctypes.c_void_p,)
-            close(self.library._handle)
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
+        if not self.closed:
+            self.closed = True
+            unload(self.library)
 
 
 class EmulatorFunction:
@@ -358,32 +354,8 @@ _INTERFACE: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
 )  # fmt: skip
 
 
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = (
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
-    )  # fmt: skip
-    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return libc
-
-
-def _map(size: int) -> int | None:
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    address = _libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-    return None if address in (None, ctypes.c_void_p(-1).value) else int(address)
-
-
-def _unmap(address: int, size: int) -> None:
-    _libc().munmap(address, size)
-
-
-def _protect(address: int, size: int) -> None:
-    _libc().mprotect(address, size, 0)
-
-
-def _physical_memory() -> int:
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return 4 << 30
+def _forbid(address: int, size: int) -> None:
+    """Let nothing touch whole pages of memory."""
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    protect(address, size, 0)
