@@ -20,7 +20,7 @@ from tilewright.farm.addresses import is_loopback, parse_address
 from tilewright.farm.budgets import OverBudget
 from tilewright.farm.decoding import NoMessage, unpack
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.messages import LIMIT, Seal, Seen, pack
+from tilewright.farm.messages import Seal, pack
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.pki.identity import USERS
 from tilewright.farm.pki.tls import find_credentials
@@ -136,7 +136,7 @@ def test_what_is_nested_as_deep_as_allowed_passes() -> None:
 
 def test_a_message_over_the_limit_is_not_sent() -> None:
     with pytest.raises(OverBudget, match="over the limit"):
-        pack({"data": bytes(LIMIT)})
+        pack({"data": bytes(budgets.MESSAGE.most)})
 
 
 # --------------------------------------------------------------------------- seals
@@ -295,18 +295,6 @@ def test_a_seal_that_takes_the_files_of_two_certificates_forges_nothing(
     mixed = Seal(replace(client, cert=runner.cert))
     with pytest.raises(Refused, match="forged"):
         seal_of("client").open(SUBJECT, mixed.seal(SUBJECT, {"x": 1}), ("runner",))
-
-
-# --------------------------------------------------------------------------- replays
-
-
-def test_what_passes_by_again_is_told() -> None:
-    seen = Seen(most=3)
-    assert [seen.first(i) for i in "abab"] == [True, True, False, False]
-    assert [seen.first(i) for i in "cd"] == [True, True]
-    assert not seen.first("b")
-    assert seen.first("a")  # so long ago that it is forgotten
-    assert len(seen._known) == 3
 
 
 # --------------------------------------------------------------------------- addresses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tilewright.farm.budgets import DEPTH, MESSAGE, Budget, OverBudget
@@ -85,14 +86,10 @@ def _measure(data: bytes, budget: Budget) -> None:
         if count > end:
             raise NoMessage("not a message: it ends too early")
         if count > budget.values:
-            raise OverBudget(_values(budget), count)
+            raise OverBudget(replace(budget, most=budget.values, of=budget.of.replace("bytes", "values", 1)), count)
         DEPTH.check(len(outer) + 1)
         outer.append((left, is_map))
         left, is_map = entries, kind == _MAP
-
-
-def _values(budget: Budget) -> Budget:
-    return Budget(budget.name, budget.values, budget.of.replace("bytes", "values", 1), budget.then)
 
 
 def require_msgpack() -> Any:

@@ -25,7 +25,7 @@ from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import NONSENSE, FarmError, Refused, Taken
 from tilewright.farm.health import NEARLY_FULL
 from tilewright.farm.inbox import Inbox, Rest, sender
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, names, spawn, waited, waits
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, spawn, waited, waits
 from tilewright.farm.log import Log
 from tilewright.farm.messages import PROTOCOL
 from tilewright.farm.pki.identity import ROLES, Peer
@@ -76,11 +76,20 @@ class Keeper:
         self.heartbeat, self.patience, self.grace = heartbeat, patience, grace
         self.replicas = replicas
         self.roster = Roster()
+        self.members, self.sessions = self.roster.members, self.roster.sessions
         self.log = Log(say)
         self.queues = Queues(heartbeat, patience, replicas, storage, self.log)
         self.refused = 0
         self.ready = asyncio.Event()
         self.trouble = ""  # why the server keeps nothing at the moment
+        self._answers: Mapping[str, Answers] = {
+            "ask": {
+                "beat": (self._beat, subjects.WORKERS), "bye": (self._bye, subjects.WORKERS),
+                "shares": (self._share, ("client",)), "status": (self._status, subjects.LOOKERS),
+                subjects.REVOKED: (self._revoked, ROLES),
+            },
+            "tell": dict.fromkeys(("drain", "quarantine", "release"), (self._command, ("administrator",))),
+        }  # fmt: skip
         self._shares: dict[str, Shares] = {}
         self._empty: dict[str, float] = {}  # places without a worker that takes jobs, and since when
         self._facts = facts
@@ -90,14 +99,6 @@ class Keeper:
         self._began = self._since = time.monotonic()
         self._tasks: set[asyncio.Task[Any]] = set()  # beside the messages, while a connection lasts
         self._tidying: asyncio.Task[None] | None = None
-
-    @property
-    def members(self) -> dict[str, Member]:
-        return self.roster.members
-
-    @property
-    def sessions(self) -> dict[str, Session]:
-        return self.roster.sessions
 
     async def run(self) -> None:
         """Keep the farm, connecting again whenever the server comes back."""
@@ -117,7 +118,7 @@ class Keeper:
             await self._hand_out()
             await self.queues.begin(link)
             for what, handler, group in (
-                ("ask.*.*", self._asked, ""), ("tell.*.*", self._told, "keepers"), ("cancel.*.*", self._cancelled, ""),
+                ("ask.*.*", self._asked, ""), ("tell.*.*", self._asked, "keepers"), ("cancel.*.*", self._cancelled, ""),
             ):  # fmt: skip
                 inbox = Inbox(handler, self._over)
                 await link.subscribe(what, inbox.put, group)
@@ -185,25 +186,16 @@ class Keeper:
     # ------------------------------------------------------------------ questions
 
     async def _asked(self, message: Any) -> Rest | None:
-        return await self._replied(message, self._considered(message, {
-            "beat": (self._beat, subjects.WORKERS), "bye": (self._bye, subjects.WORKERS),
-            "shares": (self._share, ("client",)), "status": (self._status, subjects.LOOKERS),
-            subjects.REVOKED: (self._revoked, ROLES),
-        }))  # fmt: skip
+        return await self._replied(message, self._considered(message))
 
-    async def _told(self, message: Any) -> Rest | None:
-        commands = ("drain", "quarantine", "release")
-        answers: Answers = dict.fromkeys(commands, (self._command, ("administrator",)))
-        return await self._replied(message, self._considered(message, answers))
-
-    async def _considered(self, message: Any, answers: Answers) -> Any:
+    async def _considered(self, message: Any) -> Any:
         body, peer = self._link.seal.open(message.subject, message.data, ROLES)
-        role, name = message.subject.split(".")[1:3]
+        verb, role, name = message.subject.split(".")[:3]
         if peer is not None and (peer.role, subjects.token(peer.name)) != (role, name):
             raise Refused(f"{peer} spoke on the subject of another")
         if body.get("protocol") != PROTOCOL:
             raise Refused(f"the {role} has protocol {_short(body.get('protocol'))}, the farm {PROTOCOL}", _HINT)
-        answer, roles = answers.get(str(body.get("what")), (None, ()))
+        answer, roles = self._answers[verb].get(str(body.get("what")), (None, ()))
         if answer is None or (peer is not None and role not in roles):
             raise Refused(f"a {role} may not ask for {_short(body.get('what'))!r}")
         return await answer(role, peer, body)
@@ -212,31 +204,30 @@ class Keeper:
         """Send what comes of a question. What takes longer is returned, and is to be awaited beside other messages."""
         try:
             value = await work
+        except NONSENSE as e:  # a map, but not one of ours
+            error: TilewrightError = Refused(f"a malformed message ({type(e).__name__})")
+        except TilewrightError as e:
+            error = e
+        else:
             if isinstance(value, Coroutine):
                 return self._replied(message, value)
-            reply: dict[str, Any] = {"value": value}
-        except NONSENSE as e:  # a map, but not one of ours
-            reply = self._refuse(message, Refused(f"a malformed message ({type(e).__name__})"))
-        except (Refused, NoMessage) as e:
-            reply = self._refuse(message, e)
-        except TilewrightError as e:
-            reply = {"error": e.to_json()}
-        await self._send(message, reply)
+            await self._send(message, {"value": value})
+            return None
+        if isinstance(error, Refused | NoMessage):
+            self._refuse(message, error)
+        await self._send(message, {"error": error.to_json()})
         return None
 
-    def _refuse(self, message: Any, error: FarmError) -> dict[str, Any]:
-        """Count and log a refusal; the answer that says so."""
+    def _refuse(self, message: Any, error: FarmError) -> bool:
+        """Count and log a refusal; whether it was logged, as one over a budget is only once."""
         self.refused += 1
         who = sender(message.subject)
         once = error.budget.name if isinstance(error, OverBudget) else ""
-        self.log.about(who, f"refused {who}: {error.message}", once)
-        return {"error": error.to_json()}
+        return self.log.about(who, f"refused {who}: {error.message}", once)
 
     async def _over(self, message: Any, error: OverBudget) -> None:
         """A message that no budget has room for: said once, so that a flood is not answered by one."""
-        self.refused += 1
-        who = sender(message.subject)
-        if self.log.about(who, f"refused {who}: {error.message}", error.budget.name):
+        if self._refuse(message, error):
             await self._send(message, {"error": error.to_json()})
 
     async def _send(self, message: Any, reply: Mapping[str, Any]) -> None:
@@ -340,9 +331,8 @@ class Keeper:
         what, name = str(body["what"]), str(body["name"])
         member = self.members.get(name)
         if member is None:
-            raise FarmError(
-                f"no runner or builder named {name!r} is connected", f"Connected: {names(list(self.members))}"
-            )
+            there = ", ".join(sorted(self.members)) or "none"
+            raise FarmError(f"no runner or builder named {name!r} is connected", f"Connected: {there}")
         if what == "release" and not member.said["quarantine"]:
             raise FarmError(f"{name!r} is not in quarantine", "See tilewright farm status")
         subject = subjects.control(member.role, member.certificate or "local", name)
@@ -461,10 +451,6 @@ class Keeper:
         return {"workers": len(workers), "waiting": jobs - in_hand + sum(c[1] for c in counts), "in_hand": in_hand}
 
 
-def _is_clock(value: Any) -> bool:
-    return isinstance(value, float) and 0.0 <= value < _LAST_SECOND
-
-
 def _short(value: Any) -> str:
     return str(value)[:40]
 
@@ -495,7 +481,8 @@ def _places(role: str, body: Mapping[str, Any], before: Mapping[str, Any]) -> li
     for field_name, kind in _KINDS.items():
         if not isinstance(body[field_name], kind):
             raise TypeError(field_name)
-    if not isinstance(body.get("tilewright", ""), str) or not _is_clock(body.get("clock", 0.0)):
+    clock = body.get("clock", 0.0)
+    if not isinstance(body.get("tilewright", ""), str) or not isinstance(clock, float) or not 0 <= clock < _LAST_SECOND:
         raise TypeError("tilewright or clock")
     for text in ("instance", "quarantine", "note", "tilewright"):
         TEXT.check(len(body.get(text, "").encode()))

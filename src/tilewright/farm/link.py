@@ -15,7 +15,7 @@ import secrets
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -408,16 +408,5 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
         await asyncio.wait(pending, timeout=0.1)
 
 
-class _NoEof(logging.Filter):
-    """asyncio's remark on a connection that was upgraded to TLS and then closed by the other end."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "eof_received() has no effect" not in record.getMessage()
-
-
-logging.getLogger("asyncio").addFilter(_NoEof())
-
-
-def names(values: Sequence[str]) -> str:
-    """Names in a sentence."""
-    return ", ".join(sorted(values)) or "none"
+# asyncio's remark on a connection that was upgraded to TLS and then closed by the other end.
+logging.getLogger("asyncio").addFilter(lambda record: "eof_received() has no effect" not in record.getMessage())

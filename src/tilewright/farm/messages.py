@@ -8,7 +8,6 @@ trusts no subject. Nothing is unpickled.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from tilewright.farm.pki.tls import Authority, Credentials
 PROTOCOL = 3
 """Version of the messages and subjects. A farm's keeper tells peers of another one that they do not fit."""
 
-LIMIT = MESSAGE.most
 _OUTER = replace(WRAPPING, most=MESSAGE.most + WRAPPING.most)  # of a message with what it is wrapped in
 
 
@@ -114,20 +112,3 @@ class Seal:
 
 def _signed(subject: str, content: bytes) -> bytes:
     return subject.encode() + b"\0" + content
-
-
-class Seen:
-    """Remembers the last identities that passed by, so that what is played back can be told."""
-
-    def __init__(self, most: int = 4096) -> None:
-        self._most = most
-        self._known: OrderedDict[str, None] = OrderedDict()
-
-    def first(self, identity: str) -> bool:
-        """Whether this is the first time; from now on it is not."""
-        if identity in self._known:
-            return False
-        self._known[identity] = None
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return True

@@ -30,19 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import UsageError
-from tilewright.farm import subjects
+from tilewright.farm import budgets, subjects
 from tilewright.farm.addresses import ip_of, is_loopback, joined
-from tilewright.farm.budgets import (
-    CONNECTIONS,
-    CONSUMERS,
-    MEMORY,
-    PAYLOAD,
-    PENDING,
-    QUEUES,
-    STORAGE,
-    STREAMS,
-    SUBSCRIPTIONS,
-)
 from tilewright.farm.errors import FarmError
 from tilewright.farm.link import Say, waits
 from tilewright.farm.log import Log
@@ -127,7 +116,7 @@ def accounts_text(users: str, orders: str) -> str:
 accounts {{
   SYS {{ exports: [ {{ service: "$JS.API.>" }}, {{ service: "nowhere.>" }} ] }}
   FARM {{
-    jetstream {{ max_streams: {STREAMS.most}, max_consumers: {CONSUMERS.most} }}
+    jetstream {{ max_streams: {budgets.STREAMS.most}, max_consumers: {budgets.CONSUMERS.most} }}
     users: {users}
     imports: [
       {{ service: {{ account: SYS, subject: "nowhere.>" }}, to: "$JS.API.>" }}
@@ -183,7 +172,7 @@ class NatsServer:
         *,
         cluster: Cluster | None = None,
         let_in: Path | None = None,
-        storage: int = STORAGE.most,
+        storage: int = budgets.STORAGE.most,
         say: Say = lambda _line: None,
     ) -> None:
         if credentials is None and not is_loopback(host):
@@ -300,9 +289,10 @@ class NatsServer:
         quoted = {n: json.dumps(str(v)) for n, v in {"host": self.host, "store": self.state / "messages"}.items()}
         lines = [
             f"host: {quoted['host']}", f"port: {self.port}", f'http: "127.0.0.1:{self._monitor}"',
-            f"max_payload: {PAYLOAD.most}", f"max_pending: {PENDING.most}", f"max_connections: {CONNECTIONS.most}",
-            f"max_subscriptions: {SUBSCRIPTIONS.most}", "write_deadline: 10s", 'ping_interval: "15s"', "ping_max: 2",
-            f"jetstream {{ store_dir: {quoted['store']}, max_mem: {MEMORY.most}, max_file: {self.storage} }}",
+            f"max_payload: {budgets.PAYLOAD.most}", f"max_pending: {budgets.PENDING.most}",
+            f"max_connections: {budgets.CONNECTIONS.most}", f"max_subscriptions: {budgets.SUBSCRIPTIONS.most}",
+            "write_deadline: 10s", 'ping_interval: "15s"', "ping_max: 2",
+            f"jetstream {{ store_dir: {quoted['store']}, max_mem: {budgets.MEMORY.most}, max_file: {self.storage} }}",
         ]  # fmt: skip
         tls = ""
         if self.credentials is not None:
@@ -359,12 +349,12 @@ class NatsServer:
     def _drop_stale(self) -> None:
         """Keep the most recently written queues, up to the limit. nats-server reads all of its streams
         before it answers, which takes minutes for ten thousand. Clients send the jobs again that go with a queue."""
-        streams = self.state / "messages" / "jetstream" / "FARM" / "streams"
+        streams, kept = self.state / "messages" / "jetstream" / "FARM" / "streams", budgets.QUEUES
         with contextlib.suppress(OSError):
             queues = [p for p in streams.iterdir() if subjects.place_of(p.name) is not None]
-            if len(queues) > QUEUES.most:
-                stale = sorted(queues, key=_written)[: -QUEUES.most]
-                self._say(f"dropping {len(stale):,} stale queues: {QUEUES.most:,} are kept ({QUEUES.where})")
+            if len(queues) > kept.most:
+                stale = sorted(queues, key=_written)[: -kept.most]
+                self._say(f"dropping {len(stale):,} stale queues: {kept.most:,} are kept ({kept.where})")
                 aside = self.state / f"dropped-{secrets.token_hex(8)}"
                 aside.mkdir()
                 for path in stale:

@@ -32,20 +32,20 @@ class Child:
 
     def __init__(
         self, name: str, command: Sequence[str], say: Say, relay: Say, *, sign: str = CONNECTED, times: int = 1,
-        leash: bool = False, again: float = AGAIN_SECONDS,
+        leash: bool = False,
     ) -> None:  # fmt: skip
         self.name, self.command, self.leash = name, command, leash
         self.sign, self.times = sign, times
         self.ready, self.over = asyncio.Event(), asyncio.Event()
         self.code: int | None = None  # how its last process ended
-        self._say, self._relay_line, self._again = say, relay, again
+        self._say, self._relay_line = say, relay
         self._process: asyncio.subprocess.Process | None = None
         self._leaving = asyncio.Event()
         self._seen = 0
 
     async def run(self) -> None:
         """Start it, and start it again with growing pauses."""
-        pause = self._again
+        pause = AGAIN_SECONDS
         while not self._leaving.is_set():
             began = time.monotonic()
             self.code = await self._once()
@@ -58,7 +58,7 @@ class Child:
             if self.code > 0 and not self.ready.is_set():
                 self._say(f"{self.name} {how} before it took work: it is not started again")
                 break
-            pause = self._again if time.monotonic() - began > STEADY_SECONDS else pause
+            pause = AGAIN_SECONDS if time.monotonic() - began > STEADY_SECONDS else pause
             self._say(f"{self.name} {how}; starting it again in {pause:.0f} s")
             self.code = None
             await waited(self._leaving, pause)

@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -22,7 +22,6 @@ from tilewright.farm.budgets import AHEAD, NEEDS, UNSTORED, OverBudget, cut
 from tilewright.farm.errors import NONSENSE, FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
 from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, spawn, waited, waits
 from tilewright.farm.log import Log
-from tilewright.farm.messages import Seen
 from tilewright.farm.workers.work import Held, Missing, Record, Reply
 
 DRAIN_SECONDS = 60.0
@@ -63,7 +62,7 @@ class Service(ABC):
         self._peers: Mapping[str, int] = {}  # workers of each place, this one among them
         self._held: OrderedDict[str, Held] = OrderedDict()
         self._pulls: dict[str, float] = {}  # place -> until when a request for a job waits
-        self._seen = Seen()
+        self._seen: deque[str] = deque(maxlen=4096)  # commands, by their ids
         self._loop: asyncio.AbstractEventLoop
         self._tasks: set[asyncio.Task[Any]] = set()
         self._done, self._busy, self._running = 0, 0.0, 0
@@ -209,8 +208,10 @@ class Service(ABC):
         if link is None or opened is None:
             return
         command = opened[0]
-        if command.get("instance") != self.instance or not self._seen.first(str(command.get("id"))):
+        number = str(command.get("id"))
+        if command.get("instance") != self.instance or number in self._seen:
             return
+        self._seen.append(number)
         what = command.get("do")
         if what == "drain":
             self._say("told to drain")
