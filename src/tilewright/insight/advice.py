@@ -75,7 +75,7 @@ def next_steps(
     near = limits.near if limits else None
     steps += [*_noise(winner, limits)]
     if near is not None:
-        steps += [*_at_the_limit(near.key)]
+        steps.append(_at_the_limit(near.key))
     else:
         steps = [*_more_trials(run, progress, command), *steps]
         steps += [*_spaces(run, records, winner, effects, command), *_elsewhere(run, progress, command)]
@@ -134,13 +134,12 @@ def _with(command: str | None, more: str) -> str | None:
     return command and f"{command} {more}"
 
 
-def _at_the_limit(key: str) -> Iterator[Step]:
-    if key == "compute":
-        yield Step("Keep this kernel: only fewer operations or a narrower element type would be faster.",
-                   "The winner is at the limit of arithmetic.")  # fmt: skip
-    else:
-        yield Step("Move fewer bytes: fuse the operator with its neighbours, or use a narrower element type. Another "
-                   "schedule gains little.", f"The winner is at the limit of {NAMES[key]}.")  # fmt: skip
+def _at_the_limit(key: str) -> Step:
+    do = "Keep this kernel: only fewer operations or a narrower element type would be faster."
+    if key != "compute":
+        do = ("Move fewer bytes: fuse the operator with its neighbours, or use a narrower element type. Another "
+              "schedule gains little.")  # fmt: skip
+    return Step(do, f"The winner is at the limit of {NAMES[key]}.")
 
 
 def _spaces(

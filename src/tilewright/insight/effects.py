@@ -13,7 +13,6 @@ from tilewright.insight import ped_anova
 from tilewright.insight.importance import Importance, KnobShare
 from tilewright.insight.knobs import value_text
 from tilewright.insight.points import time_of
-from tilewright.search_space import Knob
 from tilewright.serialization import Json
 
 SHOWN = 4
@@ -32,28 +31,22 @@ class ValueEffect(Json):
 
 
 @dataclass(frozen=True)
-class KnobEffect(Json):
+class KnobEffect(KnobShare):
     """A knob that matters: its share of the importance, and its values, those of the most fast trials first.
 
     ``fast``: how many trials the fastest tenth has; ``trials``: how many there are.
     """
 
-    knob: str
-    share: float
-    low: float
-    high: float
-    sure: bool
     values: tuple[ValueEffect, ...]
     fast: int
     trials: int
-    label: str
 
     def text(self) -> str:
         """In sentences."""
         top = self.values[0]
         others, rest = self.trials - self.fast, top.trials - top.fast
         parts = [
-            f"{Knob(self.knob, self.label)}: {between(self.low, self.high)} of the importance.",
+            f"{self.title}: {between(self.low, self.high)} of the importance.",
             f"{top.fast} of the fastest {self.fast} trials have {value_text(top.value)}, "
             f"and {rest} of the other {others}.",
         ]
@@ -92,14 +85,4 @@ def _effect(
         for (_, value), at in groups.items()
     ]
     values.sort(key=lambda v: (-v.fast, v.median))
-    return KnobEffect(
-        knob.knob,
-        knob.share,
-        knob.low,
-        knob.high,
-        knob.sure,
-        tuple(values),
-        sum(map(bool, fast)),
-        len(timed),
-        knob.label,
-    )
+    return KnobEffect(**vars(knob), values=tuple(values), fast=sum(map(bool, fast)), trials=len(timed))

@@ -134,10 +134,11 @@ def explain(
     winner = limits = found = None
     about: tuple[KnobEffect, ...] = ()
     if timed:
-        best, final = _best(run, timed)
+        least = min(timed, key=lambda r: time_of(r) or 0.0)
+        won = next((r for r in timed if r.number == run.winner), None)
+        best, final = (least, None) if won is None else (won, run.final_seconds)
         first = next((r for r in records if r.proposal.origin == "default"), None)
         seconds, is_default = time_of(best) or 0.0, first is not None and first.number == best.number
-        least = min(timed, key=lambda r: time_of(r) or 0.0)
         winner = Winner(
             best.number, seconds, final, run.summary.get("kept") is True,
             time_of(first) if first else None, best.schedule.template, dict(own_values(run.task, best.schedule)),
@@ -165,14 +166,6 @@ def rounding_of(task: Task, schedule: Schedule) -> float:
         return lower(Candidate(task, schedule)).program.rounding
     except Exception:  # stored by anything: a schedule of an older template, an own kernel
         return 1.0
-
-
-def _best(run: StoredRun, timed: Sequence[TrialRecord]) -> tuple[TrialRecord, float | None]:
-    """The trial that won the final, with its final time; the trial with the least search time where none did."""
-    won = next((r for r in timed if r.number == run.winner), None)
-    if won is not None:
-        return won, run.final_seconds
-    return min(timed, key=lambda r: time_of(r) or 0.0), None
 
 
 def charts(found: Explanation, points: Sequence[TrialPoint]) -> list[Chart]:

@@ -58,17 +58,23 @@ def _label(value: Value) -> str:
     return text if len(text) <= LABEL else f"{text[: LABEL - 3]}..."
 
 
+def _values_of(records: Sequence[TrialRecord], template: str, *knobs: str) -> dict[str, tuple[Value, ...]]:
+    """``knob_values`` of a template. Raises ``UsageError`` if it lacks one of these ``knobs``."""
+    values = knob_values(records, template)
+    for name in knobs:
+        if name not in values:
+            known = ", ".join(values) or "none"
+            raise UsageError(f"template {template!r} has no knob {name!r} in this run", f"Its knobs are {known}")
+    return values
+
+
 def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template: str = "") -> XY:
     """Time of every measured trial by its value of one knob, and the fastest of each value.
 
     ``template``: whose knob; the fastest trial's by default. Raises ``UsageError`` if it has no such knob.
     """
     template = template or main_template(records)
-    values = knob_values(records, template)
-    if knob not in values:
-        raise UsageError(
-            f"template {template!r} has no knob {knob!r} in this run", f"Its knobs are {', '.join(values) or 'none'}"
-        )
+    values = _values_of(records, template, knob)
     at = {(type(v), v): float(i) for i, v in enumerate(values[knob])}
     timed = [
         (at[type(r.schedule.values[knob]), r.schedule.values[knob]], time_of(r) or 0.0, r.number)
@@ -108,13 +114,7 @@ def contour_chart(run_id: str, records: Sequence[TrialRecord], knob: str, other:
     ``template``: whose knobs; the fastest trial's by default. Raises ``UsageError`` if it has no such knobs.
     """
     template = template or main_template(records)
-    values = knob_values(records, template)
-    for name in (knob, other):
-        if name not in values:
-            raise UsageError(
-                f"template {template!r} has no knob {name!r} in this run",
-                f"Its knobs are {', '.join(values) or 'none'}",
-            )
+    values = _values_of(records, template, knob, other)
     fastest: dict[tuple[str, str], tuple[float, int]] = {}
     for r in records:
         chosen, seconds = r.schedule.values, time_of(r)

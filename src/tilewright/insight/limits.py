@@ -115,8 +115,10 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
 
     if is_emulated(run.device_model):
         return Limits(seconds, (), (), False, "The run was on the emulator, whose times say nothing about a GPU.")
-    ceilings, moved = ceilings_of(run), bytes_of(run.task, schedule)
-    amounts = {"compute": flops_of(run.task, schedule), **moved}
+    ceilings, own = ceilings_of(run), traffic_of(run.task).of(schedule)
+    moved = bytes_of(run.task, schedule)
+    # The workload's operations, or the schedule's own where it does with fewer.
+    amounts = {"compute": min(float(run.task.workload.flops), own.get(FLOPS, math.inf)), **moved}
     found, unknown = [], []
     for key, amount in amounts.items():
         rate = ceilings.at(key)
@@ -129,13 +131,6 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
     return Limits(seconds, tuple(found), tuple(unknown), ceilings.measured, remark)
 
 
-def flops_of(task: Task, schedule: Schedule) -> float:
-    """Operations of a kernel: the workload's, or the schedule's own where it does with fewer."""
-    traffic = traffic_of(task)
-    own = (traffic.of(schedule) if traffic else None) or {}
-    return min(float(task.workload.flops), own.get(FLOPS, math.inf))
-
-
 def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
     """Bytes by level that a schedule moves, empty where that is not known.
 
@@ -144,12 +139,11 @@ def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
     """
     from tilewright.backends import backend_for
 
-    traffic = traffic_of(task)
-    moved = traffic.of(schedule) if traffic else None
+    moved = traffic_of(task).of(schedule)
     if backend_for(task.target).in_process:
-        return {level: x for level, x in (moved or {}).items() if level != FLOPS}
+        return {level: x for level, x in moved.items() if level != FLOPS}
     once = float(compulsory_bytes(task.workload))
-    return {"memory": max(once, (moved or {}).get("memory", 0.0))} if once else {}
+    return {"memory": max(once, moved.get("memory", 0.0))} if once else {}
 
 
 def limit_bars(found: Limits) -> Bars:

@@ -8,7 +8,8 @@ problems the intensity is taken at the outermost level that has traffic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -90,27 +91,24 @@ class Traffic:
         from tilewright.cost_model.features import footprint_of
         from tilewright.kernels.templates import task_space
 
-        self._analyse = footprint_of(task)
-        self._space = task_space(task)
-        self.of = lru_cache(CACHED)(self._read)
-        """Bytes by level of a schedule; ``None`` for one outside of today's space (an older template's, a user's)."""
+        self.of: Callable[[Schedule], Mapping[str, float]] = lambda _schedule: {}
+        """Bytes by level of a schedule; nothing for one outside of today's space (an older template's, a user's), and
+        for all of them where no template of today computes the task."""
+        with suppress(Exception):  # stored by anything: its program may be of a form that is gone
+            self._analyse, self._space = footprint_of(task), task_space(task)
+            self.of = lru_cache(CACHED)(self._read)
 
-    def _read(self, schedule: Schedule) -> Mapping[str, float] | None:
+    def _read(self, schedule: Schedule) -> Mapping[str, float]:
         try:
             self._space.check(schedule)
             found = self._analyse(schedule)
         except Exception:  # stored by anything, read by today's templates: whatever they stumble over, nothing is known
-            return None
+            return {}
         return {level: found[f"bytes.{level}"] for level in LEVELS if level != "compulsory"} | {FLOPS: found[FLOPS]}
 
 
-@lru_cache(maxsize=16)
-def traffic_of(task: Task) -> Traffic | None:
-    """The task's traffic, kept between calls; ``None`` where no template of today computes it."""
-    try:
-        return Traffic(task)
-    except Exception:  # as above: its program may be of a form that is gone
-        return None
+traffic_of = lru_cache(maxsize=16)(Traffic)
+"""The task's traffic, kept between calls."""
 
 
 def ceilings_of(run: StoredRun) -> Ceilings:
@@ -204,7 +202,7 @@ def _level(groups: Sequence[TaskTrials]) -> str:
         traffic = traffic_of(g.task)
         for _, record in g.trials:
             total += 1
-            moved = (traffic and traffic.of(record.schedule)) or {}
+            moved = traffic.of(record.schedule)
             for name in counts.keys() & moved.keys():
                 counts[name] += moved[name] > 0
     return next((name for name, n in counts.items() if n * 2 > total), "compulsory")
@@ -212,13 +210,10 @@ def _level(groups: Sequence[TaskTrials]) -> str:
 
 def _place(group: TaskTrials, level: str) -> list[Placed]:
     flops = group.task.workload.flops
-    traffic = traffic_of(group.task) if level != "compulsory" else None
-    whole = compulsory_bytes(group.task.workload)
+    traffic, whole = traffic_of(group.task), compulsory_bytes(group.task.workload)
     found = []
     for run_id, record in group.trials:
-        moved: float = whole
-        if level != "compulsory":
-            moved = ((traffic and traffic.of(record.schedule)) or {}).get(level, 0.0)
+        moved = whole if level == "compulsory" else traffic.of(record.schedule).get(level, 0.0)
         seconds = time_of(record)
         if seconds and flops > 0 and moved > 0:
             found.append(Placed(run_id, record.number, seconds, flops / moved, flops / seconds))

@@ -97,9 +97,9 @@ def colour_scale(axis: Axis, theme: Theme, values: Sequence[float]) -> tuple[Any
     return (LogNorm if axis.scale == "log" else Normalize)(low, high), colours
 
 
-def colour_bar(figure: Any, axes: Any, colours: Any, axis: Axis) -> None:
+def colour_bar(axes: Any, colours: Any, axis: Axis) -> None:
     """What the colours beside it stand for."""
-    bar = figure.colorbar(colours, ax=axes, pad=0.01, fraction=0.04)
+    bar = axes.figure.colorbar(colours, ax=axes, pad=0.01, fraction=0.04)
     bar.set_label(shown(axis.label))
     bar.outline.set_visible(False)
     if axis.scale == "log":

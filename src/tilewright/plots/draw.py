@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,16 +120,10 @@ def _draw(figure: Any, chart: Drawn, theme: Theme) -> None:
 
     figure.suptitle(shown(chart.title), x=0.015, ha="left", fontsize=13, fontweight="bold")
     axes: Any = figure.add_subplot()
-    if isinstance(chart, XY):
-        empty = not xy.draw_xy(axes, chart, theme)
-    elif isinstance(chart, Bars):
-        empty = not bars.draw_bars(axes, chart, theme)
-    elif isinstance(chart, Grid):
-        empty = not grid.draw_grid(figure, axes, chart, theme)
-    else:
-        assert isinstance(chart, Parallel)
-        empty = not parallel.draw_parallel(figure, axes, chart, theme)
-    if empty:
+    drawers: dict[type, Callable[[Any, Any, Theme], bool]] = {
+        XY: xy.draw_xy, Bars: bars.draw_bars, Grid: grid.draw_grid, Parallel: parallel.draw_parallel,
+    }  # fmt: skip
+    if not drawers[type(chart)](axes, chart, theme):
         text = textwrap.fill(f"Nothing to draw. {visible_text(chart.alt)}", 70)
         axes.set_axis_off()
         axes.text(0.5, 0.5, text, ha="center", va="center", color=theme.muted, transform=axes.transAxes)

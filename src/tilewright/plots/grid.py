@@ -12,13 +12,12 @@ from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FEW = 120
 """Cells that have room for their values."""
 
 
-def draw_grid(figure: Figure, axes: Axes, chart: Grid, theme: Theme) -> bool:
+def draw_grid(axes: Axes, chart: Grid, theme: Theme) -> bool:
     """Draw the cells; ``False`` if none has a value."""
     cells = [[v if v is not None and usable(chart.axis, v) else math.nan for v in row] for row in chart.cells]
     known = [v for row in cells for v in row if not math.isnan(v)]
@@ -41,5 +40,5 @@ def draw_grid(figure: Figure, axes: Axes, chart: Grid, theme: Theme) -> bool:
                         column + 0.5, row + 0.5, with_unit(value, chart.axis.unit), ha="center", va="center",
                         fontsize=8, color=theme.text, bbox=ground,
                     )  # fmt: skip
-    colour_bar(figure, axes, mesh, chart.axis)
+    colour_bar(axes, mesh, chart.axis)
     return True

@@ -11,13 +11,12 @@ from tilewright.plots.theme import Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 VALUES = 14
 """Values written along an axis; of more, evenly chosen ones."""
 
 
-def draw_parallel(figure: Figure, axes: Axes, chart: Parallel, theme: Theme) -> bool:
+def draw_parallel(axes: Axes, chart: Parallel, theme: Theme) -> bool:
     """Draw the lines, best last; ``False`` if there is none."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -58,7 +57,7 @@ def draw_parallel(figure: Figure, axes: Axes, chart: Parallel, theme: Theme) -> 
     axes.set_ylim(-0.04, 1.04)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    colour_bar(figure, axes, ScalarMappable(norm, colours), chart.axis)
+    colour_bar(axes, ScalarMappable(norm, colours), chart.axis)
     return True
 
 
