@@ -15,44 +15,38 @@ from tilewright.database.postgresql import errors as postgresql_errors
 
 ELSEWHERE = "name another file with --db"
 
+_FULL = ("is full: no room is left on its disk", f"Free some space, or {ELSEWHERE}")
+_DISK = ("cannot be read or written: its disk reported an error", f"Check the disk, or {ELSEWHERE}")
+_NOT_PERMITTED = ("may not be accessed", f"Check its owner and mode, or {ELSEWHERE}")
+_LOCKED = ("stayed locked by another process", "Wait for that process to end, then try again")
+_NO_RIGHTS = ("may not be accessed", f"Check the owner and mode of the file and its folders, or {ELSEWHERE}")
+
 # By SQLite's primary result code: what to say of the file, and the mend.
 _SQLITE = {
-    sqlite3.SQLITE_FULL: ("is full: no room is left on its disk", f"Free some space, or {ELSEWHERE}"),
+    sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_READONLY: ("cannot be written", f"Make it and its folder writable, or {ELSEWHERE}"),
     sqlite3.SQLITE_CANTOPEN: (
         "cannot be opened",
         f"Check that it and its folder can be read and written, or {ELSEWHERE}",
     ),
-    sqlite3.SQLITE_PERM: ("may not be accessed", f"Check its owner and mode, or {ELSEWHERE}"),
-    sqlite3.SQLITE_AUTH: ("may not be accessed", f"Check its owner and mode, or {ELSEWHERE}"),
+    sqlite3.SQLITE_PERM: _NOT_PERMITTED,
+    sqlite3.SQLITE_AUTH: _NOT_PERMITTED,
     sqlite3.SQLITE_NOTADB: ("is not a database", f"Check the path, or {ELSEWHERE}"),
     sqlite3.SQLITE_CORRUPT: ("is damaged", f"Restore a backup or move it away, or {ELSEWHERE}"),
-    sqlite3.SQLITE_BUSY: ("stayed locked by another process", "Wait for that process to end, then try again"),
-    sqlite3.SQLITE_LOCKED: (
-        "stayed locked by another process",
-        "Wait for that process to end, then try again",
-    ),
-    sqlite3.SQLITE_IOERR: (
-        "cannot be read or written: its disk reported an error",
-        f"Check the disk, or {ELSEWHERE}",
-    ),
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_IOERR: _DISK,
     sqlite3.SQLITE_TOOBIG: ("cannot take a value this large", "Tune a smaller kernel"),
     sqlite3.SQLITE_NOMEM: ("cannot be read: memory ran out", "Free some memory, then try again"),
 }
 
 _OS = {
-    errno.ENOSPC: _SQLITE[sqlite3.SQLITE_FULL],
-    errno.EDQUOT: _SQLITE[sqlite3.SQLITE_FULL],
-    errno.EIO: _SQLITE[sqlite3.SQLITE_IOERR],
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EIO: _DISK,
     errno.EROFS: ("is on a read-only disk", f"Make the disk writable, or {ELSEWHERE}"),
-    errno.EACCES: (
-        "may not be accessed",
-        f"Check the owner and mode of the file and its folders, or {ELSEWHERE}",
-    ),
-    errno.EPERM: (
-        "may not be accessed",
-        f"Check the owner and mode of the file and its folders, or {ELSEWHERE}",
-    ),
+    errno.EACCES: _NO_RIGHTS,
+    errno.EPERM: _NO_RIGHTS,
     errno.EISDIR: ("is a folder", "Name a file in it with --db"),
     errno.ENOTDIR: ("lies under something that is not a folder", f"Check the path, or {ELSEWHERE}"),
 }

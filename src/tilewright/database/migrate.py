@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,8 @@ def prepare(location: Location, transactions: Transactions, *, readonly: bool, t
         if revision is None:
             hint = "Run tilewright tune on it once, to fill it" if path else _UPGRADE
             raise DatabaseError(f"{location.text} is empty: it has no tables of Tilewright's", hint)
-        if revision != SCHEMA and not (readonly and _readable(revision)):
+        readable = REVISIONS.index(revision) >= REVISIONS.index(OLDEST_READABLE)
+        if revision != SCHEMA and not (readonly and readable):
             hint = "Run tilewright tune on it once, to bring it up to date" if path else _UPGRADE
             raise DatabaseError(f"{location.text} was written by an older Tilewright (schema {revision})", hint)
         return
@@ -90,20 +90,13 @@ def upgrade_database(path_or_url: str | os.PathLike[str], dry_run: bool = False,
         if location.path is not None:
             return _file(location, dry_run, timeout)
         assert location.url is not None
-        engine = postgresql_engine(location.url, timeout)
-        try:
+        with closing(Transactions(postgresql_engine(location.url, timeout), timeout)) as transactions:
+            engine = transactions.engine
             patiently(lambda: engine.connect().close(), timeout, is_starting)
-            transactions = Transactions(engine, timeout)
             if not dry_run:
                 return transactions.write(lambda c: _upgrade_server(c, location))
             revision = transactions.read(lambda c: read_revision(c, location))
             return _report(revision, "would be") + _sql(revision, engine.dialect)
-        finally:
-            engine.dispose()
-
-
-def _readable(revision: str) -> bool:
-    return REVISIONS.index(revision) >= REVISIONS.index(OLDEST_READABLE)
 
 
 def _report(revision: str | None, done: str) -> list[str]:
@@ -154,7 +147,7 @@ def _upgrade_server(connection: Connection, location: Location) -> list[str]:
     if revision is None:
         _create(connection, location)
     elif revision != SCHEMA:
-        _migrate(connection, SCHEMA)
+        _migrate(connection)
     return _report(revision, "was")
 
 
@@ -181,15 +174,11 @@ def _file(location: Location, dry_run: bool, timeout: float) -> list[str]:
     if dry_run and not path.exists():
         return _report(None, "would be")
     check_file(path, create=True, readonly=dry_run)
-    engine = sqlite_engine(path, timeout, readonly=dry_run)
-    transactions = Transactions(engine, timeout)
-    try:
+    with closing(Transactions(sqlite_engine(path, timeout, readonly=dry_run), timeout)) as transactions:
         revision = transactions.read(lambda c: read_revision(c, location))
         if not dry_run:
             prepare(location, transactions, readonly=False, timeout=timeout)
             return _report(revision, "was")
-    finally:
-        engine.dispose()
     if revision in (None, SCHEMA):
         return _report(revision, "would be")
     return [*_report(revision, "would be"), *_rehearse(location, timeout)]
@@ -206,7 +195,7 @@ def _upgrade_file(location: Location, timeout: float) -> None:
             return  # another process was faster
         with replacing(Path(f"{path}.bak-{revision}")) as partial:
             copy_file(path, partial)
-        _migrate(connection, SCHEMA)
+        _migrate(connection)
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise DatabaseError(
@@ -233,7 +222,7 @@ def _rehearse(location: Location, timeout: float) -> list[str]:
             if not statement.lstrip().startswith(("SELECT", "PRAGMA")):
                 statements.append(statement.strip())
 
-        _migrate(connection, SCHEMA)
+        _migrate(connection)
         raise _Rehearsed
 
     with _for_migration(location.path, timeout) as transactions, suppress(_Rehearsed):
@@ -241,20 +230,15 @@ def _rehearse(location: Location, timeout: float) -> list[str]:
     return statements
 
 
-@contextmanager
-def _for_migration(path: Path, timeout: float) -> Iterator[Transactions]:
+def _for_migration(path: Path, timeout: float) -> closing[Transactions]:
     # Tables are rebuilt by dropping them, which must not cascade into those that refer to them.
-    engine = sqlite_engine(path, timeout, foreign_keys=False, keep=False)
-    try:
-        yield Transactions(engine, timeout)
-    finally:
-        engine.dispose()
+    return closing(Transactions(sqlite_engine(path, timeout, foreign_keys=False, keep=False), timeout))
 
 
-def _migrate(connection: Connection, revision: str) -> None:
+def _migrate(connection: Connection) -> None:
     from alembic import command
 
-    command.upgrade(_config(connection=connection), revision)
+    command.upgrade(_config(connection=connection), SCHEMA)
 
 
 def _config(**attributes: Any) -> Any:

@@ -16,9 +16,7 @@ from sqlalchemy import Connection, Row, Select, case, false, func, or_, select, 
 from tilewright.columns import workload_of
 from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
 from tilewright.database import rows, schema
-from tilewright.database.engine import Transactions
 from tilewright.database.errors import already_holds
-from tilewright.database.location import Location
 from tilewright.database.process import Process
 from tilewright.database.records import RUN_STATES, StoredRun
 from tilewright.database.store import Store, keys_named
@@ -49,10 +47,6 @@ NOTE = "note"
 
 class Runs(Store):
     """The part of the database that holds what was tried."""
-
-    def __init__(self, location: Location, transactions: Transactions, readonly: bool) -> None:
-        super().__init__(location, transactions, readonly)
-        self._task_keys: dict[str, str] = {}
 
     def add_run(
         self,
@@ -316,8 +310,10 @@ class Runs(Store):
             limit -= run.trials
 
     def _trials(self, wanted: Select[Any]) -> list[TrialRecord]:
-        found = self._ask(wanted)
-        return rows.each(self.location, "trial", found, rows.trial_of, "number")
+        return self._records(self._ask(wanted))
+
+    def _records(self, found: Iterable[Row[Any]], unreadable: list[str] | None = None) -> list[TrialRecord]:
+        return rows.each(self.location, "trial", found, rows.trial_of, "number", unreadable)
 
 
 def _current(wanted: Select[Any], versions: Mapping[str, int] | None) -> Select[Any]:

@@ -29,6 +29,8 @@ class Store:
         self.readonly = readonly
         self._path = location.path
         self._transactions = transactions
+        self._task_keys: dict[str, str] = {}  # by run
+        self._gapless: dict[str, int] = {}  # by run, how many trials from number 0 on are known to be there
 
     @property
     def is_file(self) -> bool:

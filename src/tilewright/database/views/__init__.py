@@ -29,9 +29,7 @@ from sqlalchemy import (
 
 from tilewright.core import Task, UsageError
 from tilewright.database import rows, schema
-from tilewright.database.engine import Transactions
 from tilewright.database.kernels import Kernels
-from tilewright.database.location import Location
 from tilewright.database.process import Process
 from tilewright.database.records import (
     DeviceSummary,
@@ -55,10 +53,6 @@ LATELY = 48
 
 class Views(TrialViews, Kernels):
     """The part of the database that pages and metrics read."""
-
-    def __init__(self, location: Location, transactions: Transactions, readonly: bool) -> None:
-        super().__init__(location, transactions, readonly)
-        self._gapless: dict[str, int] = {}
 
     def totals(self) -> Totals:
         """How much there is of everything."""

@@ -89,11 +89,11 @@ class TrialViews(Runs):
         by = [_T[name].desc() if descending else _T[name] for name in dict.fromkeys((order, "number"))]
 
         def work(c: Connection) -> list[TrialRecord]:
-            found = self._decoded(c, _ranked([*these, *have], by, limit, offset), unreadable)
+            found = self._records(c.execute(_ranked([*these, *have], by, limit, offset)), unreadable)
             had = len(found) + len(unreadable or ())
             if had < limit and lack:
                 skip = 0 if had or not offset else offset - _count(c, [*these, *have])
-                found += self._decoded(c, _ranked([*these, *lack], [_T.number], limit - had, skip), unreadable)
+                found += self._records(c.execute(_ranked([*these, *lack], [_T.number], limit - had, skip)), unreadable)
             return found
 
         return self._read(work, unreadable)
@@ -111,7 +111,7 @@ class TrialViews(Runs):
             if numbers:
                 best = select(_T.number).where(*_these(run_id, "ok")).order_by(*_FASTEST).limit(1)
                 wanted = wanted.where(_T.number.in_(_either(best, _thinned(run_id, numbers, limit - 1))))
-            return self._decoded(c, wanted, unreadable)
+            return self._records(c.execute(wanted), unreadable)
 
         return self._read(work, unreadable)
 
@@ -173,9 +173,6 @@ class TrialViews(Runs):
             return rows.each(self.location, "trial", found, row, "number", unreadable)
 
         return self._read(work, unreadable)
-
-    def _decoded(self, c: Connection, wanted: Select[Any], unreadable: list[str] | None = None) -> list[TrialRecord]:
-        return rows.each(self.location, "trial", c.execute(wanted), rows.trial_of, "number", unreadable)
 
 
 def _these(
