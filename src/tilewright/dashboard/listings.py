@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
-from tilewright.core import Measurement, TrialRecord
+from tilewright.core import Failure, Measurement, Outcome, TrialRecord
 from tilewright.dashboard.text import count
 from tilewright.database import StoredRun
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.knobs import value_text
 from tilewright.insight.links import run_link, trial_link
 from tilewright.insight.notes import note_of
+from tilewright.insight.points import OK
 from tilewright.insight.result import outcome
 from tilewright.units import per_second
 
@@ -51,30 +53,27 @@ def trials_table(
     name: str, title: str, run_id: str, flops: int, trials: Sequence[TrialRecord], knobs: Sequence[str] = ()
 ) -> Table:
     """Trials of one run, ``knobs`` in columns of their own; a failed trial's time is empty."""
-    columns = (
-        Column("trial", "Trial", numeric=True), Column("status", "Status"), Column("seconds", "Search time", "s", True),
-        Column("rate", "Rate", "flop/s", True), Column("spread", "Noise", "share", True),
-        Column("predicted", "Predicted", numeric=True), Column("origin", "Proposed by"), Column("template", "Template"),
-        *(Column(KNOB + knob, knob, numeric=True) for knob in knobs),
-        Column("schedule", "Schedule"), Column("error", "Error"), Column("created", "Stored", "date"),
-    )  # fmt: skip
-    rows = []
-    for t in trials:
-        timed = t.outcome if isinstance(t.outcome, Measurement) else None
-        failed = None if isinstance(t.outcome, Measurement) else t.outcome
-        values = t.schedule.values
-        rows.append(
-            (
-                t.number, failed.kind.value if failed else "ok", t.seconds, per_second(flops, t.seconds),
-                noise(timed), t.proposal.prediction, t.proposal.origin, t.schedule.template,
-                *(value_text(values[k]) if k in values else None for k in knobs),
-                " ".join(f"{k}={v}" for k, v in values.items()), failed.message if failed else None,
-                t.created,
-            )
-        )  # fmt: skip
-    return Table(name, title, columns, tuple(rows), {"trial": [trial_link(run_id, t.number) for t in trials]})
+    columns: dict[Column, Callable[[TrialRecord], object]] = {
+        Column("trial", "Trial", numeric=True): lambda t: t.number,
+        Column("status", "Status"): lambda t: t.outcome.kind.value if isinstance(t.outcome, Failure) else OK,
+        Column("seconds", "Search time", "s", True): lambda t: t.seconds,
+        Column("rate", "Rate", "flop/s", True): lambda t: per_second(flops, t.seconds),
+        Column("spread", "Noise", "share", True): lambda t: noise(t.outcome),
+        Column("predicted", "Predicted", numeric=True): lambda t: t.proposal.prediction,
+        Column("origin", "Proposed by"): lambda t: t.proposal.origin,
+        Column("template", "Template"): lambda t: t.schedule.template,
+        **{Column(KNOB + knob, knob, numeric=True): partial(_value, knob) for knob in knobs},
+        Column("schedule", "Schedule"): lambda t: " ".join(f"{k}={v}" for k, v in t.schedule.values.items()),
+        Column("error", "Error"): lambda t: t.outcome.message if isinstance(t.outcome, Failure) else None,
+        Column("created", "Stored", "date"): lambda t: t.created,
+    }
+    return Table.of(name, title, trials, columns, {"trial": [trial_link(run_id, t.number) for t in trials]})
 
 
-def noise(timed: Measurement | None) -> float | None:
-    """The spread of a measurement's samples; ``None`` for a single sample."""
-    return timed.spread if timed is not None and timed.samples > 1 else None
+def _value(knob: str, trial: TrialRecord) -> str | None:
+    return value_text(trial.schedule.values[knob]) if knob in trial.schedule.values else None
+
+
+def noise(outcome: Outcome) -> float | None:
+    """The spread of a measurement's samples; ``None`` for a single sample, and for a failure."""
+    return outcome.spread if isinstance(outcome, Measurement) and outcome.samples > 1 else None
