@@ -15,7 +15,7 @@ from tilewright.backends.opencl.translate import translate
 from tilewright.backends.toolchain import DEADLINE, Compiled, CompileError
 from tilewright.core import Target, digest
 
-FLAGS = ("-cl-std=CL1.2",)
+FLAGS: tuple[str, ...] = ("-cl-std=CL1.2",)
 """None relaxes floating point. 1.2 suffices, and every driver knows it."""
 # Loaders find drivers, and drivers their caches, by variables that begin so.
 _VARIABLES = ("OCL_", "OPENCL_", "POCL_", "HOME=", "XDG_CACHE_HOME=")
