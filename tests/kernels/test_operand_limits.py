@@ -22,7 +22,6 @@ from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cpu_contraction.match import match as contraction
 from tilewright.kernels.templates.cpu_dot.match import match as dot
 from tilewright.kernels.templates.partition.segments import cuts
-from tilewright.kernels.templates.partition.template import EXCLUDED
 from tilewright.testing.kernels import Array, check, compile_kernels, launch_values, run_kernel, task_of
 from tilewright.testing.schedules import covering
 
@@ -144,7 +143,7 @@ def test_decoding_reads_values_where_they_lie(dtype: str) -> None:
     workload = get_operator("attention").workload(**sizes, dtype=dtype)
     task = Task(workload, parse_target("cpu:avx512", threads=1, allow_foreign=True))
     assert get_template("cpu_partition").matches(task)
-    last = cuts(task, EXCLUDED)[0][-1]
+    last = cuts(task)[0][-1]
     assert last.template == ("cpu_contraction" if dtype == "float32" else "cpu_dot")
     values = get_template(last.template).default(last.task(task)).values
     assert values["b" if dtype == "float32" else "pack_b"] in ("direct", "none")

@@ -31,9 +31,9 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.rewrite.split import cropped
 from tilewright.kernels.templates import TEMPLATES, computing, get_template
 from tilewright.kernels.templates.partition.memory import intermediates
-from tilewright.kernels.templates.partition.segments import cuts, in_order, segment_program
+from tilewright.kernels.templates.partition.segments import EXCLUDED, cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
-from tilewright.kernels.templates.partition.template import CPU_PARTITION, CUDA_PARTITION, EXCLUDED
+from tilewright.kernels.templates.partition.template import CPU_PARTITION, CUDA_PARTITION
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
@@ -79,7 +79,7 @@ class TestOnAGpu(CudaTemplateContract):
 
 def found(program: Program) -> list[list[tuple[str, ...]]]:
     """The stages of each segment of each cut."""
-    return [[s.stages for s in cut] for cut in cuts(task_of(program, portable_target(TEMPLATE)), EXCLUDED)]
+    return [[s.stages for s in cut] for cut in cuts(task_of(program, portable_target(TEMPLATE)))]
 
 
 def test_a_map_ends_one_segment_or_begins_the_next() -> None:
@@ -97,7 +97,7 @@ def test_a_cut_that_only_cuts_further_is_left_out() -> None:
 def test_segments_follow_each_other_and_read_what_is_there() -> None:
     for build in PROGRAMS.values():
         program = build()
-        for cut in cuts(task_of(program, portable_target(TEMPLATE)), EXCLUDED):
+        for cut in cuts(task_of(program, portable_target(TEMPLATE))):
             assert len(cut) >= 2
             known = {t.name for t in program.inputs}
             for segment in cut:
@@ -175,7 +175,7 @@ def test_what_only_a_generic_template_computes_is_not_cut() -> None:
     y = te.compute((9,), lambda i: te.argmax(9, lambda r: x[i, r]))
     program = te.program(te.compute((9,), lambda i: te.argmin(9, lambda r: (y[r] + index[i]) * r)))[0]
     task = task_of(program, portable_target(TEMPLATE))
-    if not cuts(task, EXCLUDED):
+    if not cuts(task):
         assert not TEMPLATE.matches(task)
         with pytest.raises(IllegalSchedule, match="does not fall into segments"):
             TEMPLATE.space(task)
@@ -231,7 +231,7 @@ def test_nests_name_the_whole_programs_tensors() -> None:
 def test_memory_is_used_again_once_it_is_free() -> None:
     program = chain(n=32, length=5)
     task = task_of(program, portable_target(TEMPLATE))
-    cut = cuts(task, EXCLUDED)[0]
+    cut = cuts(task)[0]
     offsets, total = intermediates(program, cut)
     assert len(offsets) == 4
     assert total == 2 * 4096

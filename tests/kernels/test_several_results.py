@@ -21,7 +21,6 @@ from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import TEMPLATES, get_template, templates_for
 from tilewright.kernels.templates.partition.segments import cuts
-from tilewright.kernels.templates.partition.template import EXCLUDED
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
 from tilewright.testing.programs import halves, standardised
 from tilewright.testing.template import portable_target
@@ -73,7 +72,7 @@ def test_what_is_returned_is_neither_inlined_nor_given_an_epilogue() -> None:
 
 
 def test_a_result_that_is_read_ends_its_segment() -> None:
-    found = cuts(task_of(standardised(), portable_target(TEMPLATES["cpu_partition"])), EXCLUDED)
+    found = cuts(task_of(standardised(), portable_target(TEMPLATES["cpu_partition"])))
     assert found
     for cut in found:
         assert {"s0", "s2", "s3"} <= {s.result for s in cut}

@@ -143,7 +143,7 @@ def test_the_direct_sum_is_the_default_and_both_are_searched() -> None:
 
 def test_it_takes_no_segment_of_a_partition() -> None:
     """Its roundings would be of one segment, and what is checked is the whole."""
-    from tilewright.kernels.templates.partition.template import EXCLUDED
+    from tilewright.kernels.templates.partition.segments import EXCLUDED
 
     assert TEMPLATE.name in EXCLUDED
 

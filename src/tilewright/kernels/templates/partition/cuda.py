@@ -7,32 +7,32 @@ rearranges them, before the first call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from tilewright.core import Candidate, IntExpr, LaunchProgram, Prepack, Value
+from tilewright.core import Candidate, IntExpr, LaunchProgram, Prepack
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import Built, Kernel
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.space import Member
 from tilewright.kernels.templates.partition.together import together
-from tilewright.kernels.templates.planned import PlannedTemplate
 
 
-def main_member(members: tuple[Member, ...]) -> int:
+def main_member(members: Sequence[Member]) -> int:
     """The number of the segment with the most operations: its numbers describe the kernel."""
     return max(range(len(members)), key=lambda n: members[n].task.workload.flops)
 
 
-def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, ...]) -> LoweredKernel:
+def cuda_kernel(candidate: Candidate, program: Program, parts: Sequence[tuple[Member, Built]]) -> LoweredKernel:
     """The launches of a partition, of ``program``, whose stages the segments are.
 
     The workspace begins with intermediate results; then comes the scratch memory that all segments use in turn.
     """
-    symbol, values = candidate.symbol, candidate.schedule.values
+    symbol, members = candidate.symbol, [m for m, _ in parts]
     main = main_member(members)
-    kernels = [_part(m, values) for m in members]
+    kernels = [k for _, k in parts if isinstance(k, Kernel)]
+    assert len(kernels) == len(parts)
     lowered = [k.lower(symbol if n == main else f"{symbol}_p{n}") for n, k in enumerate(kernels)]
     packing = _packing(program, members, kernels)
     calls = [n for n in range(len(members)) if n not in packing]
@@ -69,15 +69,7 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     )  # fmt: skip
 
 
-def _part(m: Member, values: Mapping[str, Value]) -> Kernel:
-    """The kernel of a segment."""
-    assert isinstance(m.template, PlannedTemplate)
-    kernel = m.template.kernel(m.task, m.schedule(values))
-    assert isinstance(kernel, Kernel)
-    return kernel
-
-
-def _packing(program: Program, members: tuple[Member, ...], kernels: list[Kernel]) -> dict[int, int]:
+def _packing(program: Program, members: Sequence[Member], kernels: list[Kernel]) -> dict[int, int]:
     """Segments that only read constant inputs, each with the number of one that no other segment reads: calls find the
     segment's result in that input's place."""
     numbers = {t.name: n for n, t in enumerate(program.inputs)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram, Prepack, Value
+from collections.abc import Sequence
+
+from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram, Prepack
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import named, wide
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.kernel import Built, LoweredKernel
 from tilewright.kernels.templates.partition.memory import PAGE, intermediates
 from tilewright.kernels.templates.partition.space import Member
 from tilewright.kernels.templates.partition.strips import moved, of_rows, rows
@@ -36,23 +38,23 @@ TW_ENTRY($symbol) {
 """All segments for one strip of rows, by one thread each."""
 
 
-def part_kernel(member: Member, values: dict[str, Value], symbol: str) -> LoweredKernel:
+def _part(member: Member, kernel: Built, symbol: str) -> LoweredKernel:
     """A segment's kernel under ``symbol``.
 
     Raises ``IllegalSchedule`` for a kernel that needs cleared memory, which segments that share it do not have,
     or a translation unit of its own.
     """
-    kernel = member.kernel(values).lower(symbol)
-    if kernel.program.zero_fill != 0 or kernel.alone:
+    found = kernel.lower(symbol)
+    if found.program.zero_fill != 0 or found.alone:
         raise IllegalSchedule(f"the kernel of {member.segment.label} takes no part in a partition", "Use another cut")
-    return kernel
+    return found
 
 
-def cpu_kernel(candidate: Candidate, program: Program, members: tuple[Member, ...]) -> LoweredKernel:
+def cpu_kernel(candidate: Candidate, program: Program, parts: Sequence[tuple[Member, Built]]) -> LoweredKernel:
     """One launch: every segment of ``program`` in order, on pointers to the tensors that are its own; once for each
     strip of rows."""
-    symbol, values = candidate.symbol, dict(candidate.schedule.values)
-    strips = members[0].segment.strips
+    symbol, cut = candidate.symbol, tuple(m.segment for m, _ in parts)
+    strips = cut[0].strips
     places = {t.name: f"tensors[{n}]" for n, t in enumerate((*program.inputs, *program.outputs))}
     if strips > 1:
         with_rows = moved(program)
@@ -60,7 +62,7 @@ def cpu_kernel(candidate: Candidate, program: Program, members: tuple[Member, ..
             if t.name in with_rows:
                 places[t.name] = f"(char*){places[t.name]}+strip*{t.size * ITEMSIZE[t.dtype] // strips}L"
         program = of_rows(program, rows(program)[1] // strips)
-    offsets, fixed = intermediates(program, tuple(m.segment for m in members))
+    offsets, fixed = intermediates(program, cut)
     places |= {name: f"ws+{at}L" for name, at in offsets.items()}
     numbers = {t.name: n for n, t in enumerate(program.inputs)}
     arguments: list[str] = []
@@ -69,8 +71,8 @@ def cpu_kernel(candidate: Candidate, program: Program, members: tuple[Member, ..
     scratch: list[IntExpr] = [0]
     align = 1
     lines = []
-    for number, m in enumerate(members):
-        kernel = part_kernel(m, values, f"{symbol}_p{number}")
+    for number, (m, built) in enumerate(parts):
+        kernel = _part(m, built, f"{symbol}_p{number}")
         sources.append(kernel.source)
         part = kernel.program
         align = max(align, part.align)

@@ -20,6 +20,9 @@ from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, Expr, load
 from tilewright.kernels.expression.program import Program, Stage, Tensor, bare_workload, flops_per_point
 from tilewright.kernels.templates.partition.strips import moved, number, of_rows, rows
 
+EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd", "cpu_recurrent")
+"""Templates that take no segment of a partition: partitions, one beside whose segments others would find no room, and
+that of recurrent layers, which are programs of their own."""
 MAX_CUTS = 4
 MAX_STAGES, MAX_LENGTH = 32, 12
 IN_STRIPS = 2
@@ -135,28 +138,21 @@ def contractions(program: Program) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _candidates(text: str, target: Target, precision: str, excluded: tuple[str, ...]) -> tuple[str, ...]:
+def _candidates(text: str, target: Target, precision: str) -> tuple[str, ...]:
     """Names of the templates that compute a program, the generic ones only where there is no other."""
-    return tuple(t.name for t in templates.computing(_task(text, target, precision), excluded))
+    return tuple(t.name for t in templates.computing(_task(text, target, precision), EXCLUDED))
 
 
-def specific(task: Task, excluded: tuple[str, ...]) -> bool:
+def specific(task: Task) -> bool:
     """Whether one of the templates that are not generic computes the whole program."""
-    found = _candidates(task.workload.program, task.target, task.workload.precision, excluded)
+    found = _candidates(task.workload.program, task.target, task.workload.precision)
     return any(n not in templates.FALLBACKS for n in found)
 
 
-def cuts(task: Task, excluded: tuple[str, ...]) -> tuple[Cut, ...]:
-    """Ways to compute a task in several segments, the fewest bytes moved first; none where it is not worth it.
-
-    ``excluded``: templates that take no segment.
-    """
-    return _cuts(task.workload.program, task.target, task.workload.precision, excluded)
-
-
 @lru_cache(maxsize=64)
-def _cuts(text: str, target: Target, precision: str, excluded: tuple[str, ...]) -> tuple[Cut, ...]:
-    program = Program.loads(text)
+def cuts(task: Task) -> tuple[Cut, ...]:
+    """Ways to compute a task in several segments, the fewest bytes moved first; none where it is not worth it."""
+    program = Program.loads(task.workload.program)
     count = len(program.stages)
     if not 2 <= count <= MAX_STAGES:
         return ()
@@ -167,7 +163,7 @@ def _cuts(text: str, target: Target, precision: str, excluded: tuple[str, ...]) 
         for first in range(max(0, last - MAX_LENGTH), last):
             if (first, last) == (0, count):
                 continue
-            for cost, segment in _segments(program, first, last, target, precision, excluded):
+            for cost, segment in _segments(program, first, last, task):
                 ways += [(before + cost, (*done, segment)) for before, done in best[first]]
         ways.sort(key=lambda w: w[0])
         best.append(ways[: 2 * MAX_CUTS])
@@ -187,7 +183,7 @@ def shared(program: Program, cut: Cut) -> int:
     return sum(t.size * ITEMSIZE[t.dtype] for t in tensors)
 
 
-def with_strips(task: Task, found: tuple[Cut, ...], excluded: tuple[str, ...]) -> tuple[Cut, ...]:
+def with_strips(task: Task, found: tuple[Cut, ...]) -> tuple[Cut, ...]:
     """A task's cuts, and some of them with its rows in strips, where rows do not depend on each other.
 
     These come first where what segments share would go through memory again.
@@ -199,11 +195,11 @@ def with_strips(task: Task, found: tuple[Cut, ...], excluded: tuple[str, ...]) -
     for cut in found[:IN_STRIPS]:
         strips = number(program, shared(program, cut), task.target)
         strip = of_rows(program, rows(program)[1] // strips)
-        target = replace(task.target, threads=1)
+        alone = replace(task, target=replace(task.target, threads=1))
         segments = [
             replace(s, strips=strips)
             for whole in cut
-            for _, s in _segments(strip, whole.first, whole.last, target, task.workload.precision, excluded)
+            for _, s in _segments(strip, whole.first, whole.last, alone)
             if s.template == whole.template
         ]
         if strips > 1 and len(segments) == len(cut):
@@ -212,13 +208,11 @@ def with_strips(task: Task, found: tuple[Cut, ...], excluded: tuple[str, ...]) -
     return (*made, *found) if large else (*found, *made)
 
 
-def cuts_at(
-    program: Program, ends: tuple[int, ...], task: Task, excluded: tuple[str, ...]
-) -> tuple[Cut, ...]:  # fmt: skip
+def cuts_at(program: Program, ends: tuple[int, ...], task: Task) -> tuple[Cut, ...]:
     """The program's stages in segments that end behind so many of them, by each template that takes the last one."""
     found: list[Cut] = [()]
     for first, last in zip((0, *ends), ends, strict=False):
-        made = _segments(program, first, last, task.target, task.workload.precision, excluded)
+        made = _segments(program, first, last, task)
         found = [(*cut, s) for cut in found for _, s in (made if last == ends[-1] else made[:1])]
     return tuple(found)
 
@@ -243,17 +237,15 @@ def made(program: Program, first: int, last: int, template: str) -> Segment | No
     return Segment(first, last, template, _of_bytes(found[0]).dumps(), found[1], names)
 
 
-def _segments(
-    program: Program, first: int, last: int, target: Target, precision: str, excluded: tuple[str, ...]
-) -> list[tuple[float, Segment]]:
-    """Each template's segment of these stages, with its cost in bytes."""
+def _segments(program: Program, first: int, last: int, whole: Task) -> list[tuple[float, Segment]]:
+    """Each template's segment of these stages, with its cost in bytes, on the target of the whole task."""
     found = made(program, first, last, "")
     if found is None:
         return []
     text, part = found.program, Program.loads(found.program)
     moved = sum(prod(t.shape) * ITEMSIZE[t.dtype] for t in (*part.inputs, part.output)) + LAUNCH_BYTES
     out = []
-    for rank, name in enumerate(_candidates(text, target, precision, excluded)[:2]):
+    for rank, name in enumerate(_candidates(text, whole.target, whole.workload.precision)[:2]):
         cost = float(moved + rank)
         if name in templates.FALLBACKS:
             cost += FALLBACK_BYTES * part.flops

@@ -23,6 +23,7 @@ from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
 from tilewright.kernels.templates.partition.lower import cpu_kernel
 from tilewright.kernels.templates.partition.nests import nests
 from tilewright.kernels.templates.partition.segments import (
+    EXCLUDED,
     Cut,
     contractions,
     cuts,
@@ -34,9 +35,6 @@ from tilewright.kernels.templates.partition.segments import (
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices, opened
 from tilewright.search_space import SearchSpace
 
-EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd", "cpu_recurrent")
-"""Templates that take no segment of a partition: those of this file, one beside whose segments others would find no
-room, and that of recurrent layers, which are programs of their own."""
 LEAST_VECTOR = 16
 """Bytes of channels that lie together in a rearranged operand at least: what one copy fetches."""
 
@@ -63,7 +61,7 @@ class _Partition:
             return False
         if task.workload.ranges and not self.any_sizes:
             return False
-        if contractions(Program.loads(task.workload.program)) < 2 and specific(task, EXCLUDED):
+        if contractions(Program.loads(task.workload.program)) < 2 and specific(task):
             return False
         return bool(self.cuts(task))
 
@@ -73,7 +71,7 @@ class _Partition:
 
     def cuts(self, task: Task) -> tuple[Cut, ...]:
         """Ways to compute it in segments."""
-        return cuts(task, EXCLUDED)
+        return cuts(task)
 
     def space(self, task: Task) -> SearchSpace:
         """Every legal schedule; of a range that of its greatest size."""
@@ -151,8 +149,8 @@ class CpuPartition(_Partition):
 
     def cuts(self, task: Task) -> tuple[Cut, ...]:
         whole = Task(replace(task.workload, program=self.program(task).dumps()), task.target)
-        found = cuts(whole, EXCLUDED)
-        return found if task.workload.ranges else with_strips(whole, found, EXCLUDED)
+        found = cuts(whole)
+        return found if task.workload.ranges else with_strips(whole, found)
 
     def _is_ragged(self, task: Task) -> bool:
         """Whether the product of whole multiples is computed by phase."""
@@ -162,7 +160,7 @@ class CpuPartition(_Partition):
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         task = candidate.task
-        return cpu_kernel(candidate, self.program(task), self.members(task, candidate.schedule))
+        return cpu_kernel(candidate, self.program(task), self._kernels(task, candidate.schedule))
 
 
 class CudaPartition(_Partition):
@@ -175,7 +173,7 @@ class CudaPartition(_Partition):
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """Resources of the segment with the most operations, the traffic of all, of the rest the mean; without segments
         that run once."""
-        members, program = self.members(task, schedule), self.program(task)
+        members, program = [m for m, _ in self._kernels(task, schedule)], self.program(task)
         kept = [n for n, m in enumerate(members) if not reads_constants(program, m)]
         numbers = self._numbers(task, schedule)
         main = numbers[main_member(members)][1]
@@ -185,7 +183,7 @@ class CudaPartition(_Partition):
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         task = candidate.task
-        return cuda_kernel(candidate, self.program(task), self.members(task, candidate.schedule))
+        return cuda_kernel(candidate, self.program(task), self._kernels(task, candidate.schedule))
 
 
 class CudaRelaid(CudaPartition):
@@ -228,9 +226,9 @@ class CudaRelaid(CudaPartition):
         if first != {s.name for s in program.stages[:copies]}:
             return ()
         every = len(program.stages)
-        fewer = cuts_at(program, (*range(1, copies), every), task, EXCLUDED)
+        fewer = cuts_at(program, (*range(1, copies), every), task)
         return (
-            *cuts_at(program, (*range(1, copies + 1), every), task, EXCLUDED),
+            *cuts_at(program, (*range(1, copies + 1), every), task),
             *(cut for cut in fewer if cut[-1].template == "cuda_wgmma"),
         )
 
