@@ -19,12 +19,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, in_place, same
+from tilewright.caching import cached_property
+from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, const, in_place, same
 from tilewright.kernels.expression.linear import flat_step
-from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
+from tilewright.kernels.expression.program import Program, Stage, Tensor, count_ops, strides_of
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.parts import computed_inside
 from tilewright.kernels.families.sides import NoMatch, limited, matches, need
+from tilewright.kernels.loopnest import Access
 
+EXP_OPERATIONS = 3
+"""Operations of a weight beside its score: difference, exp, sum."""
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""
 
@@ -93,11 +98,13 @@ class Attention:
         return self.ranges["r0"]
 
     @property
+    def group(self) -> Group:
+        """The outer axes, walked as one."""
+        return Group(self.outer, tuple(self.ranges[a] for a in self.outer))
+
+    @property
     def outer_size(self) -> int:
-        n = 1
-        for a in self.outer:
-            n *= self.ranges[a]
-        return n
+        return self.group.size
 
     @property
     def output(self) -> Tensor:
@@ -115,6 +122,33 @@ class Attention:
     def plain_finish(self) -> bool:
         """Whether the normalised values are the result, without conversion."""
         return self.finish.op == "var" and self.output.dtype == "float32"
+
+    @property
+    def score_operations(self) -> int:
+        """Operations of a weight, beside its product: the score, then difference, exp and sum."""
+        return count_ops(self.score) + EXP_OPERATIONS
+
+    @cached_property
+    def accesses(self) -> tuple[tuple[Access, ...], Access, tuple[Access, ...]]:
+        """Reads of the scores, the scores as they are stored, and reads of the values with the output's store.
+
+        Axes are ``o`` (the outer ones), ``i`` (queries), ``j`` (keys), ``r`` (the depth) and ``e`` (the width).
+        """
+        names: dict[str, Expr] = dict.fromkeys(self.outer, const(0, "index"))
+        names |= self.group.indices("o") | {self.query: axis("i"), "r0": axis("r"), "e": axis("e")}
+
+        def of(load: Expr, key: str, outside: bool = False) -> Access:
+            at = {**names, self.key: axis(key)}
+            return Access(str(load.value), tuple(i.substitute(at) for i in load.args), load.dtype, outside=outside)
+
+        reads = [of(x, "j") for x in (*self.q.loads(), *self.k.load.loads())]
+        reads += [of(x, "j", outside=True) for x in self.score.loads()]
+        scores = Access("scores", (axis("o"), axis("i"), axis("j")), "float32", store=True)
+        after = [of(x, "e", outside=True) for x in self.finish.loads()]
+        order = (f"i{n}" for n in range(len(self.output.shape) - 1))
+        place = (*(self.places.get(x, axis(x)).substitute(names) for x in order), axis("e"))
+        out = Access(self.output.name, place, self.output.dtype, store=True)
+        return tuple(reads), scores, (*(of(x, "j") for x in self.v.load.loads()), *after, out)
 
 
 @lru_cache(maxsize=256)

@@ -97,6 +97,12 @@ class Workspace:
         """Byte offset of an array, or of the first thread's copy."""
         return self._laid[0][name]
 
+    def at(self, name: str) -> int:
+        """Byte offset of an array that lies behind arrays of known sizes alone."""
+        at = self.offset(name)
+        assert isinstance(at, int)
+        return at
+
     def each(self, name: str) -> IntExpr:
         """Bytes from one thread's copy of an array to the next thread's."""
         return self._laid[1][name]
@@ -104,9 +110,7 @@ class Workspace:
     def pointers(self, text: Callable[[int], str] = ctext) -> Iterator[tuple[str, str, str]]:
         """C type, name and value of a pointer to each array; ``text`` gives the C text of an offset."""
         for a in self.arrays:
-            at = self.offset(a.name)
-            assert isinstance(at, int)
-            yield f"{a.ctype} *", a.name, f"({a.ctype} *)((char *)workspace + {text(at)})"
+            yield f"{a.ctype} *", a.name, f"({a.ctype} *)((char *)workspace + {text(self.at(a.name))})"
 
 
 def product(*factors: IntExpr) -> IntExpr:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tilewright.core import IntExpr, Target, Value
 from tilewright.extent import Extent, ctext, intexpr
 from tilewright.kernels.families.attention import Attention, Rows
-from tilewright.kernels.families.group import Group
 from tilewright.kernels.kernel import Array, Workspace
 from tilewright.kernels.templates.cpu_attention.staging import staged_reads
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
@@ -56,10 +55,6 @@ class AttentionTiling:
     def ragged(self) -> bool:
         """Whether the last strip has unused lanes."""
         return self.a.queries % self.strip != 0
-
-    @property
-    def outer(self) -> Group:
-        return Group(self.a.outer, tuple(self.a.ranges[x] for x in self.a.outer))
 
     @property
     def key_rests(self) -> tuple[int, ...]:
@@ -121,9 +116,9 @@ class AttentionTiling:
         arrays.append(Array("ws", "char", ["*", floats, "item"], self.threads))
         if self.split:
             strips: IntExpr = ["ceildiv", intexpr(self.a.queries), self.strip]
-            each: IntExpr = int(self.outer.size) * self.strips * self.part
+            each: IntExpr = int(self.a.outer_size) * self.strips * self.part
             if self.a.program.sizes:
-                each = ["*", intexpr(self.outer.size), strips, self.part]
+                each = ["*", intexpr(self.a.outer_size), strips, self.part]
             arrays.append(Array("parts", "float", ["*", each, "KP", ["min", 1, ["//", "KP", 2]]]))
         return Workspace(
             tuple(arrays), PAGE,

@@ -36,10 +36,10 @@ CHUNK = 1 << 14
 def kernel(p: AttentionTiling, values: Mapping[str, Value]) -> Kernel:
     """The kernel of a schedule: scores, then the result."""
     return Kernel(
-        text=Opaque(nests(p, values), partial(_source, p)),
+        text=Opaque(partial(nests, p, values), partial(_source, p)),
         static=CpuStatic(),
         launches=entry(p.a.program, "KB", *(("KP",) if p.split else ())),
-        workspace=p.workspace,
+        workspace=lambda: p.workspace,
     )
 
 
@@ -76,9 +76,9 @@ def _arguments(p: AttentionTiling) -> list[str]:
 # --------------------------------------------------------------------------- names in the printed text
 
 
-def _sizes(p: AttentionTiling, start: str = "") -> list[str]:
+def _sizes(p: AttentionTiling) -> list[str]:
     """Declarations of the sizes that calls choose, which the context has."""
-    return [f"{start} const long {n}=x->{n}; (void){n};" for n in _arguments(p)]
+    return [f" const long {n}=x->{n}; (void){n};" for n in _arguments(p)]
 
 
 def _pointers(p: AttentionTiling, *exprs: Expr) -> list[str]:
@@ -146,7 +146,7 @@ def _convert(p: AttentionTiling, memory: Workspace, rows: Rows) -> str:
             "kind": _kind(t),
             "number": [x.name for x in p.a.program.inputs].index(t.name),
             "chunk": CHUNK,
-            "offset": _offset(memory, converted(rows)),
+            "offset": ctext(memory.at(converted(rows))),
             "size": ctext(t.size),
             "sizes": _sizes(p),
         },
@@ -544,8 +544,8 @@ def _strip(p: AttentionTiling, memory: Workspace) -> dict[str, str | int | list[
         "strips": strips,
         "last_strip": f"{strips}-1" if isinstance(p.a.queries, Extent) else f"{p.strips - 1}L",
         "queries": ctext(p.a.queries),
-        "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
-        "converted": _offset(memory, "ws"),
+        "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.a.group.split("o").items()],
+        "converted": ctext(memory.at("ws")),
         "tiles": p.tiles,
         "width": p.a.width,
         "outer": _outer_arguments(p),
@@ -565,13 +565,6 @@ $unless split: tw::parallel_for(env,$tasks,task,&x);
  return 0; }"""
 
 
-def _offset(memory: Workspace, name: str) -> str:
-    """C text of the byte offset of an array."""
-    at = memory.offset(name)
-    assert isinstance(at, int)
-    return ctext(at)
-
-
 def _entry(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
     numbers = {t.name: n for n, t in enumerate(p.a.program.inputs)}
     memory = kernel.workspace
@@ -580,7 +573,7 @@ def _entry(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
         if rows.gathered:
             return "nullptr"
         if rows.converted:
-            return f"(const float*)(x.ws+{_offset(memory, converted(rows))})"
+            return f"(const float*)(x.ws+{ctext(memory.at(converted(rows)))})"
         return f"(const float*)tensors[{numbers[rows.tensor.name]}]"
 
     names = {name: str(e) if isinstance(e, int) else f"x.{name}" for name, e in memory.locals.items()} | {"W": "W"}
@@ -590,15 +583,15 @@ def _entry(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
         {
             "symbol": symbol, "k": where(p.a.k), "v": where(p.a.v), "block": block,
             "score_rows": long_text(memory.locals["score_rows"], names), "bytes": long_text(memory.each("ws"), names),
-            "split": p.split, "parts": kernel.argument("KP") if p.split else "", "converted": _offset(memory, "ws"),
+            "split": p.split, "parts": kernel.argument("KP") if p.split else "", "converted": ctext(memory.at("ws")),
             "threads": p.threads,
             "conversions": [
                 f" tw::parallel_for(env,{p.counted(r.tensor.size, CHUNK)},convert_{r.tensor.name},&x);"
                 for r in p.converted
             ],
             "sizes": [f" const long {s}=x.{s}={kernel.argument(s)}; (void){s};" for s in _arguments(p)],
-            "tasks": f"{p.outer.size_text}*{p.counted(p.a.queries, p.strip)}"
+            "tasks": f"{p.a.group.size_text}*{p.counted(p.a.queries, p.strip)}"
             if p.a.program.sizes
-            else f"{p.outer.size * p.strips}L",
+            else f"{p.a.group.size * p.strips}L",
         },
     )  # fmt: skip

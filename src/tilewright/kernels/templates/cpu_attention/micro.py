@@ -21,15 +21,20 @@ def score_tile(p: AttentionTiling, rows: int) -> str:
     lines += [" V " + ", ".join(f"c{i}_{v}={{}}" for v in range(p.vectors)) + ";" for i in range(rows)]
     lines.append(f" for(long r=0;r<{p.a.depth}L;r+={p.unroll_depth}) {{")
     for u in range(p.unroll_depth):
-        loads = "".join(f" const V b{v}=tw::load<V>(q+{u * w + v * lanes}L);" for v in range(p.vectors))
-        lines.append(f"  {{{loads}")
-        for i in range(rows):
-            sums = " ".join(f"c{i}_{v}+=x*b{v};" for v in range(p.vectors))
-            lines.append(f"   {{ const V x=tw::splat<V>(k[{i * along + u * inner}L]); {sums} }}")
-        lines.append("  }")
+        lines += _step(p, "c", "q", u * w, [f"k[{i * along + u * inner}L]" for i in range(rows)])
     lines.append(f"  q+={p.unroll_depth * w}L; k+={p.unroll_depth * inner}L; }}")
     lines += [f" tw::store(s+{i * w + v * lanes}L,c{i}_{v});" for i, v in cells]
     return "\n".join([*lines, "}"])
+
+
+def _step(p: AttentionTiling, sums: str, strips: str, at: int, elements: list[str]) -> list[str]:
+    """Statements that add to each row of sums an element times the strip from ``at`` on."""
+    loads = "".join(f" const V b{v}=tw::load<V>({strips}+{at + v * p.lanes}L);" for v in range(p.vectors))
+    lines = [f"  {{{loads}"]
+    for i, element in enumerate(elements):
+        added = " ".join(f"{sums}{i}_{v}+=x*b{v};" for v in range(p.vectors))
+        lines.append(f"   {{ const V x=tw::splat<V>({element}); {added} }}")
+    return [*lines, "  }"]
 
 
 def value_tile(p: AttentionTiling, rows: int) -> str:
@@ -42,23 +47,17 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
     cells = [(i, v) for i in range(rows) for v in range(p.vectors)]
     lines += [" V " + ", ".join(f"a{i}_{v}={{}}" for v in range(p.vectors)) + ";" for i in range(rows)]
 
-    def step(u: int) -> None:
-        loads = "".join(f" const V b{v}=tw::load<V>(s+{u * w + v * lanes}L);" for v in range(p.vectors))
-        lines.append(f"  {{{loads}")
-        for i in range(rows):
-            sums = " ".join(f"a{i}_{v}+=x*b{v};" for v in range(p.vectors))
-            lines.append(f"   {{ const V x=tw::splat<V>(v[{u * along + i * inner}L]); {sums} }}")
-        lines.append("  }")
+    def step(u: int) -> list[str]:
+        return _step(p, "a", "s", u * w, [f"v[{u * along + i * inner}L]" for i in range(rows)])
 
     u = p.unroll_keys
     lines.append(" long j=0;")
     if u > 1:
         lines.append(f" for(;j+{u}<=n;j+={u}) {{")
         for n in range(u):
-            step(n)
+            lines += step(n)
         lines.append(f"  s+={u * w}L; v+={u * along}L; }}")
-    lines.append(" for(;j<n;j++) {")
-    step(0)
+    lines += [" for(;j<n;j++) {", *step(0)]
     lines.append(f"  s+={w}L; v+={along}L; }}")
     lines.append(" if(!first) {")  # last: a total that all keys go into would round with each of them
     lines += [f"  const V c{v}=tw::load<V>(c+{v * lanes}L);" for v in range(p.vectors)]

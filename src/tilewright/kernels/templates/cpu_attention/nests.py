@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from tilewright.core import Value
-from tilewright.kernels.expression.expr import Expr, axis, const
 from tilewright.kernels.expression.program import count_ops
-from tilewright.kernels.families.attention import Attention
-from tilewright.kernels.families.group import Group
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cpu_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.tiles import ceildiv
-
-EXP_FLOPS = 3
-"""Operations of a weight beside its score: difference, exp, sum."""
 
 
 def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
@@ -24,7 +17,7 @@ def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ..
     heads, queries, keys = int(a.outer_size), int(a.queries), int(a.keys)
     part = ceildiv(keys, int(values.get("KP", 1)))
     block = max(p.key_rows, min(int(values["KB"]), part) // p.key_rows * p.key_rows)
-    reads, scores, result = accesses(a)
+    reads, scores, result = a.accesses
     kind = "parallel" if p.threads > 1 else "serial"
     outer = [
         Loop("o", heads, 1, kind),
@@ -45,7 +38,7 @@ def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ..
             *lanes,
         ),
         (*reads, scores),
-        flops_per_output=count_ops(a.score) + EXP_FLOPS,
+        flops_per_output=a.score_operations,
     )
     read = Access(scores.tensor, scores.indices, scores.dtype)
     second = LoopNest(
@@ -63,28 +56,3 @@ def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ..
         flops_per_output=1 + count_ops(a.finish),
     )
     return first, second
-
-
-@lru_cache(maxsize=64)
-def accesses(a: Attention) -> tuple[tuple[Access, ...], Access, tuple[Access, ...]]:
-    """Reads of the first nest, the scores it writes, and what the second reads and writes beside them."""
-    group = Group(a.outer, tuple(a.ranges[x] for x in a.outer))
-    names: dict[str, Expr] = dict.fromkeys(a.outer, const(0, "index"))
-    names |= group.indices("o") | {a.query: axis("i"), "r0": axis("r"), "e": axis("e")}
-
-    def of(load: Expr, key: str, outside: bool = False) -> Access:
-        at = {**names, a.key: axis(key)}
-        return Access(str(load.value), tuple(i.substitute(at) for i in load.args), load.dtype, outside=outside)
-
-    reads = [of(x, "j") for x in (*a.q.loads(), *a.k.load.loads())]
-    reads += [of(x, "j", outside=True) for x in a.score.loads()]
-    scores = Access("scores", (axis("o"), axis("i"), axis("j")), "float32", store=True)
-    after = [of(x, "e", outside=True) for x in a.finish.loads()]
-    order = tuple(f"i{n}" for n in range(len(a.output.shape) - 1))
-    out = Access(
-        a.output.name,
-        (*(a.places.get(x, axis(x)).substitute(names) for x in order), axis("e")),
-        a.output.dtype,
-        store=True,
-    )
-    return tuple(reads), scores, (*(of(x, "j") for x in a.v.load.loads()), *after, out)

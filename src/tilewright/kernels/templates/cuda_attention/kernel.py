@@ -10,7 +10,6 @@ from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.templates.cpu_attention.nests import EXP_FLOPS, accesses
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel, pointers
 from tilewright.kernels.templates.cuda.static import StaticFeatures
 from tilewright.kernels.templates.cuda_attention import merge, mma, simt, softmax, wgmma
@@ -46,7 +45,7 @@ def _nests(p: AttentionTiling) -> tuple[LoopNest, LoopNest]:
     """Two nests over blocks of queries and keys, of which every pair is counted: the scores, then the result."""
     a = p.a
     part = p.part_blocks * p.block_k if p.parts > 1 else a.keys
-    reads, scores, result = accesses(a)
+    reads, scores, result = a.accesses
     outer = (
         Loop("o", a.outer_size, 1, "parallel"),
         Loop("i", a.queries, p.block_q, "parallel", "l2"),
@@ -73,7 +72,7 @@ def _nests(p: AttentionTiling) -> tuple[LoopNest, LoopNest]:
         (*reads, scores),
         (*_staged(p, "q"), *_staged(p, "k")),
         itemsize=p.item,
-        flops_per_output=count_ops(a.score) + EXP_FLOPS,
+        flops_per_output=a.score_operations,
     )
     across = (p.width if p.groups else COLUMNS) if p.cores else p.lanes * p.value_vector
     second = LoopNest(

@@ -11,7 +11,6 @@ from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.kernel import Array, Workspace
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.cpu_attention.nests import accesses
 from tilewright.kernels.templates.cuda.describe import WORKSPACE
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.text import STORAGE
@@ -35,9 +34,7 @@ def workspace(p: AttentionTiling) -> Workspace:
 
 def _first(p: AttentionTiling, name: str) -> int:
     """Floats in front of an array in the workspace."""
-    at = workspace(p).offset(name)
-    assert isinstance(at, int)
-    return at // ITEM
+    return workspace(p).at(name) // ITEM
 
 
 def left(p: AttentionTiling, first: str, base: str, total: str) -> list[str]:
@@ -148,7 +145,7 @@ def partial(p: AttentionTiling, part: Expr) -> Access:
 def _nest(p: AttentionTiling) -> LoopNest:
     """The loops of the second kernel."""
     a = p.a
-    result = accesses(a)[2]
+    result = a.accesses[2]
     return LoopNest(
         "merge",
         {"o": a.outer_size, "i": a.queries, "e": a.width, "s": p.parts},

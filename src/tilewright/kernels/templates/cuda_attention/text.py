@@ -10,7 +10,6 @@ from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, Expr, ax
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
-from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cpu_attention.blocks import FALSE, TRUE, Blocks, Condition
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
@@ -111,7 +110,7 @@ def tile(p: AttentionTiling, number: str) -> list[str]:
 
 def heads(p: AttentionTiling, used: set[str]) -> list[str]:
     """Statements that declare the places along outer axes that are ``used``, of a ``block`` of them."""
-    places = split(Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer)), "block")
+    places = split(p.a.group, "block")
     limit = p.f.v.limit
     # How many keys the block's sequence has.
     known = [] if limit is None else [f"const int known = tw::imin({outer_text(p, limit, used)}, {p.a.keys});"]
