@@ -282,7 +282,7 @@ def test_what_depends_on_columns_only_is_computed_once() -> None:
 def test_an_epilogue_that_leaves_the_accumulators_their_registers_is_done_there() -> None:
     assert epilogue(conv(2, (7, 6), 5, 19, 3, 1, 1, epilogue="bm")).inline
     crowded = epilogue(conv(2, (14, 14), 5, 32, 3, 1, 1, epilogue="nrm"))
-    assert crowded.p.rows * crowded.p.vectors + len(crowded.reads) + 2 > crowded.p.registers
+    assert crowded.p.rows * crowded.p.vectors + len(crowded.reads) + 2 > crowded.p.target.registers
     assert crowded.pass_over
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from math import prod
 
+from tilewright.caching import cached_property
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.linear import Linear
@@ -17,12 +19,9 @@ class Group:
     axes: tuple[str, ...]
     extents: tuple[int, ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
-        n = 1
-        for e in self.extents:
-            n *= e
-        return n
+        return prod(self.extents)
 
     @property
     def varying(self) -> Extent | None:
@@ -67,3 +66,10 @@ class Group:
             out[name] = text if n == len(self.axes) - 1 else f"({text})%{ctext(extent)}"
             step *= extent
         return out
+
+    def joined(self, prefix: str) -> str:
+        """C text of the fused index; that of an axis is its name behind a prefix."""
+        at = "0L"
+        for name, extent in zip(self.axes, self.extents, strict=True):
+            at = f"({at})*{extent}L+{prefix}{name}"
+        return at

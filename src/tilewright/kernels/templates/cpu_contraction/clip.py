@@ -6,8 +6,9 @@ the sums of those products per trip (a table), and whether one is NaN: if so, ti
 
 from __future__ import annotations
 
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
-from tilewright.kernels.templates.cpu_contraction.text import form, outer_texts
+from tilewright.kernels.templates.cpu_contraction.text import edge, form, outer_texts
 from tilewright.kernels.templates.cpu_contraction.window import MOST_CUT, NO_ROWS, Cuts, Table
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -41,14 +42,9 @@ def bounds(p: ContractionTiling, blocked: bool) -> str:
         d = next(n for n, w in enumerate(loops) if name in w.group.axes)
         start = "-pc" if blocked and d == 0 else ""
         slope = b.of(name)
+        end, narrower = (f"kr[{2 * d}]", "imax") if slope > 0 else (f"kr[{2 * d + 1}]", "imin")
         # The form where the axis is 0, then its slope.
-        value = f"const long v={form(b, texts)};"
-        if slope > 0:
-            low = f"tw::imax(kr[{2 * d}],(v<0?(-v+{slope - 1})/{slope}:0){start})"
-            out.append(f"{{ {value} kr[{2 * d}]={low}; }}")
-        else:
-            high = f"tw::imin(kr[{2 * d + 1}],(v<0?0:v/{-slope}+1){start})"
-            out.append(f"{{ {value} kr[{2 * d + 1}]={high}; }}")
+        out.append(f"{{ const long v={form(b, texts)}; {end}=tw::{narrower}({end},({edge(slope)}){start}); }}")
     return " ".join(out)
 
 
@@ -62,9 +58,7 @@ def spans(p: ContractionTiling) -> str:
     if isinstance(t, Cuts):
         block = "rb" if len(p.m_walks) == 1 else "b0"
         return f"const unsigned char *spans=cuts[({block}==0)+2*({block}==x->blocks-1)];"
-    at = "0L"
-    for a in t.axes:
-        at = f"({at})*{extents[a]}L+o_{a}"
+    at = Group(t.axes, tuple(extents[a] for a in t.axes)).joined("o_")
     count = p.row_blocks.count
     block = "rb" if len(p.m_walks) == 1 else f"rb%{count}L"
     return f"const unsigned char *spans=SPANS+(({at})*{count}L+{block})*{extents[clip.axis]}L;"
@@ -78,11 +72,9 @@ def cuts(p: ContractionTiling) -> str:
     texts = {clip.axis: "t", p.c.m.axes[-1]: "at"}
     parts = []
     for b in clip.rows:
-        slope, v = b.of(p.c.m.axes[-1]), f"const long v={form(b, texts)};"
-        if slope > 0:
-            parts.append(f"{{ {v} low=tw::imax(low,v<0?(-v+{slope - 1})/{slope}:0); }}")
-        else:
-            parts.append(f"{{ {v} end=tw::imin(end,v<0?0:v/{-slope}+1); }}")
+        slope = b.of(p.c.m.axes[-1])
+        narrowed = f"low=tw::imax(low,{edge(slope)})" if slope > 0 else f"end=tw::imin(end,{edge(slope)})"
+        parts.append(f"{{ const long v={form(b, texts)}; {narrowed}; }}")
     trips, blocks = p.c.stage.ranges[clip.axis], p.row_blocks
     return "\n".join([
         f" unsigned char cuts[4][{trips}]={{}}; for(long e=1;e<4;e++) {{ const long b=e==2?x->blocks-1:0;",
@@ -111,7 +103,7 @@ def skipped(p: ContractionTiling) -> str:
     """Function: sums of zero times B over the innermost loop, of one outer position's panels; whether any is NaN."""
     if not p.clip:
         return ""
-    inner, rows = p.k_walks[-1].size, p.column_blocks.count * trips(p)
+    inner, rows = p.k_walks[-1].size, skipped_size(p) // p.width
     return "\n".join([
         f"TW_NOINLINE bool skipped(const T *b, T *d) {{ bool any=false; for(long t=0;t<{rows}L;t++)",
         f" for(long j=0;j<{p.width}L;j++) {{ T v=0; for(long k=0;k<{inner}L;k++) v+=0*b[(t*{inner}L+k)*{p.width}L+j];",

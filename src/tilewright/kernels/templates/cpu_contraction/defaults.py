@@ -7,7 +7,7 @@ import math
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cpu_contraction import window
-from tilewright.kernels.templates.cpu_contraction.geometry import batch_items, side
+from tilewright.kernels.templates.cpu_contraction.geometry import batch_items
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.cpu_contraction.space import (
     FEW,
@@ -89,7 +89,7 @@ def _worth_packing(c: Contraction, target: Target) -> bool:
     """Whether B had better be packed than read in place."""
     item = ITEMSIZE[c.acc]
     m, size = c.m.size, c.n.size * c.k.size * item
-    b = side(c, c.b, "n")
+    b = c.b_side
     if not _low(target) or b is None or b.along != 1 or c.n.size * item <= LINE:
         return m > 64 and size > target.l2_bytes // 2
     # Rows of B a whole number of lines apart fall into few sets of L1: a panel is read from L2 by every tile.
@@ -106,7 +106,7 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
     legal = next(r for r in within.constraints if r.reads == WAY)
     found = [f for f in forms(c, target) if legal.holds(dict(zip(WAY, f.key, strict=True)))]
     item = ITEMSIZE[c.acc]
-    a = side(c, c.a, "m")
+    a = c.a_side
     clipped = [proto(c, target, f.a, f.b, f.images).k_walks[-1].size for f in found if f.a == "clip"]
     inner = min(clipped, default=0)
     # Groups that each read a part of every pixel: copying an image brings it to the cache in order.
@@ -142,7 +142,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     lanes = target.vector_bytes // item
     m, k = c.m.size, c.k.size
     form = _way(c, target, within)
-    a = side(c, c.a, "m")
+    a = c.a_side
     # Rows a multiple of 4096 bytes apart fall into one set of L1: more than eight push each other out. One vector of
     # columns is too little work to hide that.
     crowded = a is not None and a.along > 0 and a.along * item % 4096 == 0

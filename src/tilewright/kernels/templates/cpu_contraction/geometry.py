@@ -14,7 +14,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cpu_contraction import window
 from tilewright.kernels.templates.cpu_contraction.kinds import BF16, PLAIN, UNIT, Kind, shifted
-from tilewright.kernels.templates.cpu_contraction.match import Contraction, Operand, constant
+from tilewright.kernels.templates.cpu_contraction.match import Contraction, constant
 from tilewright.kernels.templates.cpu_contraction.window import Clip, Cuts, Image, Table
 from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 
@@ -22,24 +22,6 @@ LINE = 64
 """Bytes of a cache line."""
 ENOUGH_SUMS = 8
 """Vectors of sums that keep the multiply-add units of a core busy while each waits for its last step."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """Strides of an operand that is a plain read: along its M or N axis and along K (elements)."""
-
-    tensor: str
-    along: int
-    k: int
-
-
-def side(c: Contraction, operand: Operand, group: str) -> Side | None:
-    """The operand's strides, where its axes fuse there."""
-    if operand.affine is None or operand.tensor is None or operand.value.dtype != c.acc:
-        return None
-    along = (c.m if group == "m" else c.n).stride(operand.affine)
-    k = c.k.stride(operand.affine)
-    return None if along is None or k is None else Side(operand.tensor, along, k)
 
 
 @dataclass(frozen=True)
@@ -55,7 +37,7 @@ class Walk:
         return self.group.size
 
 
-def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset[str] = frozenset()) -> list[Walk]:
+def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset[str]) -> list[Walk]:
     """A group's axes as the fewest loops: neighbours that fuse in A and in the other tensor are one.
 
     Where a position is ``None`` it does not matter. Axes in ``alone`` are loops by themselves.
@@ -84,8 +66,7 @@ class ContractionTiling:
     """
 
     c: Contraction
-    vector_bytes: int
-    registers: int
+    target: Target
     inner: int  # MR: rows of a register tile along the innermost loop over M
     lines: int  # MH: along the loop around it
     images: int  # batch items computed at a time; 1 where the batch is no axis of its own
@@ -97,7 +78,6 @@ class ContractionTiling:
     prefetch_b: int
     prefetch_c: bool
     split_k: bool
-    threads: int = 1
     kind: Kind = PLAIN
     half_b: bool = False
 
@@ -114,13 +94,13 @@ class ContractionTiling:
     def pack_b(self) -> bool:
         return self.b != "direct"
 
-    @property
+    @cached_property
     def item(self) -> int:
         return ITEMSIZE[self.c.acc]
 
-    @property
+    @cached_property
     def lanes(self) -> int:
-        return self.vector_bytes // self.item
+        return self.target.vector_bytes // self.item
 
     @property
     def ctype(self) -> str:
@@ -137,7 +117,7 @@ class ContractionTiling:
 
     # ------------------------------------------------------------------ steps of several elements, narrower than sums
 
-    @property
+    @cached_property
     def mixed(self) -> bool:
         """Whether steps take units of narrow elements. Blocks of rows are then the outermost loop, in which A is packed
         as ``rows`` with all of K, and epilogues compute in vectors of any type."""
@@ -148,7 +128,7 @@ class ContractionTiling:
         """Elements of K that one step takes; panels, loops over K and their sizes count steps."""
         return self.kind.group
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Steps of all of K."""
         return ceildiv(self.c.k.size, self.group) if self.mixed else self.c.k.size
@@ -216,7 +196,7 @@ class ContractionTiling:
             return None
         found = window.image(self.c)
         assert found is not None
-        return found if self.chunks == 1 else Image(found.low, (self.images, *found.shape[1:]))
+        return found if self.chunks == 1 else replace(found, shape=(self.images, *found.shape[1:]))
 
     @cached_property
     def clip(self) -> Clip | None:
@@ -241,7 +221,7 @@ class ContractionTiling:
             return None
         w = self.c.a.window
         assert w is not None
-        return self.image.position(w) if self.image else w.position
+        return self.image.position if self.image else w.position
 
     @cached_property
     def m_walks(self) -> list[Walk]:
@@ -254,7 +234,7 @@ class ContractionTiling:
     def k_walks(self) -> list[Walk]:
         """Loops over K, outermost first."""
         if self.mixed:
-            beside = self.b_side
+            beside = self.c.b_side
             columns = self.width if self.pack_b or beside is None else self.group * beside.k
             return [Walk(Group(("k",), (self.depth,)), self.group if self.a == "direct" else 1, columns)]
         if self.pack_a and self.pack_b:
@@ -350,7 +330,7 @@ class ContractionTiling:
             return False
         return self.lines == 1 or not any(b.of(a) for _, b in self.clip.ranges for a in self.m_walks[-2].group.axes)
 
-    @property
+    @cached_property
     def column_blocks(self) -> Blocks:
         """Blocks of columns, counted in vectors."""
         if (extent := self.c.n.varying) is not None:
@@ -370,18 +350,10 @@ class ContractionTiling:
             return f"(({self.c.n.size_text}-1)%{self.lanes}L+1)"
         return f"{self.c.n.size % self.lanes or self.lanes}L"
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Columns of a packed panel of B."""
         return self.vectors * self.lanes
-
-    @property
-    def a_side(self) -> Side | None:
-        return side(self.c, self.c.a, "m")
-
-    @property
-    def b_side(self) -> Side | None:
-        return side(self.c, self.c.b, "n")
 
     # ------------------------------------------------------------------ places of a tile's rows
 
@@ -464,8 +436,7 @@ def direct_b(c: Contraction) -> bool:
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
     tiling = ContractionTiling(
         c=(c.narrow or c) if values.get("narrow") else c,
-        vector_bytes=target.vector_bytes,
-        registers=target.registers,
+        target=target,
         inner=int(values["MR"]),
         lines=int(values["MH"]),
         images=int(values["images"]),
@@ -477,7 +448,6 @@ def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Contrac
         prefetch_b=int(values["prefetch_b"]),
         prefetch_c=bool(values["prefetch_c"]),
         split_k=bool(values.get("split_k", False)),
-        threads=target.threads,
     )
     return _chosen(tiling) if tiling.varying else tiling
 

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.printer import print_expr
+from math import prod
+
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
-from tilewright.kernels.templates.cpu_contraction.text import no_load, tensor_pointer
+from tilewright.kernels.templates.cpu_contraction.text import tensor_pointer, var_text
+from tilewright.kernels.templates.cpu_contraction.window import Image
 
 
-def image_rows(p: ContractionTiling) -> int:
-    """Rows of the image, each a task of the copy: everything but the innermost padded axis and those inside it."""
-    assert p.image is not None
-    n = 1
-    for s in p.image.shape[: _row_axis(p)]:
-        n *= s
-    return n
-
-
-def _row_axis(p: ContractionTiling) -> int:
-    image, w = p.image, p.c.a.window
-    assert image is not None
-    assert w is not None
-    changed = [d for d, (low, s, t) in enumerate(zip(image.low, image.shape, w.tensor.shape, strict=True))
-               if (low, s) != (0, t)]  # fmt: skip
-    return max(changed, default=0)
-
-
-def image_task(p: ContractionTiling) -> str:
+def image_task(p: ContractionTiling, image: Image) -> str:
     """The function that copies one row of the image."""
-    image, w = p.image, p.c.a.window
-    assert image is not None
-    assert w is not None
+    w, at = image.window, image.row_axis
     assert w.fill is not None
-    at = _row_axis(p)
-    inside = 1
-    for s in w.tensor.shape[at + 1 :]:
-        inside *= s
-    fill = print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
+    inside, fill = prod(w.tensor.shape[at + 1 :]), var_text(w.fill)
     lines = [
         "TW_NOINLINE void copy_row(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
         f" T *TW_RESTRICT d=x->image+t*{image.shape[at] * inside}L; bool inside=true; long from=0;",

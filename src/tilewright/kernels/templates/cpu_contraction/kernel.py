@@ -15,7 +15,7 @@ from tilewright.kernels.kernel.workspace import rounded
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cpu_contraction import clip, finite, limit, lower, micro, prepack
 from tilewright.kernels.templates.cpu_contraction.geometry import LINE, ContractionTiling
-from tilewright.kernels.templates.cpu_contraction.image import image_rows, image_task
+from tilewright.kernels.templates.cpu_contraction.image import image_task
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.cpu_contraction.steps import Steps
 from tilewright.kernels.templates.cpu_contraction.store import Epilogue
@@ -40,7 +40,7 @@ def kernel(steps: Steps, values: Mapping[str, Value]) -> Kernel:
     return Kernel(
         text=Opaque(partial(_nests, p, values), partial(_source, steps)),
         static=CpuStatic(prefetch=ahead, prefetch_output=p.prefetch_c and p.c.in_place),
-        launches=entry(p.c.program, *BLOCKS, *(SPLITS if p.threads > 1 else ())),
+        launches=entry(p.c.program, *BLOCKS, *(SPLITS if p.target.threads > 1 else ())),
         workspace=partial(_workspace, p),
         prepack=partial(prepack.prepacks, p),
     )
@@ -61,15 +61,15 @@ def _nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest,
         return int(values.get(name, 1))
 
     rows, width = p.rows, p.width
-    mc = max(rows, min(get("MC"), ceildiv(int(m), rows) * rows) // rows * rows)
+    mc = max(rows, min(get("MC"), ceildiv(m, rows) * rows) // rows * rows)
     nc = max(width, min(get("NC"), ceildiv(n, p.lanes) * p.lanes) // width * width)
-    kc = max(p.unit, min(get("KC"), int(k)) // p.unit * p.unit)
+    kc = max(p.unit, min(get("KC"), k) // p.unit * p.unit)
     loops = [Loop("m", c.m.size, m)] if p.chunks > 1 else []
     image_depth = len(loops)
     if c.batch.size > 1:
-        loops.append(Loop("o", c.batch.size, 1, "parallel" if p.threads > 1 else "serial"))
+        loops.append(Loop("o", c.batch.size, 1, "parallel" if p.target.threads > 1 else "serial"))
     for name, extent, split in (("k", k, get("TK")), ("n", n, get("TN")), ("m", m, get("TM"))):
-        if p.threads > 1 and split > 1:
+        if split > 1:
             loops.append(Loop(name, extent, ceildiv(extent, split), "parallel"))
     rows_block = Loop("m", m, mc, level="l2", argument="MC")
     columns_block = Loop("n", n, nc, level="l3", argument="NC")
@@ -136,7 +136,7 @@ def _in_panels(p: ContractionTiling, side: str, x: Access, packed: bool) -> Acce
 
 def _moves(p: ContractionTiling, side: str) -> float:
     """Instructions per element that is packed, as ``packing`` prints it."""
-    found = p.a_side if side == "a" else p.b_side
+    found = p.c.a_side if side == "a" else p.c.b_side
     if found is not None:
         if side == "a":
             return 1 / p.unroll if found.k == 1 else 1.0
@@ -154,7 +154,8 @@ def _workspace(p: ContractionTiling) -> Workspace:
     """The padded image, the tables of columns, all of B where it is packed at once; what each thread packs of A and of
     B, and its sums that wait; parts of K's sums.
 
-    A block is ``mt`` by ``nt`` register tiles, of which ``kc`` steps of K are packed.
+    A block is ``mt`` by ``nt`` register tiles, of which ``kc`` steps of K are packed. Numbers among the locals are
+    printed without a suffix.
     """
     c, e = p.c, Epilogue(p)
     u = 1 if p.mixed else p.unroll
@@ -179,9 +180,9 @@ def _workspace(p: ContractionTiling) -> Workspace:
             Array("image", "char", rounded(p.image.size * p.item if p.image else 0, PAGE)),
             Array("tables", "char", rounded(len(e.tables) * int(e.columns) * p.item, PAGE)),
             Array("packed", "char", rounded(panels, PAGE)),
-            Array("a", "char", rounded(packed_a, PAGE), p.threads),
-            Array("b", "char", rounded(packed_b, PAGE), p.threads),
-            Array("sums", "char", "waiting" if lower.sums_wait(p) else 0, p.threads),
+            Array("a", "char", rounded(packed_a, PAGE), p.target.threads),
+            Array("b", "char", rounded(packed_b, PAGE), p.target.threads),
+            Array("sums", "char", "waiting" if lower.sums_wait(p) else 0, p.target.threads),
             Array("parts", "char", parts),
         ),
         1,
@@ -205,7 +206,7 @@ def _source(steps: Steps, kernel: Kernel, symbol: str) -> str:
         steps.types(),
         lower.context(p),
         *steps.copies(),
-        image_task(p) if p.image else "",
+        image_task(p, p.image) if p.image else "",
         finite.functions(p),
         limit.left_out(p),
         clip.tables_of_rows(p),
@@ -247,7 +248,7 @@ $if split_k:  tw::parallel_for(env,$merged,merge,x);
 
 def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> str:
     c = p.c
-    whole = {a: "1" if p.threads == 1 or (a == "TK" and p.deep) else kernel.argument(a) for a in SPLITS}
+    splits = {a: "1" if p.target.threads == 1 or (a == "TK" and p.deep) else kernel.argument(a) for a in SPLITS}
     return fill(
         ENTRY,
         {
@@ -259,7 +260,7 @@ def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> st
             "sizes": " ".join(sizes(p).split("\n")),
             "chosen": _chosen(p),
             "units": _units(p, kernel.argument("KC")),
-            "splits": "".join(f"x->{a}={text};" for a, text in whole.items()),
+            "splits": "".join(f"x->{a}={text};" for a, text in splits.items()),
             "whole": p.b == "whole",
             "b_type": p.b_type,
             "pack_count": prepack.pack_count(p) if p.b_at_once else "",
@@ -269,7 +270,7 @@ def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> st
             "finite": finite.looked_through(p),
             "tables": bool(e.tables),
             "chunks": p.chunks,
-            "copied": image_rows(p) if p.image else "",
+            "copied": p.image.rows if p.image else "",
             "batch": c.batch.size_text,
             "split_k": p.split_k,
             "merged": f"{c.batch.size_text}*{p.m.size_text}" if p.varying else f"{c.batch.size * p.m.size}L",
@@ -287,7 +288,7 @@ def _memory_texts(p: ContractionTiling, kernel: Kernel) -> dict[str, str]:
     waiting = f"(x->KC<{ctext(p.depth)}?mt*nt*{names['tile']}L:0)"
     names |= {"mt": "mt", "nt": "nt", "kc": texts["kc"], "waiting": waiting}
     own = {x.name: long_text(x.count, names) if x.count != 0 else "" for x in memory if x.copies}
-    at = {f"at_{n}": str(memory.offset(n)) for n in ("a", "tables", "packed")}
+    at = {f"at_{n}": str(memory.at(n)) for n in ("a", "tables", "packed")}
     return texts | at | {"a": own["a"] or "0", "b": own["b"] or "0", "sums": own["sums"] and f"+{own['sums']}"}
 
 

@@ -6,9 +6,8 @@ then start from that.
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
-from tilewright.kernels.templates.cpu_contraction.text import axis_texts, height, scalar_read
+from tilewright.kernels.templates.cpu_contraction.text import axis_texts, height, scalar_text
 
 
 def steps(p: ContractionTiling) -> list[str]:
@@ -16,8 +15,7 @@ def steps(p: ContractionTiling) -> list[str]:
     limit = p.c.b.limit
     if limit is None:
         return []
-    axes = axis_texts(p)
-    text = print_expr(limit, axis=axes, load=lambda x: scalar_read(p, x, axes), var={}, lanes=None)
+    text = scalar_text(p, limit, axis_texts(p))
     return [f"   const long kt=tw::imin(tw::imax(({text})-pc,0L),kc);"]
 
 

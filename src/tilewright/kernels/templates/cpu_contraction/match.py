@@ -53,6 +53,14 @@ class Operand:
         return self.window.tensor.dtype if self.window else None
 
 
+@dataclass(frozen=True)
+class Side:
+    """Strides of an operand that is a plain read: along its M or N axis and along K (elements)."""
+
+    along: int
+    k: int
+
+
 @dataclass(frozen=True, eq=False)
 class Contraction(family.Contraction):
     """A contraction with its two operands. ``atoms`` are functions of batch axes that positions are linear in."""
@@ -61,15 +69,31 @@ class Contraction(family.Contraction):
     b: Operand
     atoms: Mapping[str, Expr]
 
-    @property
+    @cached_property
     def n_step(self) -> int:
         """Elements between neighbouring columns of the output."""
         return self.n.stride(Linear(0, self.out_strides)) or 1
 
-    @property
+    @cached_property
     def in_place(self) -> bool:
         """Whether unfinished sums can live in the output."""
         return self.output.dtype == self.acc and self.n_step == 1
+
+    @cached_property
+    def a_side(self) -> Side | None:
+        """A's strides, where its axes fuse there."""
+        return self._side(self.a, self.m)
+
+    @cached_property
+    def b_side(self) -> Side | None:
+        """B's strides, where its axes fuse there."""
+        return self._side(self.b, self.n)
+
+    def _side(self, operand: Operand, group: Group) -> Side | None:
+        if operand.affine is None or operand.value.dtype != self.acc:
+            return None
+        along, k = group.stride(operand.affine), self.k.stride(operand.affine)
+        return None if along is None or k is None else Side(along, k)
 
     @cached_property
     def ranges(self) -> dict[str, tuple[int, int]]:

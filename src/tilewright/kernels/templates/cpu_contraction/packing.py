@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.extent import Extent, ctext
-from tilewright.kernels.codegen.printer import number, print_expr
+from tilewright.kernels.codegen.printer import number
 from tilewright.kernels.expression.linear import Linear, flat_step
 from tilewright.kernels.families.index_forms import Window
 from tilewright.kernels.templates.cpu_contraction import triangle
@@ -21,13 +21,14 @@ from tilewright.kernels.templates.cpu_contraction.text import (
     axis_texts,
     form,
     height,
-    no_load,
     operand_pointer,
     outer_names,
     outer_texts,
     scalar_read,
+    scalar_text,
     sizes,
     tensor_pointer,
+    var_text,
 )  # fmt: skip
 
 ROWS_AT_A_TIME = 8
@@ -49,7 +50,7 @@ def pack_a(p: ContractionTiling) -> str:
         first += f"+x->chunk*{p.m.size}L"
     begin = f" for(;rb<re;rb++) {{ const long i0={first}, n={height(p)}; (void)n;\n"
     end = f"\n  q+=(kc+{u - 1})/{u}*{r * u}L; }} }}"
-    s = p.a_side
+    s = p.c.a_side
     if triangle.guards(p):
         return head + begin + _guarded(p) + end
     if s is None:
@@ -108,7 +109,7 @@ def _window_rows(p: ContractionTiling) -> str:
     for a, e in zip(c.k.axes[:-1], c.k.extents[:-1], strict=True):
         step = f"if(++{a}=={ctext(e)}) {{ {a}=0; {step} }}" if step else f"++{a};"
     along, kind = ctext(w.position.of(inner)), C_TYPES[w.tensor.dtype]
-    fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
+    fill = "0" if w.fill is None else var_text(w.fill)
     inside = "&&".join(f"{form(b, texts)}>=0" for b in w.bounds)
 
     def copied(value: str, several: str) -> list[str]:
@@ -148,7 +149,7 @@ def pack_b(p: ContractionTiling) -> str:
     columns = f"const long j0={blocks.start('cb')}*{p.lanes}L, n=tw::imin({width}L,{p.c.n.size_text}-j0);"
     begin = f" for(;cb<ce;cb++) {{ {columns}\n"
     end = f"\n  q+=kc*{width}L; }} }}"
-    s = p.b_side
+    s = p.c.b_side
     if s is not None and s.along == 1:
         return head + _rows(p, s.k, columns)
     if s is not None:
@@ -224,7 +225,7 @@ def _transpose(p: ContractionTiling, along: int, k: int) -> str:
 
 def helpers(p: ContractionTiling) -> str:
     """Functions that the packing text above calls."""
-    s = p.b_side
+    s = p.c.b_side
     if not p.pack_b or s is None or s.along == 1 or s.k != 1:
         return ""
     w = p.width
@@ -261,7 +262,7 @@ def _general(p: ContractionTiling, which: str, place: str) -> str:
     fused = {a: f"f_{a}" for a in group.axes}
     declare_f = " ".join(f"const long f_{a}={t};" for a, t in group.split("m").items())
     axes.update(fused)
-    text = print_expr(operand.value, axis=axes, load=lambda x: scalar_read(p, x, axes), var={}, lanes=None)
+    text = scalar_text(p, operand.value, axes)
     declare, step = _k_names(p)
     return (
         f"  for(long l=0;l<n;l++) {{ const long m={base}+l; (void)m; {declare_f} {declare}\n"
@@ -344,7 +345,7 @@ def _run(p: ContractionTiling, parts: Sequence[Part], inner: str, at: str = "") 
     first, grouped = _first(parts), _in_groups(w, count)
     lines += ["    if(lo>hi) lo=hi;", f"    const T *s={at or _source(p, parts)};"]
     if w.bounds:
-        fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
+        fill = "0" if w.fill is None else var_text(w.fill)
         lines += [
             f"    for(long y=0;y<lo{times};y++) d[y]={fill};",
             f"    for(long y=hi{times};y<len{times};y++) d[y]={fill};",

@@ -40,26 +40,20 @@ def panels(p: ContractionTiling, which: str) -> str:
     start = (
         f"(const {kind}*)x->t[{constant(p.c, which)}]" if (p.a if which == "a" else p.b) == "prepack" else "x->packed"
     )
-    return f"{start}+({_number(p, operand)})*{size}L"
+    return f"{start}+({outer_axes(p.c, operand).joined('o_')})*{size}L"
 
 
 def skipped_sums(p: ContractionTiling) -> str:
     """C text of the pointer to the sums behind the panels of B, for the outer position in ``o_<axis>``."""
     all_panels = panel_elements(p) * outer_axes(p.c, p.c.b).size
-    return f"(const T*)x->t[{constant(p.c, 'b')}]+{all_panels}L+({_number(p, p.c.b)})*{skipped_size(p)}L"
+    return (
+        f"(const T*)x->t[{constant(p.c, 'b')}]+{all_panels}L+({outer_axes(p.c, p.c.b).joined('o_')})*{skipped_size(p)}L"
+    )
 
 
 def flag(p: ContractionTiling) -> str:
     """C text of whether skipped steps matter."""
     return f"((const T*)x->t[{constant(p.c, 'b')}])[{elements(p, 'b')}L]!=0"
-
-
-def _number(p: ContractionTiling, operand: Operand) -> str:
-    extents = p.c.stage.ranges
-    at = "0L"
-    for a in outer_axes(p.c, operand).axes:
-        at = f"({at})*{extents[a]}L+o_{a}"
-    return at
 
 
 def operands(p: ContractionTiling) -> list[str]:
@@ -135,7 +129,7 @@ TW_NOINLINE void pack_task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)c
 
 
 def _pieces(p: ContractionTiling) -> int:
-    return min(PIECES * p.threads, p.column_blocks.count)
+    return min(PIECES * p.target.threads, p.column_blocks.count)
 
 
 def pack_count(p: ContractionTiling) -> int:

@@ -141,10 +141,7 @@ def proto(
     c: Contraction, target: Target, a: str, b: str, images: int, rows: int = 1, lines: int = 1, vectors: int = 1
 ) -> ContractionTiling:
     """A plan of no schedule in particular, for the loops that follow from it."""
-    return ContractionTiling(
-        c, target.vector_bytes, target.registers, rows, lines, images, vectors, 1, a, b, "ji", 0, False, False,
-        target.threads,
-    )  # fmt: skip
+    return ContractionTiling(c, target, rows, lines, images, vectors, 1, a, b, "ji", 0, False, False)
 
 
 def forms(c: Contraction, target: Target) -> list[Form]:

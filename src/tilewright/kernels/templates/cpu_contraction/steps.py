@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from tilewright.core import cached_property
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.templates.cpu_contraction import finite, packing
 from tilewright.kernels.templates.cpu_contraction.geometry import LINE, ContractionTiling
-from tilewright.kernels.templates.cpu_contraction.text import no_load
+from tilewright.kernels.templates.cpu_contraction.text import var_text
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Steps:
 
     @cached_property
     def _identity(self) -> str:
-        text = print_expr(self.p.c.monoid.identity[0], axis={}, load=no_load, var={}, lanes=None)
+        text = var_text(self.p.c.monoid.identity[0])
         return "{}" if text.strip("()") in ("0.0f", "0.0", "0.f", "0f", "0") else f"tw::splat<V>({text})"
 
     def element(self, at: str, last: bool) -> str:
@@ -66,11 +65,11 @@ class Steps:
     def added(self, i: int, j: int) -> str:
         """C text of a sum with the step of ``x``, an element of A, and a vector of B."""
         names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
-        value = print_expr(self._step, axis={}, load=no_load, var=names, lanes=self.p.lanes)
+        value = var_text(self._step, names, self.p.lanes)
         quick = finite.extreme(self.p)
         if not quick:
             return value
-        term = print_expr(self.p.c.body, axis={}, load=no_load, var=names, lanes=self.p.lanes)
+        term = var_text(self.p.c.body, names, self.p.lanes)
         return f"finite_?tw::{quick}({names['l0']},{term}):{value}"
 
     @cached_property

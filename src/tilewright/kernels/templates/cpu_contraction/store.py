@@ -21,12 +21,13 @@ from tilewright.kernels.templates.cpu_contraction.text import (
     along_m,
     axis_texts,
     form,
-    no_load,
     outer_names,
     outer_texts,
     scalar_read,
+    scalar_text,
     sizes,
     tensor_pointer,
+    var_text,
 )  # fmt: skip
 
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs", "select", "lt", "le", "gt", "ge")
@@ -97,7 +98,7 @@ class Epilogue:
             and len(ops) <= INLINE_LIMIT
             and all(o in INLINE for o in ops)
             # Beside the accumulators stand a value of each read and what is being computed.
-            and p.rows * p.vectors + len(self.reads) + 2 <= p.registers
+            and p.rows * p.vectors + len(self.reads) + 2 <= p.target.registers
         )
         self.pass_over = not self.trivial and not self.inline
 
@@ -165,7 +166,7 @@ class Epilogue:
             outer_names(p),
         ]
         for number, e in enumerate(self.tables):
-            text = print_expr(e, axis=axes, load=lambda y: scalar_read(p, y, axes), var={}, lanes=None)
+            text = scalar_text(p, e, axes)
             lines.append(f"  x->tables[{number * int(self.columns)}L+o*{c.n.size_text}+n]=(T)({text});")
         return "\n".join([*lines, " } }"])
 
@@ -275,7 +276,7 @@ class Epilogue:
                 printer.bind((renamed,), out.append, fresh)
                 out.append(f"const auto f{number}={printer.text(renamed)};")
                 continue
-            text = print_expr(renamed, axis={}, load=no_load, var=texts, lanes=self.p.lanes)
+            text = var_text(renamed, texts, self.p.lanes)
             out.append(f"{acc}={text};" if final else f"const V f{number}={text};")
         return out
 

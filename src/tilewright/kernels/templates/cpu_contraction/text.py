@@ -16,15 +16,19 @@ C_TYPES = {d.name: "unsigned char" if d.kind == "bool" else d.cpu for d in DTYPE
 """How a dtype is stored."""
 
 
-def no_load(e: Expr) -> str:
+def var_text(e: Expr, var: Mapping[str, str] | None = None, lanes: int | None = None) -> str:
+    """C text of an expression of named values alone, which are vectors of so many lanes."""
+    return print_expr(e, axis={}, load=_no_load, var=var, lanes=lanes)
+
+
+def _no_load(e: Expr) -> str:
     raise AssertionError(f"unexpected read {e!r}")
 
 
 def combine_text(p: ContractionTiling, left: str, right: str) -> str:
     """C text of the monoid's combine of two vectors."""
     assert p.c.stage.monoid is not None
-    combine = p.c.stage.monoid.combine[0]
-    return print_expr(combine, axis={}, load=no_load, var={"l0": left, "r0": right}, lanes=p.lanes)
+    return var_text(p.c.stage.monoid.combine[0], {"l0": left, "r0": right}, p.lanes)
 
 
 # ------------------------------------------------------------------ positions
@@ -44,7 +48,7 @@ def outer_names(p: ContractionTiling) -> str:
 def outer_texts(c: Contraction) -> dict[str, str]:
     """C text of every outer axis and atom, given ``o_<axis>``."""
     texts = {a: f"o_{a}" for a in c.batch.axes}
-    atoms = {n: f"({print_expr(e, axis=texts, load=no_load, var={}, lanes=None)})" for n, e in c.atoms.items()}
+    atoms = {n: f"({print_expr(e, axis=texts, load=_no_load)})" for n, e in c.atoms.items()}
     return texts | atoms
 
 
@@ -64,9 +68,15 @@ def operand_pointer(p: ContractionTiling, which: str) -> str:
     w = operand.window
     assert w is not None
     if which == "a" and p.image:
-        return f"x->image+{form(p.image.position(w), outer_texts(p.c))}"
+        return f"x->image+{form(p.image.position, outer_texts(p.c))}"
     kind = p.source_type(w.tensor.dtype)
     return f"(const {kind}*){tensor_pointer(p.c, w.tensor.name)}+{form(w.position, outer_texts(p.c))}"
+
+
+def edge(slope: int) -> str:
+    """C text of the first step at which a form, ``v`` at step 0, is at least 0; of one that falls, of that past the
+    last."""
+    return f"v<0?(-v+{slope - 1})/{slope}:0" if slope > 0 else f"v<0?0:v/{-slope}+1"
 
 
 # ------------------------------------------------------------------ rows of tiles
@@ -139,17 +149,15 @@ def axis_texts(p: ContractionTiling, m: str = "m", n: str = "n") -> dict[str, st
     return texts
 
 
+def scalar_text(p: ContractionTiling, e: Expr, axes: Mapping[str, str]) -> str:
+    """C text of an expression of axes and of elements of inputs."""
+    return print_expr(e, axis=axes, load=lambda x: scalar_read(p, x, axes))
+
+
 def scalar_read(p: ContractionTiling, load: Expr, axes: Mapping[str, str]) -> str:
     """C text of one element of an input."""
     tensor = p.c.program.tensors[str(load.value)]
-
-    def nested(x: Expr) -> str:
-        return scalar_read(p, x, axes)
-
-    terms = [
-        f"({print_expr(i, axis=axes, load=nested, var={}, lanes=None)})*{ctext(s)}"
-        for i, s in zip(load.args, tensor.strides, strict=True)
-    ]
+    terms = [f"({scalar_text(p, i, axes)})*{ctext(s)}" for i, s in zip(load.args, tensor.strides, strict=True)]
     kind = C_TYPES[tensor.dtype]
     text = f"((const {kind}*){tensor_pointer(p.c, tensor.name)})[{'+'.join(terms) or '0'}]"
     return f"tw::widen({text})" if kind.startswith("tw::") else text

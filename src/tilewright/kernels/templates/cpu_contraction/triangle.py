@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling
-from tilewright.kernels.templates.cpu_contraction.text import height, tile_row
+from tilewright.kernels.templates.cpu_contraction.text import edge, height, tile_row
 
 
 def guards(p: ContractionTiling) -> tuple[Linear, ...]:
@@ -51,10 +51,8 @@ def narrowed(p: ContractionTiling, first: str, last: str, start: str) -> list[st
         slope, row = b.of(along(p)), b.of(m)
         # The guard at step 0, of the row that it leaves the most steps to.
         out.append(f"      {{ const long v={b.const}L+{row}L*{last if row > 0 else first};")
-        if slope > 0:
-            out.append(f"       low=tw::imax(low,(v<0?(-v+{slope - 1})/{slope}:0)-{start}); }}")
-        else:
-            out.append(f"       high=tw::imin(high,(v<0?0:v/{-slope}+1)-{start}); }}")
+        end, narrower = ("low", "imax") if slope > 0 else ("high", "imin")
+        out.append(f"       {end}=tw::{narrower}({end},({edge(slope)})-{start}); }}")
     return out
 
 

@@ -8,7 +8,6 @@ buffer of single rows, filled run by run or element by element.
 from __future__ import annotations
 
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import SIXTEEN, Expr, unwidened
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.families.group import Group
@@ -22,6 +21,7 @@ from tilewright.kernels.templates.cpu_contraction.text import (
     outer_names,
     outer_texts,
     scalar_read,
+    scalar_text,
     sizes,
     tensor_pointer,
 )  # fmt: skip
@@ -121,7 +121,7 @@ def row(p: ContractionTiling, which: str) -> str:
         read = scalar_read(p, load, {**texts, along.axes[0]: "f0"}).removeprefix("tw::widen")
         return f"{head} copy(d,&{read},n); }}\n"
     if w is None or not along.axes:
-        value = print_expr(operand.value, axis=texts, load=lambda e: scalar_read(p, e, texts), var={}, lanes=None)
+        value = scalar_text(p, operand.value, texts)
         each = f"{_declared(along, '(f0+l)')}\n  d[l]={from_value(p.kind, value)};"
         return f"{head} for(long l=0;l<n;l++) {{ {each} }} }}\n"
     inner, extent = along.axes[-1], along.extents[-1]
@@ -149,7 +149,7 @@ def row(p: ContractionTiling, which: str) -> str:
 
 def pack_b(p: ContractionTiling) -> str:
     """Column blocks ``[cb, ce)`` and ``kc`` units from ``k0``, into ``q``."""
-    g, s = p.group, p.b_side
+    g, s = p.group, p.c.b_side
     lines = [
         "TW_NOINLINE void pack_b(const Ctx *x,long o,long cb,long ce,long k0,long kc,"
         f"{p.b_type} *TW_RESTRICT q) {{ (void)o;",
@@ -240,7 +240,7 @@ def _turned(p: ContractionTiling, n_step: int, k_step: int) -> list[str]:
 
 def pack_a(p: ContractionTiling) -> str:
     """Row blocks ``[rb, re)`` of A with all of k, into ``q``, each row padded with zeros to whole units."""
-    c, g, s, step, k = p.c, p.group, p.a_side, p.a_row, p.c.k.size
+    c, g, s, step, k = p.c, p.group, p.c.a_side, p.a_row, p.c.k.size
     first, last = (p.row_blocks.start(x) for x in ("rb", "re"))
     lines = [
         "TW_NOINLINE void pack_a(const Ctx *x,long o,long rb,long re,long k0,long kc,T *TW_RESTRICT q) { (void)o;",

@@ -41,7 +41,7 @@ class UnitSteps(Steps):
         return self.p.shifted and not self.p.pack_b
 
     def types(self) -> str:
-        return f"{super().types()}\n{functions(self.p.c, self.p.kind, self.p.vector_bytes)}"
+        return f"{super().types()}\n{functions(self.p.c, self.p.kind, self.p.target.vector_bytes)}"
 
     def copies(self) -> list[str]:
         p = self.p
@@ -103,7 +103,7 @@ class UnitSteps(Steps):
     @property
     def _b_row(self) -> int:
         """Elements between rows of B, where it is read in place."""
-        found = self.p.b_side
+        found = self.p.c.b_side
         assert found is not None
         return found.k
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from math import prod
 
 from tilewright.extent import Extent, bounds
 from tilewright.kernels.expression.linear import Linear
@@ -28,28 +29,34 @@ MOST_ENTRIES = 1 << 14
 
 @dataclass(frozen=True)
 class Image:
-    """A copy of a tensor from index ``low`` on along each axis, ``shape`` elements, filled beyond its edges."""
+    """A copy of a window's tensor, ``shape`` elements from index ``low`` on along each axis, filled past its edges."""
 
+    window: Window
     low: tuple[int, ...]
     shape: tuple[int, ...]
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        return strides_of(self.shape)
+    def size(self) -> int:
+        return prod(self.shape)
 
     @property
-    def size(self) -> int:
-        n = 1
-        for s in self.shape:
-            n *= s
-        return n
-
-    def position(self, w: Window) -> Linear:
-        """The element's place in the copy."""
+    def position(self) -> Linear:
+        """Where the window reads in the copy."""
         total = Linear(0, {})
-        for d, low, stride in zip(w.dims, self.low, self.strides, strict=True):
+        for d, low, stride in zip(self.window.dims, self.low, strides_of(self.shape), strict=True):
             total = total.plus(d.plus(Linear(-low, {})), stride)
         return total
+
+    @property
+    def row_axis(self) -> int:
+        """The innermost axis that is filled or cut; positions along it are copied with all inside of them."""
+        edges = enumerate(zip(self.low, self.shape, self.window.tensor.shape, strict=True))
+        return max((d for d, (low, s, t) in edges if (low, s) != (0, t)), default=0)
+
+    @property
+    def rows(self) -> int:
+        """Rows along that axis, each a task of the copy."""
+        return prod(self.shape[: self.row_axis])
 
 
 def image(c: Contraction) -> Image | None:
@@ -63,7 +70,7 @@ def image(c: Contraction) -> Image | None:
     if not all(any(b == e for e in edges) for b in w.bounds):
         return None
     spans = [c.interval(d) for d in w.dims]
-    return Image(tuple(low for low, _ in spans), tuple(high - low + 1 for low, high in spans))
+    return Image(w, tuple(low for low, _ in spans), tuple(high - low + 1 for low, high in spans))
 
 
 @dataclass(frozen=True)

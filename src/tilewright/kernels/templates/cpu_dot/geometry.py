@@ -11,21 +11,19 @@ from collections.abc import Mapping
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import SIXTEEN
-from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling, batch_items, side
+from tilewright.kernels.templates.cpu_contraction.geometry import ContractionTiling, batch_items
 from tilewright.kernels.templates.cpu_contraction.kinds import BF16, F32, U8S8, Kind, kind_of
 from tilewright.kernels.templates.cpu_contraction.match import Contraction, constant
 
 
 def direct_a(c: Contraction, kind: Kind) -> bool:
     """Whether A can be read where it is: its k lie side by side, as the units take them."""
-    found = side(c, c.a, "m")
-    return found is not None and found.k == 1 and kind in (BF16, U8S8)
+    return c.a_side is not None and c.a_side.k == 1 and kind in (BF16, U8S8)
 
 
 def direct_b(c: Contraction) -> bool:
     """Whether B can be read where it is: its columns lie side by side."""
-    found = side(c, c.b, "n")
-    return found is not None and found.along == 1
+    return c.b_side is not None and c.b_side.along == 1
 
 
 def gathers(c: Contraction) -> bool:
@@ -46,9 +44,8 @@ PACK_B = {"none": "direct", "blocks": "pack", "whole": "whole", "once": "prepack
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
     return ContractionTiling(
         c=c,
+        target=target,
         kind=kind_of(c, target),
-        vector_bytes=target.vector_bytes,
-        registers=target.registers,
         inner=int(values["MR"]),
         lines=1,
         images=batch_items(c),
@@ -61,5 +58,4 @@ def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Contrac
         prefetch_b=int(values["prefetch"]),
         prefetch_c=False,
         split_k=bool(values.get("split_k", False)),
-        threads=target.threads,
     )

@@ -98,8 +98,7 @@ class WinogradPlan:
         """The product of one point's tiles and one panel, for the register tile."""
         c = _product(max(2, self.mr), self.pitch, self.channels, self.width)
         return ContractionTiling(
-            c, self.target.vector_bytes, self.target.registers, self.mr, 1, 1, self.nv, self.unroll,
-            "direct", "prepack", "ji", self.prefetch, False, False,
+            c, self.target, self.mr, 1, 1, self.nv, self.unroll, "direct", "prepack", "ji", self.prefetch, False, False,
         )  # fmt: skip
 
     def number(self, tensor: str) -> int:
