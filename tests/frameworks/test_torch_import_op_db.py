@@ -20,7 +20,6 @@ import tilewright  # noqa: E402
 from tilewright.graph import Graph  # noqa: E402
 from tilewright.graph.groups import state_nodes  # noqa: E402
 from tilewright.graph.operations import ATEN  # noqa: E402
-from tilewright.kernels.expression.program import Program  # noqa: E402
 from tilewright.kernels.reference import evaluate  # noqa: E402
 from tilewright.torch.importer import imported  # noqa: E402
 
@@ -44,9 +43,9 @@ def computed(graph: Graph, output: str, given: dict[str, Any]) -> Any:
         if needed.intersection(node.outputs):
             nodes.insert(0, node)
             needed.update(node.reads)
-    text, reads = state_nodes(graph, nodes)
+    program, reads = state_nodes(graph, nodes)
     arrays = [given[r].numpy() if r in given else graph.constants[r] for r in reads]
-    return evaluate(Program.loads(text), [np.array(a, order="C", copy=True).reshape(a.shape) for a in arrays])
+    return evaluate(program, [np.array(a, order="C", copy=True).reshape(a.shape) for a in arrays])
 
 
 def test_every_name_of_the_table_is_an_operator_of_pytorch() -> None:

@@ -85,8 +85,8 @@ def by_nodes(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value, one operation after the other."""
     values: dict[str, Array] = {**graph.constants, **inputs}
     for node in graph.nodes:
-        text, reads = state_nodes(graph, [node])
-        values[node.output] = evaluate(Program.loads(text), [values[n] for n in reads])
+        program, reads = state_nodes(graph, [node])
+        values[node.output] = evaluate(program, [values[n] for n in reads])
     return values
 
 

@@ -14,6 +14,7 @@ from tilewright.graph.channels import _permutation
 from tilewright.graph.groups import _stated, in_family, state_nodes, workload_of
 from tilewright.graph.operations import table
 from tilewright.kernels.anonymous import from_program
+from tilewright.kernels.expression.program import Program
 
 
 def names(graph: Graph) -> list[str]:
@@ -191,7 +192,7 @@ def test_a_chain_hides_nothing_that_a_product_reads_through_moves() -> None:
 
 @pytest.mark.parametrize(("number", "other"), [(1.0, 0.5), (0.0, 2.0)])
 def test_nodes_are_stated_once_for_all_that_differ_in_names_alone(number: float, other: float) -> None:
-    def stated(x: str, y: str, factor: float) -> tuple[str, tuple[str, ...]]:
+    def stated(x: str, y: str, factor: float) -> tuple[Program, tuple[str, ...]]:
         b = GraphBuilder()
         b.input(x, (2, 3), "float32")
         b.input(y, (2, 3), "float32")
@@ -200,11 +201,11 @@ def test_nodes_are_stated_once_for_all_that_differ_in_names_alone(number: float,
         graph = b.build(["out"])
         return state_nodes(graph, graph.nodes)
 
-    text, reads = stated("a", "b", number)
+    program, reads = stated("a", "b", number)
     before = _stated.cache_info().hits
-    assert stated("p", "q", number) == (text, ("q", "p"))
+    assert stated("p", "q", number) == (program, ("q", "p"))
     assert (_stated.cache_info().hits, reads) == (before + 1, ("b", "a"))
-    assert stated("a", "b", other)[0] != text
+    assert stated("a", "b", other)[0] != program
 
 
 def test_equal_blocks_are_stated_and_matched_once() -> None:

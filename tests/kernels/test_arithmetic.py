@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tilewright.kernels.arithmetic import arithmetic
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 
 HEADS = {"b": 2, "h": 4, "lq": 96, "lk": 160, "d": 64, "dtype": "bfloat16"}
@@ -31,12 +32,12 @@ PAIRS = 2 * 4 * 96 * 160
 def test_products_are_counted_and_what_stands_around_them_is_not(
     op: str, params: dict[str, Any], products: tuple[int, ...]
 ) -> None:
-    found = arithmetic(get_operator(op).workload(**params).program)
+    found = arithmetic(Program.loads(get_operator(op).workload(**params).program))
     assert found.products == products
     assert found.flops == 2 * sum(products)
 
 
 def test_of_a_causal_attention_the_pairs_that_a_query_sees_are_counted() -> None:
-    found = arithmetic(get_operator("attention").workload(**{**HEADS, "lk": 96}, is_causal=True).program)
+    found = arithmetic(Program.loads(get_operator("attention").workload(**{**HEADS, "lk": 96}, is_causal=True).program))
     assert found.share == pytest.approx(97 / 192)
     assert found.products[0] == pytest.approx(found.share * 2 * 4 * 96 * 96 * 64)

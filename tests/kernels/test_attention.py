@@ -47,7 +47,7 @@ class TestEveryInstructionSet(TemplateContract):
 
 
 def test_what_is_read_from_a_program() -> None:
-    a = match(PROGRAMS["grouped"]().dumps())
+    a = match(PROGRAMS["grouped"]())
     assert a is not None
     assert (a.outer, a.query, a.key) == (("i0", "i1"), "i2", "i3")
     assert (a.queries, a.keys, a.depth, a.width) == (5, 19, 7, 3)
@@ -56,7 +56,7 @@ def test_what_is_read_from_a_program() -> None:
 
 
 def test_weights_may_be_rounded_to_the_values_type() -> None:
-    kept, rounded = (match(attention(dtype="bfloat16", rounded=r).dumps()) for r in (False, True))
+    kept, rounded = (match(attention(dtype="bfloat16", rounded=r)) for r in (False, True))
     assert kept is not None
     assert rounded is not None
     assert (kept.rounded, rounded.rounded) == ("", "bfloat16")
@@ -81,7 +81,7 @@ def small(
 
 
 def test_one_head_matches() -> None:
-    assert match(small().dumps()) is not None
+    assert match(small()) is not None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_one_head_matches() -> None:
     ids=itertools.count(),
 )  # fmt: skip
 def test_what_it_does_not_compute_is_refused(program: Program) -> None:
-    assert match(program.dumps()) is None
+    assert match(program) is None
     task = task_of(program, portable_target(TEMPLATE))
     assert not TEMPLATE.matches(task)
     with pytest.raises(IllegalSchedule, match="not an attention"):
@@ -310,7 +310,7 @@ def test_large_scores_do_not_overflow() -> None:
 
 def test_reads_along_the_keys_are_turned() -> None:
     for name, expected in {"bias": ["x3[i1, i2, i3]"], "mask": ["x3[i2, i3]"], "keep": [], "window": []}.items():
-        a = match(PROGRAMS[name]().dumps())
+        a = match(PROGRAMS[name]())
         assert a is not None
         assert [repr(r.load) for r in staged_reads(a)] == expected
 
@@ -322,7 +322,7 @@ def test_reads_that_need_their_condition_are_not_turned() -> None:
         modify=lambda s, p, g, i, j, x: te.select((j > 0) & (j < i), s + x[i, j - 1], s),
         inputs=lambda: (te.input("x", (20, 19)),),
     )  # fmt: skip
-    a = match(program.dumps())
+    a = match(program)
     assert a is not None
     assert not staged_reads(a)
     got, expected = run(program, random_arrays(program))

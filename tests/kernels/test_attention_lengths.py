@@ -163,7 +163,7 @@ def limited(values: Any) -> Program:
     ],
 )
 def test_values_that_are_zero_from_a_key_on(values: Any, limit: str | None) -> None:
-    found = match(limited(values).dumps())
+    found = match(limited(values))
     assert (None if found is None else repr(found.v.limit)) == limit
 
 

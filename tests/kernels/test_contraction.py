@@ -31,7 +31,7 @@ def task(p: Program, target: Target = AVX512) -> Task:
 
 
 def found(p: Program) -> Contraction:
-    c = match(p.dumps())
+    c = match(p)
     assert c is not None
     return c
 

@@ -25,7 +25,7 @@ def test_axes_beside_reads() -> None:
     task = task_of(program, target, "masked")
     template = get_template("cpu_contraction")
     schedule = template.default(task)
-    found = match(program.dumps())
+    found = match(program)
     assert found is not None
     epilogue = Epilogue(plan(found, target, schedule.values))
     assert not epilogue.inline

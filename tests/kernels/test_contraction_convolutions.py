@@ -67,7 +67,7 @@ def task(p: Program, threads: int = 1, variant: str = VARIANTS[0]) -> Task:
 
 
 def found(p: Program) -> Contraction:
-    c = match(p.dumps())
+    c = match(p)
     assert c is not None
     return c
 

@@ -75,7 +75,7 @@ class TestRaces(CudaTemplateContract):
 
 @pytest.mark.parametrize("name", [*PROGRAMS, *HALVES])
 def test_matches(name: str) -> None:
-    found = match({**PROGRAMS, **HALVES}[name]().dumps())
+    found = match({**PROGRAMS, **HALVES}[name]())
     assert found is not None
     assert found.tensor_cores == (name in HALVES)
 
@@ -95,7 +95,7 @@ def test_the_operator(params: dict[str, object], cores: bool) -> None:
     sizes = {"b": 2, "h": 4, "lq": 20, "lk": 24, "d": 32}
     task = Task(get_operator("attention").workload(**{**sizes, **params}), SM80)
     assert templates_for(task)[0] is TEMPLATE
-    found = match(task.workload.program)
+    found = match(Program.loads(task.workload.program))
     assert found is not None
     assert found.tensor_cores == cores
 
@@ -109,8 +109,8 @@ def test_other_programs_do_not_match(name: str) -> None:
 
 
 def test_long_rows_are_left_to_others() -> None:
-    assert match(attention(d=257).dumps()) is None
-    assert match(attention(d=256, dv=256).dumps()) is not None
+    assert match(attention(d=257)) is None
+    assert match(attention(d=256, dv=256)) is not None
 
 
 @pytest.mark.parametrize("variant", ["sm_80", "sm_86", "sm_90a", "sm_120"])

@@ -167,7 +167,7 @@ def test_other_attentions_have_no_groups(program: Callable[[], Program]) -> None
 
 def test_heads_are_named_by_where_they_begin() -> None:
     """Heads that share keys, and heads that lie within rows: a number of matrices, whatever their order."""
-    shared, packed = (match(GROUPS[name]().dumps()) for name in ("shared", "packed"))
+    shared, packed = (match(GROUPS[name]()) for name in ("shared", "packed"))
     assert shared is not None
     assert packed is not None
     assert fetched(shared)
@@ -214,7 +214,7 @@ def test_pages_are_matrices(
     rows: Callable[[te.Expr, te.TensorRef], tuple[te.Expr, te.Expr]], lk: int, page: int | None
 ) -> None:
     program = of_cache(rows, lk)
-    found = match(program.dumps())
+    found = match(program)
     assert found is not None
     assert fetched(found) == (page is not None)
     if page is None:

@@ -103,7 +103,7 @@ def test_many_schedules_compute_the_reference(name: str) -> None:
 
 
 def test_rows_are_heads_and_queries() -> None:
-    found = match(PROGRAMS["causal"]().dumps())
+    found = match(PROGRAMS["causal"]())
     assert found is not None
     assert found.packed is not None
     a = found.packed.a
@@ -118,7 +118,7 @@ def test_rows_are_heads_and_queries() -> None:
 
 def test_heads_of_their_own_keys_are_not_packed() -> None:
     for program in (attention(h=4, lq=5, dtype="float16", d=16, dv=16), attention(b=3, h=1, lq=5)):
-        found = match(program.dumps())
+        found = match(program)
         assert found is not None
         assert found.packed is None
         assert "pack" not in {k.name for k in TEMPLATE.space(task_of(program, target("sm_80"))).knobs}
@@ -162,7 +162,7 @@ def test_the_estimate_orders_decoding_by_bytes_under_way(sizes: dict[str, int | 
     task = Task(
         get_operator("attention").workload(h=32, hk=8, lq=1, d=128, **sizes, dtype="bfloat16"), target("sm_90a")
     )
-    form, chosen = match(task.workload.program), TEMPLATE.default(task).values
+    form, chosen = match(Program.loads(task.workload.program)), TEMPLATE.default(task).values
     assert form is not None
     slower = [{**chosen, "BK": bk, "stages": stages} for bk, stages in ((16, 1), (32, 1), (32, 2))]
     times = [cycles(plan(form, task.target, values), task.target) for values in (*slower, chosen)]

@@ -53,7 +53,7 @@ def test_both_templates_match(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_both_sides_are_read_as_they_lie(name: str) -> None:
     """Each side is one read, so that it is copied, not computed element by element."""
-    c = match(FORMS[name]().dumps())
+    c = match(FORMS[name]())
     assert c is not None
     assert operand(c, "a").plain is not None
     assert operand(c, "b").plain is not None
@@ -75,7 +75,7 @@ def test_both_sides_are_read_as_they_lie(name: str) -> None:
     ],
 )
 def test_phases_are_batches_and_channels_come_in_vectors(name: str, batch: tuple[int, ...], width: int) -> None:
-    c = match(FORMS[name]().dumps())
+    c = match(FORMS[name]())
     assert c is not None
     assert c.batch.extents == batch
     image = operand(c, "a" if operand(c, "a").plain.tensor.name == "x0" else "b")  # type: ignore[union-attr]
@@ -83,10 +83,10 @@ def test_phases_are_batches_and_channels_come_in_vectors(name: str, batch: tuple
 
 
 def test_scales_of_quantised_weights_multiply_the_sum() -> None:
-    c = match(FORMS["dequantised"]().dumps())
+    c = match(FORMS["dequantised"]())
     assert c is not None
     assert {str(x.value) for x in c.rhs.loads()} == {"x1"}
     assert {str(x.value) for x in c.monoid.finish.loads()} == {"x2"}
-    scaled = match(CONTRACTIONS["scaled"]().dumps())  # a scale for each part of K stays
+    scaled = match(CONTRACTIONS["scaled"]())  # a scale for each part of K stays
     assert scaled is not None
     assert not scaled.monoid.finish.loads()

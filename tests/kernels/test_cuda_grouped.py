@@ -103,7 +103,7 @@ def test_what_computes_a_grouped_contraction(name: str) -> None:
     program = (PROGRAMS | TENSOR_CORES)[name]()
     found = templates_for(task_of(program, TARGET))
     assert found[0] is GROUPED
-    g = grouped(program.dumps())
+    g = grouped(program)
     assert g is not None
     matrix = name in TENSOR_CORES or name in ("half_experts", "turned_experts")
     plan = GROUPED.plan(g, TARGET, GROUPED.default(task_of(program, TARGET)).values)
@@ -170,7 +170,7 @@ def test_rows_may_be_dealt_in_any_way(
     kernel = build(full_source(candidate, emulated=True), [x.symbol for x in made.program.launches])
     inputs = random_arrays(program, 1)
     at = next(n for n, t in enumerate(program.inputs) if t.dtype == "int32")
-    groups = grouped(program.dumps())
+    groups = grouped(program)
     assert groups is not None
     for name, deal in DEALT.items():
         inputs[at] = deal(inputs[at].size, groups.groups).astype("int32").reshape(inputs[at].shape)
@@ -220,7 +220,7 @@ def test_blocks_walk_over_tiles_that_have_rows() -> None:
     kernel = build(full_source(candidate, emulated=True), [x.symbol for x in made.program.launches])
     inputs = random_arrays(program, 1)
     at = next(n for n, t in enumerate(program.inputs) if t.dtype == "int32")
-    groups = grouped(program.dumps()).groups
+    groups = grouped(program).groups
     inputs[at] = np.array([0] * 65 + [groups - 1] * 85, "int32")
     # The workspace as a second result.
     tables = np.zeros(evaluate(made.program.workspace, launch_values(candidate)) // 4, np.int32)
@@ -256,7 +256,7 @@ def test_sizes_that_neighbours_in_memory_cross_are_left_to_others() -> None:
     x, w, g = te.input("x", (32, 20)), te.input("w", (3, 32, 16)), te.input("g", (20,), "int32")
     out = te.compute((20, 16), lambda i, j: te.sum(32, lambda r: x[r, i] * w[g[i], r, j]))
     task = task_of(te.program(out)[0], TARGET)
-    assert grouped(task.workload.program) is not None
+    assert grouped(Program.loads(task.workload.program)) is not None
     assert not GROUPED.matches(task)
 
 

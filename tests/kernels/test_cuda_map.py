@@ -57,7 +57,7 @@ class TestContractRaces(CudaTemplateContract):
 
 
 def matched(program: Program) -> Elementwise:
-    found = elementwise(program.dumps())
+    found = elementwise(program)
     assert found is not None
     return found
 

@@ -40,7 +40,7 @@ MATCHED = [n for n in CONTRACTIONS if n not in NEIGHBOURS]
 
 
 def found(p: Program) -> CudaContraction:
-    c = match(p.dumps())
+    c = match(p)
     assert c is not None
     return c
 
@@ -57,8 +57,7 @@ def axes(c: CudaContraction) -> tuple[tuple[str, ...], ...]:
 
 
 def folds(op: str, **params: object) -> CudaContraction:
-    text = Program.loads(get_operator(op).workload(**params).program).dumps()
-    p = product(text)
+    p = product(Program.loads(get_operator(op).workload(**params).program))
     assert p is not None
     return p.c
 
@@ -86,17 +85,17 @@ def test_one_block_is_scaled_behind_the_sum() -> None:
 def test_groups_of_quantised_weights_are_blocks(group: int, depth: int) -> None:
     """Where a tile of k lies within a group; others are scaled element by element, by ordinary units."""
     workload = get_operator("dequant_matmul").workload(m=64, n=64, k=192, group_size=group, dtype="bfloat16")
-    p = product(workload.program)
+    p = product(Program.loads(workload.program))
     assert (p.c.scales.depth if p is not None and p.c.scales is not None else 0) == depth
     assert ("cuda_mma" in [t.name for t in templates_for(Task(workload, SM80))]) == (depth > 0)
 
 
 def test_scales_that_change_within_a_tile_are_refused() -> None:
     workload = get_operator("scaled_mm").workload(m=64, n=64, k=256, block=64, trans_b=True)
-    assert product(workload.program) is not None
+    assert product(Program.loads(workload.program)) is not None
     with pytest.raises(IllegalSchedule, match="scales that change within 128 elements"):
         CUDA_WGMMA.space(Task(workload, target("sm_90a")))
-    assert product(get_operator("scaled_mm").workload(m=64, n=64, k=256, block=32).program) is None
+    assert product(Program.loads(get_operator("scaled_mm").workload(m=64, n=64, k=256, block=32).program)) is None
 
 
 @pytest.mark.parametrize(
@@ -194,13 +193,13 @@ def refused() -> dict[str, Program]:
 
 @pytest.mark.parametrize("name", list(refused()))
 def test_refused(name: str) -> None:
-    assert match(refused()[name].dumps()) is None
+    assert match(refused()[name]) is None
 
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_neighbours_are_of_other_families(name: str) -> None:
     program = CONTRACTIONS[name]()
-    assert match(program.dumps()) is None
+    assert match(program) is None
     assert templates_for(task_of(program, SM80))
 
 

@@ -91,8 +91,8 @@ def test_eight_bit_reals_that_something_else_reads_are_no_product() -> None:
     x, y = te.input("x", (16, 32), "float8_e4m3fn"), te.input("y", (16, 32), "float8_e4m3fn")
     z = te.compute((16, 16), lambda i, j: te.sum(32, lambda r: factor(x[i, r]) * factor(y[j, r])))
     more = te.compute((16, 16), lambda i, j: z[i, j] + te.cast(x[i, j], "float32"))
-    assert match(te.program(z)[0].dumps()) is not None
-    assert match(te.program(more)[0].dumps()) is None
+    assert match(te.program(z)[0]) is not None
+    assert match(te.program(more)[0]) is None
 
 
 # --------------------------------------------------------------------------- what matches
@@ -100,7 +100,7 @@ def test_eight_bit_reals_that_something_else_reads_are_no_product() -> None:
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_match(name: str) -> None:
-    found = match(PRODUCTS[name]().dumps())
+    found = match(PRODUCTS[name]())
     assert found is not None
     assert found.instruction.dtype in OUT
 
@@ -138,14 +138,14 @@ def _simple(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> Prog
     ],
 )
 def test_near_misses(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> None:
-    assert match(_simple(term, x, y).dumps()) is None
+    assert match(_simple(term, x, y)) is None
 
 
 def test_a_padding_other_than_zero_is_no_product() -> None:
     x, y = te.input("x", (16, 32), "float16"), te.input("y", (32, 16), "float16")
     bad = te.compute((16, 16), lambda i, j: te.sum(32, lambda r: te.select(
         r < i, te.cast(x[i, r], "float32"), 1.0) * te.cast(y[r, j], "float32")))  # fmt: skip
-    assert match(te.program(bad)[0].dumps()) is None
+    assert match(te.program(bad)[0]) is None
 
 
 def test_it_comes_before_ordinary_units() -> None:
@@ -190,7 +190,7 @@ def test_defaults_of_the_usual_shapes(variant: str) -> None:
             task = _matmul(m, n, k, variant, dtype)
             schedule = MMA.default(task)
             MMA.space(task).check(schedule)
-            p = MMA.plan(MMA.found(task.workload.program), task.target, schedule.values)
+            p = MMA.plan(MMA.found(Program.loads(task.workload.program)), task.target, schedule.values)
             if m >= 4095:
                 assert p.bm * p.bn >= 128 * 128
                 assert not p.split_k
@@ -213,7 +213,7 @@ def test_members_keep_within_the_machine(dtype: str) -> None:
         space = MMA.space(task)
         assert space.size > 1000
         for schedule in (space.sample(rng) for _ in range(10)):
-            p = MMA.plan(MMA.found(task.workload.program), task.target, schedule.values)
+            p = MMA.plan(MMA.found(Program.loads(task.workload.program)), task.target, schedule.values)
             blocks = p.min_blocks
             assert p.shared <= limits["shared_per_block"]
             assert blocks * (p.shared + limits["shared_reserved"]) <= limits["shared_per_sm"]

@@ -12,6 +12,7 @@ import pytest
 
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Task
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, shared_layout, strip
@@ -105,7 +106,7 @@ def test_schedules_use_these_layouts() -> None:
         for trans in (False, True):
             workload = get_operator("matmul").workload(m=512, n=512, k=512, dtype=dtype, trans_a=trans, **more)
             task = Task(workload, cuda_target("sm_90a"))
-            found = template.found(workload.program)
+            found = template.found(Program.loads(workload.program))
             for schedule in (template.space(task).sample(rng) for _ in range(40)):
                 for s in template.plan(found, task.target, schedule.values).sides:
                     assert (s.rows, s.depth, s.item, s.order) in CASES

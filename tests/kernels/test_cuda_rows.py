@@ -63,7 +63,7 @@ class TestContractRaces(CudaTemplateContract):
 
 
 def matched(program: Program) -> RowReduction:
-    found = row_reduction(program.dumps())
+    found = row_reduction(program)
     assert found is not None
     return found
 

@@ -50,7 +50,7 @@ class TestContractSanitized(CudaTemplateContract):
 
 
 def matched(program: Program) -> Stencil:
-    found = match(program.dumps())
+    found = match(program)
     assert found is not None
     return found
 

@@ -11,6 +11,7 @@ import pytest
 
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Schedule
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.default import seconds
@@ -22,7 +23,7 @@ MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "gpu_h200" / "
 
 
 def _product(op: str, **params: object) -> Product:
-    found = CUDA_WGMMA.found(get_operator(op).workload(**params).program)
+    found = CUDA_WGMMA.found(Program.loads(get_operator(op).workload(**params).program))
     assert isinstance(found, Product)
     return found
 

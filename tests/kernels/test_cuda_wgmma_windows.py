@@ -189,7 +189,7 @@ def test_threads_exchange_pairs_where_four_results_lie_in_order() -> None:
 
 def test_what_a_copy_is_told() -> None:
     """Corners, steps and offsets of a window of 3 by 3 that is spread by 2 and moves by 2."""
-    found = match(WINDOWS["strided"]().dumps())
+    found = match(WINDOWS["strided"]())
     assert found is not None
     w = window(found.a)
     assert w is not None
@@ -218,7 +218,7 @@ REFUSED: Mapping[str, tuple[Callable[[], Program], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_windows_that_cannot_be_copied_are_refused_with_the_reason(name: str) -> None:
     program, reason = REFUSED[name]
-    found = match(program().dumps())
+    found = match(program())
     assert found is not None
     assert reason in refuses(found)
 
@@ -247,6 +247,6 @@ def test_its_estimate_is_below_that_of_single_copies() -> None:
     task = _task(layout="NHWC")
     times = []
     for template, seconds in ((CUDA_WGMMA, by_groups), (CUDA_MMA, by_warps)):
-        found = template.found(task.workload.program)
+        found = template.found(Program.loads(task.workload.program))
         times.append(seconds(found, task.target, template.default(task).values))
     assert times[0] < 0.7 * times[1]

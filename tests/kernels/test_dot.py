@@ -252,7 +252,7 @@ def test_a_constant_that_is_read_elsewhere_keeps_its_place() -> None:
 
     s = te.compute((6, 9), lambda i, j: te.sum(8, lambda r: term(i, j, r)))
     program = te.program(te.compute((6, 9), lambda i, j: s[i, j] + te.cast(w[i, j], "float32")))[0]
-    found = match(program.dumps())
+    found = match(program)
     assert found is not None
     assert constant(found, "b") is None
 
@@ -299,7 +299,7 @@ KINDS = {
 def test_kinds(variant: str) -> None:
     target = parse_target(f"cpu:{variant}", allow_foreign=True)
     programs = [PROGRAMS[k]() for k in ("bf16", "f16", "int8", "u8s8", "u8u8", "shifted_bytes")]
-    found = [match(p.dumps()) for p in programs]
+    found = [match(p) for p in programs]
     assert tuple(kind_of(c, target).name for c in found if c is not None) == KINDS[variant]
 
 
@@ -337,22 +337,22 @@ def guarded_epilogue(inside: bool) -> Program:
 
 @pytest.mark.parametrize("body", ["sum", "max", "one_side", "both", "narrow"])
 def test_what_is_no_such_product_is_refused(body: str) -> None:
-    assert match(halves(body).dumps()) is None
+    assert match(halves(body)) is None
 
 
 def test_more_programs_that_are_refused() -> None:
-    assert match(matmul(m=4, n=5, k=6).dumps()) is None  # float32: another template's
-    assert match(matmul(m=4, n=5, k=6, dtype="float64").dumps()) is None
-    assert match(guarded_epilogue(inside=False).dumps()) is None  # its read may lie outside
-    assert match(guarded_epilogue(inside=True).dumps()) is not None
-    assert match(halves("square").dumps()) is None  # a function of the two sides, but no product
+    assert match(matmul(m=4, n=5, k=6)) is None  # float32: another template's
+    assert match(matmul(m=4, n=5, k=6, dtype="float64")) is None
+    assert match(guarded_epilogue(inside=False)) is None  # its read may lie outside
+    assert match(guarded_epilogue(inside=True)) is not None
+    assert match(halves("square")) is None  # a function of the two sides, but no product
     with pytest.raises(IllegalSchedule, match="Use another template"):
         TEMPLATE.space(task_of(guarded_epilogue(inside=False), targets_here()[0]))
 
 
 def test_operands_are_read_in_place_where_their_layout_allows() -> None:
     def found(**params: int | bool | str) -> tuple[bool, bool]:
-        c = match(matmul(m=8, n=9, k=6, dtype="bfloat16", **params).dumps())
+        c = match(matmul(m=8, n=9, k=6, dtype="bfloat16", **params))
         assert c is not None
         return direct_a(c, BF16), direct_b(c)
 

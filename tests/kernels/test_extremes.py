@@ -51,7 +51,7 @@ class TestExtremes(TemplateContract):
 
 def _function(program: Program) -> str:
     task = task_of(program, TARGET)
-    found = match(task.workload.program)
+    found = match(Program.loads(task.workload.program))
     assert found is not None
     return extreme(plan(found, TARGET, get_template("cpu_contraction").default(task).values))
 

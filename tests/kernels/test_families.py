@@ -21,7 +21,7 @@ from tilewright.kernels.families.winograd import convolution
 from tilewright.kernels.templates import get_template
 from tilewright.testing.kernels import task_of
 
-FAMILIES: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
+FAMILIES: Mapping[str, tuple[Callable[[Program], object], tuple[str, ...]]] = {
     "elementwise": (elementwise, ("cpu_map", "cuda_map")),
     "row_reduction": (row_reduction, ("cpu_rows", "cuda_rows")),
 }
@@ -62,7 +62,7 @@ def test_what_one_target_computes_the_others_compute(family: str) -> None:
     members = 0
     refused: dict[str, dict[str, str]] = {template: {} for template in templates}
     for name, program in every_program().items():
-        member = recognise(program.dumps()) is not None
+        member = recognise(program) is not None
         members += member
         for template in templates:
             task = _task(template, program)
@@ -78,9 +78,9 @@ def test_what_one_target_computes_the_others_compute(family: str) -> None:
         assert refused[template] == REFUSED.get(template, {})
 
 
-REDUCTIONS: Mapping[str, tuple[Callable[[str], object], Mapping[str, tuple[str, ...]]]] = {
+REDUCTIONS: Mapping[str, tuple[Callable[[Program], object], Mapping[str, tuple[str, ...]]]] = {
     "contraction": (
-        lambda text: contractions(text) or None,
+        lambda program: contractions(program) or None,
         {"cpu": ("cpu_contraction", "cpu_dot"), "cuda": ("cuda_simt", "cuda_mma")},
     ),
     "reduce_window": (reduce_window, {"cpu": ("cpu_stencil",), "cuda": ("cuda_stencil",)}),
@@ -120,7 +120,7 @@ def test_what_is_recognised_is_computed(family: str) -> None:
     members: set[str] = set()
     computed: dict[str, set[str]] = {kind: set() for kind in templates}
     for label, program in every_program().items():
-        if recognise(program.dumps()) is not None:
+        if recognise(program) is not None:
             members.add(label)
         for kind, names in templates.items():
             task = task_of(program, wide[kind])

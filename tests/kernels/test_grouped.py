@@ -31,13 +31,13 @@ def test_grouped_contractions_have_a_template(name: str) -> None:
 
 
 def test_sources_of_a_group() -> None:
-    found = grouped(tokens().dumps())
+    found = grouped(tokens())
     assert found is not None
     assert {(s.how, found.program.tensors[s.tensor].shape) for s in found.sources} == {
         (ROWS, (8, 40)), (WHOLE, (20,)), (CHOSEN, (3, 20, 16))
     }  # fmt: skip
     assert (found.groups, found.typical, found.row) == (3, 5, 16)
-    found = grouped(routed().dumps())
+    found = grouped(routed())
     assert found is not None
     assert [s.size for s in found.sources if s.how == ROWS] == [24, 1]
     assert sum(s.how == CHOSEN for s in found.sources) == 2
@@ -61,7 +61,7 @@ Body = Callable[[te.Expr, te.Expr, te.TensorRef, te.TensorRef, te.TensorRef], te
 def test_what_is_not_grouped(body: Body) -> None:
     x, w, g = te.input("x", (20, 20)), te.input("w", (3, 20, 20)), te.input("g", (20,), "int32")
     program = te.program(te.compute((20, 20), lambda i, j: body(i, j, x, w, g)))[0]
-    assert grouped(program.dumps()) is None
+    assert grouped(program) is None
 
 
 def test_loops_read_every_matrix_and_row_once() -> None:

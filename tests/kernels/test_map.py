@@ -22,7 +22,7 @@ MAP = get_template("cpu_map")
 
 
 def matched(program: Program) -> Map:
-    found = match(program.dumps())
+    found = match(program)
     assert found is not None
     return found
 

@@ -73,7 +73,7 @@ def rounded() -> Program:
 
 @pytest.mark.parametrize("make", [one_step, rows, mlp, turned, gathered, wrapped, rounded])
 def test_what_is_no_chain(make: Callable[[], Program]) -> None:
-    assert neighbours(make().dumps()) is None
+    assert neighbours(make()) is None
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("unsharp", "weighted")])
@@ -85,13 +85,13 @@ def test_a_stage_read_at_one_place_is_no_stage() -> None:
     x = te.input("x", (40,))
     y = te.compute((40,), lambda i: te.exp(x[i]))
     z = te.compute((39,), lambda i: y[i] + y[i + 1])
-    n = neighbours(_program(te.compute((39,), lambda i: te.sqrt(z[i]))).dumps())
+    n = neighbours(_program(te.compute((39,), lambda i: te.sqrt(z[i]))))
     assert n is not None
     assert [link.name for link in n.links] == ["s0", "s2"]
 
 
 def test_what_a_box_needs_of_every_stage() -> None:
-    n = neighbours(shrinking(66, 134).dumps())
+    n = neighbours(shrinking(66, 134))
     assert n is not None
     found = regions(n, (10, 64))
     assert [found.of[x.name].widths for x in n.links] == [(14, 68), (12, 66), (10, 64)]
@@ -101,20 +101,20 @@ def test_what_a_box_needs_of_every_stage() -> None:
 
 
 def test_borders_end_where_the_tensor_does() -> None:
-    n = neighbours(heat(20, 64, 3).dumps())
+    n = neighbours(heat(20, 64, 3))
     assert n is not None
     assert [regions(n, (10, 64)).of[x.name].widths for x in n.links] == [(12, 64), (11, 64), (10, 64)]
 
 
 def test_strides_and_channels() -> None:
-    n = neighbours(pooled(22, 41).dumps())
+    n = neighbours(pooled(22, 41))
     assert n is not None
     assert n.links[0].follows == (0, 1, 2)
     assert regions(n, (1, 5, 20)).of["s0"].widths == (1, 11, 41)
 
 
 def test_rings_hold_the_rows_that_are_still_read() -> None:
-    n = neighbours(heat(64, 128, 3).dumps())
+    n = neighbours(heat(64, 128, 3))
     assert n is not None
     assert rolled(n) == 0
     found = regions(n, (32, 128), 0, 2).of
@@ -126,14 +126,14 @@ def test_rings_hold_the_rows_that_are_still_read() -> None:
 def test_what_is_the_same_for_all_rows_is_computed_before_them() -> None:
     task = task_of(PROGRAMS["weighted"](), TARGETS[0])
     source = get_template("cpu_neighbours").lower(Candidate(task, default_schedule(task))).source
-    n = neighbours(task.workload.program)
+    n = neighbours(Program.loads(task.workload.program))
     assert n is not None
     assert n.links[0].follows == (1,)
     assert source.index("s0 + (") < source.index("s1_next")
 
 
 def test_no_condition_is_left_inside() -> None:
-    n = neighbours(blur().dumps())
+    n = neighbours(blur())
     assert n is not None
     inside = interior(n.links[0].value, {"i0": 33, "i1": 77})
     assert inside.ranges == {"i0": (0, 32), "i1": (2, 74)}
@@ -160,4 +160,4 @@ def test_a_stage_that_is_read_behind_a_condition_which_never_holds_is_left_out()
     x = te.input("x", (70,))
     never = te.compute((70,), lambda i: te.exp(x[i]))
     out = te.compute((70,), lambda i: te.select(i >= 70, never[i] + never[i - 1], 2.0 * x[i]))
-    assert neighbours(_program(out).dumps()) is None
+    assert neighbours(_program(out)) is None

@@ -130,7 +130,7 @@ def test_what_lies_beyond_is_not_read_and_what_it_meets_counts(name: str) -> Non
 
 def test_what_is_recognised() -> None:
     for name, (_, make) in PROGRAMS.items():
-        found = (dot if PROGRAMS[name][0] == "cpu_dot" else contraction)(make().dumps())
+        found = (dot if PROGRAMS[name][0] == "cpu_dot" else contraction)(make())
         assert found is not None, name
         # Two elements of K are a step where both sides are bfloat16.
         assert (found.b.limit is None) == (name == "both half"), name

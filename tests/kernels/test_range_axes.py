@@ -257,7 +257,7 @@ def test_rows_of_open_lengths_have_code_for_those_that_fit_registers() -> None:
     template = templates.get_template("cpu_rows")
     schedule = template.default(one)
     assert schedule.values["keep"] == "registers"
-    tiling = plan(match(task.workload.program) or pytest.fail("no rows"), target, schedule.values)
+    tiling = plan(match(Program.loads(task.workload.program)) or pytest.fail("no rows"), target, schedule.values)
     lengths = [tuple(bounds(x.program.run)) for x in tiling.shorter]
     lanes, last = tiling.lanes, lengths[-1]
     fitting = tiling.shorter[:-1]
@@ -280,7 +280,7 @@ def test_rows_of_open_lengths_are_right_whatever_is_left_of_their_blocks(moments
     with Builder(target) as builder:
         (artifact,) = builder.build([candidate])
     assert isinstance(artifact, Artifact), artifact
-    lanes = plan(match(task.workload.program) or pytest.fail("no rows"), target, values).lanes
+    lanes = plan(match(Program.loads(task.workload.program)) or pytest.fail("no rows"), target, values).lanes
     for turn, (whole, left) in enumerate(product(range(4, 12), (0, 1, lanes - 1))):
         sizes = {"shape_1": whole * lanes + left}
         assert problem_at(candidate, artifact, sizes, turn) is None, sizes

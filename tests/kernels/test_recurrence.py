@@ -68,7 +68,7 @@ def without() -> Program:
 
 @pytest.mark.parametrize("make", [earlier, last_only, both_axes, normalised, both_reduced, without])
 def test_what_is_no_recurrence(make: Callable[[], Program]) -> None:
-    assert recurrence(make().dumps()) is None
+    assert recurrence(make()) is None
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -79,7 +79,7 @@ def test_recurrences_are_computed_by_their_template(name: str) -> None:
 def test_cumsum_is_one() -> None:
     operator = get_operator("cumsum")
     assert operator.example
-    assert recurrence(operator.workload(**operator.example).program) is not None
+    assert recurrence(Program.loads(operator.workload(**operator.example).program)) is not None
 
 
 def test_a_part_of_a_program_is_one() -> None:
@@ -99,11 +99,11 @@ def test_eight_bit_reals_are_left_to_the_generic_template() -> None:
 
 
 def test_the_normal_form() -> None:
-    r = recurrence(selective_scan().dumps())
+    r = recurrence(selective_scan())
     assert r is not None
     assert (r.before, r.sequence, r.after, r.reduced) == ((("i0", 2),), ("i1", 21), (("i2", 19),), (("i3", 6),))
     assert r.scans[0].live == (1,), "the product of the decays is no part of what is computed"
-    merged = recurrence(middle_sums(5).dumps())
+    merged = recurrence(middle_sums(5))
     assert merged is not None
     assert [n for _, n in merged.after] == [21]
 

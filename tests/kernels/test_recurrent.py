@@ -80,7 +80,7 @@ def test_a_layers_text_is_read_back_and_stated_again(name: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_only_the_template_of_recurrent_layers_takes_one(name: str) -> None:
     program = PROGRAMS[name]()
-    assert recurrent(program.dumps()) is not None
+    assert recurrent(program) is not None
     for target in (get_backend("cpu").targets(1)[0], cuda_target("sm_90a")):
         taking = [n for n, t in TEMPLATES.items() if target.kind in t.kinds and t.matches(task_of(program, target))]
         assert taking == (["cpu_recurrent"] if target.kind == "cpu" else [])

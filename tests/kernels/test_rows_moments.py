@@ -71,7 +71,7 @@ SHARED = ("layer_norm_65", "layer_norm_bfloat16", "group_norm", "variance", "gel
 
 
 def _matched(program: Program) -> RowProgram:
-    found = match(program.dumps())
+    found = match(program)
     assert found is not None
     return found
 

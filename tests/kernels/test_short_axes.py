@@ -37,7 +37,7 @@ class TestShortAxesThoroughly(TemplateContract):
 
 
 def matched(program: Program) -> Map:
-    found = match(program.dumps())
+    found = match(program)
     assert found is not None
     return found
 
@@ -97,7 +97,7 @@ def test_short_sums_come_first_and_others_are_no_maps() -> None:
         te.compute((40,), lambda i: te.sum(3, lambda k: columns[k, i])),
         te.compute((40,), lambda i: te.argmax(3, lambda k: x[i, k])),
     ):
-        assert elementwise(te.program(other)[0].dumps()) is None
+        assert elementwise(te.program(other)[0]) is None
 
 
 def test_lanes_stay_in_order_where_their_places_count() -> None:

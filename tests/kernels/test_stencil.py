@@ -131,7 +131,7 @@ def test_it_comes_before_the_contraction_template() -> None:
 
 
 def test_spans_cover_an_axis_once_and_mark_the_edges() -> None:
-    found = match(window("NHWC", 1, 8, (30, 31), (5, 5), 2, 2).dumps())
+    found = match(window("NHWC", 1, 8, (30, 31), (5, 5), 2, 2))
     assert found is not None
     for size in range(1, 17):
         for axis, source in (("i1", 30), ("i2", 31)):
@@ -291,7 +291,7 @@ def test_a_block_of_two_axes_is_right_at_every_edge_and_in_every_order(name: str
 
 
 def test_a_block_of_two_axes_reads_an_element_for_fewer_outputs() -> None:
-    found = match(window("NHWC", 1, 64, (30, 30), (3, 3)).dumps())
+    found = match(window("NHWC", 1, 64, (30, 30), (3, 3)))
     assert found is not None
     assert loads(found, {"i1": 1}) == 9
     assert loads(found, {"i1": 4}) == 6 * 3 / 4

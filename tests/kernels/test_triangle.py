@@ -8,6 +8,7 @@ from triangle_programs import CONDITIONS, PROGRAMS
 
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Task
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cpu_contraction.geometry import plan
@@ -28,7 +29,7 @@ class TestTriangles(TemplateContract):
 
 def _guards(task: Task) -> int:
     template = get_template("cpu_contraction")
-    found = match(task.workload.program)
+    found = match(Program.loads(task.workload.program))
     assert found is not None
     return len(guards(plan(found, task.target, template.default(task).values)))
 

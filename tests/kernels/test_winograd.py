@@ -83,7 +83,7 @@ def test_the_points_keep_roundings_small() -> None:
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 def test_the_family_takes_both_layouts(layout: str) -> None:
-    found = family.convolution(convolution(2, 17, 8, 9, 20, 0, layout).dumps())
+    found = family.convolution(convolution(2, 17, 8, 9, 20, 0, layout))
     assert found is not None
     assert (found.items, found.channels, found.features) == (2, 17, 20)
     assert (found.rows.start, found.rows.size, found.columns.size) == (0, 6, 7)
@@ -91,7 +91,7 @@ def test_the_family_takes_both_layouts(layout: str) -> None:
 
 @pytest.mark.parametrize("changed", [{"stride": 2}, {"dilation": 2}, {"kernel": 5}, {"kernel": 1, "pad": 0}])
 def test_other_windows_are_not_of_the_family(changed: dict[str, int]) -> None:
-    assert family.convolution(convolution(h=9, **changed).dumps()) is None  # type: ignore[arg-type]
+    assert family.convolution(convolution(h=9, **changed)) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_is_to_be_exact_is_refused() -> None:
 
 
 def test_variants_whose_bound_is_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = match(convolution().dumps())
+    found = match(convolution())
     assert found is not None
     assert found.variants == (2, 4)
     monkeypatch.setattr("tilewright.kernels.templates.cpu_winograd.match.MOST", 1.5)

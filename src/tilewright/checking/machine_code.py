@@ -18,6 +18,7 @@ from tilewright.checking.cost import tensor_bytes
 from tilewright.core import Candidate, Task, TilewrightError, UsageError
 from tilewright.kernels.arithmetic import arithmetic
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda.static import blocks_per_sm
 from tilewright.launch import evaluate
@@ -136,7 +137,7 @@ def _arithmetic(code: Code, subject: Subject) -> tuple[int, int]:
 def _work(subject: Subject, symbol: str, resources: Mapping[str, Any], several: bool) -> Work:
     """``several``: more than one of the subject's kernels multiplies, and which product is whose is not known: each has
     as much work as the smallest one."""
-    needed = arithmetic(subject.workload.program)
+    needed = arithmetic(Program.loads(subject.workload.program))
     flops = 2 * min(needed.products, default=0.0) if several else needed.flops
     blocks, threads, shared = _launched(subject, symbol)
     taken = int(resources["registers"]), shared + int(resources["shared_bytes"])

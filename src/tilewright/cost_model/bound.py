@@ -10,6 +10,7 @@ from tilewright.backends.cuda.bound import Bound, Work, estimate
 from tilewright.core import Task
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.arithmetic import arithmetic
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.speed import compulsory_bytes
 
 _ORDINARY = {"float64": "fp64", "int8": "dp4a"}
@@ -35,7 +36,7 @@ def least_cycles(task: Task, static: Mapping[str, float]) -> float | None:
 def estimated(task: Task, static: Mapping[str, float]) -> Bound:
     """The bound of a schedule of a CUDA task; ``static`` as its template gives it."""
     dtype, workload = operand_dtype(task), task.workload
-    needed = arithmetic(workload.program)
+    needed = arithmetic(Program.loads(workload.program))
     flops = needed.flops or float(workload.flops)  # where data decides, as if all were needed
     resident = int(static["blocks_per_sm"])
     work = Work(

@@ -243,14 +243,14 @@ def _variant(graph: Graph, group: Group, nodes: Sequence[Node], turned: bool) ->
             builder.add("reshape", [source.name], {"shape": source.shape}, output=output)
             return builder.build([output]), Group("reshape", "view", group.nodes, (source.name,), (output,))
         made_graph = builder.build([output])
-        text, reads = state_nodes(made_graph, made_graph.nodes)
+        program, reads = state_nodes(made_graph, made_graph.nodes)
     except UsageError:
         return None
     family: Family = "elementwise" if group.family == "view" else group.family
-    if not in_family(text, family):
+    if not in_family(program, family):
         return None
     assert group.workload is not None
-    workload = workload_of(f"{group.workload.op.rpartition('_')[0]}_{LAYOUTS[rank - 2][1].lower()}", text)
+    workload = workload_of(f"{group.workload.op.rpartition('_')[0]}_{LAYOUTS[rank - 2][1].lower()}", program)
     if group.family == "view":
         (node,) = made_graph.nodes
         offset = contiguous(node, made_graph.values[reads[0]].shape)

@@ -33,7 +33,6 @@ from tilewright.kernels.families import (
     reduce_window,
     row_reduction,
 )
-from tilewright.kernels.ranges import program_at
 
 Family = Literal[
     "attention", "recurrent", "reduce_window", "contraction", "row_reduction", "recurrence", "elementwise", "generic",
@@ -81,8 +80,8 @@ def grouped(graph: Graph, views: Mapping[str, int] | None = None) -> tuple[Group
     return _Grouping(graph, {n.name: 0 for n in graph.nodes if n.operation in VIEWS} if views is None else views).run()
 
 
-def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ...]]:
-    """The program (canonical text) of nodes in order, whose last gives the result, and the values that it reads.
+def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[Program, tuple[str, ...]]:
+    """The program of nodes in order, whose last gives the result, and the values that it reads.
 
     Raises ``UsageError`` or ``OperatorError`` where they are no program.
     """
@@ -94,7 +93,7 @@ def sizes_of_nodes(graph: Graph, nodes: Sequence[Node]) -> Mapping[str, Extent]:
     return _with_sizes(graph, nodes)[2]
 
 
-def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ...], Mapping[str, Extent]]:
+def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[Program, tuple[str, ...], Mapping[str, Extent]]:
     later = {n.output for n in nodes}
     rearranged = _weights(graph, nodes)
     numbers: dict[str, int] = {}  # of the values, in the order in which they occur
@@ -116,30 +115,30 @@ def _with_sizes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ..
         steps.append((node.operation, read, dict(node.attributes), numbers[node.output]))
     names, section = list(numbers), (tuple(given), tuple(steps))
     if not varies(section):
-        text, reads, _ = _stated(ByText(section))
-        return text, tuple(names[n] for n in reads), {}
+        program, reads, _ = _stated(ByText(section))
+        return program, tuple(names[n] for n in reads), {}
     shapes, attributes = [shape for _, shape, *_ in given], [a for _, _, a, _ in steps]
     refused = None
     for own in (compact(shapes), plain([*shapes, *attributes])):  # the fewest sizes first
         try:
-            text, reads, shape = _for_every_size(own.of(section))
+            program, reads, shape = _for_every_size(own.of(section))
         except UsageError as e:
             refused = refused or e
             continue
         if tuple(map(own.back, shape)) == graph.values[nodes[-1].output].shape:
-            return text, tuple(names[n] for n in reads), own.extents
+            return program, tuple(names[n] for n in reads), own.extents
     raise refused or UsageError(
         f"{nodes[-1].name} has another shape when it is computed alone", "Write its sizes as numbers"
     )
 
 
-def _for_every_size(section: _Section) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+def _for_every_size(section: _Section) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
     """The program of some nodes whose lengths are extents. Raises ``UsageError`` where it is another for some sizes."""
     made = _stated(ByText(section))
     extents = open_sizes(extents_among(section))
     for share in SHARES:
         sizes = {n: max(e.low + round(share * (e.high - e.low)), min(2, e.high)) for n, e in extents.items()}
-        if program_at(made[0], sizes) != _stated(ByText(values_at(section, sizes)))[0]:
+        if made[0].at(sizes) != _stated(ByText(values_at(section, sizes)))[0]:
             shown = " ".join(f"{n}={size}" for n, size in sizes.items())
             raise UsageError(f"the program differs for {shown}", "Write its sizes as numbers")
     return made
@@ -155,7 +154,7 @@ _Section = tuple[tuple[_Given, ...], tuple[_Step, ...]]
 @lru_cache(maxsize=4096)
 def _stated(
     section: ByText[_Section],
-) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
     """The program of some nodes, whatever their values are called, the numbers of the values that it reads, and the
     shape of its result."""
     given, steps = section.value
@@ -172,7 +171,7 @@ def _stated(
     program = replace(program, inputs=tuple(replace(t, constant=n in rearranged) for t, n in tensors))
     if steps[-1][0] == "permute" and len(steps) > 1:
         program = reordered(program)
-    return program.dumps(), reads, program.output.shape
+    return program, reads, program.output.shape
 
 
 def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
@@ -188,7 +187,7 @@ def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
     )
 
 
-MATCHERS: Mapping[Family, Callable[[str], object]] = {
+MATCHERS: Mapping[Family, Callable[[Program], object]] = {
     "attention": attention.match,
     "recurrent": recurrence.recurrent,
     "reduce_window": reduce_window.reduce_window,
@@ -201,9 +200,9 @@ MATCHERS: Mapping[Family, Callable[[str], object]] = {
 
 
 @lru_cache(maxsize=8192)
-def in_family(text: str, family: Family) -> bool:
+def in_family(program: Program, family: Family) -> bool:
     """Whether a program is of the family; of those without a form of their own none is."""
-    return family in MATCHERS and bool(MATCHERS[family](text))
+    return family in MATCHERS and bool(MATCHERS[family](program))
 
 
 @dataclass(eq=False)
@@ -212,7 +211,7 @@ class _Open:
 
     family: Family
     nodes: list[Node]
-    text: str
+    program: Program
     reads: tuple[str, ...]
 
     @property
@@ -268,13 +267,13 @@ class _Grouping:
     def _open(self, value: str, inside: set[str]) -> bool:
         return value in self.graph.outputs or any(c.name not in inside for c in self.graph.consumers[value])
 
-    def _stated(self, nodes: Sequence[Node], family: Family | None = None) -> tuple[str, tuple[str, ...]] | None:
+    def _stated(self, nodes: Sequence[Node], family: Family | None = None) -> tuple[Program, tuple[str, ...]] | None:
         """The nodes' program and what it reads; ``None`` where they have none, or none of the family."""
         try:
-            text, reads = state_nodes(self.graph, nodes)
+            program, reads = state_nodes(self.graph, nodes)
         except UsageError:
             return None
-        return (text, reads) if family is None or in_family(text, family) else None
+        return (program, reads) if family is None or in_family(program, family) else None
 
     def _longest(self, chains: Sequence[list[Node]], family: Family) -> int:
         """How many of the chains, each the one before with more nodes, are of the family: a family that takes a chain
@@ -285,12 +284,12 @@ class _Grouping:
         self,
         family: Family,
         nodes: Sequence[Node],
-        text: str,
+        program: Program,
         reads: tuple[str, ...],
         owned: Sequence[Node] | None = None,
     ) -> _Open:
         """A group; ``owned``: the nodes that no other group computes, all unless given."""
-        group = _Open(family, list(nodes), text, reads)
+        group = _Open(family, list(nodes), program, reads)
         self.groups.append(group)
         for n in nodes if owned is None else owned:
             self.taken[n.name] = group
@@ -348,7 +347,7 @@ class _Grouping:
                 found = self._stated(nodes, group.family)
                 if found is None or not _plain(group.family, found[0]):
                     continue
-                group.nodes, (group.text, group.reads) = nodes, found
+                group.nodes, (group.program, group.reads) = nodes, found
                 break
 
     def _with_moves(self, nodes: Sequence[Node]) -> list[Node]:
@@ -413,8 +412,8 @@ class _Grouping:
             longer = [x for x in self._closures([node], allowed) if not any(n.output in read for n in x[:-1])]
             fitting = longer[: self._longest(longer, "elementwise")]
             nodes = next((x for x in reversed(fitting) if x[-1].name not in self.views), [node])
-            text, reads = state_nodes(self.graph, nodes)
-            self._take("elementwise" if in_family(text, "elementwise") else "generic", nodes, text, reads)
+            program, reads = state_nodes(self.graph, nodes)
+            self._take("elementwise" if in_family(program, "elementwise") else "generic", nodes, program, reads)
             read.update(reads)
         needed, reading = self._needed(), dict[str, list[_Open]]()
         for group in self.groups:
@@ -441,7 +440,7 @@ class _Grouping:
         found = self._stated(nodes, reader.family)
         if found is None:
             return
-        reader.nodes, (reader.text, reader.reads) = nodes, found
+        reader.nodes, (reader.program, reader.reads) = nodes, found
         self.groups.remove(group)
         needed.discard(group.output)
         for name in group.reads:
@@ -461,7 +460,7 @@ class _Grouping:
                 continue
             name = "attention" if group.family == "attention" else _name(group.nodes)
             names = tuple(n.name for n in group.nodes)
-            workload = workload_of(name, group.text)
+            workload = workload_of(name, group.program)
             sizes = sizes_of_nodes(graph, group.nodes)
             waiting.append(Group(workload.op, group.family, names, group.reads, (group.output,), workload, sizes=sizes))
         for node in graph.nodes:
@@ -482,13 +481,13 @@ def _opaque(node: Node) -> Group:
     return Group(node.operation, "opaque", (node.name,), node.reads, node.outputs)
 
 
-def _plain(family: Family, text: str) -> bool:
+def _plain(family: Family, program: Program) -> bool:
     """Whether a product still reads by sums of axes alone; quotients of axes make slow copies of operands."""
     if family != "contraction":
         return True
     return any(
         not any(linearise(i).atoms for side in (c.lhs, c.rhs) for x in side.loads() for i in x.args)
-        for c in contraction.contractions(text)
+        for c in contraction.contractions(program)
     )
 
 
@@ -505,9 +504,9 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def workload_of(name: str, text: str) -> Workload:
+def workload_of(name: str, program: Program) -> Workload:
     """An anonymous operator's workload; its name tells it apart from others with the same operations."""
-    made = program_workload(name, Program.loads(text))
+    made = program_workload(name, program)
     return replace(made, op=f"{name}_{made.key[:8]}")
 
 

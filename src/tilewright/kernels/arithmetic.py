@@ -32,18 +32,18 @@ class Arithmetic:
 
 
 @lru_cache(maxsize=1024)
-def arithmetic(text: str) -> Arithmetic:
-    """The arithmetic of a program, as text.
+def arithmetic(program: Program) -> Arithmetic:
+    """The arithmetic of a program.
 
     Of attention the pairs of queries and keys that a mask leaves, where positions alone say which; none where lengths
     that are read do. What stands around a sum of products, as an activation, is not counted.
     """
-    found = attention.match(text)
+    found = attention.match(program)
     if found is not None:
         share = _visible(found)
         pairs = share * found.outer_size * found.queries * found.keys
         return Arithmetic((pairs * found.depth, pairs * found.width), share)
-    return Arithmetic(tuple(float(s.points // _places(s)) for s in Program.loads(text).stages if _multiplies(s)))
+    return Arithmetic(tuple(float(s.points // _places(s)) for s in program.stages if _multiplies(s)))
 
 
 def _multiplies(s: Stage) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.core import UsageError, Workload
-from tilewright.extent import Extent, Sizes, greatest
+from tilewright.extent import Extent, Sizes
 from tilewright.kernels.expression.program import Program, output_specs
-from tilewright.size_ranges import params_at, params_within
+from tilewright.size_ranges import params_within
 
 
 def varying(workload: Workload) -> Extent | None:
@@ -31,23 +31,7 @@ def at(workload: Workload, sizes: Sizes | int) -> Workload:
             given = sizes.get(name, "nothing")
             raise UsageError(f"{workload.op} has {extent!r}, not {given}", "Give a size of that range")
     program = Program.loads(workload.program).at(sizes)
-    return replace(
-        workload,
-        params=tuple(params_at(dict(workload.params), sizes).items()),
-        program=program.dumps(),
-        inputs=tuple(s.at(sizes) for s in workload.inputs),
-        output=workload.output.at(sizes),
-        more=tuple(s.at(sizes) for s in workload.more),
-        flops=program.flops,
-    )
-
-
-def program_at(program: str, sizes: Sizes | None = None) -> str:
-    """A program's text with its ranges, if it has any, set to sizes: the greatest unless given."""
-    made = Program.loads(program)
-    if not made.sizes:
-        return program
-    return made.at(greatest(made.sizes) if sizes is None else sizes).dumps()
+    return _stated(workload, program, {n: (size, size) for n, size in sizes.items()})
 
 
 def narrowed(workload: Workload, spans: Mapping[str, tuple[int, int]]) -> Workload:
@@ -55,7 +39,11 @@ def narrowed(workload: Workload, spans: Mapping[str, tuple[int, int]]) -> Worklo
     fixed = {n: low for n, (low, high) in spans.items() if low == high}
     if fixed.keys() == workload.ranges.keys():
         return at(workload, fixed)
-    program = Program.loads(workload.program).within(spans)
+    return _stated(workload, Program.loads(workload.program).within(spans), spans)
+
+
+def _stated(workload: Workload, program: Program, spans: Mapping[str, tuple[int, int]]) -> Workload:
+    """The workload with other ranges, or single sizes, by name: ``program`` has them already."""
     output, *more = output_specs(program)
     return replace(
         workload,

@@ -15,7 +15,6 @@ from tilewright.graph import Graph, Node
 from tilewright.graph.groups import state_nodes
 from tilewright.graph.operations import VIEWS
 from tilewright.kernels.expression.expr import BITS, NARROW, SIXTEEN
-from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.models.importer import Imported
 from tilewright.models.model_file import Array, onnx_module
@@ -61,8 +60,8 @@ class Truth:
         known = {n: values[n] if n in values else graph.constants[n] for n in node.reads}
         if node.operation in VIEWS:
             return {node.output: known[node.inputs[0]].reshape(graph.values[node.output].shape)}
-        text, reads = state_nodes(graph, [node])
-        return {node.output: evaluate(Program.loads(text), [known[n] for n in reads])}
+        program, reads = state_nodes(graph, [node])
+        return {node.output: evaluate(program, [known[n] for n in reads])}
 
     def _opaque(self, node: Node, values: Mapping[str, Any]) -> dict[str, Any]:
         """In its own types an operator says what it means; float64 is taken where it gives about the same."""

@@ -119,8 +119,8 @@ def _mixed(op: str, params: dict[str, Any], places: tuple[int, ...], args: Argum
     own = {"normalized_shape": tuple(int(n) for n in args[1]), "eps": params["eps"]}
     last = (2, 3) if op == "layer_norm" else (2,)
     graph = builder.build([builder.add(op, [given[0], *(given.get(p, "") for p in last)], own)])
-    text, reads = state_nodes(graph, graph.nodes)
-    return Request(workload_of(op, text), tuple(names[n] for n in reads))
+    program, reads = state_nodes(graph, graph.nodes)
+    return Request(workload_of(op, program), tuple(names[n] for n in reads))
 
 
 def _of_heads(params: Mapping[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
@@ -137,8 +137,8 @@ def _of_heads(params: Mapping[str, Any], places: tuple[int, ...], args: Argument
             operands.append(builder.input(f"x{p}", args[p].shape, args[p].dtype))
     how = {"is_causal": params["is_causal"], "scale": params["scale"] or None}
     graph = builder.build([builder.add("scaled_dot_product_attention", operands, how)])
-    text, reads = state_nodes(graph, graph.nodes)
-    return Request(workload_of("attention", text), tuple(int(n[1:]) for n in reads), orders)
+    program, reads = state_nodes(graph, graph.nodes)
+    return Request(workload_of("attention", program), tuple(int(n[1:]) for n in reads), orders)
 
 
 HEADS = (0, 2, 1, 3)

@@ -21,9 +21,9 @@ from tilewright.core import DatabaseError, Schedule, TilewrightError, UsageError
 from tilewright.errors import nearest
 from tilewright.extent import Sizes, greatest
 from tilewright.forking import ForkLock, steady
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.parameters import agree, numbers, settled, type_name
-from tilewright.kernels.ranges import program_at
 from tilewright.runtime.choice import Found, Place, Processor, choose, choose_sized, each, narrowest
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation, explained
@@ -269,7 +269,7 @@ class Resolver:
         ranged = (
             f for e in self.store.ranges()
             if (f := e.fitted(shapes)) is not None
-            and program_at(_stored_workload(self.store, e).program, f.sizes) == workload.program
+            and Program.loads(_stored_workload(self.store, e).program).at(f.sizes).dumps() == workload.program
         )  # fmt: skip
         return choose_sized(self.store.entries_of(workload.key, workload.op), ranged, place or self._processor)
 

@@ -202,10 +202,10 @@ class Placing:
             if OPERATIONS[node.operation].kind in ("elementwise", "move", "gather"):
                 continue
             try:
-                text, reads = state_nodes(self.graph, [node])
+                program, reads = state_nodes(self.graph, [node])
             except TilewrightError:
                 continue
-            alone = program_workload(f"{node.operation}_alone", Program.loads(text))
+            alone = program_workload(f"{node.operation}_alone", program)
             yield Group(alone.op, group.family, (node.name,), reads, (node.output,), alone)
 
     def _call(self, group: Group, like: Node, as_pytorch: bool) -> Node:

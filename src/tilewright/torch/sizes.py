@@ -18,7 +18,6 @@ from tilewright.core import Extent, TilewrightError, Workload
 from tilewright.forking import ForkLock
 from tilewright.graph.groups import sizes_of_nodes, state_nodes
 from tilewright.kernels.anonymous import program_workload
-from tilewright.kernels.expression.program import Program
 from tilewright.kernels.ranges import at
 from tilewright.runtime.serving import Served
 from tilewright.torch.extents import extents_of, length
@@ -158,13 +157,13 @@ def _program(part: GraphModule, extents: Extents = NO_EXTENTS) -> tuple[Workload
     if found is None or any(n.opaque for n in found.graph.nodes):
         return None
     try:
-        text, reads = state_nodes(found.graph, found.graph.nodes)
+        program, reads = state_nodes(found.graph, found.graph.nodes)
     except TilewrightError:
         return None
     names = [n.name for n in part.graph.nodes if n.op == "placeholder" and not is_size(n)]
     if list(reads) != names:
         return None
-    return program_workload("part", Program.loads(text)), sizes_of_nodes(found.graph, found.graph.nodes)
+    return program_workload("part", program), sizes_of_nodes(found.graph, found.graph.nodes)
 
 
 def _opened(part: GraphModule) -> _Open | None:

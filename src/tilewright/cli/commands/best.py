@@ -26,7 +26,7 @@ from tilewright.cli.options import (
 from tilewright.cli.output import kernel_json, rate, report
 from tilewright.core import Task, TilewrightError
 from tilewright.kernels.codegen.prelude import without_prelude
-from tilewright.kernels.ranges import program_at
+from tilewright.kernels.expression.program import Program
 from tilewright.size_ranges import sizes_in
 from tilewright.units import FINAL_TIME, counted, named_time
 
@@ -120,6 +120,6 @@ def _of_range(database: Database, task: Task, device_model: str) -> StoredKernel
         if not ranges or (k.rank, k.device_model, k.task.target.key) != (1, device_model, task.target.key):
             continue
         sizes = sizes_in(dict(k.task.workload.params), params)
-        if sizes is not None and program_at(k.task.workload.program, sizes) == task.workload.program:
+        if sizes is not None and Program.loads(k.task.workload.program).at(sizes).dumps() == task.workload.program:
             found.append((math.prod(e.high - e.low + 1 for e in ranges.values()), k))
     return min(found, key=lambda f: f[0])[1] if found else None

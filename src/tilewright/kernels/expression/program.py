@@ -210,9 +210,11 @@ def leading_to(stages: Sequence[Stage], result: str) -> tuple[Stage, ...]:
     return tuple(kept[::-1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program(JsonList, sparse=("results",)):
     """Inputs in call order, and stages in an order in which each reads only earlier tensors.
+
+    Programs of the same text (:meth:`dumps`) are equal.
 
     ``results`` names the stages that are the results, in the order in which they are returned; empty where there is
     one, which is the last stage. Later stages may read a result.
@@ -221,6 +223,12 @@ class Program(JsonList, sparse=("results",)):
     inputs: tuple[Tensor, ...]
     stages: tuple[Stage, ...]
     results: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -274,8 +282,8 @@ class Program(JsonList, sparse=("results",)):
         return next((n for t in self.tensors.values() for n in t.shape if isinstance(n, Extent)), None)
 
     def at(self, sizes: Sizes) -> Program:
-        """The program for these sizes."""
-        return self._with(lambda n: n.at(sizes))
+        """The program for these sizes; itself where all are fixed."""
+        return self._with(lambda n: n.at(sizes)) if self.sizes else self
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> Program:
         """The program with other ranges of its sizes."""

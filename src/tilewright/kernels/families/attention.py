@@ -152,9 +152,9 @@ class Attention:
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Attention | None:
-    """The attention that a program (as text) is, or ``None``."""
-    return next(matches([Program.loads(text)], _recognise), None)
+def match(program: Program) -> Attention | None:
+    """The attention that a program is, or ``None``."""
+    return next(matches([program] if program.plain else [], _recognise), None)
 
 
 def merged(program: Program) -> list[Stage]:

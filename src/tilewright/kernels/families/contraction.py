@@ -143,9 +143,8 @@ class Contraction:
 
 
 @lru_cache(maxsize=256)
-def contractions(text: str) -> tuple[Contraction, ...]:
-    """The contractions that a program (canonical text) can be seen as, the most rewritten one first."""
-    program = Program.loads(text)
+def contractions(program: Program) -> tuple[Contraction, ...]:
+    """The contractions that a program can be seen as, the most rewritten one first."""
     return tuple(matches(normal_forms(program) if program.plain else (), recognise))
 
 

@@ -65,28 +65,28 @@ class Elementwise(Flat):
 
 
 @lru_cache(maxsize=256)
-def maps(text: str) -> Program | None:
-    """A program (canonical text) as maps alone, or ``None`` where it is not of the family.
+def maps(program: Program) -> Program | None:
+    """A program as maps alone, or ``None`` where it is not of the family.
 
     It has other reductions then, or several results, or is too long for one expression.
     """
-    program = unrolled(Program.loads(text))
-    fits = not program.results and all(s.monoid is None for s in program.stages) and _short(program)
-    return program if fits else None
+    made = unrolled(program)
+    fits = not made.results and all(s.monoid is None for s in made.stages) and _short(made)
+    return made if fits else None
 
 
 @lru_cache(maxsize=256)
-def elementwise(text: str) -> Elementwise | None:
-    """The normal form of a program (canonical text), the same object each time; ``None`` where :func:`maps` is."""
-    program = maps(text)
-    if program is None:
+def elementwise(program: Program) -> Elementwise | None:
+    """The normal form of a program, the same object each time; ``None`` where :func:`maps` is."""
+    made = maps(program)
+    if made is None:
         return None
-    last = program.stages[-1]
-    (part,) = split(program, frozenset(s.name for s in program.stages[:-1]), frozenset()) or ()
+    last = made.stages[-1]
+    (part,) = split(made, frozenset(s.name for s in made.stages[:-1]), frozenset()) or ()
     out = load(last.name, last.dtype, tuple(axis(a) for a in last.axes))
-    (value, place), (axes,) = collapsed((part.value, out), program.tensors, (tuple(last.ranges.items()),))
-    tensors = flat_tensors((*program.inputs, program.output))
-    return Elementwise(program, tensors, axes or (("i0", 1),), value, linear(place.args[0]))
+    (value, place), (axes,) = collapsed((part.value, out), made.tensors, (tuple(last.ranges.items()),))
+    tensors = flat_tensors((*made.inputs, made.output))
+    return Elementwise(made, tensors, axes or (("i0", 1),), value, linear(place.args[0]))
 
 
 def _short(program: Program) -> bool:

@@ -75,9 +75,8 @@ class Grouped:
 
 
 @lru_cache(maxsize=256)
-def grouped(text: str) -> Grouped | None:
-    """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
-    program = Program.loads(text)
+def grouped(program: Program) -> Grouped | None:
+    """The normal form of a program, or ``None`` where it is none; the same object each time."""
     forms = normal_forms(program) if not program.results and all(s.scan is None for s in program.stages) else ()
     return next(matches(forms, _recognised), None)
 

@@ -82,9 +82,9 @@ def edge(stage: str, d: int, last: bool = False) -> str:
 
 
 @lru_cache(maxsize=256)
-def neighbours(text: str) -> Neighbours | None:
-    """The chain that a program (canonical text) is, or ``None``; the same object each time."""
-    return next(matches([Program.loads(text)], _recognise), None)
+def neighbours(program: Program) -> Neighbours | None:
+    """The chain that a program is, or ``None``; the same object each time."""
+    return next(matches([program], _recognise), None)
 
 
 def _recognise(program: Program) -> Neighbours:

@@ -90,9 +90,9 @@ class Recurrence(Flat, Reducing):
 
 
 @lru_cache(maxsize=256)
-def recurrence(text: str) -> Recurrence | None:
-    """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
-    return next(matches([Program.loads(text)], _recognise), None)
+def recurrence(program: Program) -> Recurrence | None:
+    """The normal form of a program, or ``None`` where it is none; the same object each time."""
+    return next(matches([program], _recognise), None)
 
 
 def _recognise(program: Program) -> Recurrence:
@@ -269,9 +269,9 @@ class Recurrent:
 
 
 @lru_cache(maxsize=256)
-def recurrent(text: str) -> Recurrent | None:
-    """The layer that a program (canonical text) is, or ``None``; the same object each time."""
-    return next(matches([Program.loads(text)], _layer), None)
+def recurrent(program: Program) -> Recurrent | None:
+    """The layer that a program is, or ``None``; the same object each time."""
+    return next(matches([program], _layer), None)
 
 
 def _layer(program: Program) -> Recurrent:

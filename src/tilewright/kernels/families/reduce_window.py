@@ -47,9 +47,9 @@ class ReduceWindow:
 
 
 @lru_cache(maxsize=256)
-def reduce_window(text: str) -> ReduceWindow | None:
-    """The windowed reduction that a program (canonical text) is, or ``None``; the same object each time."""
-    return next(matches([Program.loads(text)], _recognise), None)
+def reduce_window(program: Program) -> ReduceWindow | None:
+    """The windowed reduction that a program is, or ``None``; the same object each time."""
+    return next(matches([program], _recognise), None)
 
 
 def _recognise(program: Program) -> ReduceWindow:

@@ -104,9 +104,8 @@ class RowReduction(Flat):
 
 
 @lru_cache(maxsize=256)
-def row_reduction(text: str) -> RowReduction | None:
-    """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
-    program = Program.loads(text)
+def row_reduction(program: Program) -> RowReduction | None:
+    """The normal form of a program, or ``None`` where it is none; the same object each time."""
     if program.results or any(s.scan is not None for s in program.stages):
         return None
     forms = (program if plain else squeezed(program) for plain in (True, False))

@@ -65,9 +65,9 @@ class Scatter(Flat):
 
 
 @lru_cache(maxsize=256)
-def scatter(text: str) -> Scatter | None:
-    """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
-    return next(matches([Program.loads(text)], _recognise), None)
+def scatter(program: Program) -> Scatter | None:
+    """The normal form of a program, or ``None`` where it is none; the same object each time."""
+    return next(matches([program], _recognise), None)
 
 
 def _recognise(program: Program) -> Scatter:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.caching import cached_property
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.contraction import Contraction, contractions
 from tilewright.kernels.families.index_forms import IndexForms, Window
 from tilewright.kernels.families.sides import matches, need
@@ -60,9 +61,9 @@ class Convolution:
         return self.form.stage.ranges[self.feature]
 
 
-def convolution(text: str) -> Convolution | None:
-    """The convolution that a program (canonical text) is, or ``None``."""
-    return next((f for c in contractions(text) if (f := recognise(c)) is not None), None)
+def convolution(program: Program) -> Convolution | None:
+    """The convolution that a program is, or ``None``."""
+    return next((f for c in contractions(program) if (f := recognise(c)) is not None), None)
 
 
 def recognise(c: Contraction) -> Convolution | None:

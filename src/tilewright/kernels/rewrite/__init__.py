@@ -21,14 +21,10 @@ __all__ = ["inlined", "normal_forms", "one_product", "simplified", "split", "squ
 
 
 @lru_cache(maxsize=256)
-def _forms(text: str) -> tuple[Program, ...]:
-    plain = squeezed(inlined(Program.loads(text)))
+def normal_forms(program: Program) -> tuple[Program, ...]:
+    """Equivalent programs to look for a pattern in, the most rewritten first."""
+    plain = squeezed(inlined(program))
     taken_apart = split(plain)
     forms = (plain,) if taken_apart is plain else (taken_apart, plain)
     products = ((f, one_product(f)) for f in forms)
     return (*(p for f, p in products if p is not f), *forms)
-
-
-def normal_forms(program: Program) -> tuple[Program, ...]:
-    """Equivalent programs to look for a pattern in, the most rewritten first."""
-    return _forms(program.dumps())

@@ -12,11 +12,10 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from tilewright.core import EXACT, Candidate, IllegalSchedule, Schedule, Target, Task, Value
-from tilewright.extent import Extent
+from tilewright.extent import Extent, greatest
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Built, Kernel, LoweredKernel
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.base import Template
 from tilewright.search_space import SearchSpace
 
@@ -31,8 +30,8 @@ class PlannedTemplate(Generic[F, P]):
     """A :class:`~.base.Template` by its functions: ``find`` gives an ``F``; that and a schedule give a plan ``P``.
 
     ``refusal``: what is said of a program that is not of its family, ``is not elementwise``. ``find``: what a program
-    (its text) is to this template, or ``None``; cached. ``span``: every legal schedule, given the template's name and
-    version. ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``build``: the
+    is to this template, or ``None``; cached. ``span``: every legal schedule, given the template's name and version.
+    ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``build``: the
     kernel of a plan, given the schedule's values and the target.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
     ``last``: whether another template of those that match is estimated to have the faster default.
@@ -48,7 +47,7 @@ class PlannedTemplate(Generic[F, P]):
     family: str
     version: int
     refusal: str
-    find: Callable[[str], F | None]
+    find: Callable[[Program], F | None]
     span: Callable[[F, Target, str, int], SearchSpace]
     choose: Callable[[F, Target, SearchSpace], Values]
     plan: Callable[[F, Target, Values], P]
@@ -67,27 +66,28 @@ class PlannedTemplate(Generic[F, P]):
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
             return False
-        found = self._find(task.workload.program)
+        program = _program(task)
+        found = self._find(program)
         return (
             found is not None
             and self._precise(found, task)
-            and not self._refuses(found, task.workload.program)
+            and not self._refuses(found, program)
             and self.usable(found, task.target)
         )
 
     def is_last(self, task: Task) -> bool:
         """Whether, of templates that match a task, others come first."""
-        return self.last(self.found(task.workload.program), task.target)
+        return self.last(self.found(_program(task)), task.target)
 
     def space(self, task: Task) -> SearchSpace:
         """Every legal schedule; of a range that of its greatest size."""
         self._task(task)
-        return self._space(task, program_at(task.workload.program))
+        return self._space(task, _of_greatest(_program(task)))
 
     def default(self, task: Task) -> Schedule:
         self._task(task)
-        precision = task.workload.precision
-        return _default(self, program_at(task.workload.program), precision, task.target, self.version)
+        program, precision = _of_greatest(_program(task)), task.workload.precision
+        return _default(self, program, precision, task.target, self.version)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         return self.kernel(task, schedule).nests
@@ -108,12 +108,11 @@ class PlannedTemplate(Generic[F, P]):
         return built
 
     def _plan(self, task: Task, schedule: Schedule) -> P:
-        program = task.workload.program
-        found, chosen = self._task(task), Program.loads(program).sizes
-        if chosen:
+        found, program = self._task(task), _program(task)
+        if program.sizes:
             # A schedule of a range is one of some size in it, which is noted with it.
             told = dict(schedule.launch)
-            program = program_at(program, {n: int(told.pop(e.argument, e.high)) for n, e in chosen.items()})
+            program = program.at({n: int(told.pop(e.argument, e.high)) for n, e in program.sizes.items()})
             schedule = replace(schedule, launch=tuple(told.items()))
             found = self.sized(found, self.found(program))
         self._space(task, program).check(schedule)
@@ -123,7 +122,7 @@ class PlannedTemplate(Generic[F, P]):
             # Sizes of 1 have fewer axes, and fewer knobs.
             raise IllegalSchedule(f"a schedule of another size lacks {e}", "Use another schedule") from e
 
-    def _space(self, task: Task, program: str) -> SearchSpace:
+    def _space(self, task: Task, program: Program) -> SearchSpace:
         return _space(self, program, task.workload.precision, task.target, self.version)
 
     def _precise(self, found: F, task: Task) -> bool:
@@ -131,33 +130,30 @@ class PlannedTemplate(Generic[F, P]):
 
     def _task(self, task: Task) -> F:
         """What a task's program is. Raises ``IllegalSchedule`` where it does not compute it, or not as is asked."""
-        found = self.found(task.workload.program)
+        found = self.found(_program(task))
         if not self._precise(found, task):
             raise IllegalSchedule("the program is to be summed as it says, exactly", "Use another template")
         return self.refine(found, task.workload.precision)
 
-    def found(self, program: str) -> F:
+    def found(self, program: Program) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
         found = self._find(program)
         if found is None:
-            open_sizes = Program.loads(program).sizes
-            reason = _left_open(open_sizes) if open_sizes else self.refusal
+            reason = _left_open(program.sizes) if program.sizes else self.refusal
         else:
             reason = self._refuses(found, program)
         if found is None or reason:
             raise IllegalSchedule(f"the program {reason}", "Use another template")
         return found
 
-    def _refuses(self, found: F, program: str) -> str:
-        chosen = Program.loads(program).sizes
-        if chosen and not self.ranges(found):
-            return _left_open(chosen)
+    def _refuses(self, found: F, program: Program) -> str:
+        if program.sizes and not self.ranges(found):
+            return _left_open(program.sizes)
         return self.refuses(found)
 
-    def _find(self, program: str) -> F | None:
+    def _find(self, program: Program) -> F | None:
         """What a program is to this template. Raises nothing: sizes that it cannot read are not shown to it."""
-        made = Program.loads(program)
-        return self.find(program) if self.any_sizes or not made.sizes or made.leading else None
+        return self.find(program) if self.any_sizes or not program.sizes or program.leading else None
 
 
 @dataclass(frozen=True)
@@ -199,13 +195,21 @@ def kernel_of(template: Template, task: Task, schedule: Schedule) -> Built:
     return Described(lambda: template.nests(task, schedule), lambda: template.static(task, schedule), lower)
 
 
+def _program(task: Task) -> Program:
+    return Program.loads(task.workload.program)
+
+
+def _of_greatest(program: Program) -> Program:
+    return program.at(greatest(program.sizes))
+
+
 def _left_open(sizes: Mapping[str, Extent]) -> str:
     return f"leaves {' and '.join(map(repr, sizes.values()))} to each call"
 
 
 @lru_cache(maxsize=256)
 def _space(
-    template: PlannedTemplate[Any, Any], program: str, precision: str, target: Target, version: int
+    template: PlannedTemplate[Any, Any], program: Program, precision: str, target: Target, version: int
 ) -> SearchSpace:
     found = template.refine(template.found(program), precision)
     return template.span(found, target, template.name, version)
@@ -213,7 +217,7 @@ def _space(
 
 @lru_cache(maxsize=256)
 def _default(
-    template: PlannedTemplate[Any, Any], program: str, precision: str, target: Target, version: int
+    template: PlannedTemplate[Any, Any], program: Program, precision: str, target: Target, version: int
 ) -> Schedule:
     within = _space(template, program, precision, target, version)
     found = template.refine(template.found(program), precision)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import FLOATS, INTEGERS, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Stage
+from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, Window, evaluate_index
@@ -156,9 +156,9 @@ def _operand(value: Expr, form: family.Contraction, group: Group, linear: IndexF
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Contraction | None:
-    """The contraction that a program (canonical text) is, or ``None`` where it is none that is computed here."""
-    return next(matches(family.contractions(text), _computed), None)
+def match(program: Program) -> Contraction | None:
+    """The contraction that a program is, or ``None`` where it is none that is computed here."""
+    return next(matches(family.contractions(program), _computed), None)
 
 
 def _computed(form: family.Contraction) -> Contraction:

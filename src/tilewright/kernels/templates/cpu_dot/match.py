@@ -24,9 +24,9 @@ VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Contraction | None:
-    """The product that a program (canonical text) is, or ``None`` where it is none that is computed here."""
-    return next(matches(family.contractions(text), _computed), None)
+def match(program: Program) -> Contraction | None:
+    """The product that a program is, or ``None`` where it is none that is computed here."""
+    return next(matches(family.contractions(program), _computed), None)
 
 
 def _computed(form: family.Contraction) -> Contraction:

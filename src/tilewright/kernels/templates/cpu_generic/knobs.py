@@ -155,9 +155,8 @@ def _cheap(stage: Stage) -> bool:
     return not any(n.op in slow and n.dtype != "index" for e in stage.body for n in e.walk())
 
 
-def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
+def default(program: Program, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A sensible choice: inline cheap maps, fuse epilogues, vectorise a unit step, block some rows."""
-    program = Program.loads(text)
     values: dict[str, Value] = {}
     merging: dict[str, Value] = {
         f"{s.name}_inline": recompute(program, s) <= (4 if _cheap(s) else 1)
@@ -211,9 +210,9 @@ def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
 
 
 @lru_cache(maxsize=256)
-def parts(text: str, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...]:
-    """The parts of a program (canonical text) whose stages are merged as told, by a schedule that its space allows."""
-    found = split(Program.loads(text), inline, epilogue)
+def parts(program: Program, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...]:
+    """The parts of a program whose stages are merged as told, by a schedule that its space allows."""
+    found = split(program, inline, epilogue)
     assert found is not None
     return found
 
@@ -257,9 +256,8 @@ class Merging:
         return v[knob] == value or stage in self.standing.get(tuple(v[k] for k in self.knobs), ())
 
 
-def space(text: str, target: Target, name: str, version: int) -> SearchSpace:
-    """Every legal schedule of a program (canonical text)."""
-    program = Program.loads(text)
+def space(program: Program, target: Target, name: str, version: int) -> SearchSpace:
+    """Every legal schedule of a program."""
     merging, shared = Merging.of(program), shared_axes(program)
     knobs = [
         Choice("parallel", (1, 2) if target.threads > 1 else (0,)),

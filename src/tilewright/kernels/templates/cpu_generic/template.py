@@ -14,17 +14,17 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 Plans = tuple[Program, tuple[PartTiling, ...]]
 
 
-def _plans(text: str, target: Target, values: Mapping[str, Value]) -> Plans:
-    return Program.loads(text), tuple(plan(p, values, target) for p in parts(text, *chosen(values)))
+def _plans(program: Program, target: Target, values: Mapping[str, Value]) -> Plans:
+    return program, tuple(plan(p, values, target) for p in parts(program, *chosen(values)))
 
 
-CPU_GENERIC = PlannedTemplate[str, Plans](
+CPU_GENERIC = PlannedTemplate[Program, Plans](
     name="cpu_generic",
     family="generic",
     version=4,
     refusal="is none",
-    find=str,
-    refuses=lambda text: "has products of a state in its steps" if Program.loads(text).recurrent else "",
+    find=lambda program: program,
+    refuses=lambda program: "has products of a state in its steps" if program.recurrent else "",
     ranges=lambda _: True,
     any_sizes=True,
     span=space,

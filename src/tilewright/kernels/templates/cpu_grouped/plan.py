@@ -14,7 +14,6 @@ from tilewright.core import Schedule, Target, Task, Value, cached_property
 from tilewright.kernels.expression.program import Program, bare_workload
 from tilewright.kernels.families.grouped import Grouped
 from tilewright.kernels.kernel import Kernel
-from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.cpu_contraction.template import CPU_CONTRACTION
 from tilewright.kernels.templates.cpu_dot.template import CPU_DOT
 from tilewright.kernels.templates.planned import PlannedTemplate
@@ -37,7 +36,7 @@ class GroupedPlan:
     def any_rows(self) -> Kernel:
         """The kernel of a group of any number of rows."""
         told = self.schedule.at({self.g.varying.name: self.g.typical})
-        return self.template.kernel(_task(self.g.one.dumps(), self.target), told)
+        return self.template.kernel(_task(self.g.one, self.target), told)
 
     @cached_property
     def typical(self) -> Kernel:
@@ -47,17 +46,17 @@ class GroupedPlan:
 
 def member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any] | None:
     """The template that computes a group."""
-    tasks = (_task(g.one.dumps(), target), typical(g, target))
+    tasks = (_task(g.one, target), typical(g, target))
     return next((t for t in MEMBERS if all(t.matches(task) for task in tasks)), None)
 
 
 def typical(g: Grouped, target: Target) -> Task:
     """A group of as many rows as each has where they are dealt evenly."""
-    return _task(program_at(g.one.dumps(), {g.varying.name: g.typical}), target)
+    return _task(g.one.at({g.varying.name: g.typical}), target)
 
 
-def _task(text: str, target: Target) -> Task:
-    return Task(bare_workload("group", Program.loads(text)), target)
+def _task(program: Program, target: Target) -> Task:
+    return Task(bare_workload("group", program), target)
 
 
 def _member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any]:

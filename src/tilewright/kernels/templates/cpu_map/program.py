@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
-from tilewright.kernels.expression.program import Tensor
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.families.flatten import linear, ordered, unconditional
 from tilewright.kernels.templates.cpu_map.moves import RAW, data_loads, only_moves, raw
@@ -57,9 +57,9 @@ class Map(Elementwise):
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Map | None:
-    """The map that a program (canonical text) is, or ``None``; the same object each time."""
-    e = elementwise(text)
+def match(program: Program) -> Map | None:
+    """The map that a program is, or ``None``; the same object each time."""
+    e = elementwise(program)
     if e is None:
         return None
     value, tensors, moves = ordered(e.value), dict(e.tensors), only_moves(e.value)

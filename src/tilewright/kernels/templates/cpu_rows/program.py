@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, TRANSCENDENTAL, Expr, axis, cast, const
-from tilewright.kernels.expression.program import Monoid, Tensor
+from tilewright.kernels.expression.program import Monoid, Program, Tensor
 from tilewright.kernels.families.flatten import Axes, linear, ordered
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, RowReduction, RowStage, row_reduction
 from tilewright.kernels.templates.cpu_rows.monoids import commutes, narrowed
@@ -144,9 +144,9 @@ def _flat(axes: Axes) -> Expr:
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> RowProgram | None:
-    """The row reduction that a program (canonical text) is, or ``None``; the same object each time."""
-    found = row_reduction(text)
+def match(program: Program) -> RowProgram | None:
+    """The row reduction that a program is, or ``None``; the same object each time."""
+    found = row_reduction(program)
     if found is None:
         return None
     rows = tuple((f"i{k}", n) for k, (_, n) in enumerate(found.rows))

@@ -14,7 +14,7 @@ from math import prod
 from tilewright.core import cached_property
 from tilewright.kernels.expression.expr import INDEX, INTEGERS, Expr, ValueNumbers, const, whole
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Monoid
+from tilewright.kernels.expression.program import Monoid, Program
 from tilewright.kernels.families.flatten import Flat, Linearizer, flat_tensors, flattened, ordered
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.families.reduce_window import ReduceWindow, reduce_window
@@ -83,9 +83,9 @@ class Stencil(Flat):
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Stencil | None:
-    """The windowed reduction that a program (canonical text) is, or ``None`` where it is none that is computed here."""
-    form = reduce_window(text)
+def match(program: Program) -> Stencil | None:
+    """The windowed reduction that a program is, or ``None`` where it is none that is computed here."""
+    form = reduce_window(program)
     return next(matches([] if form is None else [form], _computed), None)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import Target
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.winograd import Convolution, convolution, recognise
 from tilewright.kernels.templates.cpu_contraction.geometry import batch_items
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
@@ -53,13 +54,13 @@ class Winograd:
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Winograd | None:
-    """The convolution that a program (canonical text) is, or ``None`` where it is none of the family."""
-    c = match_contraction(text)
+def match(program: Program) -> Winograd | None:
+    """The convolution that a program is, or ``None`` where it is none of the family."""
+    c = match_contraction(program)
     found = None if c is None else recognise(c)
     if found is not None:
         return Winograd(found, c)
-    found = convolution(text)
+    found = convolution(program)
     return None if found is None else Winograd(found, None)
 
 

@@ -111,7 +111,7 @@ def _product(rows: int, pitch: int, channels: int, width: int) -> Contraction:
     x = te.input("x", (rows, pitch), "float32")
     y = te.input("y", (channels, width), "float32", constant=True)
     program = te.program(te.compute((rows, width), lambda i, j: te.sum(channels, lambda k: x[i, k] * y[k, j])))[0]
-    found = match_contraction(program.dumps())
+    found = match_contraction(program)
     assert found is not None
     return found
 

@@ -87,13 +87,13 @@ def takes_range(c: CudaContraction) -> bool:
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> CudaContraction | None:
-    """The contraction that a program (canonical text) is, or ``None``; the same object each time."""
-    forms = [c for form in family.contractions(text) if (c := computed(form)) is not None]
+def match(program: Program) -> CudaContraction | None:
+    """The contraction that a program is, or ``None``; the same object each time."""
+    forms = [c for form in family.contractions(program) if (c := computed(form)) is not None]
     if not forms:
         return None
     found = next((c for c in forms if not _scaled_by_batch(c)), forms[0])
-    other = _in_phases(Program.loads(text)) if found.batch.size > 1 else None
+    other = _in_phases(program) if found.batch.size > 1 else None
     return other if other is not None and 2 * other.batch.size <= found.batch.size else found
 
 

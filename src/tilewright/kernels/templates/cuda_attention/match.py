@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Tensor
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.families.attention import match as attention
 from tilewright.kernels.families.flatten import position
@@ -70,9 +70,9 @@ class Form:
 
 
 @lru_cache(maxsize=128)
-def match(text: str) -> Form | None:
-    """The attention that a program (as text) is; the same object each time."""
-    a = attention(text)
+def match(program: Program) -> Form | None:
+    """The attention that a program is; the same object each time."""
+    a = attention(program)
     if a is None or not supported(a.program) or max(a.depth, a.width) > WIDEST or a.outer_size * a.queries >= 1 << 30:
         return None
     other = packed(a)

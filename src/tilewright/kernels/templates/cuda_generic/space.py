@@ -105,9 +105,8 @@ def settled(stage: Stage, target: Target) -> dict[str, Value]:
     return {k.name: k.values[0] for k in _knobs(stage, target)}
 
 
-def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
+def default(program: Program, target: Target, within: SearchSpace) -> dict[str, Value]:
     """Cheap maps inlined, epilogues fused, long reductions shared where there are too few outputs."""
-    program = Program.loads(text)
     merging: dict[str, Value] = dict.fromkeys(merging_knobs(program), False)
     for name in merging:
         stage = next(s for s in program.stages if s.name == name.rsplit("_", 1)[0])
@@ -145,9 +144,8 @@ def _own(stage: Stage, target: Target) -> dict[str, Value]:
     return {p + "threads": threads, p + "each": 1, p + "lanes": choice}
 
 
-def space(text: str, target: Target, name: str, version: int) -> SearchSpace:
-    """Every legal schedule of a program (canonical text)."""
-    program = Program.loads(text)
+def space(program: Program, target: Target, name: str, version: int) -> SearchSpace:
+    """Every legal schedule of a program."""
     merging = Merging.of(program)
     knobs, rules = merging.choices(), merging.possible()
     for stage in program.stages:

@@ -26,9 +26,8 @@ IN_FLIGHT = 4
 Plans = tuple[Program, tuple[PartTiling, ...]]
 
 
-def _plans(text: str, target: Target, values: Mapping[str, Value]) -> Plans:
-    program = Program.loads(text)
-    return program, tuple(plan(program, p, values) for p in parts(text, *chosen(values)))
+def _plans(program: Program, target: Target, values: Mapping[str, Value]) -> Plans:
+    return program, tuple(plan(program, p, values) for p in parts(program, *chosen(values)))
 
 
 def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> Kernel:
@@ -57,20 +56,19 @@ def _part(program: Program, p: PartTiling, symbol: str, where: Workspace) -> Glo
     )  # fmt: skip
 
 
-def _refusal(text: str) -> str:
-    program = Program.loads(text)
+def _refusal(program: Program) -> str:
     if program.recurrent:
         return "has products of a state in its steps"
     return "" if kernels.supported(program) else "has an element type that is not known here"
 
 
-CUDA_GENERIC = PlannedTemplate[str, Plans](
+CUDA_GENERIC = PlannedTemplate[Program, Plans](
     name="cuda_generic",
     family="generic",
     version=1,
     kinds=GPUS,
     refusal="is none",
-    find=str,
+    find=lambda program: program,
     refuses=_refusal,
     span=space,
     choose=default,

@@ -49,9 +49,9 @@ def gathered(g: Grouped) -> Program:
 
 
 @lru_cache(maxsize=256)
-def chosen(g: Grouped, text: str) -> CudaContraction | None:
-    """:func:`all_rows` (its text) as a contraction whose rows choose their batch; ``None`` where it is none."""
-    c = next(matches([Program.loads(text)], lambda p: computed(family.recognise(p))), None)
+def chosen(g: Grouped, program: Program) -> CudaContraction | None:
+    """:func:`all_rows` as a contraction whose rows choose their batch; ``None`` where it is none."""
+    c = next(matches([program], lambda p: computed(family.recognise(p))), None)
     if c is None or c.batch.size > 1 or ROW not in c.m.axes or (g.groups > 1 and GROUP not in c.n.axes):
         return None
     a = operand(c, "a")

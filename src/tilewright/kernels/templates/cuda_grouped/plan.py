@@ -21,7 +21,7 @@ from tilewright.kernels.templates.cuda_grouped.match import all_rows, chosen, ev
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
-Recognise = Callable[[str], CudaContraction | None]
+Recognise = Callable[[Program], CudaContraction | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Member:
     """
 
     template: PlannedTemplate[Any, Any]
-    find: Callable[[str, Recognise], object]
+    find: Callable[[Program, Recognise], object]
     even: Callable[[Grouped], Program] = even
     only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     choose: Callable[[Any, Target, SearchSpace], Mapping[str, Value]] | None = None
@@ -42,7 +42,7 @@ class Member:
 
     def found(self, g: Grouped) -> Any:
         """The product of rows that choose their batch, ``None`` where it does not compute that."""
-        return self.find(all_rows(g).dumps(), lambda bits: chosen(g, bits))
+        return self.find(all_rows(g), lambda bits: chosen(g, bits))
 
 
 Members = tuple[Member, ...]
@@ -116,7 +116,7 @@ def default(members: Members, g: Grouped, target: Target, _: SearchSpace) -> Map
 def chosen_for(member: Member, g: Grouped, target: Target) -> tuple[Any, Mapping[str, Value]]:
     """What the product of equal groups is to a member that computes it, and its default schedule."""
     template = member.template
-    found = template.found(typical(member, g, target).workload.program)
+    found = template.found(member.even(g))
     choose = member.choose or template.choose
     return found, choose(found, target, _space(member, g, target, template.name, template.version))
 

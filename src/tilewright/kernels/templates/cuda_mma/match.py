@@ -59,14 +59,14 @@ BITS = "uint8"
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Product | None:
-    """The product that a program (canonical text) is, or ``None``: another body, dtype or reduction."""
-    return product(text, contraction)
+def match(program: Program) -> Product | None:
+    """The product that a program is, or ``None``: another body, dtype or reduction."""
+    return product(program, contraction)
 
 
-def product(text: str, recognise: Callable[[str], CudaContraction | None]) -> Product | None:
+def product(program: Program, recognise: Callable[[Program], CudaContraction | None]) -> Product | None:
     """The same, given what finds the contraction."""
-    bits, real = _as_bits(text)
+    bits, real = _as_bits(program)
     c = recognise(bits)
     if c is None or not c.is_product:
         return None
@@ -111,25 +111,24 @@ def rounding(p: Product) -> float:
     return ROUNDING if eight_bit(p) else 1.0
 
 
-def _as_bits(text: str) -> tuple[str, str]:
+def _as_bits(program: Program) -> tuple[Program, str]:
     """A program with its 8-bit reals as bits, and their type; as it is, and nothing, where it has none or several.
 
     Only two inputs may be such reals, each read once: what else reads them would take the bits for numbers.
     """
-    program = Program.loads(text)
     found = {t.dtype for t in program.inputs if t.dtype in FLOAT8}
     reals = {t.name for t in program.inputs if t.dtype in FLOAT8}
     reads = [str(x.value) for s in program.stages for e in s.body for x in e.walk() if x.op == "load"]
     once = all(reads.count(name) == 1 for name in reals) and len(reals) == 2
     if len(found) != 1 or not once or any(s.dtype in FLOAT8 for s in program.stages):
-        return text, ""
+        return program, ""
 
     def bits(e: Expr) -> Expr | None:
         return load(str(e.value), BITS, e.args) if e.op == "load" and e.value in reals else None
 
     inputs = tuple(replace(t, dtype=BITS) if t.name in reals else t for t in program.inputs)
     stages = tuple(replace(s, body=tuple(e.map(bits) for e in s.body)) for s in program.stages)
-    return replace(program, inputs=inputs, stages=stages).dumps(), found.pop()
+    return replace(program, inputs=inputs, stages=stages), found.pop()
 
 
 def _multiplied(o: Operand, dtype: str) -> bool:

@@ -62,9 +62,9 @@ class Stencil:
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Stencil | None:
-    """The windowed reduction that a program (canonical text) is, or ``None``; the same object each time."""
-    form = reduce_window(text)
+def match(program: Program) -> Stencil | None:
+    """The windowed reduction that a program is, or ``None``; the same object each time."""
+    form = reduce_window(program)
     if form is None or not supported(form.program):
         return None
     part, program = form.part, form.program

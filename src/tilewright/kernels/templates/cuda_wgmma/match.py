@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.dtypes import DTYPES
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.operand import Operand
 from tilewright.kernels.templates.cuda.sorting import MOST_DENSE
@@ -20,9 +21,9 @@ FUNCTIONS = {d.name: f"wgmma_{d.matrix}" for d in DTYPES.values() if d.matrix an
 
 
 @lru_cache(maxsize=256)
-def match(text: str) -> Product | None:
-    """The product that a program (canonical text) is, or ``None``."""
-    return multiplied(product(text))
+def match(program: Program) -> Product | None:
+    """The product that a program is, or ``None``."""
+    return multiplied(product(program))
 
 
 def multiplied(p: Product | None) -> Product | None:

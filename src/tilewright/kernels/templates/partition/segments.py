@@ -41,7 +41,7 @@ WORSE = 2.0
 class Segment:
     """Stages ``[first, last)`` in order, and the template that computes them.
 
-    ``program`` is their text as a program of their own; ``reads`` and ``stages`` name, in the order of its
+    ``program`` has them alone; ``reads`` and ``stages`` name, in the order of its
     inputs and of its stages, the tensors of the whole program. ``strips``: it is of one strip of so many, and each is
     computed by one thread.
     """
@@ -49,7 +49,7 @@ class Segment:
     first: int
     last: int
     template: str
-    program: str
+    program: Program
     reads: tuple[str, ...]
     stages: tuple[str, ...]
     strips: int = 1
@@ -78,8 +78,8 @@ def label(cut: Cut) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _task(text: str, target: Target, precision: str) -> Task:
-    return Task(bare_workload("segment", Program.loads(text), precision), target)
+def _task(program: Program, target: Target, precision: str) -> Task:
+    return Task(bare_workload("segment", program, precision), target)
 
 
 @lru_cache(maxsize=64)
@@ -138,14 +138,14 @@ def contractions(program: Program) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _candidates(text: str, target: Target, precision: str) -> tuple[str, ...]:
+def _candidates(program: Program, target: Target, precision: str) -> tuple[str, ...]:
     """Names of the templates that compute a program, the generic ones only where there is no other."""
-    return tuple(t.name for t in templates.computing(_task(text, target, precision), EXCLUDED))
+    return tuple(t.name for t in templates.computing(_task(program, target, precision), EXCLUDED))
 
 
 def specific(task: Task) -> bool:
     """Whether one of the templates that are not generic computes the whole program."""
-    found = _candidates(task.workload.program, task.target, task.workload.precision)
+    found = _candidates(Program.loads(task.workload.program), task.target, task.workload.precision)
     return any(n not in templates.FALLBACKS for n in found)
 
 
@@ -234,7 +234,7 @@ def made(program: Program, first: int, last: int, template: str) -> Segment | No
     if found is None:
         return None
     names = tuple(s.name for s in in_order(program)[first:last])
-    return Segment(first, last, template, _of_bytes(found[0]).dumps(), found[1], names)
+    return Segment(first, last, template, _of_bytes(found[0]), found[1], names)
 
 
 def _segments(program: Program, first: int, last: int, whole: Task) -> list[tuple[float, Segment]]:
@@ -242,10 +242,10 @@ def _segments(program: Program, first: int, last: int, whole: Task) -> list[tupl
     found = made(program, first, last, "")
     if found is None:
         return []
-    text, part = found.program, Program.loads(found.program)
+    part = found.program
     moved = sum(prod(t.shape) * ITEMSIZE[t.dtype] for t in (*part.inputs, part.output)) + LAUNCH_BYTES
     out = []
-    for rank, name in enumerate(_candidates(text, whole.target, whole.workload.precision)[:2]):
+    for rank, name in enumerate(_candidates(part, whole.target, whole.workload.precision)[:2]):
         cost = float(moved + rank)
         if name in templates.FALLBACKS:
             cost += FALLBACK_BYTES * part.flops

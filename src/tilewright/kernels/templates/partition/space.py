@@ -16,7 +16,6 @@ from tilewright.kernels import templates
 from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Built
-from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.base import Template
 from tilewright.kernels.templates.partition.segments import Cut, Segment, label, made
 from tilewright.kernels.templates.planned import kernel_of
@@ -102,12 +101,12 @@ def opened(member: Member, whole: Task, sizes: Sizes) -> Member:
     Raises ``IllegalSchedule`` where its template does not take them, or the stages fall otherwise then."""
     one, program = member.segment, Program.loads(whole.workload.program)
     segment = made(program, one.first, one.last, one.template)
-    if segment is None or program_at(segment.program, sizes) != one.program or segment.stages != one.stages:
+    if segment is None or segment.program.at(sizes) != one.program or segment.stages != one.stages:
         raise IllegalSchedule(f"{one.label} is not a segment for all sizes", "Use another cut")
     task = segment.task(whole)
     if not member.template.matches(task):
         raise IllegalSchedule(f"{one.template} does not take all sizes of {one.label}", "Use another cut")
-    used = {n: sizes[n] for n in Program.loads(segment.program).sizes}
+    used = {n: sizes[n] for n in segment.program.sizes}
     return replace(member, segment=segment, task=task, sizes=used)
 
 

@@ -210,7 +210,7 @@ class CudaRelaid(CudaPartition):
         whole = all(s.extents[-1] * ITEMSIZE[s.dtype] % LEAST_VECTOR == 0 for s in program.stages[:copies])
         if not whole:
             return False
-        if turned(task.workload.program, task.target) is not None:
+        if turned(Program.loads(task.workload.program), task.target) is not None:
             return any(cut[-1].template == "cuda_wgmma" for cut in self.cuts(task))
         products = (CUDA_MMA.find(cut[-1].program) for cut in self.cuts(task))
         return any(p is not None and CUDA_MMA.usable(p, task.target) for p in products)
@@ -246,7 +246,7 @@ class CudaRelaid(CudaPartition):
         from tilewright.kernels.templates.partition.turned import turned  # brings CUDA's primitives
 
         program = Program.loads(task.workload.program)
-        return relaid(program) or side_by_side(program) or turned(task.workload.program, task.target)
+        return relaid(program) or side_by_side(program) or turned(program, task.target)
 
     def _found(self, task: Task) -> tuple[Program, int]:
         found = self._rewritten(task)

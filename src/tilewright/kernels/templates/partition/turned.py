@@ -18,7 +18,7 @@ LEAST_FLOPS = 1 << 34
 
 
 @lru_cache(maxsize=256)
-def turned(text: str, target: Target) -> tuple[Program, int] | None:
+def turned(program: Program, target: Target) -> tuple[Program, int] | None:
     """The program with copies of the operands of its product that lie along other axes than k, and how many there are.
 
     ``None`` where there is no such operand, or warp groups take it as it is, or a copy would cost more than it saves:
@@ -30,9 +30,10 @@ def turned(text: str, target: Target) -> tuple[Program, int] | None:
     from tilewright.kernels.templates.cuda_mma.match import match
     from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS
 
-    p, program = match(text), inlined(Program.loads(text))
+    p = match(program)
     if p is None or p.instruction.dtype not in FUNCTIONS:
         return None
+    program = inlined(program)
     inputs, copies = {t.name for t in program.inputs}, 0
     large = 2 * p.batch * p.m * p.n * p.k >= LEAST_FLOPS
     for s, readers in ((p.b, p.m), (p.a, p.n)):

@@ -56,7 +56,7 @@ class UserTemplate:
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         """The computation's own loops: how a user's code orders them is not known."""
         self.space(task).check(schedule)
-        return _plain_nests(task.workload.program)
+        return _plain_nests(Program.loads(task.workload.program))
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         if self.kernel.kind != "cuda":
@@ -133,9 +133,9 @@ def _fit(kernel: UserKernel, task: Task, names: Mapping[str, Value]) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _plain_nests(text: str) -> tuple[LoopNest, ...]:
+def _plain_nests(program: Program) -> tuple[LoopNest, ...]:
     nests = []
-    for s in Program.loads(text).stages:
+    for s in program.stages:
         names = (*s.axes, *s.reduce_axes)
         accesses = [Access(str(x.value), x.args, x.dtype) for x in s.loads()]
         accesses.append(Access(s.name, tuple(axis(a) for a in s.axes), s.dtype, store=True))
