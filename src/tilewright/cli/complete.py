@@ -28,12 +28,11 @@ def operators(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """``key=`` for what is not given yet; behind it the values that there are."""
     from tilewright.core import TilewrightError
-    from tilewright.kernels.operator_file import load_operator
     from tilewright.kernels.operators import get_operator
 
     op = str(ctx.params.get("op") or ctx.params.get("run"))
     try:
-        known = {p.name: p for p in (load_operator(op) if ":" in op else get_operator(op)).parameters}
+        known = {p.name: p for p in get_operator(op).parameters}
     except (TilewrightError, OSError):
         return []
     texts = [str(x) for x in ctx.params.get("params") or ()]

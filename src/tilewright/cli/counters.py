@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.cli.output import percent, table
-from tilewright.core import TilewrightError
 from tilewright.units import with_unit
 
 if TYPE_CHECKING:
@@ -36,13 +35,6 @@ def print_profile(out: Console, name: str, profile: Profile) -> None:
     others = [f"{profile.others[key]:.6g} {what}" for key, what in _OTHERS.items() if key in profile.others]
     if others:
         out.print(", ".join(others), markup=False)
-
-
-def profile_json(found: tuple[Profile, ...] | TilewrightError | None) -> object:
-    """A subject's profiles as JSON: a list, or the error that stands in their place."""
-    if isinstance(found, TilewrightError):
-        return {"error": found.to_json()}
-    return None if found is None else [p.to_json() for p in found]
 
 
 def _clocks(value: float | None) -> str:

@@ -12,10 +12,10 @@ from tilewright.cli import complete
 from tilewright.cli.declare import argument, option
 from tilewright.core import Target, UsageError, Workload
 from tilewright.errors import NotFound, nearest
+from tilewright.kernels.operators import get_operator
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredRun
-    from tilewright.kernels.operator import Operator
 
 OP = argument(metavar="OP", shell_complete=complete.operators)
 OP_IF_ANY = argument(metavar="[OP]", required=False, shell_complete=complete.operators)
@@ -89,21 +89,13 @@ def parse_params(params: Sequence[str], dtype: str | None) -> dict[str, str]:
     return out
 
 
-def find_operator(op: str) -> Operator:
-    """A built-in operator by name, or one from ``FILE.py:function``."""
-    from tilewright.kernels.operator_file import load_operator
-    from tilewright.kernels.operators import get_operator
-
-    return load_operator(op) if ":" in op or op.endswith(".py") else get_operator(op)
-
-
 def stored_name(op: str) -> str:
     """The name that an operator is stored under: of one from a file, the name that the file gives it."""
-    return find_operator(op).name if ":" in op or op.endswith(".py") else op
+    return get_operator(op).name if ":" in op or op.endswith(".py") else op
 
 
 def workload_of(op: str, params: Sequence[str], dtype: str | None) -> Workload:
-    return find_operator(op).workload(**parse_params(params, dtype))
+    return get_operator(op).workload(**parse_params(params, dtype))
 
 
 def matches(workload: Workload, params: Mapping[str, Any]) -> bool:

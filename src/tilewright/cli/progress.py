@@ -6,13 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from tilewright.cli.output import say
+from tilewright.closing import Closing
 from tilewright.tuner.progress import EVERY, bar, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class Steps:
+class Steps(Closing):
     """``total`` steps of one thing; use it as a context manager."""
 
     def __init__(self, what: str, total: int) -> None:
@@ -20,13 +21,10 @@ class Steps:
         self._said = time.monotonic()
         self._bar: Progress | None = None
         self._row: TaskID | None = None
-
-    def __enter__(self) -> Steps:
-        if terminal() and self.total > 1:
+        if terminal() and total > 1:
             self._bar = bar(transient=True)
             self._bar.start()
-            self._row = self._bar.add_task(self.what, total=self.total, note="")
-        return self
+            self._row = self._bar.add_task(what, total=total, note="")
 
     def step(self, note: str = "") -> None:
         """One more is done; ``note`` says how it stands."""
@@ -39,6 +37,6 @@ class Steps:
             self._said = now
             say(f"{self.what}: {self.done}/{self.total}{f', {note}' if note else ''}")
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()

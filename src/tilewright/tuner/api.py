@@ -125,14 +125,11 @@ def no_range(workload: Workload, instead: str) -> None:
 
 def operator_of(given: str | Operator | Callable[..., Any]) -> Operator:
     from tilewright.kernels.operator import Operator, operator
-    from tilewright.kernels.operator_file import load_operator
     from tilewright.kernels.operators import get_operator
 
     if isinstance(given, Operator):
         return given
-    if isinstance(given, str):
-        return load_operator(given) if ":" in given or given.endswith(".py") else get_operator(given)
-    return operator(given)
+    return get_operator(given) if isinstance(given, str) else operator(given)
 
 
 def begin(

@@ -28,7 +28,6 @@ from tilewright.tuner.settings import DEFAULTS, TuneSettings, require_whole
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredRun
     from tilewright.kernels.operator import Operator
-    from tilewright.measure.measuring import Site
     from tilewright.tuner.tuning import Tools, Tuning
 
 _log = logging.getLogger("tilewright.tuner")
@@ -140,7 +139,7 @@ def tune_many(
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
     from tilewright.tuner.api import begin, no_range, operator_of
-    from tilewright.tuner.tuning import Tuning, fail
+    from tilewright.tuner.tuning import Tools, Tuning, fail
 
     if not tasks:
         raise UsageError("no task is given", "Pass one or more")
@@ -164,7 +163,9 @@ def tune_many(
         for warning in widest.warnings():
             watchers[0].warning(warning)
         stack.enter_context(widest.lock(on_wait=lambda holder: watchers[0].waiting(widest.device.name, holder)))
-        tools = {n: _tools(stack, p) for n, p in places.items()}
+        tools = {
+            n: Tools(p, stack.enter_context(p.builder()), stack.enter_context(p.runner())) for n, p in places.items()
+        }
         budget = None if seconds is None else Budget(seconds, len(tasks))
         how: dict[str, Any] = {
             "budget": budget, "until_converged": settings.until_converged or settings.unlimited, "stop": settings.stop,
@@ -264,12 +265,6 @@ def told(watcher: Observer, error: Exception) -> TilewrightError:
     _log.info("a task failed with an error", exc_info=error)
     watcher.warning(f"this task failed, the others continue: {problem}")
     return problem
-
-
-def _tools(stack: ExitStack, place: Site) -> Tools:
-    from tilewright.tuner.tuning import Tools
-
-    return Tools(place, stack.enter_context(place.builder()), stack.enter_context(place.runner()))
 
 
 def _unfinished(database: Database) -> dict[tuple[str, str], str]:

@@ -300,7 +300,7 @@ def _compile(
     cache: ArtifactCache, result: Prepared, say: Say,
 ) -> None:  # fmt: skip
     """Compile in this order until ``keep`` have passed the gate, and the default."""
-    verified = _verified(result)
+    verified = {_decisions(c.subject.schedule) for c in result.checked if c.state == "right" and c.subject.schedule}
     with Builder(task.target, workers=workers, cache=cache, emulated=result.emulated) as builder:
         result.compiler, result.flags = builder.toolchain.version, tuple(builder.toolchain.flags)
         say("compiling", 0, min(keep, len(order)))
@@ -355,10 +355,6 @@ def _bounded(task: Task, result: Prepared) -> list[PreparedKernel]:
 
 def _decisions(s: Schedule) -> tuple[Any, ...]:
     return (s.template, s.version, tuple(sorted(s.values.items())))
-
-
-def _verified(result: Prepared) -> set[tuple[Any, ...]]:
-    return {_decisions(c.subject.schedule) for c in result.checked if c.state == "right" and c.subject.schedule}
 
 
 # --------------------------------------------------------------------------- the folder

@@ -5,12 +5,11 @@ Whatever is said also goes to the logger ``tilewright.tuner``, at the level INFO
 
 from __future__ import annotations
 
-import contextlib
 import html
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import Failure, Task, TrialRecord
@@ -220,17 +219,9 @@ def progress(otherwise: type[LogProgress] = LogProgress) -> LogProgress:
     return NotebookProgress() if notebook() else LiveProgress() if terminal() else otherwise()
 
 
-@contextlib.contextmanager
-def watching(observer: Observer | None) -> Iterator[Observer]:
+def watching(observer: Observer | None) -> AbstractContextManager[Observer]:
     """The observer of a run: the one given, else progress that is put away at the end."""
-    if observer is not None:
-        yield observer
-        return
-    shown = progress()
-    try:
-        yield shown
-    finally:
-        shown.close()
+    return closing(progress()) if observer is None else nullcontext(observer)
 
 
 def _clock(left: float) -> str:

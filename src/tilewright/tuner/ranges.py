@@ -263,11 +263,10 @@ def _compared(
                 continue
             sizes = tuple(found[0].seconds)
             return RangeResult(task, places, tuple(searched), stored, len(found), sizes, database.location, interrupted)
+        span = " ".join(map(repr, places.extents.values()))
         raise next(
             (t.problem for t in searched if t.problem is not None),
-            TilewrightError(
-                f"no kernel serves all of {_shown(places.extents)}", "Sizes that were tuned by themselves are stored"
-            ),
+            TilewrightError(f"no kernel serves all of {span}", "Sizes that were tuned by themselves are stored"),
         )
 
 
@@ -355,10 +354,6 @@ class _Unfit(Exception):
     def __init__(self, message: str, kernel: Found) -> None:
         super().__init__(message)
         self.kernel = kernel
-
-
-def _shown(extents: Mapping[str, Extent]) -> str:
-    return " ".join(map(repr, extents.values()))
 
 
 def _spanned(spans: Mapping[str, tuple[int, int]]) -> str:

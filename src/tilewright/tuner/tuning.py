@@ -23,7 +23,6 @@ from tilewright.database import Database, StoredRun
 from tilewright.errors import of_any
 from tilewright.kernels.templates import task_space
 from tilewright.measure.measuring import Runner, Site
-from tilewright.measure.timing import PairedComparison
 from tilewright.search_space import Space
 from tilewright.tuner import user_kernel
 from tilewright.tuner.budget import FULL, Budget
@@ -257,14 +256,11 @@ class Tuning:
 
 def _paired(final: FinalResult) -> dict[str, dict[str, float]]:
     """How many times as fast, by name, as :class:`~tilewright.tuner.result.TuneResult` has it."""
-    found = {name: _times_as_fast(comparison) for name, comparison in final.paired.items()}
+    found = {}
+    for name, c in final.paired.items():
+        parts = {"ratio": c.ratio, "low": c.low, "high": c.high}
+        found[name] = {n: value for n, value in parts.items() if 0 < value < math.inf}  # few pairs: one end is open
     return found | ({"default": dict(ITSELF)} if final.default else {})
-
-
-def _times_as_fast(found: PairedComparison) -> dict[str, float]:
-    """A ratio with its interval; few pairs give one without an end, which is left out."""
-    parts = {"ratio": found.ratio, "low": found.low, "high": found.high}
-    return {name: value for name, value in parts.items() if 0 < value < math.inf}
 
 
 @contextmanager

@@ -68,8 +68,8 @@ def of_run(run: StoredRun) -> UserKernel | None:
     return UserKernel.from_json(data) if data else None
 
 
-def resumed(given: UserKernel | None, run: StoredRun) -> UserKernel | None:
-    """The kernel to go on with: the run's own. Raises ``UsageError`` where another one was given."""
+def resumed(given: UserKernel | None, run: StoredRun) -> None:
+    """Raise ``UsageError`` where another kernel is given than the one that the run tuned."""
     stored = of_run(run)
     if given is not None and (stored is None or stored.name != given.name):
         why = f"tuned {stored.label} as it was then" if stored else "tuned no kernel of yours"
@@ -77,7 +77,6 @@ def resumed(given: UserKernel | None, run: StoredRun) -> UserKernel | None:
             f"run {run.id} {why}, and {given.label} with these knobs is another kernel",
             "Start a new run, without --resume",
         )
-    return stored
 
 
 def own_template(database: Database, run_id: str | None, name: str) -> UserTemplate | None:

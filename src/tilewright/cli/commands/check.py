@@ -12,11 +12,12 @@ import click
 
 from tilewright.backends.cores import available_cores
 from tilewright.cli.declare import declared, option, options, wants_json
-from tilewright.cli.options import DTYPE, OP_IF_ANY, PARAMS, find_operator, parse_params, refuse
-from tilewright.cli.output import emit_json, program, say, seconds
+from tilewright.cli.options import DTYPE, OP_IF_ANY, PARAMS, parse_params, refuse
+from tilewright.cli.output import emit_json, program, report, say, seconds
 from tilewright.cli.progress import Steps
 from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
 from tilewright.core import Target, UsageError
+from tilewright.kernels.operators import get_operator
 from tilewright.units import counted
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def command(
             operator, sanitize = kernel.operator, sanitize or (() if sass else SANITIZERS)
             subjects = own_subjects(kernel, parse_params(params, dtype), target, schedule, seed)
         else:
-            operator = find_operator(op)
+            operator = get_operator(op)
             where = reader.place.target if reader is not None else cuda_target(target)
             subjects = _subjects(operator, params, dtype, where, schedule or "default", template, seed)
         if emit is not None:
@@ -226,10 +227,8 @@ def _emit(subjects: list[Subject], folder: Path) -> int:
     if len(subjects) > 1:
         raise UsageError(f"--emit writes one kernel, not {len(subjects)}", "Choose one with --schedule")
     kernel, launch = emit(subjects[0], folder, program())
-    if wants_json():
-        emit_json({"kernel": str(kernel), "launch": str(launch)})
-    else:
-        click.echo(f"wrote {kernel} and {launch}; check them: {program()} check --from {folder}")
+    told = f"wrote {kernel} and {launch}; check them: {program()} check --from {folder}"
+    report({"kernel": str(kernel), "launch": str(launch)}, told)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.counters import print_profile, profile_json
+from tilewright.cli.counters import print_profile
 from tilewright.cli.declare import wants_json
 from tilewright.cli.output import console, emit_json, percent, table
 from tilewright.cli.progress import Steps
@@ -37,7 +37,9 @@ def report_sass(subjects: Sequence[Subject], reader: Reader | None) -> int:
         kernels = [{**c.to_json(), "schedule": dict(s.schedule.values) if s.schedule else None} for s, c in found]
         data: dict[str, Any] = {"workload": first.workload.label, "target": first.target.name, "kernels": kernels}
         if seen is not None:
-            data["profiles"] = [profile_json(p) for p in seen]
+            data["profiles"] = [
+                {"error": p.to_json()} if isinstance(p, TilewrightError) else [x.to_json() for x in p] for p in seen
+            ]
         emit_json(data)
         return code
     out = console()

@@ -315,11 +315,8 @@ def _finish(database: Database, found: list[tuple[str, Imported]], rebuild: bool
     built, failed = _rebuild(database, None, device, False, trust) if rebuild else ([], 0)
     if not rebuild and any(i.new_winners for _, i in found):
         out.print("Build the winners on a machine with their device: tilewright db rebuild")
-    if wants_json():
-        sources = [{"source": name, **vars(i)} for name, i in found]
-        for source in sources:
-            del source["conflicts"]
-        emit_json({"sources": sources, "conflicts": conflicts, "rebuilt": built})
+    sources = [{"source": name} | {k: n for k, n in vars(i).items() if k != "conflicts"} for name, i in found]
+    report({"sources": sources, "conflicts": conflicts, "rebuilt": built})
     return 1 if conflicts or failed else 0
 
 
@@ -364,8 +361,7 @@ def rebuild(
     """
     with open_database(db, readonly=False) as database:
         rows, failed = _rebuild(database, op, device, again, trust)
-    if wants_json():
-        emit_json({"rebuilt": rows, "failed": failed})
+    report({"rebuilt": rows, "failed": failed})
     return 1 if failed else 0
 
 

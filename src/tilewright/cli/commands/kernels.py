@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from tilewright.cli import complete
-from tilewright.cli.declare import argument, declared, wants_json
-from tilewright.cli.options import DB, PARAMS, matches, open_database, parse_params, stored_name
+from tilewright.cli.declare import declared, wants_json
+from tilewright.cli.options import DB, OP_IF_ANY, PARAMS, matches, open_database, parse_params, stored_name
 from tilewright.cli.output import kernel_json, report, say_none, seconds, table
 from tilewright.units import FINAL_TIME
 
 
 @declared("kernels")
 def command(
-    op: str | None = argument(required=False, metavar="[OP]", shell_complete=complete.operators),
+    op: str | None = OP_IF_ANY,
     params: tuple[str, ...] = PARAMS,
     db: str | None = DB,
 ) -> None:

@@ -12,10 +12,11 @@ from tilewright.backends import EMULATOR
 from tilewright.backends.cores import available_cores
 from tilewright.cli.commands.check import cuda_target
 from tilewright.cli.declare import declared, option, wants_json
-from tilewright.cli.options import DTYPE, OP, PARAMS, find_operator, parse_params
+from tilewright.cli.options import DTYPE, OP, PARAMS, parse_params
 from tilewright.cli.output import emit_json, program, seconds
 from tilewright.cli.output import say as tell
 from tilewright.cli.progress import Steps
+from tilewright.kernels.operators import get_operator
 
 if TYPE_CHECKING:
     from tilewright.core import Workload
@@ -63,7 +64,7 @@ def command(
     from tilewright.core import Task
     from tilewright.tuner.prepare import prepare, write
 
-    operator = find_operator(op)
+    operator = get_operator(op)
     task = Task(operator.workload(**parse_params(params, dtype)), cuda_target(target))
     small = _small(operator, task.workload) if verify else None
     workers = jobs or available_cores()

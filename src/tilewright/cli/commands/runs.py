@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli import complete
-from tilewright.cli.declare import argument, declared, option, wants_json
-from tilewright.cli.options import DB, PARAMS, open_database, runs_of
+from tilewright.cli.declare import declared, option, wants_json
+from tilewright.cli.options import DB, OP_IF_ANY, PARAMS, open_database, runs_of
 from tilewright.cli.output import moment, report, say_none, seconds, table, task_json
 from tilewright.units import FINAL_TIME, SEARCH_TIME
 
@@ -38,7 +37,7 @@ def _final(run: StoredRun) -> str:
 
 @declared("runs")
 def command(
-    op: str | None = argument(required=False, metavar="[OP]", shell_complete=complete.operators),
+    op: str | None = OP_IF_ANY,
     params: tuple[str, ...] = PARAMS,
     limit: int = option(low=1, default=20, metavar="N", help="Number of runs to list at most."),
     db: str | None = DB,

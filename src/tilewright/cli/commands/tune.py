@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,13 @@ from tilewright.cli.options import (
     TARGET,
     THREADS,
     Duration,
-    find_operator,
     parse_params,
 )
-from tilewright.cli.output import console, emit_json, program, rate, say, seconds, shown_path
+from tilewright.cli.output import console, program, rate, report, say, seconds, shown_path
 from tilewright.cli.paired import keep
 from tilewright.cli.user_kernel import OwnKernel, user_kernel_of
 from tilewright.core import DatabaseError, TilewrightError
+from tilewright.kernels.operators import get_operator
 from tilewright.units import CALL_TIME, FINAL_TIME, Gain, named_time
 
 if TYPE_CHECKING:
@@ -154,13 +154,13 @@ def command(
     if op is None:
         raise click.MissingParameter(param_hint="'OP'", param_type="argument")
     kernel = user_kernel_of(op, own)
-    operator = kernel or find_operator(op)
+    operator = kernel or get_operator(op)
     values = parse_params(params, dtype)
-    if portfolio is not None or (kernel is None and find_operator(op).workload(**values).ranges):
+    if portfolio is not None or (kernel is None and get_operator(op).workload(**values).ranges):
         from tilewright.cli.ranges import tune_for_range
         from tilewright.tuner.many import TuneTask
 
-        task = TuneTask(find_operator(op), values, threads=threads, portfolio=portfolio)
+        task = TuneTask(get_operator(op), values, threads=threads, portfolio=portfolio)
         unfit: dict[str, Any] = {"--prepared": prepared, "--take-over": take_over, **own.given()}
         with connected() as connection:
             return tune_for_range(task, replace(settings, farm=connection), unfit, resume)
@@ -172,19 +172,15 @@ def command(
         if several:
             found = tune_all(operator, observer=lambda name: PlainProgress(f"{name}: "), **how)
         else:
-            watcher = progress(PlainProgress)
-            try:
+            with closing(progress(PlainProgress)) as watcher:
                 result = tune(operator, observer=watcher, **how)
-            finally:
-                watcher.close()
             found = {result.device: result}
     words = (kernel.reference if kernel else op, *(f"{k}={v}" for k, v in values.items()))
     rows, codes = {}, [0]
     for name, one in found.items():
         rows[name], code = _told(one, words, f"{name}: " if several else "", compares=farm is None)
         codes.append(code)
-    if wants_json():
-        emit_json({"classes": rows} if several else next(iter(rows.values())))
+    report({"classes": rows} if several else next(iter(rows.values())))
     return max(codes)
 
 

@@ -20,7 +20,6 @@ class Strategy(Protocol):
         A pure function of the seed, ``history`` (every trial of the run so far, in order) and
         ``pending`` (proposed, without a result yet); fewer than ``n`` only when the space is exhausted.
         """
-        ...
 
 
 class SpaceStrategy:
