@@ -247,22 +247,24 @@ def _softmax(name: str) -> Maker:
 
 
 def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    x, weight, bias, residual = (t.get(k) for k in ("input", "weight", "bias", "residual"))
-    assert x is not None
+    x, weight, bias = t["input"], t.get("weight"), t.get("bias")
     shape = list(weight.shape) if weight is not None else _each(p.get("normalized_shape", x.shape[-1]), 1)
     eps = float(p.get("eps", 1e-5))
-    if residual is None:
-        return {"eager": Variant(lambda x: f.layer_norm(x, shape, weight, bias, eps), (x,))}
-    return {"eager": Variant(lambda x, r: f.layer_norm(x + r, shape, weight, bias, eps), (x, residual))}
+    return _of_sum(lambda x: f.layer_norm(x, shape, weight, bias, eps), t)
 
 
 def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    x, weight, residual = t["input"], t.get("weight"), t.get("residual")
+    x, weight = t["input"], t.get("weight")
     shape = list(weight.shape) if weight is not None else [x.shape[-1]]
     eps = float(p.get("eps", 1e-6))
-    if residual is None:
-        return {"eager": Variant(lambda x: f.rms_norm(x, shape, weight, eps), (x,))}
-    return {"eager": Variant(lambda x, r: f.rms_norm(x + r, shape, weight, eps), (x, residual))}
+    return _of_sum(lambda x: f.rms_norm(x, shape, weight, eps), t)
+
+
+def _of_sum(run: Callable[[Tensor], Tensor], t: dict[str, Tensor]) -> Variants:
+    """``run`` of the input, after its residual is added where there is one."""
+    if "residual" in t:
+        return {"eager": Variant(lambda x, r: run(x + r), (t["input"], t["residual"]))}
+    return {"eager": Variant(run, (t["input"],))}
 
 
 def _group_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:

@@ -70,11 +70,11 @@ def build(
         export_best(database, file, op, progress)
         with closing(sqlite3.connect(file)) as connection:
             connection.row_factory = sqlite3.Row
-            if not _count(connection, target):
-                raise UsageError(f"{database.location} holds no verified kernel for {target}", "Remove --target")
             prefixes = _prefixes(connection)
             blobs = _Blobs(Path(folder))
             rows, keys, operators = _rows(connection, op, target, blobs, prefixes)
+            if not rows:
+                raise UsageError(f"{database.location} holds no verified kernel for {target}", "Remove --target")
             for sha in sorted({str(r["artifact_sha256"]) for r in rows}):
                 (data,) = connection.execute("SELECT data FROM artifact WHERE sha256 = ?", (sha,)).fetchone()
                 blobs.add(bytes(data))
@@ -133,11 +133,6 @@ class _Blobs:
 
     def read(self, digest: bytes) -> bytes:
         return Path(self._folder, digest.hex()).read_bytes()
-
-
-def _count(connection: sqlite3.Connection, target: str | None) -> int:
-    query = "SELECT count(*) FROM kernel k JOIN target t ON t.key = k.target_key WHERE :name IS NULL OR t.name = :name"
-    return int(connection.execute(query, {"name": target}).fetchone()[0])
 
 
 def _prefixes(connection: sqlite3.Connection) -> dict[str, str]:

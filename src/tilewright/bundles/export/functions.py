@@ -46,13 +46,6 @@ def c_type(dtype: str) -> str:
     return DTYPES[dtype].c
 
 
-def elements(spec: TensorSpec) -> int:
-    count = 1
-    for n in spec.shape:
-        count *= n
-    return count
-
-
 def choose(found: Sequence[Kernel], op: str | None, target: str | None, threads: int | None) -> list[Kernel]:
     """The kernels to export: of one target, and for each workload and name one.
 

@@ -28,7 +28,7 @@ from tilewright.backends.cpu.targets import flags
 from tilewright.bundles.check import run_kernels
 from tilewright.bundles.contents import source_of
 from tilewright.bundles.export.functions import Function
-from tilewright.bundles.export.texts import ERRORS, header, implementation
+from tilewright.bundles.export.texts import header, implementation
 from tilewright.core import Artifact, Target, TilewrightError, UsageError, digest
 from tilewright.files import SHARED, replace_file
 from tilewright.runtime.bundle.reader import Bundle
@@ -180,6 +180,3 @@ def _tool(cxx: Compiler, name: str) -> str:
     if found is None:
         raise TilewrightError(f"{name} is not on the path", "Install binutils")
     return found
-
-
-__all__ = ["ERRORS", "CLibrary", "build_c", "write_c"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
-from tilewright.bundles.export.functions import Function, Pack, c_type, elements
+from tilewright.bundles.export.functions import Function, Pack, c_type
 from tilewright.core import Target, TensorSpec
 from tilewright.dtypes import DTYPES
 
@@ -267,4 +268,4 @@ def _defined(name: str, f: Function, target: Target) -> str:
 
 
 def _bytes(s: TensorSpec) -> int:
-    return elements(s) * DTYPES[s.dtype].bytes
+    return math.prod(s.shape) * DTYPES[s.dtype].bytes
