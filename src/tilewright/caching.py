@@ -3,7 +3,8 @@ are told apart by their text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
@@ -53,6 +54,26 @@ class Deferred(Generic[T]):
 
     def __set__(self, instance: object, value: T | Callable[[], T]) -> None:
         instance.__dict__[self.name] = value
+
+
+class Recent(Generic[T]):
+    """Values by key, ``most`` of them: those that were asked for last."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[..., T], *args: Any) -> T:
+        """The value of ``key``; where there is none, ``make(*args)``, which is kept."""
+        if key not in self._kept:
+            self._kept[key] = make(*args)
+            if len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def clear(self) -> None:
+        self._kept.clear()
 
 
 @dataclass(frozen=True)

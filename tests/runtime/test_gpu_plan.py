@@ -271,7 +271,7 @@ def test_a_replaced_kernel_serves_the_next_call(
     assert before is not None
     assert after is not None
     assert before["sha256"] != after["sha256"]
-    module = plan.kernel.queue.__self__._kernel.functions[0]._module  # type: ignore[attr-defined]
+    module = plan.kernel.queue.__self__.loaded.functions[0]._module  # type: ignore[attr-defined]
     plan(a, b, out=out)
     assert device.launches[-1][0] is module  # plans keep theirs
     right(a, b, out)

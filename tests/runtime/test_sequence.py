@@ -12,7 +12,8 @@ from runtime_kernels import Built, random
 from tilewright.backends.cpu.loader import LoadedKernel, load_bytes
 from tilewright.core import Launch, LaunchProgram, Prepack, TensorSpec, UsageError
 from tilewright.graph import Places
-from tilewright.runtime.sequence import KernelSequence, Step
+from tilewright.runtime.sequence import KernelSequence
+from tilewright.runtime.slots import Step
 
 SIZES = {"x": 4, "y": 3, "z": 5, "joined": 8, "part": 4, "out": 2, "second": 3}
 """Elements of vectors by name."""

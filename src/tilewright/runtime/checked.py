@@ -27,12 +27,12 @@ Array = np.ndarray[Any, Any]
 
 
 class Misfit(Exception):
-    """An argument that a plan does not take: a reason of ``stats.REASONS`` and the error to raise."""
+    """An argument that a plan does not take: a reason of ``stats.REASONS``, and ``error``, which is to be raised."""
 
-    def __init__(self, reason: str, error: Exception) -> None:
-        super().__init__(str(error))
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
         self.reason = reason
-        self.error = error
+        self.error = (TypeError if reason in ("type", "dtype", "arguments") else ValueError)(message)
 
 
 def added_dtype(a: object) -> str:
@@ -49,29 +49,23 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
     """``a`` as the array that ``spec`` asks for. Raises :class:`Misfit`, naming what is wrong."""
     name = f"{label}: {spec.name}"
     if type(a) is not np.ndarray:
-        raise Misfit("type", TypeError(f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_hint(a, output)}"))
+        raise Misfit("type", f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_hint(a, output)}")
     if spec.dtype in BITS and added_dtype(a) == spec.dtype:
         a = a.view(BITS[spec.dtype])
     if a.dtype.num != numpy_dtype(spec.dtype).num or not a.dtype.isnative:
-        raise Misfit("dtype", TypeError(f"{name} has dtype {a.dtype}, not {spec.dtype}. Convert it with astype first"))
+        raise Misfit("dtype", f"{name} has dtype {a.dtype}, not {spec.dtype}. Convert it with astype first")
     if a.shape != spec.shape:
-        raise Misfit("shape", ValueError(f"{name} has shape {a.shape}, not {spec.shape}. Make a plan for it"))
+        raise Misfit("shape", f"{name} has shape {a.shape}, not {spec.shape}. Make a plan for it")
     if not a.flags.c_contiguous:
-        raise Misfit(
-            "strides",
-            ValueError(
-                f"{name} has strides {a.strides} (bytes), and is not dense and row-major. "
-                + ("Pass a dense one and copy it" if output else "Pass numpy.ascontiguousarray of it")
-            ),
-        )
+        mend = "Pass a dense one and copy it" if output else "Pass numpy.ascontiguousarray of it"
+        raise Misfit("strides", f"{name} has strides {a.strides} (bytes), and is not dense and row-major. {mend}")
     if not a.flags.aligned or address(a) % align:
         need = max(align, a.dtype.alignment)
         raise Misfit(
-            "alignment",
-            ValueError(f"{name} starts at an address that is not a multiple of {need} bytes. Pass a copy of it"),
+            "alignment", f"{name} starts at an address that is not a multiple of {need} bytes. Pass a copy of it"
         )
     if output and not a.flags.writeable:
-        raise Misfit("readonly", ValueError(f"{name} is read-only. Pass an array that can be written"))
+        raise Misfit("readonly", f"{name} is read-only. Pass an array that can be written")
     return a
 
 
@@ -82,10 +76,7 @@ def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], ou
     for a, spec in zip(inputs, specs, strict=True):
         start = address(a)
         if start < high and low < start + a.nbytes:
-            raise Misfit(
-                "overlap",
-                ValueError(f"{label}: {name} shares memory with {spec.name}. Pass another array, or none"),
-            )
+            raise Misfit("overlap", f"{label}: {name} shares memory with {spec.name}. Pass another array, or none")
 
 
 def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
@@ -140,10 +131,10 @@ class Signed:
     def __repr__(self) -> str:
         return f"<plan {signature(self.__name__, self.inputs)}>"
 
-    def wrong_number(self, given: int) -> TypeError:
-        """For a call with another number of arrays than there are inputs."""
+    def wrong_number(self, given: int) -> str:
+        """What to say of a call with another number of arrays than there are inputs."""
         call = signature(self.__name__, self.inputs)
-        return TypeError(f"{self.__name__} takes {len(self.inputs)} arrays, got {given}. Call {call}")
+        return f"{self.__name__} takes {len(self.inputs)} arrays, got {given}. Call {call}"
 
 
 class Checked(Signed):
@@ -203,10 +194,8 @@ class Checked(Signed):
         if keywords:
             raise Misfit(
                 "arguments",
-                TypeError(
-                    f"{name}: unexpected keyword {next(iter(keywords))!r}. Call {signature(name, self.inputs)}; "
-                    "attributes are fixed when the plan is made"
-                ),
+                f"{name}: unexpected keyword {next(iter(keywords))!r}. Call {signature(name, self.inputs)}; "
+                "attributes are fixed when the plan is made",
             )
         if len(args) != count:
             raise Misfit("arguments", self.wrong_number(len(args)))

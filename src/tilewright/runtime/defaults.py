@@ -13,7 +13,6 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
@@ -62,13 +61,13 @@ class DefaultKernel:
 
 def any_recorded() -> bool:
     """Whether the cache holds any default, so that looking for one is worth its time."""
-    return cache_root().is_dir() and _cache().get(_MARK) is not None
+    return cache_root().is_dir() and ArtifactCache().get(_MARK) is not None
 
 
 def find_default(workload: Workload, threads: int) -> DefaultKernel | None:
     """The default kernel of a workload on this machine if it is in the cache."""
     task = Task(workload, detect(threads))
-    cache = _cache()
+    cache = ArtifactCache()
     record = cache.get(_record_key(task))
     if record is None:
         return None
@@ -94,7 +93,7 @@ def compile_default(workload: Workload, threads: int, nearest: Schedule | None =
     task = Task(workload, detect(threads))
     schedule, tier = _schedule(task, nearest)
     lowered = lower(Candidate(task, schedule))
-    cache, compiler = _cache(), find_compiler(task.target.arch)
+    cache, compiler = ArtifactCache(), find_compiler(task.target.arch)
     sources = [prelude(task.target), lowered.source]
     path, sha256, _ = build_library(sources, task.target, compiler, cache)
     kernel = load_path(path, sha256).kernel(lowered.program, _launch(schedule), threads)
@@ -128,18 +127,8 @@ def _schedule(task: Task, nearest: Schedule | None) -> tuple[Schedule, str]:
 _MARK = digest("runtime defaults, version 4")
 
 
-def _cache() -> Any:
-
-    return ArtifactCache()
-
-
 def _record_key(task: Task) -> str:
-
-    return digest([_MARK, task.key, sorted((str(t.name), int(t.version)) for t in _each(TEMPLATES))])
-
-
-def _each(templates: Any) -> list[Any]:
-    return list(templates.values() if hasattr(templates, "values") else templates)
+    return digest([_MARK, task.key, sorted((t.name, t.version) for t in TEMPLATES.values())])
 
 
 def _launch(schedule: Schedule) -> dict[str, int]:

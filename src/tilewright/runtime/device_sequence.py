@@ -76,7 +76,7 @@ class DeviceSequence:
         self._copies: dict[str, int] = {}  # constants that kernels read as they are: their addresses
         self._packed: dict[Packing, dict[int, int]] = {}
         self._workspace, self._workspace_bytes = 0, 0
-        self._bound = BySize[_Bound](self.sizes)
+        self._launches = BySize[Sequence[_Launches]](self.sizes)  # of every stage
         self._prepare(steps, kernels, greatest(self.sizes), self._planned)
 
     @property
@@ -93,11 +93,11 @@ class DeviceSequence:
         Raises ``UsageError`` for arrays that do not fit, ``LaunchError`` and ``DeviceError``.
         """
         with self._lock:
-            bound = self._bound.of(sizes, self._bind)
+            launches = self._launches.of(sizes, self._bind)
             for name in inputs:
                 array = self._slots.checked(name, inputs, self._slots.shape(name, sizes))
                 self._context.upload(self._address(name, sizes), array)
-            bound.stages[stage].launch(self._context)
+            launches[stage].launch(self._context)
             self._context.synchronize()
             return self.held(self._stages[stage].wanted if wanted is None else wanted, sizes)
 
@@ -208,7 +208,7 @@ class DeviceSequence:
 
     # ----------------------------------------------------------------- the launches for some sizes
 
-    def _bind(self, sizes: Sizes) -> _Bound:
+    def _bind(self, sizes: Sizes) -> Sequence[_Launches]:
         stages = []
         for stage in self._stages:
             kernels = [s.kernel(sizes) for s in stage.steps]
@@ -217,7 +217,7 @@ class DeviceSequence:
             for step, kernel in zip(stage.steps, kernels, strict=True):
                 self._queued(step, kernel, sizes, made.queue)
             stages.append(made)
-        return _Bound(stages)
+        return stages
 
     def _queued(
         self, step: Step[DeviceKernel], kernel: DeviceKernel, sizes: Sizes, queue: list[Callable[[], None]]
@@ -269,13 +269,6 @@ class _Launches:
             queue()
 
 
-@dataclass(frozen=True, eq=False)
-class _Bound:
-    """The launches of every stage for some sizes."""
-
-    stages: Sequence[_Launches]
-
-
 def _apart(step: Step[DeviceKernel], number: int) -> str:
     """The name of a copy of a step's value: one that no value has."""
     return f"{number} of {step.output} apart"
@@ -283,6 +276,3 @@ def _apart(step: Step[DeviceKernel], number: int) -> str:
 
 def _rounded(size: int) -> int:
     return -(-size // ALIGN) * ALIGN
-
-
-__all__ = ["DeviceSequence", "Stage"]

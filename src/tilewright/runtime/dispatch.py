@@ -141,7 +141,7 @@ class Dispatch:
         """The answer to complex arrays of a kernel that takes pairs of reals. Raises ``Misfit``."""
         kind = arrays[0].dtype
         if out is not None and getattr(out, "dtype", None) != kind:
-            raise Misfit("dtype", TypeError(f"{self.__name__}: out is not an array of {kind}"))
+            raise Misfit("dtype", f"{self.__name__}: out is not an array of {kind}")
         made = checked.answer([as_pairs(a) for a in arrays], None if out is None else as_pairs(out))
         return made.view(kind)[..., 0] if out is None else out
 
@@ -405,7 +405,7 @@ class Dispatch:
         """A user's operator on arrays whose layout no kernel takes."""
         arrays = [_dense(a, s, checked.align) for a, s in zip(args, checked.inputs, strict=True)]
         result = checked.answer(arrays, None)
-        self._resolver.counters.add(reason)
+        self._resolver.counters.tally(reason).add()
         if out is None:
             return result
         for a, r in zip(each_out(out), each_out(result), strict=True):

@@ -32,11 +32,9 @@ class Framework(Protocol):
 
     def view(self, name: str, a: Any) -> tuple[Array, str]:
         """The array's memory, and its dtype's name. Raises ``TypeError`` or ``ValueError``, naming the argument."""
-        ...
 
     def give(self, result: Array, dtype: str) -> Any:
         """A dense result as an array of this framework, sharing its memory."""
-        ...
 
 
 @dataclass(frozen=True)

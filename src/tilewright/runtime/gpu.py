@@ -77,9 +77,8 @@ class GpuRuntime:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
                 ) from e
-            place = device[0], device[1]
-            bound = None if packed is kernel else GpuKernel(entry, packed, place)
-            self._kernels[key] = GpuKernel(entry, kernel, place, bound)
+            bound = None if packed is kernel else GpuKernel(entry, packed, device)
+            self._kernels[key] = GpuKernel(entry, kernel, device, bound)
         return self._kernels[key]
 
     def _module(self, entry: Entry, device: Key, context: Context) -> Module:

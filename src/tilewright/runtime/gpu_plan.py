@@ -45,21 +45,16 @@ class GpuKernel:
         self.arrays: Arrays = arrays_of(self.backend)
         self.workspace, self.zero_fill = kernel.workspace, kernel.zero_fill
         self.context: Context = kernel.context
-        self._kernel = kernel
+        self.loaded = kernel  # what launches it
         self._tensors = len(entry.inputs) + len(entry.outputs)
         self._calls: list[Call] = [kernel.prepare(self._tensors)]
-
-    @property
-    def loaded(self) -> DeviceKernel:
-        """What launches it."""
-        return self._kernel
 
     def queue(self, pointers: Sequence[Any], workspace: int, stream: Any) -> None:
         """Queue it once. Each call under way has prepared launches of its own, kept for later ones."""
         try:
             call = self._calls.pop()
         except IndexError:
-            call = self._kernel.prepare(len(pointers))
+            call = self.loaded.prepare(len(pointers))
         try:
             call.point(pointers, workspace)
             call.queue(stream)
@@ -68,17 +63,17 @@ class GpuKernel:
 
     def native(self) -> list[tuple[NativeLaunch, Prepared]] | None:
         """Its launches for code in C (``DeviceKernel.native``)."""
-        return self._kernel.native(self._tensors)
+        return self.loaded.native(self._tensors)
 
     @property
     def rearranges(self) -> tuple[int, ...]:
         """Constant inputs, by number, that bound calls read as :meth:`hold` rearranged them."""
-        return tuple(self.bound._kernel.packed)
+        return tuple(self.bound.loaded.packed)
 
     def hold(self, constants: Mapping[int, GpuArray], memory: Memory, copies: bool = True) -> dict[int, Any]:
         """Constant inputs, by their numbers, as bound calls take them: in ``memory`` if they are rearranged or
         ``copies``, else where they lie. Waits for the device."""
-        kernel, stream = self.bound._kernel, next(iter(constants.values())).stream
+        kernel, stream = self.bound.loaded, next(iter(constants.values())).stream
         self.context.synchronize()  # another stream may still write them
         tensors = [0] * self._tensors
         for n, a in constants.items():
@@ -226,7 +221,7 @@ class GpuPlan(Signed):
     def __call__(self, *args: Any, out: Any = None) -> Any:
         if len(args) != self.count:
             if len(args) != self.count + 1 or out is not None:
-                raise self.wrong_number(len(args))
+                raise TypeError(self.wrong_number(len(args)))
             *args, out = args  # type: ignore[assignment]
         return self.run(args, out, [LOOKS[type(a)](a) for a in args])
 

@@ -24,7 +24,7 @@ class InUse:
         self._framework, self._through = framework, through
         self._lock = ForkLock()
         self._library: Library | None = None
-        self._generation = 0
+        self.generation = 0  # changes whenever answers are forgotten
         self._said: set[str] = set()
 
     @property
@@ -44,15 +44,10 @@ class InUse:
         opened.on_refresh(self.forget)
         return opened
 
-    @property
-    def generation(self) -> int:
-        """Changes whenever answers are forgotten."""
-        return self._generation
-
     def forget(self) -> None:
         """Look every kind of call up again."""
         with self._lock:
-            self._generation += 1
+            self.generation += 1
             self._clear()
 
     def _clear(self) -> None:

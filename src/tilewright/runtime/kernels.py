@@ -23,49 +23,38 @@ class Kernels(Protocol):
     @property
     def writable(self) -> bool:
         """Whether :meth:`write` is of any use."""
-        ...
 
     def names(self) -> tuple[str, ...]:
         """Names of the operators that were tuned, sorted."""
-        ...
 
     def entries(
         self, op: str, *, shapes: Shapes | None = None, params: Mapping[str, object] | None = None
     ) -> tuple[Entry, ...]:
         """Best kernels of an operator; those for other inputs' shapes, or other parameters, may be left out."""
-        ...
 
     def samples(self, op: str) -> tuple[Entry, ...]:
         """Kernels of an operator, of each target at least one."""
-        ...
 
     def entries_of(self, key: str, op: str) -> tuple[Entry, ...]:
         """Best kernels of one workload, whatever it is called in the file; called ``op`` if known so."""
-        ...
 
     def every(self) -> tuple[Entry, ...]:
         """The best kernel of every task, under its workload's own name."""
-        ...
 
     def ranges(self) -> tuple[Entry, ...]:
         """The best kernel of every task of which a size is a range."""
-        ...
 
     def choices(self) -> frozenset[tuple[object, ...]]:
         """What tells whether other kernels are to be served than before."""
-        ...
 
     def stamp(self) -> tuple[object, ...]:
         """What differs after the file was written; reads nothing."""
-        ...
 
     def workloads(self, op: str) -> tuple[Workload, ...]:
         """Every workload of that name, with its program; the latest first."""
-        ...
 
     def code(self, sha256: str) -> bytes:
         """An artifact's bytes; whoever loads them checks them against the hash."""
-        ...
 
     def write(self, statement: str, rows: Sequence[tuple[object, ...]], patience: float) -> None: ...
 

@@ -80,7 +80,7 @@ class Library(Closing):
             raise UsageError(f"threads={threads!r} is not a number of threads", "Pass 1 or more, or None")
         if path is None:
             path = default_path()
-        self._options = {
+        self._options: dict[str, Any] = {
             "threads": threads, "trust": trust, "missing_ok": missing_ok, "compile": compile, "check": check,
             "watch": watch, "pinned": pinned, "count_misses": count_misses,
         }  # fmt: skip
@@ -204,9 +204,9 @@ class Library(Closing):
             self.__dict__.pop(name, None)
         self._dispatches.clear()
 
-    def __reduce__(self) -> tuple[Callable[..., Library], tuple[str, dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Callable[..., Library], tuple[str]]:
         """Pickled, and copied, a library is one opened anew: another process loads the kernels for itself."""
-        return _opened, (self.path, self._options)
+        return partial(Library, **self._options), (self.path,)
 
     def __repr__(self) -> str:
         return f"<tilewright.Library {self.path}{' (closed)' if self.resolver.closed else ''}>"
@@ -249,7 +249,3 @@ def _without_method(library: weakref.ref[Library], name: str) -> None:
     """Have the next look-up of an operator make its method again."""
     if (owner := library()) is not None:
         owner.__dict__.pop(name, None)
-
-
-def _opened(path: str, options: dict[str, Any]) -> Library:
-    return Library(path, **options)

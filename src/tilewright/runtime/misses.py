@@ -54,8 +54,8 @@ class Misses:
 
     def cell(
         self, op: str, params: Mapping[str, Value], defaults: Mapping[str, Value], name: str, target: str = ""
-    ) -> str | Cell:
-        """Where calls of an operator with these parameters count, as part of ``name``: a cell where there is room.
+    ) -> Cell:
+        """Where calls of an operator with these parameters count, as part of ``name``: by themselves if there is room.
 
         ``target``: the key of a device's target.
         """
@@ -63,7 +63,7 @@ class Misses:
         key = (op, canonical_json(given), target)
         with self._lock:
             if not self._keep or (key not in self._cells and len(self._cells) >= _KEPT):
-                return name
+                return self._counters[name]
             cells = self._cells.setdefault(key, {})
             if name not in cells:
                 cells[name] = self._counters.cell(name)

@@ -25,16 +25,15 @@ def runner(workload: Workload) -> tuple[Run, str]:
     """
     plain = all(v == dict(workload.defaults).get(k, v) for k, v in workload.params if k not in IMPLICIT)
     plain = plain and workload.output.dtype in ("float32", "float64") and workload.precision == "ieee"
-    if workload.op in DIRECT and plain and _is_built_in(workload):
-        function = DIRECT[workload.op]
+    run = find_numpy(workload)
+    function = DIRECT.get(workload.op)
+    if run is not None and function is not None and plain:
 
         def direct(inputs: Sequence[Array], outs: Sequence[Array]) -> None:
             function(*inputs, out=outs[0])
 
         return direct, "numpy"
-    known = find_numpy(workload)
-    if known is not None:
-        run = known
+    if run is not None:
 
         def by_numpy(inputs: Sequence[Array], outs: Sequence[Array]) -> None:
             found = run(*inputs)
@@ -59,7 +58,3 @@ def runner(workload: Workload) -> tuple[Run, str]:
             np.copyto(out, value, casting="unsafe")
 
     return interpret, "the interpreter"
-
-
-def _is_built_in(workload: Workload) -> bool:
-    return find_numpy(workload) is not None

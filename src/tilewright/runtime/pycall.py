@@ -23,7 +23,8 @@ import numpy as np
 from tilewright.backends.cpu.loader import STRUCTURES
 from tilewright.backends.cpu.structures import SUPPORT, structures
 from tilewright.backends.driver import address_of
-from tilewright.core import TilewrightError
+from tilewright.core import TensorSpec, TilewrightError
+from tilewright.dtypes import numpy_dtype
 
 VERSION = 3
 MAX_TENSORS = 16
@@ -146,18 +147,6 @@ def _flag_bits() -> dict[str, int] | None:
 # --------------------------------------------------------------------------- builtins
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """What a call's argument must be: shape (elements) and dtype."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def nbytes(self) -> int:
-        return self.dtype.itemsize * math.prod(self.shape)
-
-
 class Builtins:
     """Makes plans and dispatchers with the code in one loaded artifact.
 
@@ -182,8 +171,8 @@ class Builtins:
         self,
         name: str,
         doc: str,
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
         *,
         kernel: ctypes.Structure,
         keep: object,
@@ -200,11 +189,12 @@ class Builtins:
         places = bound or (0,) * len(given)
         fixed = (_P * len(places))(*places)
         shapes = [(ctypes.c_longlong * max(1, len(t.shape)))(*t.shape) for t in given]
+        dtypes = [numpy_dtype(t.dtype) for t in given]
         tensors = (_Tensor * len(given))(
-            *(_Tensor(len(t.shape), ctypes.addressof(s), t.nbytes, t.dtype.num)
-              for t, s in zip(given, shapes, strict=True))
+            *(_Tensor(len(t.shape), ctypes.addressof(s), d.itemsize * math.prod(t.shape), d.num)
+              for t, s, d in zip(given, shapes, dtypes, strict=True))
         )  # fmt: skip
-        shape, dtype = tuple(t.shape for t in outputs), tuple(t.dtype for t in outputs)
+        shape, dtype = tuple(t.shape for t in outputs), tuple(dtypes[len(inputs) :])
         objects = (self._module, keep, empty, shape, dtype, fallback)
         desc = _Plan(
             name.encode(), doc.encode(), len(inputs), len(outputs), ctypes.addressof(tensors), len(places),

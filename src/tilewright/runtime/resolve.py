@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tilewright.backends.arrays import stands_for
 from tilewright.backends.cpu.loader import LoadedKernel, LoadedLibrary, load_bytes
 from tilewright.backends.driver import LoadError
+from tilewright.caching import Recent
 from tilewright.core import DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
 from tilewright.extent import Sizes, greatest
@@ -64,7 +64,7 @@ class Resolver:
         self._compile = compile
         self._check = check
         self._lock = ForkLock()
-        self._served: OrderedDict[tuple[Any, ...], Served] = OrderedDict()
+        self._served = Recent[Served](_KEPT)
         self._defaults: bool | None = True if compile else None
         self.gpu = GpuRuntime(store, counters)
         self._passed = {reason: Answer(counters.tally("fallback", reason)) for reason in REASONS}
@@ -192,12 +192,7 @@ class Resolver:
     def untuned(self, workload: Workload, reason: str) -> Served:
         """An untuned kernel for a workload, else NumPy or the interpreter."""
         with self._lock:
-            key = ("untuned", workload.key, workload.op)
-            served = self._remembered(key)
-            if served is None:
-                served = self._untuned(workload, reason)
-                self._remember(key, served)
-            return served
+            return self._served.get(("untuned", workload.key, workload.op), self._untuned, workload, reason)
 
     @property
     def defaults_exist(self) -> bool:
@@ -342,23 +337,20 @@ class Resolver:
         )
 
     def _exact(self, entry: Entry, reason: str, device: DeviceKey | None = None) -> Served:
+        key = ("exact", device, entry.workload_key, entry.target.key, entry.device_model, entry.sha256,
+               entry.schedule.key, entry.op)  # fmt: skip
         with self._lock:
-            key = ("exact", device, entry.workload_key, entry.target.key, entry.device_model, entry.sha256,
-                   entry.schedule.key, entry.op)  # fmt: skip
-            served = self._remembered(key)
-            if served is not None:
-                return served
-            explanation = explained(entry, reason)
-            if device is not None:
-                served = self.gpu.serve(explanation, entry, device)
-            else:
-                look = look_at(_stored_workload(self.store, entry)) if self._check else None
-                served = serve_kernel(
-                    explanation, entry.inputs, entry.outputs, self._kernel(self._library(entry), entry), entry.seconds,
-                    self.counters.tally(entry.tier), look,
-                )  # fmt: skip
-            self._remember(key, served)
-            return served
+            return self._served.get(key, self._loaded, entry, reason, device)
+
+    def _loaded(self, entry: Entry, reason: str, device: DeviceKey | None) -> Served:
+        explanation = explained(entry, reason)
+        if device is not None:
+            return self.gpu.serve(explanation, entry, device)
+        look = look_at(_stored_workload(self.store, entry)) if self._check else None
+        return serve_kernel(
+            explanation, entry.inputs, entry.outputs, self._kernel(self._library(entry), entry), entry.seconds,
+            self.counters.tally(entry.tier), look,
+        )  # fmt: skip
 
     def _untuned(self, workload: Workload, reason: str) -> Served:
         """What answers a workload that has no tuned kernel: a default of the cache, or compiled now where asked for."""
@@ -402,21 +394,10 @@ class Resolver:
         asked = dict(workload.params)
         return min(alike, key=lambda e: _distance(e.params, asked)).schedule if alike else None
 
-    def missed(self, workload: Workload, name: str, place: Place | None = None) -> str | Cell:
+    def missed(self, workload: Workload, name: str, place: Place | None = None) -> Cell:
         """Where calls of a workload that was not tuned for a place are counted, as part of ``name``."""
         target = "" if place is None else place.target
         return self.misses.cell(workload.op, dict(workload.params), dict(workload.defaults), name, target)
-
-    def _remembered(self, key: tuple[Any, ...]) -> Served | None:
-        served = self._served.get(key)
-        if served is not None:
-            self._served.move_to_end(key)
-        return served
-
-    def _remember(self, key: tuple[Any, ...], served: Served) -> None:
-        self._served[key] = served
-        if len(self._served) > _KEPT:
-            self._served.popitem(last=False)
 
     def forget(self) -> None:
         """Drop what is remembered; plans that someone holds stay."""

@@ -181,6 +181,3 @@ class _Bound:
     align: int
     keep: list[Any]
     open: dict[str, list[tuple[ctypes.Array[Any], int, int]]]
-
-
-__all__ = ["KernelSequence", "Step"]

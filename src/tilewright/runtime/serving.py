@@ -11,7 +11,6 @@ import numpy as np
 
 from tilewright.backends.cpu.loader import LoadedKernel, process_host
 from tilewright.core import TensorSpec, Workload
-from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
@@ -125,17 +124,15 @@ def _native(
     """
     align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
-    taken, given = (
-        [pycall.Tensor(s.shape, numpy_dtype(s.dtype)) for s in specs] for specs in (inputs, checked.outputs)
-    )
     unsaid = any(s.dtype in FLOAT8 for s in checked.outputs)  # in C a result in 8-bit reals is whole numbers
-    if native is None or unsaid or max(len(taken) + len(given), len(bound)) > pycall.MAX_TENSORS:
+    tensors = max(len(inputs) + len(checked.outputs), len(bound))
+    if native is None or unsaid or tensors > pycall.MAX_TENSORS:
         return Served(explanation, checked, checked, False, tally, kernel)
     call = native.plan(
         explanation.op,
         _doc(explanation, inputs),
-        taken,
-        given,
+        inputs,
+        checked.outputs,
         kernel=kernel.described(tally.address, expected_seconds > RELEASE_SECONDS),
         keep=(kernel, tally),
         empty=np.empty if align <= _MALLOC_ALIGNMENT else partial(empty, align=align),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from tilewright.caching import Recent
 from tilewright.core import TensorSpec, UsageError
 from tilewright.dtypes import numpy_dtype
 from tilewright.extent import Extent, Sizes, bounds, open_sizes, shape_at
@@ -109,20 +109,13 @@ class Slots:
         return array if dense and aligned else self.stored(array, name)
 
 
-class BySize(Generic[B]):
+class BySize(Recent[B]):
     """What is worked out for some sizes of ``names``, kept while it is used."""
 
     def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(BOUND)
         self._names = tuple(names)
-        self._kept: OrderedDict[tuple[int, ...], B] = OrderedDict()
 
     def of(self, sizes: Sizes, make: Callable[[Sizes], B]) -> B:
         """What there is for these sizes, made where there is none."""
-        key = tuple(sizes[n] for n in self._names)
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = make(sizes)
-            while len(self._kept) > BOUND:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return found
+        return self.get(tuple(sizes[n] for n in self._names), make, sizes)

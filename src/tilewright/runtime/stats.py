@@ -49,7 +49,7 @@ class Stats(Json):
 
 
 class Cell:
-    """A count of its own that is also part of ``name``'s: of calls of one kind."""
+    """A count that is part of the one of the same name: all calls, or those of one kind."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,11 +70,14 @@ class Counters:
     """The cells behind :class:`Stats`; plans keep them alive."""
 
     def __init__(self) -> None:
-        self._native = (ctypes.c_ulonglong * (2 * len(_CELLS)))()  # two a name, as in a cell
-        self._python = dict.fromkeys(_CELLS, 0)
-        self._cells: list[Cell] = []
+        self._named = {name: Cell(name) for name in _CELLS}
+        self._cells = list(self._named.values())
         self._start = dict.fromkeys(_CELLS, 0)
         self._lock = ForkLock()
+
+    def __getitem__(self, name: str) -> Cell:
+        """The cell that calls of every kind share."""
+        return self._named[name]
 
     def cell(self, name: str) -> Cell:
         """A new cell of ``name``, kept for good."""
@@ -83,23 +86,14 @@ class Counters:
             self._cells.append(made)
         return made
 
-    def tally(self, *names: str | Cell) -> Tally:
-        """What one call of a kind adds to."""
-        return Tally(self, names)
+    def tally(self, *cells: str | Cell) -> Tally:
+        """What one call of a kind adds to; a name stands for the cell that all kinds share."""
+        return Tally(self, tuple(self[c] if isinstance(c, str) else c for c in cells))
 
-    def address(self, name: str | Cell) -> int:
-        """Where the C side counts ``name``; behind it, where it counts without the GIL."""
-        if isinstance(name, Cell):
-            return name.address
-        return ctypes.addressof(self._native) + _CELLS.index(name) * 2 * _WORD
-
-    def add(self, *names: str | Cell) -> None:
+    def add(self, *cells: Cell) -> None:
         with self._lock:
-            for name in names:
-                if isinstance(name, Cell):
-                    name.python += 1
-                else:
-                    self._python[name] += 1
+            for cell in cells:
+                cell.python += 1
 
     def restart(self) -> None:
         """Count from here on: calls so far are in no later snapshot."""
@@ -107,7 +101,7 @@ class Counters:
             self._start = self._total()
 
     def _total(self) -> dict[str, int]:
-        total = {n: self._python[n] + sum(self._native[2 * i : 2 * i + 2]) for i, n in enumerate(_CELLS)}
+        total = dict.fromkeys(_CELLS, 0)
         for cell in self._cells:
             total[cell.name] += cell.value
         return total
@@ -122,21 +116,21 @@ class Counters:
 class Tally:
     """The cells that a call adds one to; keeps them alive."""
 
-    def __init__(self, counters: Counters, names: tuple[str | Cell, ...]) -> None:
-        self._counters, self._names = counters, names
+    def __init__(self, counters: Counters, cells: tuple[Cell, ...]) -> None:
+        self._counters, self._cells = counters, cells
 
     def add(self) -> None:
-        self._counters.add(*self._names)
+        self._counters.add(*self._cells)
 
     @property
     def addresses(self) -> list[int]:
         """Where the C side counts, of each cell."""
-        return [self._counters.address(n) for n in self._names]
+        return [cell.address for cell in self._cells]
 
     @property
     def address(self) -> int:
         """That of the first."""
-        return self.addresses[0]
+        return self._cells[0].address
 
     @property
     def shared_address(self) -> int:

@@ -122,6 +122,3 @@ def _met(a: Extent, b: Extent) -> tuple[int, int]:
 
 def _within(inner: Spans, outer: Spans) -> bool:
     return all(outer[n][0] <= low and high <= outer[n][1] for n, (low, high) in inner.items())
-
-
-__all__ = ["Serving", "Tuned", "shared"]

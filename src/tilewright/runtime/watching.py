@@ -21,7 +21,6 @@ _log = logging.getLogger("tilewright.runtime")
 class Watched(Protocol):
     def _look(self) -> None:
         """Look at the file, and take over what changed."""
-        ...
 
 
 class Watcher:

@@ -103,7 +103,7 @@ class Serving(InUse):
         """
         if self.native is not None:
             with self._lock:
-                if generation == self._generation:
+                if generation == self.generation:
                     self.native.insert(placed, served.tally.shared_address, (served, *owners))
 
     def drop(self, owner: object) -> None:
@@ -116,10 +116,10 @@ class Serving(InUse):
         key = (name, device, *map(_kind, args))
         found = self._known.get(key)
         if found is None:
-            generation = self._generation
+            generation = self.generation
             found = self._look_up(name, args, device)
             with self._lock:
-                if generation == self._generation:
+                if generation == self.generation:
                     if len(self._known) >= _KEPT:
                         self._known.clear()
                     self._known[key] = found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -198,15 +199,9 @@ class Index:
 
     def _bisect(self, start: int, width: int, key: bytes, count: int) -> int:
         """Where the first record lies whose first bytes are not below ``key``."""
-        low, high, n = 0, count, len(key)
-        while low < high:
-            middle = (low + high) // 2
-            at = start + middle * width
-            if self._data[at : at + n] < key:
-                low = middle + 1
-            else:
-                high = middle
-        return start + low * width
+        places = range(start, start + count * width, width)
+        found = bisect_left(places, key, key=lambda at: self._data[at : at + len(key)])
+        return start + found * width
 
 
 def pack_index(
