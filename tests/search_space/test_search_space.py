@@ -102,6 +102,13 @@ def test_some_knobs_are_allowed_where_no_rule_about_them_forbids_them(space: Sea
         assert space.allows(named) == (named in legal)
 
 
+def test_the_first_legal_candidate_is_taken_and_any_legal_schedule_where_there_is_none() -> None:
+    space = factors()
+    wanted: list[dict[str, Value]] = [{"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 4, "c": 8}, {"a": 64, "b": 1, "c": 1}]
+    assert space.first(wanted) == wanted[1]
+    assert space.allows(space.first(wanted[:1]))
+
+
 class TestBlocking(SpaceContract):
     @pytest.fixture
     def space(self) -> SearchSpace:

@@ -94,6 +94,11 @@ class SearchSpace:
         told = (rule for rule in self.constraints if all(n in values for n in rule.reads))
         return known and all(rule.holds({n: values[n] for n in rule.reads}) for rule in told)
 
+    def first(self, candidates: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+        """The first candidate that is legal; whatever schedule is where none of them is."""
+        found = next((values for values in candidates if self.allows(values)), None)
+        return dict(next(iter(self)).values if found is None else found)
+
     def check(self, schedule: Schedule) -> None:
         """Raises ``IllegalSchedule`` unless ``schedule`` is a member of this space."""
         self.indices(schedule)

@@ -7,6 +7,7 @@ must), ``read`` how many elements one read of them holds.
 
 from __future__ import annotations
 
+import itertools
 from functools import lru_cache
 
 from tilewright.core import Target, Value
@@ -89,24 +90,16 @@ def _turning(p: Elementwise, within: SearchSpace, options: dict[str, tuple[int, 
     """Tiles without bank conflicts: the widest accesses first, then tiles of whole lines."""
     own = ITEMSIZE[p.output.dtype]
     item = max(own, *(t.item for t in plan(p, _values(128, 1, 32, 1)).turned.values()))
-    best: tuple[tuple[int, ...], dict[str, Value]] | None = None
-    for tile in (t for t in options["tile"] if t):
-        for vector in options["vector"]:
-            for read in options["read"]:
-                values = _values(256, vector, tile, read)
-                for threads in (256, 128, 64):
-                    values["threads"] = threads
-                    if within.allows(values):
-                        break
-                else:
-                    continue
-                parts = plan(p, values).turned.values()
-                conflicts = sum(t.conflicts for t in parts)
-                short = tile * min(own, *(t.item for t in parts)) < 64
-                score = (conflicts, short, tile * item > 256, -vector * read, tile)
-                if best is None or score < best[0]:
-                    best = (score, dict(values))
-    return best[1] if best is not None else None
+    found: list[tuple[tuple[int, ...], dict[str, Value]]] = []
+    for tile, vector, read in itertools.product(options["tile"], options["vector"], options["read"]):
+        tried = (_values(threads, vector, tile, read) for threads in (256, 128, 64))
+        values = next((v for v in tried if tile and within.allows(v)), None)
+        if values is not None:
+            parts = plan(p, values).turned.values()
+            conflicts = sum(t.conflicts for t in parts)
+            short = tile * min(own, *(t.item for t in parts)) < 64
+            found.append(((conflicts, short, tile * item > 256, -vector * read, tile), values))
+    return min(found, key=lambda x: x[0])[1] if found else None
 
 
 def _values(threads: int, vector: int, tile: int, read: int) -> dict[str, Value]:

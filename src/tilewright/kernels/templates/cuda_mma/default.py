@@ -7,7 +7,7 @@ bytes from the L2 cache, and from memory with as many on their way as the ring h
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.core import Target, Value
@@ -17,7 +17,6 @@ from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes
 from tilewright.kernels.templates.cuda_mma.instruction import DOUBLE
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
@@ -87,7 +86,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
         along = valid if source.contiguous == "row" and copy != "pack" else bk
         far += p.batch * source.rows * p.k * item / min(1.0, along * item / SEGMENT) ** 0.25
         if copy == "pack":
-            before += LAUNCH + _packing(source, full)
+            before += LAUNCH + 3 * source.packed_bytes / full  # read by single elements, and written
     waiting = (v["STAGES"] - 1) * sum(rows) * bk * item * together * min(blocks, sms)
     far /= min(full, waiting / LATENCY)
     total = max(products + 0.5 * started, started, near, far) + BLOCK_START * ceildiv(busiest, together) + before
@@ -97,24 +96,10 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     return float(total)
 
 
-def _packing(source: Source, bandwidth: float) -> float:
-    """Seconds to read an operand, element by element, and write its packed copy."""
-    return 3 * source.packed_bytes / bandwidth
-
-
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The best of some hundred schedules by :func:`seconds`; among equals the first."""
-    return cheapest(within, lambda v: seconds(p, target, v), _candidates(p, target, within.options))
-
-
-def cheapest(
-    within: SearchSpace, cost: Callable[[Mapping[str, Any]], float], candidates: Iterable[dict[str, Value]]
-) -> dict[str, Value]:
-    """The legal candidate of least cost, the first among equals."""
-    for values in sorted(candidates, key=cost):
-        if within.allows(values):
-            return values
-    return dict(next(iter(within)).values)  # a target with very little shared memory: whatever is legal
+    # None is legal on a target with very little shared memory.
+    return within.first(sorted(_candidates(p, target, within.options), key=lambda v: seconds(p, target, v)))
 
 
 def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:

@@ -9,7 +9,7 @@ give where that is one value a row; otherwise they are a cluster (Hopper and lat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from tilewright.core import Target, Value
@@ -111,7 +111,7 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
         busy = sms * limit(target, "threads_per_sm") // 2
         lanes = max(n for n in map(int, options["lanes"]) if n == 1 or (n <= 16 and n * r.height <= busy))
         threads = max(256 if lanes < 8 else 512, WARP * lanes)
-        return _first(within, [_values(threads, lanes, 1, k, "rows") for k in (*KEPT, "none")])
+        return within.first(_of_any_threads(_values(threads, lanes, 1, k, "rows") for k in (*KEPT, "none")))
     vector = max(int(v) for v in options["vector"] if int(v) * 4 <= max(4, r.width) or v == 1)
     wanted: list[dict[str, Value]] = []
     if len(options["pieces"]) > 1 and divides(r) and 2 * r.height <= sms:
@@ -137,7 +137,12 @@ def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, V
                     order = "rows" if n == 1 and "rows" in options["order"] else "columns"
                     one = 1 if order == "rows" else vec
                     wanted.append(_values(max(n, 128), n, one, keep, order))
-    return _first(within, wanted)
+    return within.first(_of_any_threads(wanted))
+
+
+def _of_any_threads(wanted: Iterable[dict[str, Value]]) -> Iterator[dict[str, Value]]:
+    """Schedules, each with its own number of threads and then others."""
+    return ({**v, "threads": t} for v in wanted for t in (v["threads"], 256, 64, 32, 512, 1024))
 
 
 def _clustered(
@@ -178,13 +183,3 @@ def _most_pieces(r: RowReduction, target: Target) -> int:
     if divides(r):
         return PIECES[-1] if r.height <= FEW_ROWS else 1
     return CLUSTER if int(target.limit.get("cc", 0)) >= CLUSTERS_FROM else 1
-
-
-def _first(within: SearchSpace, wanted: list[dict[str, Value]]) -> dict[str, Value]:
-    """The first of these that is legal, or else any that is."""
-    for values in wanted:
-        for threads in (values["threads"], 256, 64, 32, 512, 1024):
-            tried = {**values, "threads": threads}
-            if within.allows(tried):
-                return tried
-    return dict(next(iter(within)).values)

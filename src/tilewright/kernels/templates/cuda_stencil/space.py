@@ -7,6 +7,8 @@ loops over the other axes of the window are printed out.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from math import prod
 
 from tilewright.core import Target, Value
@@ -64,18 +66,12 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
     sms, size = limit(target, "sms"), prod(s.part.extents)
     # On an H200 four outputs a thread are faster by a quarter with a fifth of all threads at work.
     busy = sms * limit(target, "threads_per_sm") // 8
-    for vector in sorted(
-        (int(v) for v in options["vector"] if int(v) * 4 <= 16 or int(v) * s.item <= 16), reverse=True
-    ):
-        for outputs in (4, 2, 1):
-            few = size < busy * vector * outputs
-            if outputs not in options["outputs"] or (few and outputs > 1):
-                continue
-            for unroll in (True, False):
+    vectors = sorted((int(v) for v in options["vector"] if int(v) * min(4, s.item) <= 16), reverse=True)
+
+    def candidates() -> Iterator[dict[str, Value]]:
+        for vector, outputs, unroll in itertools.product(vectors, (4, 2, 1), (True, False)):
+            if outputs in options["outputs"] and (outputs == 1 or size >= busy * vector * outputs):
                 threads = 128 if size >= 4 * sms * 128 * vector * outputs else 64
-                values: dict[str, Value] = {
-                    "threads": threads, "axis": axis, "outputs": outputs, "vector": vector, "unroll": unroll,
-                }  # fmt: skip
-                if within.allows(values):
-                    return values
-    return dict(next(iter(within)).values)
+                yield {"threads": threads, "axis": axis, "outputs": outputs, "vector": vector, "unroll": unroll}
+
+    return within.first(candidates())

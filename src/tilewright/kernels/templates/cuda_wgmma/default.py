@@ -17,7 +17,6 @@ from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.static import limit, quantity
 from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
-from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import (
     aligned,
@@ -150,7 +149,7 @@ def default(p: Product, target: Target, within: SearchSpace, ragged: bool = Fals
     """The best of some thousand schedules by :func:`seconds`; among equals the first."""
     seen = views(p)
     tried = _candidates(seen, target, within, ragged)
-    return cheapest(within, lambda v: seconds(seen[v["SWAP"]], target, v, ragged), tried)
+    return within.first(sorted(tried, key=lambda v: seconds(seen[bool(v["SWAP"])], target, v, ragged)))
 
 
 def walked(groups: Sequence[int], bm: int, bn: int, cluster: str, sms: int) -> int:
