@@ -310,9 +310,7 @@ def _operand(graph: Graph, builder: GraphBuilder, node: Node, place: int, rank: 
     convolution = node.operation in (*CONVOLUTIONS, *TRANSPOSED)
     vector = place and (node.operation == "batch_norm" or (convolution and place == 2))
     if vector or (array is not None and array.size == 1):  # the same in both ways
-        if array is None:
-            return builder.input(name, spec.shape, spec.dtype, spec.constant)
-        return builder.constant(name, array)
+        return _own(graph, builder, name)
     if convolution and place:
         transposed = node.operation in TRANSPOSED
         own, order = name + (TRANSPOSED_LAST if transposed else KERNEL_LAST), _kernel_order(rank, transposed)

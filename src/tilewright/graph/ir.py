@@ -174,20 +174,12 @@ class GraphBuilder:
         self.put(node, [TensorSpec(out, shape, dtype)])
         return out
 
-    def add_opaque(
-        self,
-        operation: str,
-        inputs: Sequence[str],
-        outputs: Iterable[TensorSpec],
-        attributes: Mapping[str, Any] | None = None,
-        *,
-        name: str | None = None,
-    ) -> tuple[str, ...]:
+    def add_opaque(self, operation: str, inputs: Sequence[str], outputs: Iterable[TensorSpec]) -> tuple[str, ...]:
         """A node that something else computes; its outputs with the shapes given."""
         made = tuple(outputs)
         names = tuple(s.name for s in made)
         label = operation if operation not in OPERATIONS else f"opaque::{operation}"
-        self.put(Node(name or names[0], label, tuple(inputs), names, dict(attributes or {})), made)
+        self.put(Node(names[0], label, tuple(inputs), names), made)
         return names
 
     def build(self, outputs: Sequence[str]) -> Graph:

@@ -214,8 +214,9 @@ class Importer(Importing):
         return tuple(int(v) for v in self.known(name).reshape(-1))
 
     def attributes(self, node: Any) -> dict[str, Any]:
+        """A node's attributes by name, texts as such."""
         get = self.onnx.helper.get_attribute_value
-        return {a.name: get(a) for a in node.attribute}
+        return {a.name: _text(get(a)) for a in node.attribute}
 
     # ----------------------------------------------------------------- what is not stated
 
@@ -295,6 +296,12 @@ class Importer(Importing):
             outputs.append(spec or TensorSpec(output, (), "unknown"))
         if outputs:
             self.builder.add_opaque(f"onnx::{name}", [n for n in reads if n in self.builder.values], outputs)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_text(v) for v in value]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 # --------------------------------------------------------------------------- open sizes

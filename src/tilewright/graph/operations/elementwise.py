@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tilewright.core import UsageError
@@ -28,6 +29,7 @@ from tilewright.graph.operations.pointwise import (
     register_named,
     register_unary,
     trunc,
+    unary,
 )
 from tilewright.graph.operations.table import OPERATIONS, State, register
 from tilewright.kernels import te
@@ -36,9 +38,9 @@ from tilewright.kernels.nn.dims import computed
 from tilewright.kernels.nn.quantize import round_half_even
 
 
-def _binary(name: str, fn: Callable[[Any, Any], Element]) -> Callable[..., te.TensorRef]:
+def _binary(name: str, fn: Callable[[Any, Any], Element], dtype: str | None = None) -> Callable[..., te.TensorRef]:
     def apply(input: Operand, other: Operand) -> te.TensorRef:
-        return pointwise(name, (input, other), fn)
+        return pointwise(name, (input, other), fn, dtype)
 
     return apply
 
@@ -66,10 +68,7 @@ def _power(x: Element, y: Element) -> Element:
 
 
 def _comparison(op: str) -> Callable[..., te.TensorRef]:
-    def apply(input: Operand, other: Operand) -> te.TensorRef:
-        return pointwise(op, (input, other), lambda x, y: compare(op, x, y), "bool")
-
-    return apply
+    return _binary(op, partial(compare, op), "bool")
 
 
 def _logical(op: str) -> Callable[..., te.TensorRef]:
@@ -170,17 +169,6 @@ def _xlogy(x: Any, y: Any) -> te.Expr:
     return te.select((x == 0) & ~compare("ne", y, y), const(0.0, x.dtype), x * te.log(y))
 
 
-def _test(name: str, fn: Callable[[te.Expr], te.Expr]) -> Callable[..., te.TensorRef]:
-    """A condition on each real."""
-
-    def apply(input: te.TensorRef) -> te.TensorRef:
-        if input.dtype not in FLOATS:
-            raise UsageError(f"{name}: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
-        return pointwise(name, (input,), fn, "bool")
-
-    return apply
-
-
 register_unary((
     ("neg", lambda x: -x, False, "Neg"),
     ("abs", te.abs, False, "Abs"),
@@ -226,9 +214,9 @@ for _name, _state, _onnx in (
 ):
     register_named(_name, _state, f"{_name}.Tensor", f"{_name}.Scalar", onnx=_onnx, promotes=0)
 
-register_named("isnan", _test("isnan", lambda x: compare("ne", x, x)), onnx="IsNaN")
-register_named("isinf", _test("isinf", lambda x: te.abs(x) == math.inf))
-register_named("isfinite", _test("isfinite", lambda x: te.abs(x) < math.inf))
+register_named("isnan", unary("isnan", lambda x: compare("ne", x, x), dtype="bool"), onnx="IsNaN")
+register_named("isinf", unary("isinf", lambda x: te.abs(x) == math.inf, dtype="bool"))
+register_named("isfinite", unary("isfinite", lambda x: te.abs(x) < math.inf, dtype="bool"))
 
 register_named("logical_and", _logical("and"), "logical_and", "bitwise_and.Tensor", onnx="And")
 register_named("logical_or", _logical("or"), "logical_or", "bitwise_or.Tensor", onnx="Or")
@@ -383,16 +371,15 @@ def _onnx_identity(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 # by 0 gives 0, where PyTorch raises an error: kernels have none.
 
 
-def _div(input: Operand, other: Operand) -> te.TensorRef:
-    return pointwise("div", (input, other), _quotient)
-
-
 def _quotient(x: Element, y: Element) -> Element:
     if any(isinstance(v, te.Expr) and v.dtype in INTEGERS for v in (x, y)):
         raise UsageError("div: the operands are whole numbers", "Convert them to a real type, or pass rounding_mode")
     if isinstance(y, float | int) and y and math.frexp(y)[0] == 0.5:
         return x * (1.0 / y)  # a power of two: the same value, sooner
     return x / y
+
+
+_div = _binary("div", _quotient)
 
 
 def _rounded(input: Operand, other: Operand, rounding_mode: str | None = None) -> te.TensorRef:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.graph.operations.handlers import ONNX, Attributes, Left, OnnxBuild, onnx
+from tilewright.graph.operations.products import joined_heads, split_heads
 from tilewright.graph.operations.table import register
 from tilewright.kernels import te
 from tilewright.kernels.nn.dims import value
@@ -87,7 +88,7 @@ def _fused_product(build: OnnxBuild, node: Any, a: Attributes) -> None:
     ONNX[plain](build, inner, {k: v for k, v in a.items() if "activation" not in k})
     if added:
         made = build.add("add", [made, added])
-    kind = a.get("activation", b"").decode()
+    kind = a.get("activation", "")
     numbers = a.get("activation_params") or [a[k] for k in sorted(a) if k.startswith("activation_")]
     if kind:
         _activated(build, made, kind, list(numbers), node.output[0])
@@ -110,26 +111,21 @@ def _gelus(build: OnnxBuild, node: Any, a: Attributes) -> None:
 # --------------------------------------------------------------------------- norms
 
 
-@onnx(
-    "com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization",
-    "SimplifiedLayerNormalization",
-)  # fmt: skip
+@onnx("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
 def _skip_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
     """The norm of a sum, which may be an output too."""
     if [n for n in node.output[1:3] if n in build.wanted(node)]:
         raise Left("it gives means and deviations")
     x, operation = node.input[0], "rms_norm" if "Simplified" in node.op_type else "layer_norm"
-    shape = build.shape(x)
-    weights = list(node.input[2:])
-    if node.op_type == "SimplifiedLayerNormalization":
-        weights = [node.input[1]]
-    else:
-        total = node.output[3] if len(node.output) > 3 and node.output[3] else None
-        bias = (*weights, "", "")[1 if operation == "rms_norm" else 2]
-        x = build.add("add", [x, node.input[1]], None if bias else total)
-        x = build.add("add", [x, bias], total) if bias else x
-        weights = weights[: 1 if operation == "rms_norm" else 2]
-    build.add(operation, [x, *weights], node.output[0], normalized_shape=shape[-1:], eps=a.get("epsilon", 1e-5))
+    weights = 1 if operation == "rms_norm" else 2
+    total = node.output[3] if len(node.output) > 3 and node.output[3] else None
+    bias = (*node.input[2:], "", "")[weights]
+    x = build.add("add", [x, node.input[1]], None if bias else total)
+    x = build.add("add", [x, bias], total) if bias else x
+    build.add(
+        operation, [x, *node.input[2 : 2 + weights]], node.output[0], normalized_shape=build.shape(x)[-1:],
+        eps=a.get("epsilon", 1e-5),
+    )  # fmt: skip
 
 
 @onnx("com.microsoft.EmbedLayerNormalization")
@@ -161,18 +157,6 @@ def _embed_norm(build: OnnxBuild, node: Any, a: Attributes) -> None:
 # --------------------------------------------------------------------------- attention
 
 
-def _heads(build: OnnxBuild, x: str, heads: int, output: str | None = None) -> str:
-    """(b, s, heads * d) as (b, heads, s, d)."""
-    b, s, width = build.shape(x)
-    return build.add("permute", [build.reshaped(x, (b, s, heads, width // heads))], output, dims=(0, 2, 1, 3))
-
-
-def _joined(build: OnnxBuild, x: str, output: str) -> None:
-    """(b, heads, s, d) as (b, s, heads * d)."""
-    b, heads, s, d = build.shape(x)
-    build.reshaped(build.add("permute", [x], dims=(0, 2, 1, 3)), (b, s, heads * d), output)
-
-
 def _mask(build: OnnxBuild, mask: str, keys: int, dtype: str, filled: float) -> str:
     """What is added to scores, from a mask of whole numbers (b, keys), 0 where a key is left out, or lengths (b,)."""
     shape = build.shape(mask)
@@ -189,14 +173,15 @@ def _mask(build: OnnxBuild, mask: str, keys: int, dtype: str, filled: float) -> 
 
 
 def _attended(
-    build: OnnxBuild, qkv: Sequence[str], added: Sequence[str], causal: bool, scale: float, output: str
+    build: OnnxBuild, a: Attributes, qkv: Sequence[str], mask: str, added: str, causal: bool, output: str
 ) -> None:
-    masks = [m for m in added if m]
-    operands = list(qkv)
-    if masks:
-        operands.append(masks[0] if len(masks) == 1 else build.add("add", masks))
-    mixed = build.add("scaled_dot_product_attention", operands, is_causal=causal, scale=scale or None)
-    _joined(build, mixed, output)
+    """The attention of split heads, with a mask as :func:`_mask` takes it and what is ``added`` to scores, if any."""
+    keys, kind = build.shape(qkv[1])[2], build.spec(qkv[0]).dtype
+    masked = _mask(build, mask, keys, kind, a.get("mask_filter_value", -10000.0)) if mask else ""
+    masks = [m for m in (masked, added) if m]
+    operands = [*qkv, build.add("add", masks)] if len(masks) > 1 else [*qkv, *masks]
+    mixed = build.add("scaled_dot_product_attention", operands, is_causal=causal, scale=a.get("scale") or None)
+    joined_heads(build, mixed, output)
 
 
 def _only_first(build: OnnxBuild, node: Any) -> None:
@@ -218,11 +203,9 @@ def _attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
     parts, start = [], 0
     for n in sizes:
         part = build.add("slice", [projected], dim=2, start=start, end=start + n)
-        parts.append(_heads(build, part, heads))
+        parts.append(split_heads(build, part, heads))
         start += n
-    keys, kind = build.shape(x)[1], build.spec(x).dtype
-    masked = _mask(build, mask, keys, kind, a.get("mask_filter_value", -10000.0)) if mask else ""
-    _attended(build, parts, [masked, added], bool(a.get("unidirectional")), a.get("scale", 0.0), node.output[0])
+    _attended(build, a, parts, mask, added, bool(a.get("unidirectional")), node.output[0])
 
 
 @onnx("com.microsoft.MultiHeadAttention")
@@ -241,11 +224,9 @@ def _multi_head_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
         width = build.shape(x)[2]
         if bias:
             x = build.add("add", [x, build.add("slice", [bias], dim=0, start=start, end=start + width)])
-        parts.append(_heads(build, x, heads))
+        parts.append(split_heads(build, x, heads))
         start += width
-    keys, kind = build.shape(parts[1])[2], build.spec(q).dtype
-    masked = _mask(build, mask, keys, kind, a.get("mask_filter_value", -10000.0)) if mask else ""
-    _attended(build, parts, [masked, added], bool(a.get("unidirectional")), a.get("scale", 0.0), node.output[0])
+    _attended(build, a, parts, mask, added, bool(a.get("unidirectional")), node.output[0])
 
 
 @onnx("com.microsoft.GroupQueryAttention")
@@ -262,8 +243,8 @@ def _group_query_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
         raise Left("its sequences differ in length")
     names = (*node.output, "", "")
     rotary = bool(a.get("do_rotary"))
-    query = _heads(build, q, a["num_heads"])
-    key = _heads(build, k, a["kv_num_heads"], None if rotary else names[1] or None)
+    query = split_heads(build, q, a["num_heads"])
+    key = split_heads(build, k, a["kv_num_heads"], None if rotary else names[1] or None)
     if rotary:
         angles = [
             build.reshaped(build.add("slice", [t], dim=0, start=0, end=s), (1, s, build.shape(t)[1]))
@@ -272,8 +253,8 @@ def _group_query_attention(build: OnnxBuild, node: Any, a: Attributes) -> None:
         turned = bool(a.get("rotary_interleaved"))
         query = build.add("rotary_embedding", [query, *angles], interleaved=turned)
         key = build.add("rotary_embedding", [key, *angles], names[1] or None, interleaved=turned)
-    val = _heads(build, v, a["kv_num_heads"], names[2] or None)
-    _attended(build, [query, key, val], [], True, a.get("scale", 0.0), names[0])
+    val = split_heads(build, v, a["kv_num_heads"], names[2] or None)
+    _attended(build, a, [query, key, val], "", "", True, names[0])
 
 
 @onnx("RotaryEmbedding", "com.microsoft.RotaryEmbedding")
@@ -296,7 +277,7 @@ def _rotary(build: OnnxBuild, node: Any, a: Attributes) -> None:
             if not node.domain or width:
                 raise Left("its number of heads is not stated")
             count = shape[2] // (2 * build.shape(cos)[1])
-        heads = _heads(build, x, count)
+        heads = split_heads(build, x, count)
     angles = []
     for table in (cos, sin):
         if places:
@@ -313,4 +294,4 @@ def _rotary(build: OnnxBuild, node: Any, a: Attributes) -> None:
     output = node.output[0] if len(shape) == 4 else None
     made = build.add("rotary_embedding", [heads, *angles], output, interleaved=turned)
     if output is None:
-        _joined(build, made, node.output[0])
+        joined_heads(build, made, node.output[0])

@@ -369,7 +369,7 @@ def _onnx_gather_nd(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 def _onnx_scatter(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     x, index, updates = node.input
     shape = build.shape(x)
-    reduce = {"none": "", "add": "sum", "mul": "prod"}.get(*[a.get("reduction", b"none").decode()] * 2)
+    reduce = {"none": "", "add": "sum", "mul": "prod"}.get(*[a.get("reduction", "none")] * 2)
     _reducible(build, x, reduce)
     if node.op_type == "ScatterND":
         index, wrap = _places(build, index, shape[: build.shape(index)[-1]])

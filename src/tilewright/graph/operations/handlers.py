@@ -92,6 +92,11 @@ class Call:
         found = self.arguments[name]
         return "" if found is None else str(found)
 
+    def only_first(self, others: str) -> None:
+        """Raises :class:`Left` where another result than the first is asked for; ``others``: what those are."""
+        if self.result:
+            raise Left(f"it gives {others}")
+
     def allow(self, *names: str) -> None:
         """Raises :class:`Left` where another argument than these has a value of its own."""
         more = sorted(self.given.difference(names))
@@ -142,12 +147,17 @@ def _by_name(operation: Operation, own: Mapping[str, str]) -> AtenHandler:
             elif isinstance(value, Value):
                 raise Left(f"{names[parameter]} is a tensor")
             elif value is not None:
-                attributes[parameter] = tuple(value) if isinstance(value, list | tuple) else value
+                attributes[parameter] = frozen(value)
         while operands and not operands[-1]:
             operands.pop()
         build.add(operation.name, operands, call.output, **attributes)
 
     return handler
+
+
+def frozen(value: Any) -> Any:
+    """An argument as an attribute: a list as a tuple."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def operand(build: Build, value: Union[Value, Number, None]) -> str:
@@ -184,7 +194,10 @@ ONNX: dict[str, OnnxHandler] = {}
 
 
 def onnx(*names: str) -> Callable[[OnnxHandler], OnnxHandler]:
-    """Register a handler of the node and its attributes; the last nodes that it adds give the node's outputs."""
+    """Register a handler of the node and its attributes, texts as ``str``.
+
+    The last nodes that it adds give the node's outputs.
+    """
 
     def decorate(handler: OnnxHandler) -> OnnxHandler:
         _enter(ONNX, names, handler)
@@ -201,8 +214,7 @@ def onnx_named(operation: Operation, *names: str, **own: tuple[str, Any]) -> Non
         if unknown:
             raise Left(f"its attribute {unknown[0]} is not known")
         given = {p: attributes.get(name, default) for p, (name, default) in own.items()}
-        texts = {p: v.decode() if isinstance(v, bytes) else v for p, v in given.items()}
-        build.add(operation.name, node.input, node.output[0], **texts)
+        build.add(operation.name, node.input, node.output[0], **given)
 
     _enter(ONNX, names, handler)
 
@@ -212,6 +224,14 @@ def axes_of(build: OnnxBuild, node: Any, a: dict[str, Any]) -> tuple[int, ...] |
     if "axes" in a:
         return tuple(a["axes"])
     return build.numbers(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+
+
+def joined(build: Build, parts: Sequence[str], dim: int, output: str) -> None:
+    """Parts along an axis, one behind the other."""
+    if len(parts) == 1:
+        build.same(parts[0], output)
+    else:
+        build.add("cat", parts, output, dim=dim)
 
 
 REFUSED: dict[str, str] = {}

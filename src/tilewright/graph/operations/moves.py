@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.core import Extent, UsageError
 from tilewright.extent import divides, larger, smaller, varies
-from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, axes_of, onnx
+from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, aten_named, axes_of, joined, onnx
 from tilewright.graph.operations.table import OPERATIONS, register, register_all
 from tilewright.kernels import nn, te
 from tilewright.kernels.expression.expr import INDEX, const
@@ -262,17 +262,10 @@ def _permuted(build: Build, call: Call) -> None:
 @aten("cat", "concat", "concatenate")
 def _joined(build: Build, call: Call) -> None:
     """Tensors without elements count for nothing."""
-    tensors = [str(t) for t in call["tensors"]]
-    if len(tensors) == 1:
-        build.same(tensors[0], call.output)
-        return
-    dtypes = {build.spec(t).dtype for t in tensors}
-    if dtypes != {call.spec.dtype}:
-        tensors = [
-            t if build.spec(t).dtype == call.spec.dtype else build.add("to", [t], dtype=call.spec.dtype)
-            for t in tensors
-        ]
-    build.add("cat", tensors, call.output, dim=call["dim"])
+    tensors, dtype = [str(t) for t in call["tensors"]], call.spec.dtype
+    if len(tensors) > 1:
+        tensors = [t if build.spec(t).dtype == dtype else build.add("to", [t], dtype=dtype) for t in tensors]
+    joined(build, tensors, call["dim"], call.output)
 
 
 @aten("stack")
@@ -281,11 +274,14 @@ def _stacked(build: Build, call: Call) -> None:
     rank = len(call.spec.shape)
     dim = call["dim"] % rank
     shape = build.shape(tensors[0])
-    parts = [build.reshaped(t, (*shape[:dim], 1, *shape[dim:])) for t in tensors]
-    if len(parts) == 1:
-        build.same(parts[0], call.output)
-    else:
-        build.add("cat", parts, call.output, dim=dim)
+    joined(build, [build.reshaped(t, (*shape[:dim], 1, *shape[dim:])) for t in tensors], dim, call.output)
+
+
+def _along(build: Build, call: Call) -> tuple[str, int, int]:
+    """A call's input, the axis that it is about, counted from 0, and the axis' size."""
+    x = call.operand("input")
+    dim = call["dim"] % len(build.shape(x))
+    return x, dim, build.shape(x)[dim]
 
 
 def _part(build: Build, x: str, dim: int, start: int, end: int, step: int = 1, output: str | None = None) -> str:
@@ -297,9 +293,7 @@ def _part(build: Build, x: str, dim: int, start: int, end: int, step: int = 1, o
 
 @aten("slice.Tensor", "narrow")
 def _sliced(build: Build, call: Call) -> None:
-    x = call.operand("input")
-    dim = call["dim"] % len(build.shape(x))
-    size = build.shape(x)[dim]
+    x, dim, size = _along(build, call)
     if "length" in call.arguments:
         start, end, step = call["start"], call["start"] + call["length"], 1
     else:
@@ -309,18 +303,15 @@ def _sliced(build: Build, call: Call) -> None:
 
 @aten("select.int")
 def _selected(build: Build, call: Call) -> None:
-    x = call.operand("input")
-    dim, shape = call["dim"] % len(build.shape(x)), build.shape(x)
-    at = call["index"] % shape[dim]
+    x, dim, size = _along(build, call)
+    at = call["index"] % size
     build.reshaped(_part(build, x, dim, at, at + 1), call.spec.shape, call.output)
 
 
 @aten("split.Tensor", "split_with_sizes", "unbind.int", "chunk", "split.sizes")
 def _parted(build: Build, call: Call) -> None:
     """One of the parts of an axis."""
-    x = call.operand("input")
-    dim = call["dim"] % len(build.shape(x))
-    size = build.shape(x)[dim]
+    x, dim, size = _along(build, call)
     sizes = next((call[n] for n in ("split_sizes", "split_size") if n in call.arguments), 1)
     if "chunks" in call.arguments:
         sizes = -(-size // call["chunks"])
@@ -343,19 +334,16 @@ def _padded_edges(build: Build, call: Call) -> None:
 
 @aten("select_scatter")
 def _select_scattered(build: Build, call: Call) -> None:
-    x, src = call.operand("input"), call.operand("src")
-    shape = build.shape(x)
-    dim = call["dim"] % len(shape)
-    at = call["index"] % shape[dim]
-    row = build.reshaped(src, (*shape[:dim], 1, *shape[dim + 1 :]))
+    x, dim, size = _along(build, call)
+    at, shape = call["index"] % size, build.shape(x)
+    row = build.reshaped(call.operand("src"), (*shape[:dim], 1, *shape[dim + 1 :]))
     build.add("slice_scatter", [x, row], call.output, dim=dim, start=at, end=at + 1)
 
 
 @aten("slice_scatter")
 def _slice_scattered(build: Build, call: Call) -> None:
-    x = call.operand("input")
-    dim = call["dim"] % len(build.shape(x))
-    start, end, step = slice(call["start"], call["end"], call["step"]).indices(build.shape(x)[dim])
+    x, dim, size = _along(build, call)
+    start, end, step = slice(call["start"], call["end"], call["step"]).indices(size)
     build.add("slice_scatter", [x, call.operand("src")], call.output, dim=dim, start=start, end=end, step=step)
 
 
@@ -418,10 +406,7 @@ def _onnx_transpose(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Concat")
 def _onnx_concat(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    if len(node.input) == 1:
-        build.same(node.input[0], node.output[0])
-    else:
-        build.add("cat", node.input, node.output[0], dim=a["axis"])
+    joined(build, node.input, a["axis"], node.output[0])
 
 
 @onnx("Split")
@@ -494,21 +479,19 @@ def _onnx_expand(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
 
 @onnx("Pad")
 def _onnx_pad(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
-    mode = {"constant": "", "edge": "replicate", "wrap": "circular"}.get(
-        a.get("mode", b"constant").decode(), a.get("mode", b"constant").decode()
-    )
+    stated = a.get("mode", "constant")
     pads = tuple(a["pads"]) if "pads" in a else build.numbers(node.input[1])  # an attribute before operator set 11
     rank = len(build.shape(node.input[0]))
     if len(node.input) > 3 and node.input[3]:
         axes = [d % rank for d in build.numbers(node.input[3])]
         both = {d: (pads[k], pads[len(axes) + k]) for k, d in enumerate(axes)}
         pads = tuple(both.get(d, (0, 0))[side] for side in (0, 1) for d in range(rank))
-    if mode:
-        around = tuple(n for d in reversed(range(rank)) for n in (pads[d], pads[rank + d]))
-        build.add("pad_edge", node.input[:1], node.output[0], pad=around, mode=mode)
+    flat = tuple(n for d in reversed(range(rank)) for n in (pads[d], pads[rank + d]))
+    if stated != "constant":
+        mode = {"edge": "replicate", "wrap": "circular"}.get(stated, stated)
+        build.add("pad_edge", node.input[:1], node.output[0], pad=flat, mode=mode)
         return
     value = build.known(node.input[2]).item() if len(node.input) > 2 and node.input[2] else a.get("value", 0)
-    flat = tuple(n for d in reversed(range(rank)) for n in (pads[d], pads[rank + d]))
     build.add("pad", node.input[:1], node.output[0], pad=flat, value=value)
 
 

@@ -67,11 +67,13 @@ def trunc(x: te.Expr) -> te.Expr:
     return te.select(x < 0.0, ceil(x), te.floor(x))
 
 
-def unary(name: str, fn: Callable[[te.Expr], te.Expr], reals: bool = True) -> Callable[..., te.TensorRef]:
+def unary(
+    name: str, fn: Callable[[te.Expr], te.Expr], reals: bool = True, dtype: str | None = None
+) -> Callable[..., te.TensorRef]:
     def apply(input: te.TensorRef) -> te.TensorRef:
         if reals and input.dtype not in FLOATS:
             raise UsageError(f"{name}: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
-        return pointwise(name, (input,), fn)
+        return pointwise(name, (input,), fn, dtype)
 
     return apply
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,12 +64,7 @@ def _added(build: Build, call: Call) -> None:
     if weight is not None and alpha == beta == 1 and build.shape(bias) == call.spec.shape[1:]:
         build.add("linear", [x, weight, bias], call.output)
         return
-    made = _product(build, x, y, None if alpha != 1 or beta else call.output)
-    if alpha != 1:
-        made = build.add("mul", [made, build.constant(np.asarray(alpha))], None if beta else call.output)
-    if beta:
-        scaled = bias if beta == 1 else build.add("mul", [bias, build.constant(np.asarray(beta))])
-        build.add("add", [made, scaled], call.output)
+    _scaled_sum(build, partial(_product, build, x, y), bias if beta else "", alpha, beta, call.output)
 
 
 @aten("mv", "dot")
@@ -77,13 +74,34 @@ def _with_vector(build: Build, call: Call) -> None:
 
 
 def _product(build: Build, x: str, y: str, output: str | None) -> str:
-    """The product of matrices, or of a matrix or vector with a vector."""
-    if len(build.shape(y)) > 1:
+    """The product of matrices or vectors, as ``numpy.matmul`` has it."""
+    a, b = build.shape(x), build.shape(y)
+    if len(a) > 1 and len(b) > 1:
         return build.add("matmul", [x, y], output)
-    rows = build.shape(x)[:-1]
-    a = x if rows else build.reshaped(x, (1, *build.shape(x)))
-    made = build.add("matmul", [a, build.reshaped(y, (*build.shape(y), 1))])
-    return build.reshaped(made, rows, output)
+    x = build.reshaped(x, (1, *a)) if len(a) == 1 else x
+    y = build.reshaped(y, (*b, 1)) if len(b) == 1 else y
+    made = build.add("matmul", [x, y])
+    *batch, m, n = build.shape(made)
+    return build.reshaped(made, (*batch, *([m] if len(a) > 1 else []), *([n] if len(b) > 1 else [])), output)
+
+
+def _scaled_sum(
+    build: Build, product: Callable[[str | None], str], bias: str, alpha: float, beta: float, output: str
+) -> None:
+    """``alpha * product + beta * bias``, without the sum where there is no ``bias``.
+
+    ``product``: adds it under a name, or under one of its own.
+    """
+    made = product(None if alpha != 1 or bias else output)
+    if alpha != 1:
+        made = build.add("mul", [made, build.constant(np.asarray(alpha))], None if bias else output)
+    if not bias:
+        return
+    if beta != 1 and bias in build.constants:
+        bias = build.constant((build.constants[bias] * np.float64(beta)).astype(build.constants[bias].dtype))
+    elif beta != 1:
+        bias = build.add("mul", [bias, build.constant(np.asarray(beta))])
+    build.add("add", [made, bias], output)
 
 
 @aten("convolution")
@@ -102,21 +120,9 @@ def _convolution(build: Build, call: Call) -> None:
 
 
 @onnx("MatMul")
-def _onnx_matmul(build: OnnxBuild, node: Any, attributes: dict[str, Any]) -> None:
+def _onnx_matmul(build: OnnxBuild, node: Any, a: Attributes) -> None:
     x, y = node.input
-    a, b = build.shape(x), build.shape(y)
-    if len(a) > 1 and len(b) > 1:
-        build.add("matmul", [x, y], node.output[0])
-        return
-    x = build.reshaped(x, (1, *a)) if len(a) == 1 else x
-    y = build.reshaped(y, (*b, 1)) if len(b) == 1 else y
-    made = build.add("matmul", [x, y])
-    shape = list(build.shape(made))
-    if len(b) == 1:
-        del shape[-1]
-    if len(a) == 1:
-        del shape[-1 if len(b) == 1 else -2]
-    build.reshaped(made, shape, node.output[0])
+    _product(build, x, y, node.output[0])
 
 
 @onnx("Gemm")
@@ -126,21 +132,11 @@ def _onnx_gemm(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     if a.get("transA"):
         x = build.constant(build.constants[x].T) if x in build.constants else build.add("permute", [x], dims=(1, 0))
     alpha, beta = a.get("alpha", 1.0), a.get("beta", 1.0)
-    plain = c and beta == 1 and alpha == 1 and a.get("transB") and build.shape(c) == (build.shape(y)[0],)
-    if plain:
+    if c and beta == 1 and alpha == 1 and a.get("transB") and build.shape(c) == (build.shape(y)[0],):
         build.add("linear", [x, y, c], node.output[0])
-        return
-    steps = 1 + (alpha != 1) + bool(c)
-    name = iter([None] * (steps - 1) + [node.output[0]])
-    value = build.add("linear" if a.get("transB") else "matmul", [x, y], next(name))
-    if alpha != 1:
-        value = build.add("mul", [value, build.constant(np.array(alpha, np.float32))], next(name))
-    if c:
-        if beta != 1 and c in build.constants:
-            c = build.constant((build.constants[c] * np.float64(beta)).astype(build.constants[c].dtype))
-        elif beta != 1:
-            c = build.add("mul", [c, build.constant(np.array(beta, np.float32))])
-        build.add("add", [value, c], next(name))
+    else:
+        product = partial(build.add, "linear" if a.get("transB") else "matmul", [x, y])
+        _scaled_sum(build, product, c, alpha, beta, node.output[0])
 
 
 @onnx("Conv")
@@ -160,7 +156,7 @@ def _onnx_conv_transpose(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None
     whole = [
         (n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in zip(sizes, strides, gaps, kernel, extra, strict=True)
     ]
-    auto = a.get("auto_pad", b"NOTSET").decode()
+    auto = a.get("auto_pad", "NOTSET")
     wanted = a.get("output_shape") or (
         [n * s for n, s in zip(sizes, strides, strict=True)] if auto[:4] == "SAME" else None
     )
@@ -208,14 +204,25 @@ _FROM_THE_END = {"_scaled_dot_product_flash_attention", "_scaled_dot_product_cud
 def _fused(build: Build, call: Call) -> None:
     if call["dropout_p"]:
         raise Left("it drops at random")
-    if call.result:
-        raise Left("it gives sums for the backward pass")
+    call.only_first("sums for the backward pass")
     name = ATTENTIONS[call.operator]
     operands = [call.operand(n) for n in ("query", "key", "value", *([name] if name else ())) if call.operand(n)]
     lengths = [build.shape(v)[-2] for v in operands[:2]]
     if call["is_causal"] and call.operator in _FROM_THE_END and lengths[0] != lengths[1]:
         raise Left("its last query sees all keys")
     build.add("scaled_dot_product_attention", operands, call.output, is_causal=call["is_causal"], scale=call["scale"])
+
+
+def split_heads(build: Build, x: str, heads: int, output: str | None = None) -> str:
+    """(b, s, heads * d) as (b, heads, s, d)."""
+    b, s, width = build.shape(x)
+    return build.add("permute", [build.reshaped(x, (b, s, heads, width // heads))], output, dims=(0, 2, 1, 3))
+
+
+def joined_heads(build: Build, x: str, output: str | None = None) -> str:
+    """(b, heads, s, d) as (b, s, heads * d)."""
+    b, heads, s, d = build.shape(x)
+    return build.reshaped(build.add("permute", [x], dims=(0, 2, 1, 3)), (b, s, heads * d), output)
 
 
 @aten("_transformer_encoder_layer_fwd")
@@ -240,13 +247,9 @@ def _encoder_layer(build: Build, call: Call) -> None:
 
     def attended(value: str) -> str:
         made = linear(value, "qkv")
-        each = []
-        for k in range(3):
-            part = build.add("slice", [made], dim=2, start=k * width, end=(k + 1) * width)
-            split = build.reshaped(part, (*shape[:2], heads, width // heads))
-            each.append(build.add("permute", [split], dims=(0, 2, 1, 3)))
-        out = build.add("scaled_dot_product_attention", each)
-        return linear(build.reshaped(build.add("permute", [out], dims=(0, 2, 1, 3)), shape), "proj")
+        parts = (build.add("slice", [made], dim=2, start=k * width, end=(k + 1) * width) for k in range(3))
+        out = build.add("scaled_dot_product_attention", [split_heads(build, p, heads) for p in parts])
+        return linear(joined_heads(build, out), "proj")
 
     def fed(value: str) -> str:
         hidden = build.add("gelu" if call["use_gelu"] else "relu", [linear(value, "ffn", "_1")])
@@ -276,7 +279,7 @@ register("einsum", "contraction", _einsum)
 @onnx("Einsum")
 def _onnx_einsum(build: OnnxBuild, node: Any, a: Attributes) -> None:
     """An ellipsis stands for the axes that the letters leave, which stretch."""
-    text = "".join(a["equation"].decode().split())
+    text = "".join(a["equation"].split())
     left, arrow, right = text.partition("->")
     terms, operands = left.split(","), list(node.input)
     if "." in text:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.graph.operations.handlers import Attributes, Build, Call, Left, OnnxBuild, aten, onnx
+from tilewright.graph.operations.handlers import Attributes, Build, Call, Left, OnnxBuild, aten, joined, onnx
 from tilewright.graph.operations.table import register
 from tilewright.kernels.nn import recurrent as nn
 
@@ -62,7 +62,7 @@ def _onnx_recurrent(build: OnnxBuild, node: Node, a: Attributes) -> None:
     kind = KINDS[node.op_type]
     inputs: list[str] = [*node.input, *("",) * (8 - len(node.input))]
     x, w, r, b, lengths, h0, c0, peepholes = inputs
-    reverse = DIRECTIONS.get(a.get("direction", b"forward").decode())
+    reverse = DIRECTIONS.get(a.get("direction", "forward"))
     if reverse is None:
         raise Left("its direction is not known")
     attributes = _attributes(node, kind, a, len(reverse))
@@ -87,17 +87,13 @@ def _onnx_recurrent(build: OnnxBuild, node: Node, a: Attributes) -> None:
             outputs[1 + c].append(build.reshaped(last, (1, rows, features)))
     wanted = build.wanted(node)
     for name, parts, dim in zip(node.output, outputs, (1, 0, 0), strict=False):
-        if name not in wanted:
-            continue
-        if len(parts) > 1:
-            build.add("cat", parts, name, dim=dim)
-        else:
-            build.same(parts[0], name)
+        if name in wanted:
+            joined(build, parts, dim, name)
 
 
 def _attributes(node: Node, kind: Kind, a: Attributes, directions: int) -> dict[str, Any]:
     """The operation's attributes. Raises ``Left`` for activations that are no plain layer's."""
-    given = tuple(name.decode() for name in a.get("activations", ())) or kind.activations * directions
+    given = tuple(a.get("activations", ())) or kind.activations * directions
     if kind.operation == "rnn" and len(set(given)) == 1 and given[0] in ("Tanh", "Relu"):
         return {"nonlinearity": given[0].lower()}
     if given != kind.activations * directions:

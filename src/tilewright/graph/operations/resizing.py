@@ -291,7 +291,7 @@ def _scales(build: OnnxBuild, node: Any, a: Attributes, axes: Sequence[int]) -> 
         return list(given), [_scaled(s, n) for s, n in zip(given, shape, strict=True)]
     wanted = list(build.numbers(sizes))
     factors = [_factor(m, n) for m, n in zip(wanted, shape, strict=True)]
-    policy = a.get("keep_aspect_ratio_policy", b"stretch").decode()
+    policy = a.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         one = min(factors) if policy == "not_larger" else max(factors)
         factors = [one] * len(factors)
@@ -324,17 +324,16 @@ def _onnx_resize(build: OnnxBuild, node: Any, a: Attributes) -> None:
     shape = build.shape(x)
     dims = [d % len(shape) for d in a.get("axes", range(len(shape)))]
     old = node.op_type == "Upsample" or build.opset < 11
-    text = {k: v.decode() for k, v in a.items() if isinstance(v, bytes)}
-    mode = text.get("mode", "nearest")
-    placed = text.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    mode = a.get("mode", "nearest")
+    placed = a.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     crops = placed == "tf_crop_and_resize"
     roi = build.known(node.input[1]).reshape(2, -1).T.tolist() if crops else [(0.0, 1.0)] * len(dims)
     axes, outside = [], []
     for d, scale, count, part in zip(dims, *_scales(build, node, a, dims), roi, strict=True):
         size = shape[d]
+        how = ("ceil" if scale < 1 else "floor") if old else a.get("nearest_mode", "round_prefer_floor")
         if varies(size):
             if not (scale == 1 and count == size):
-                how = ("ceil" if scale < 1 else "floor") if old else text.get("nearest_mode", "round_prefer_floor")
                 if mode != "nearest" or placed not in ("asymmetric", "half_pixel") or crops:
                     raise Left("its weights depend on the size")
                 at_of = partial(_nearest_of, ROUNDED[how], placed, scale)
@@ -350,7 +349,6 @@ def _onnx_resize(build: OnnxBuild, node: Any, a: Attributes) -> None:
         elif scale == 1 and count == size:
             continue
         if mode == "nearest":
-            how = ("ceil" if scale < 1 else "floor") if old else text.get("nearest_mode", "round_prefer_floor")
             axes.append(nearest(d, ROUNDED[how](at), size))
             continue
         kernel, reach = (triangle, 1) if mode == "linear" else (cubic(a.get("cubic_coeff_a", -0.75)), 2)
@@ -503,9 +501,9 @@ def _aten_affine_grid(build: Build, call: Call) -> None:
 
 @onnx("GridSample")
 def _onnx_grid_sample(build: OnnxBuild, node: Any, a: Attributes) -> None:
-    mode = a.get("mode", b"bilinear").decode()
+    mode = a.get("mode", "bilinear")
     build.add(
-        "grid_sample", node.input, node.output[0], padding_mode=a.get("padding_mode", b"zeros").decode(),
+        "grid_sample", node.input, node.output[0], padding_mode=a.get("padding_mode", "zeros"),
         mode={"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode), align_corners=bool(a.get("align_corners")),
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,32 +18,15 @@ from tilewright.kernels.nn.dims import several_dims, value
 from tilewright.kernels.nn.reduce import cummax, cummax_positions, cummin, cummin_positions
 
 
-def _layer_norm(
-    input: te.TensorRef,
-    weight: te.TensorRef | None = None,
-    bias: te.TensorRef | None = None,
-    *,
-    normalized_shape: Sequence[int],
-    eps: float = 1e-5,
-) -> te.TensorRef:
-    return nn.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
+def _weighted(norm: State) -> State:
+    """A norm whose weights stand behind its input, as operands do."""
 
+    def apply(
+        input: te.TensorRef, weight: te.TensorRef | None = None, bias: te.TensorRef | None = None, **own: Any
+    ) -> te.TensorRef:
+        return norm(input, weight=weight, **({} if bias is None else {"bias": bias}), **own)
 
-def _rms_norm(
-    input: te.TensorRef, weight: te.TensorRef | None = None, *, normalized_shape: Sequence[int], eps: float = 1e-6
-) -> te.TensorRef:
-    return nn.rms_norm(input, tuple(normalized_shape), weight, eps)
-
-
-def _group_norm(
-    input: te.TensorRef,
-    weight: te.TensorRef | None = None,
-    bias: te.TensorRef | None = None,
-    *,
-    num_groups: int,
-    eps: float = 1e-5,
-) -> te.TensorRef:
-    return nn.group_norm(input, num_groups, weight, bias, eps)
+    return apply
 
 
 def _norm(input: te.TensorRef, p: float = 2.0, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
@@ -109,8 +92,8 @@ register_all(
     logsumexp=nn.logsumexp, cumsum=nn.cumsum, cumprod=nn.cumprod, cummax=cummax, cummin=cummin,
     cummax_positions=cummax_positions, cummin_positions=cummin_positions, norm=_norm, any=_truth(nn.amax),
     all=_truth(nn.amin), var=_variance, mean_var_norm=_standardised, softmax=nn.softmax, log_softmax=nn.log_softmax,
-    softmax_backward=nn.softmax_backward, log_softmax_backward=nn.log_softmax_backward, layer_norm=_layer_norm,
-    rms_norm=_rms_norm, group_norm=_group_norm,
+    softmax_backward=nn.softmax_backward, log_softmax_backward=nn.log_softmax_backward,
+    layer_norm=_weighted(nn.layer_norm), rms_norm=_weighted(nn.rms_norm), group_norm=_weighted(nn.group_norm),
 )  # fmt: skip
 register("batch_norm", "elementwise", nn.batch_norm)
 
@@ -122,15 +105,14 @@ register("batch_norm", "elementwise", nn.batch_norm)
 def _aten_softmax(build: Build, call: Call) -> None:
     if call["half_to_float"]:
         raise Left("it gives another element type")
-    operation = "softmax" if "log" not in call.operator else "log_softmax"
-    build.add(operation, [call.operand("input")], call.output, dim=call["dim"])
+    build.add(call.operator.removeprefix("_"), [call.operand("input")], call.output, dim=call["dim"])
 
 
 @aten("_softmax_backward_data", "_log_softmax_backward_data")
 def _aten_softmax_backward(build: Build, call: Call) -> None:
     if call["input_dtype"] != call.spec.dtype:
         raise Left("it gives another element type")
-    operation = "softmax_backward" if "log" not in call.operator else "log_softmax_backward"
+    operation = call.operator.removeprefix("_").removesuffix("_data")
     operands = [call.operand("grad_output"), call.operand("output")]
     build.add(operation, operands, call.output, dim=call["dim"])
 
@@ -194,12 +176,6 @@ def _aten_norm(build: Build, call: Call) -> None:
     _reduce(build, call, "norm", _in_dtype(build, call), p=2.0 if order is None else float(order))
 
 
-def _first(call: Call, what: str) -> None:
-    """Raises ``Left`` where another result than the first is asked for."""
-    if call.result:
-        raise Left(f"it gives {what}")
-
-
 @aten("cumsum", "cumprod", "cummax", "cummin")
 def _aten_scan(build: Build, call: Call) -> None:
     operation = f"{call.operator}_positions" if call.result else call.operator
@@ -229,7 +205,7 @@ def _aten_layer_norm(build: Build, call: Call) -> None:
 
 @aten("_fused_rms_norm")
 def _aten_rms_norm(build: Build, call: Call) -> None:
-    _first(call, "roots for the backward pass")
+    call.only_first("roots for the backward pass")
     eps = call["eps"]
     if eps is None:
         raise Left("its eps is PyTorch's to choose")
@@ -250,7 +226,7 @@ def _aten_group_norm(build: Build, call: Call) -> None:
 
 @aten("_native_batch_norm_legit_no_training")
 def _aten_batch_norm(build: Build, call: Call) -> None:
-    _first(call, "statistics")
+    call.only_first("statistics")
     operands = [call.operand(n) for n in ("input", "running_mean", "running_var", "weight", "bias")]
     build.add("batch_norm", operands, call.output, eps=call["eps"])
 
@@ -362,7 +338,7 @@ def _as_rows(build: OnnxBuild, node: Any, a: dict[str, Any], kept: bool = True) 
     return build.reshaped(x, (math.prod(shape[:axis]), math.prod(shape[axis:]))), 1, None
 
 
-@onnx("LayerNormalization", "RMSNormalization")
+@onnx("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 def _onnx_layer_norm(build: OnnxBuild, node: Any, a: dict[str, Any]) -> None:
     if len(build.wanted(node)) > 1:
         raise Left("it gives means and deviations")

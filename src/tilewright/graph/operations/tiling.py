@@ -107,7 +107,7 @@ def _onnx_depth(build: OnnxBuild, node: Any, a: Attributes) -> None:
     """``CRD``: channels before the block's rows and columns; otherwise behind them."""
     n, c, h, w = build.shape(node.input[0])
     r = a["blocksize"]
-    channels_first = a.get("mode", b"DCR") == b"CRD"
+    channels_first = a.get("mode", "DCR") == "CRD"
     if node.op_type == "SpaceToDepth":
         dims = (0, 1, 3, 5, 2, 4) if channels_first else (0, 3, 5, 1, 2, 4)
         split, joined = (n, c, h // r, r, w // r, r), (n, c * r * r, h // r, w // r)

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.extent import larger, varies
-from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, aten, onnx
+from tilewright.graph.operations.handlers import Array, Build, Call, Left, OnnxBuild, aten, frozen, onnx
 from tilewright.graph.operations.table import register_all
 from tilewright.kernels import nn
-
-Array = np.ndarray[Any, Any]
 
 register_all(
     "window", max_pool1d=nn.max_pool1d, max_pool2d=nn.max_pool2d, max_pool3d=nn.max_pool3d, avg_pool1d=nn.avg_pool1d,
@@ -30,7 +28,7 @@ def _pooled(build: Build, call: Call) -> None:
     spatial = int(call.operator[len("max_pool")])
     largest = call.operator.startswith("max")
     operation = f"{'max' if largest else 'avg'}_pool{spatial}d" if not call.result else "max_pool_positions"
-    own: dict[str, Any] = {k: _numbers(v) for k, v in call.arguments.items() if k != "input" and v is not None}
+    own: dict[str, Any] = {k: frozen(v) for k, v in call.arguments.items() if k != "input" and v is not None}
     _of_images(build, call, operation, spatial, own)
 
 
@@ -43,10 +41,6 @@ def _of_images(build: Build, call: Call, operation: str, spatial: int, own: dict
     else:
         made = build.add(operation, [build.reshaped(x, (1, *shape))], **own)
         build.reshaped(made, call.spec.shape, call.output)
-
-
-def _numbers(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list | tuple) else value
 
 
 @aten("adaptive_avg_pool1d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
@@ -164,7 +158,7 @@ def pads_of(build: OnnxBuild, node: Any, a: dict[str, Any], kernel: list[int]) -
     """Padding before and after each spatial axis. Raises :class:`Left` where ``auto_pad`` comes to less than none: ONNX
     does not say which elements windows then leave out, and runtimes differ."""
     rank = len(kernel)
-    auto = a.get("auto_pad", b"NOTSET").decode()
+    auto = a.get("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
         pads = list(a.get("pads", [0] * 2 * rank))
         return pads[:rank], pads[rank:]
