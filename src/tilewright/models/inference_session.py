@@ -277,16 +277,13 @@ class InferenceSession:
         with self._lock:
             found = self._networks.get(key)
             if found is None:
-                found = self._networks[key] = self._built(shapes)
+                for name, shape in shapes.items():
+                    _check_shape(self.input(name), shape)
+                found = self._networks[key] = self._of(read_model(self._model, self._sizes(shapes)))
                 while len(self._networks) > NETWORKS:
                     self._networks.popitem(last=False)
             self._networks.move_to_end(key)
             return found
-
-    def _built(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
-        for name, shape in shapes.items():
-            _check_shape(self.input(name), shape)
-        return self._of(read_model(self._model, self._sizes(shapes)))
 
     def _of(self, model: Model) -> Network:
         from tilewright.runtime import Library

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.extent import Extent, for_every_size, larger, smaller
-from tilewright.models.model_file import STANDARD, Array
+from tilewright.models.model_file import STANDARD, Array, onnx_module
 
 MOST = 256
 """Elements of an array of lengths."""
@@ -122,29 +122,6 @@ def _slice(read: Read, a: Mapping[str, Any]) -> Array:
     return np.asarray(data[tuple(index)], object)
 
 
-def _squeeze(read: Read, a: Mapping[str, Any]) -> Array:
-    data: Array = read[0]
-    return data.squeeze(_axes(read, a))
-
-
-def _unsqueeze(read: Read, a: Mapping[str, Any]) -> Array:
-    return np.expand_dims(read[0], _axes(read, a) or ())
-
-
-def _reshape(read: Read, a: Mapping[str, Any]) -> Array:
-    data: Array = read[0]
-    return data.reshape(_whole(read[1]))
-
-
-def _concat(read: Read, a: Mapping[str, Any]) -> Array:
-    return np.concatenate(read, a["axis"].i)
-
-
-def _cast(read: Read, a: Mapping[str, Any]) -> Array | None:
-    data: Array = read[0]
-    return data if a["to"].i in (6, 7) else None  # int32, int64
-
-
 def _elementwise(fn: Callable[..., Any]) -> Callable[[Read, Mapping[str, Any]], Array]:
     def rule(read: Read, a: Mapping[str, Any]) -> Array:
         arrays = np.broadcast_arrays(*read)
@@ -170,11 +147,7 @@ def _equal(x: int, y: int) -> bool:
 
 
 def _ones(read: Read, a: Mapping[str, Any]) -> Array | None:
-    value: Any = np.zeros(1, np.float32)
-    if "value" in a:
-        from tilewright.models.model_file import onnx_module
-
-        value = onnx_module().numpy_helper.to_array(a["value"].t)
+    value = onnx_module().numpy_helper.to_array(a["value"].t) if "value" in a else np.zeros(1, np.float32)
     if value.dtype.kind not in "iub":
         return None
     shape = _whole(read[0])
@@ -188,8 +161,12 @@ def _range(read: Read, a: Mapping[str, Any]) -> Array | None:
 
 RULES: dict[str, Callable[[Read, Mapping[str, Any]], Array | None]] = {
     "Shape": lambda read, a: None, "Size": lambda read, a: None,
-    "Identity": lambda read, a: read[0], "Cast": _cast, "Gather": _gather, "Slice": _slice, "Concat": _concat,
-    "Squeeze": _squeeze, "Unsqueeze": _unsqueeze, "Reshape": _reshape, "ConstantOfShape": _ones, "Range": _range,
+    "Identity": lambda read, a: read[0], "Gather": _gather, "Slice": _slice, "ConstantOfShape": _ones, "Range": _range,
+    "Cast": lambda read, a: read[0] if a["to"].i in (6, 7) else None,  # int32, int64
+    "Concat": lambda read, a: np.concatenate(read, a["axis"].i),
+    "Squeeze": lambda read, a: read[0].squeeze(_axes(read, a)),
+    "Unsqueeze": lambda read, a: np.expand_dims(read[0], _axes(read, a) or ()),
+    "Reshape": lambda read, a: read[0].reshape(_whole(read[1])),
     "Add": _elementwise(operator.add), "Sub": _elementwise(operator.sub), "Mul": _elementwise(operator.mul),
     "Div": _elementwise(_quotient), "Neg": _elementwise(operator.neg), "Equal": _elementwise(_equal),
     "Less": _elementwise(operator.lt), "Greater": _elementwise(operator.gt),

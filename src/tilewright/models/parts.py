@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import choose_backend
-from tilewright.core import Target, Workload
+from tilewright.core import Target
 from tilewright.graph import Group, Places, cheapest, original
 from tilewright.measure.places import find_place
 from tilewright.models.extract import Extracted
@@ -80,19 +80,16 @@ def parts_of(
     available = {s.name for s in graph.inputs} | set(imported.lengths)
     found: dict[str, Tuned[Any] | None] = {}
 
-    def kernel_of(workload: Workload) -> Tuned[Any] | None:
-        if workload.key not in found:
-            tuned = library.resolver.tuned(workload, device)
-            found[workload.key] = tuned if tuned is not None and tuned.serves_all else None
-        return found[workload.key]
-
-    def of_group(g: Group) -> Tuned[Any] | None:
+    def kernel_of(g: Group) -> Tuned[Any] | None:
         if g.workload is None or (own_name(g.output) in without and g not in moves):
             return None
-        return kernel_of(g.workload)
+        if g.workload.key not in found:
+            tuned = library.resolver.tuned(g.workload, device)
+            found[g.workload.key] = tuned if tuned is not None and tuned.serves_all else None
+        return found[g.workload.key]
 
     def seconds(g: Group) -> float | None:
-        kernel = of_group(g)
+        kernel = kernel_of(g)
         return None if kernel is None else kernel.seconds
 
     for g in cheapest(extracted.channels, seconds):
@@ -103,7 +100,7 @@ def parts_of(
         if g.family == "view":  # onnxruntime's values are copied into a concatenation of ours
             served = bool(written.intersection(g.inputs) if len(g.inputs) > 1 else not outside) and places.put(g)
         else:
-            kernel = of_group(g)
+            kernel = kernel_of(g)
             served = kernel is not None
         if kernel is not None:
             kernels[g.output] = kernel

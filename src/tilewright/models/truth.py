@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,9 @@ class Truth:
         if made is not None and not any(_real(a) for a in made.values()):
             return made
         wide = {v.name: given[v.name] if _in(v.type, WIDE) else own[v.name] for v in inputs}
-        attempts: tuple[Callable[[], dict[str, Any] | None], ...] = (
-            lambda: self._by_onnxruntime(part, wide),
-            lambda: self._by_reference(stated, inputs, wide, constants),
-        )
-        for attempt in attempts:
+        for attempt in (
+            partial(self._by_onnxruntime, part, wide), partial(self._by_reference, stated, inputs, wide, constants)
+        ):  # fmt: skip
             found = attempt()
             if found is not None and (made is None or all(_alike(found[n], made[n]) for n in outputs)):
                 return found
