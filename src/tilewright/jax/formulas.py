@@ -80,38 +80,32 @@ def _fitting(own: Sequence[int], **weights: Array | None) -> None:
             raise ValueError(f"{name} has shape {w.shape}, not {tuple(own)}")
 
 
-def _normal(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array]:
-    scale = jax.lax.rsqrt(jnp.var(x, axes, keepdims=True) + eps)
-    return (x - jnp.mean(x, axes, keepdims=True)) * scale, scale
+def _normal(centred: bool, x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array]:
+    """The values as a norm has them, without weights, and the factor of each row."""
+    x = x - jnp.mean(x, axes, keepdims=True) if centred else x
+    scale = jax.lax.rsqrt(jnp.mean(x * x, axes, keepdims=True) + eps)
+    return x * scale, scale
 
 
 def _layer_norm(x: Array, own: Sequence[int], weight: Array | None, bias: Array | None, eps: float) -> Array:
     _fitting(own, weight=weight, bias=bias)
-    made, _ = _normal(_wide(x), _own_axes(x, own), eps)
+    made, _ = _normal(True, _wide(x), _own_axes(x, own), eps)
     made = made if weight is None else made * weight
     return (made if bias is None else made + bias).astype(x.dtype)
 
 
 def _rms_norm(x: Array, own: Sequence[int], weight: Array | None, eps: float) -> Array:
     _fitting(own, weight=weight)
-    wide = _wide(x)
-    made = wide * jax.lax.rsqrt(jnp.mean(wide * wide, _own_axes(x, own), keepdims=True) + eps)
+    made, _ = _normal(False, _wide(x), _own_axes(x, own), eps)
     return (made if weight is None else made * weight).astype(x.dtype)
 
 
-def _layer_norm_backward(g: Array, x: Array, own: Sequence[int], weight: Array | None, eps: float) -> Array:
+def _norm_backward(centred: bool, g: Array, x: Array, own: Sequence[int], weight: Array | None, eps: float) -> Array:
     axes = _own_axes(x, own)
-    normal, scale = _normal(_wide(x), axes, eps)
+    normal, scale = _normal(centred, _wide(x), axes, eps)
     flow = _wide(g) if weight is None else _wide(g) * weight
-    inner = flow - jnp.mean(flow, axes, keepdims=True) - normal * jnp.mean(flow * normal, axes, keepdims=True)
-    return (scale * inner).astype(x.dtype)
-
-
-def _rms_norm_backward(g: Array, x: Array, own: Sequence[int], weight: Array | None, eps: float) -> Array:
-    axes, wide = _own_axes(x, own), _wide(x)
-    scale = jax.lax.rsqrt(jnp.mean(wide * wide, axes, keepdims=True) + eps)
-    normal, flow = wide * scale, _wide(g) if weight is None else _wide(g) * weight
-    return (scale * (flow - normal * jnp.mean(flow * normal, axes, keepdims=True))).astype(x.dtype)
+    least = jnp.mean(flow, axes, keepdims=True) if centred else 0
+    return (scale * (flow - least - normal * jnp.mean(flow * normal, axes, keepdims=True))).astype(x.dtype)
 
 
 def _softmax_backward(g: Array, y: Array, dim: int) -> Array:
@@ -153,8 +147,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     **{f"conv_transpose{r}d": partial(_transposed, r) for r in (1, 2)},
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
-    "layer_norm_backward": _layer_norm_backward,
-    "rms_norm_backward": _rms_norm_backward,
+    "layer_norm_backward": partial(_norm_backward, True),
+    "rms_norm_backward": partial(_norm_backward, False),
     "softmax": jax.nn.softmax,
     "log_softmax": jax.nn.log_softmax,
     "softmax_backward": _softmax_backward,

@@ -32,14 +32,7 @@ def gradient(name: str, form: Form, arrays: Sequence[Array], out: Array, flow: A
 def _by_jax(function: Callable[..., Array], arrays: Sequence[Array], flow: Array, wanted: Sequence[int]) -> Grads:
     if not wanted:
         return {}
-
-    def of_these(*changing: Array) -> Array:
-        given = list(arrays)
-        for n, a in zip(wanted, changing, strict=True):
-            given[n] = a
-        return function(*given)
-
-    _, back = jax.vjp(of_these, *(arrays[n] for n in wanted))
+    _, back = jax.vjp(primitive.of_some(function, arrays, wanted), *(arrays[n] for n in wanted))
     return dict(zip(wanted, back(flow), strict=True))
 
 

@@ -28,8 +28,7 @@ def matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) 
 
 def batch_matmul(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
     """:func:`matmul` of as many matrices on either side: ``(..., m, k)`` and ``(..., k, n)``."""
-    given = _arrays("batch_matmul", {"a": a, "b": b})
-    (a, b) = given
+    a, b = _arrays("batch_matmul", {"a": a, "b": b})
     if a.ndim < 3 or a.shape[:-2] != b.shape[:-2]:
         raise ValueError(f"tilewright.jax.batch_matmul: {a.shape} and {b.shape} are not as many matrices. Use matmul")
     return matmul(a, b, trans_a=trans_a, trans_b=trans_b)
@@ -184,9 +183,3 @@ def _call(name: str, given: dict[str, Any], form: tuple[Any, ...]) -> Array:
     except (TypeError, ValueError, ZeroDivisionError) as e:
         raise type(e)(f"tilewright.jax.{name}: {str(e).splitlines()[0]}") from None
     return bind(name, form, *arrays)
-
-
-__all__ = [
-    "batch_matmul", "call", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-    "layer_norm", "linear", "log_softmax", "matmul", "rms_norm", "scaled_dot_product_attention", "softmax",
-]  # fmt: skip

@@ -41,6 +41,18 @@ def own(name: str, form: Form, *arrays: Array) -> Array:
     return FORMULAS[name](*filled(form, given))
 
 
+def of_some(function: Callable[..., Array], arrays: Sequence[Array], places: Sequence[int]) -> Callable[..., Array]:
+    """``function(*arrays)`` as a function of the arrays at some ``places``."""
+
+    def of_these(*changing: Array) -> Array:
+        given = list(arrays)
+        for n, a in zip(places, changing, strict=True):
+            given[n] = a
+        return function(*given)
+
+    return of_these
+
+
 @lru_cache(maxsize=4096)
 def result(name: str, form: Form, kinds: tuple[tuple[tuple[int, ...], Any], ...]) -> jax.ShapeDtypeStruct:
     """Shape and dtype of the result of arrays of these shapes and dtypes. Raises ``TypeError`` and ``ValueError``."""

@@ -57,17 +57,13 @@ class Serving(InUse):
 
     def __init__(self) -> None:
         super().__init__("JAX", _THROUGH)
-        self._number = -1
-
-    @property
-    def number(self) -> int:
+        self.number = -1
         """Counts the libraries that were used in this process."""
-        return self._number
 
     def use(self, library: Library | str | os.PathLike[str] | None) -> Library:
         opened = super().use(library)
         with self._lock:
-            self._number += 1
+            self.number += 1
         return opened
 
     def look_up(self, name: str, form: Form, arrays: Sequence[Any]) -> Hit | Answer:

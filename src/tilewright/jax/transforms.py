@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from tilewright.jax.gradients import gradient
-from tilewright.jax.primitive import define, operator_p, own
+from tilewright.jax.primitive import define, of_some, operator_p, own
 from tilewright.jax.serving import Form
 from tilewright.jax.vmapped import batched
 
@@ -34,15 +34,8 @@ def _differentiated(primals: Sequence[Array], tangents: Sequence[Any], **params:
 def _tangent(*operands: Array, name: str, form: Form, which: tuple[int, ...]) -> Array:
     """The tangent of the result, by JAX: of the operator's arrays, its result and the tangents of some arrays."""
     count = len(operands) - len(which) - 1
-    arrays = list(operands[:count])
-
-    def of_these(*changing: Array) -> Array:
-        given = list(arrays)
-        for n, a in zip(which, changing, strict=True):
-            given[n] = a
-        return own(name, form, *given)
-
-    return jax.jvp(of_these, [arrays[n] for n in which], list(operands[count + 1 :]))[1]
+    function = of_some(partial(own, name, form), operands[:count], which)
+    return jax.jvp(function, [operands[n] for n in which], list(operands[count + 1 :]))[1]
 
 
 def _abstract_tangent(*operands: Array, **params: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,22 +95,16 @@ class _Window:
     transposed: bool
 
 
-def _save_convolution(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    stride, padding, dilation, groups = inputs[3:]
-    _save_window(ctx, inputs, (stride, padding, dilation, [0]), groups, False)
-
-
-def _save_transposed(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    stride, padding, output_padding, groups, dilation = inputs[3:]
-    _save_window(ctx, inputs, (stride, padding, dilation, output_padding), groups, True)
-
-
-def _save_window(ctx: Any, inputs: tuple[Any, ...], lists: Sequence[Any], groups: int, transposed: bool) -> None:
-    ctx.save_for_backward(inputs[0], inputs[1])
-    rank = inputs[1].dim() - 2
-    wide = [list(v) if len(v) == rank else [*v] * rank for v in lists]
-    ctx.window = _Window(wide[0], wide[1], wide[2], wide[3], groups, transposed)
-    ctx.bias = None if inputs[2] is None else list(inputs[2].shape)
+def _save_convolution(transposed: bool, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    x, weight, bias, stride, padding, *rest = inputs
+    more, groups, dilation = rest if transposed else ([0], *reversed(rest))
+    ctx.save_for_backward(x, weight)
+    rank = weight.dim() - 2
+    stride, padding, dilation, more = (
+        list(v) if len(v) == rank else [*v] * rank for v in (stride, padding, dilation, more)
+    )
+    ctx.window = _Window(stride, padding, dilation, more, groups, transposed)
+    ctx.bias = None if bias is None else list(bias.shape)
 
 
 def _convolution_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
@@ -123,14 +118,13 @@ def _convolution_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
     x, grad = (x, grad) if batched else (x.unsqueeze(0), grad.unsqueeze(0))
     gx = _input_gradient(x, weight, grad, w) if wants[0] else None
     gw = _weight_gradient(x, weight, grad, w) if wants[1] else None
+    gb = None
     rest = [wants[0] and gx is None, wants[1] and gw is None, wants[2]]
     if any(rest):
         theirs = aten.convolution_backward(
             grad, x, weight, ctx.bias, w.stride, w.padding, w.dilation, w.transposed, w.output_padding, w.groups, rest
         )
         gx, gw, gb = (ours if ours is not None else t for ours, t in zip((gx, gw, None), theirs, strict=True))
-    else:
-        gb = None
     gx = gx.squeeze(0) if gx is not None and not batched else gx
     return gx, gw, gb, None, None, None, None, None
 
@@ -185,16 +179,17 @@ def served(name: str, shapes: Sequence[Sequence[int]], like: Any, *rest: Any) ->
     return not torch.is_grad_enabled() and tuned(name, shapes, like, *rest)
 
 
-def _of_norm(name: str, formula: Callable[..., Any], ctx: Any, grad: Any, eps: float) -> Any:
+def _of_norm(centred: bool, ctx: Any, grad: Any, eps: float) -> Any:
     """The gradient of a norm's input."""
     x, *rest = ctx.saved_tensors
+    name = "layer_norm_backward" if centred else "rms_norm_backward"
     own, weight = x.shape[ctx.lead :], rest[0] if ctx.has[0] else None
     if weight is None or weight.dtype == x.dtype:
         like = None if weight is None else torch.empty(weight.shape, dtype=weight.dtype, device="meta")
         if served(name, (x.shape, x.shape), x, list(own), like, eps):
             made = getattr(_ours(), name)
             return made(grad.contiguous(), x.contiguous(), own, None if weight is None else weight.contiguous(), eps)
-    return formula(grad, x, own, weight, eps)
+    return norm_backward(centred, grad, x, own, weight, eps)
 
 
 def _wide(grad: Any, x: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -204,78 +199,51 @@ def _wide(grad: Any, x: Any, weight: Any) -> tuple[Any, Any, Any]:
     return g, x.to(wide), g if weight is None else g * weight.to(wide)
 
 
-def layer_norm_backward(grad: Any, x: Any, own: Sequence[int], weight: Any = None, eps: float = 1e-5) -> Any:
-    """What ``torch.ops.tilewright.layer_norm_backward`` computes, by PyTorch."""
+def norm_backward(centred: bool, grad: Any, x: Any, own: Sequence[int], weight: Any, eps: float) -> Any:
+    """What ``torch.ops.tilewright.layer_norm_backward`` computes, or ``rms_norm_backward`` (not ``centred``)."""
     _, wide, weighted = _wide(grad, x, weight)
     axes = list(range(x.dim() - len(own), x.dim()))
-    normal, scale = _normal(wide, axes, eps)
-    inner = weighted - weighted.mean(axes, keepdim=True) - normal * (weighted * normal).mean(axes, keepdim=True)
-    return (scale * inner).to(x.dtype)
+    normal, scale = _normal(centred, wide, axes, eps)
+    flow = weighted - weighted.mean(axes, keepdim=True) if centred else weighted
+    return (scale * (flow - normal * (weighted * normal).mean(axes, keepdim=True))).to(x.dtype)
 
 
-def rms_norm_backward(grad: Any, x: Any, own: Sequence[int], weight: Any = None, eps: float = 1e-6) -> Any:
-    """What ``torch.ops.tilewright.rms_norm_backward`` computes, by PyTorch."""
-    _, wide, weighted = _wide(grad, x, weight)
-    axes = list(range(x.dim() - len(own), x.dim()))
-    scale = torch.rsqrt((wide * wide).mean(axes, keepdim=True) + eps)
-    normal = wide * scale
-    return (scale * (weighted - normal * (weighted * normal).mean(axes, keepdim=True))).to(x.dtype)
+def _normal(centred: bool, x: Any, axes: list[int], eps: float) -> tuple[Any, Any]:
+    """The values as a norm has them, without weights, and the factor of each row."""
+    if centred:
+        square, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
+        x = x - mean
+    else:
+        square = (x * x).mean(axes, keepdim=True)
+    scale = torch.rsqrt(square + eps)
+    return x * scale, scale
 
 
-def _normal(x: Any, axes: list[int], eps: float) -> tuple[Any, Any]:
-    var, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
-    scale = torch.rsqrt(var + eps)
-    return (x - mean) * scale, scale
-
-
-def _layer_norm_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    gx = _of_norm("layer_norm_backward", layer_norm_backward, ctx, grad, ctx.eps) if wants[0] else None
+def _norm_gradients(centred: bool, ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    x, *weights = ctx.saved_tensors
+    eps = torch.finfo(x.dtype).eps if ctx.eps is None else ctx.eps
+    gx = _of_norm(centred, ctx, grad, eps) if wants[0] else None
     gw = gb = None
+    rows = list(range(ctx.lead))
     if ctx.has[0] and wants[2]:
-        x, weight, *_ = ctx.saved_tensors
         g, wide, _ = _wide(grad, x, None)
-        normal, _ = _normal(wide, list(range(ctx.lead, x.dim())), ctx.eps)
-        gw = _shared(g * normal, list(range(ctx.lead)), weight.dtype)
-    if ctx.has[1] and wants[3]:
-        gb = _shared(_wide(grad, grad, None)[0], list(range(ctx.lead)), ctx.saved_tensors[-1].dtype)
+        normal, _ = _normal(centred, wide, list(range(ctx.lead, x.dim())), eps)
+        gw = _shared(g * normal, rows, weights[0].dtype)
+    if any(ctx.has[1:]) and wants[3]:
+        gb = _shared(_wide(grad, grad, None)[0], rows, weights[-1].dtype)
     return gx, None, gw, gb, None
 
 
-def _rms_norm_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    x, *rest = ctx.saved_tensors
-    eps = torch.finfo(x.dtype).eps if ctx.eps is None else ctx.eps
-    gx = _of_norm("rms_norm_backward", rms_norm_backward, ctx, grad, eps) if wants[0] else None
-    gw = None
-    if ctx.has[0] and wants[2]:
-        g, wide, _ = _wide(grad, x, None)
-        scale = torch.rsqrt((wide * wide).mean(list(range(ctx.lead, x.dim())), keepdim=True) + eps)
-        gw = _shared(g * wide * scale, list(range(ctx.lead)), rest[0].dtype)
-    return gx, None, gw, None
-
-
-def _of_softmax(name: str, ctx: Any, grad: Any) -> Grads:
+def _softmax_gradients(name: str, ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
     (y,), dim = ctx.saved_tensors, ctx.rest[1]
     if grad.dtype == y.dtype and served(name, (grad.shape, y.shape), y, dim):
         return getattr(_ours(), name)(grad.contiguous(), y.contiguous(), dim), None
-    return getattr(aten, f"_{name}_data")(grad, y, dim, y.dtype), None
+    return softmax_backward(name, grad, y, dim), None
 
 
-def _softmax_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    return _of_softmax("softmax_backward", ctx, grad)
-
-
-def _log_softmax_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    return _of_softmax("log_softmax_backward", ctx, grad)
-
-
-def softmax_backward(grad: Any, y: Any, dim: int) -> Any:
-    """What ``torch.ops.tilewright.softmax_backward`` computes, by PyTorch."""
-    return aten._softmax_backward_data(grad, y, dim, y.dtype)
-
-
-def log_softmax_backward(grad: Any, y: Any, dim: int) -> Any:
-    """What ``torch.ops.tilewright.log_softmax_backward`` computes, by PyTorch."""
-    return aten._log_softmax_backward_data(grad, y, dim, y.dtype)
+def softmax_backward(name: str, grad: Any, y: Any, dim: int) -> Any:
+    """What ``torch.ops.tilewright.softmax_backward`` computes, or ``log_softmax_backward``, by PyTorch."""
+    return getattr(aten, f"_{name}_data")(grad, y, dim, y.dtype)
 
 
 def _save_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -318,10 +286,10 @@ NONE = Gradient(_save(()), _none)
 MM = BMM = Gradient(_save((0, 1)), _mm_backward)
 MATMUL = Gradient(_save((0, 1)), _matmul_backward)
 LINEAR = Gradient(_save((0, 1)), _linear_backward)
-CONVOLUTION = Gradient(_save_convolution, _convolution_backward)
-TRANSPOSED = Gradient(_save_transposed, _convolution_backward)
-LAYER_NORM = Gradient(_save_norm, _layer_norm_backward)
-RMS_NORM = Gradient(_save_norm, _rms_norm_backward)
-SOFTMAX = Gradient(_save((), result=True), _softmax_backward)
-LOG_SOFTMAX = Gradient(_save((), result=True), _log_softmax_backward)
+CONVOLUTION = Gradient(partial(_save_convolution, False), _convolution_backward)
+TRANSPOSED = Gradient(partial(_save_convolution, True), _convolution_backward)
+LAYER_NORM = Gradient(_save_norm, partial(_norm_gradients, True))
+RMS_NORM = Gradient(_save_norm, partial(_norm_gradients, False))
+SOFTMAX = Gradient(_save((), result=True), partial(_softmax_gradients, "softmax_backward"))
+LOG_SOFTMAX = Gradient(_save((), result=True), partial(_softmax_gradients, "log_softmax_backward"))
 ATTENTION = Gradient(_save_attention, _attention_backward)

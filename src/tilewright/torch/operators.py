@@ -88,20 +88,19 @@ DECLARATIONS = (
         Declaration(
             name,
             "Tensor grad_output, Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float eps=" + eps,
-            function,
+            partial(gradients.norm_backward, centred),
             gradients.NONE,
         )
-        for name, eps, function in (
-            ("layer_norm_backward", "1e-05", gradients.layer_norm_backward),
-            ("rms_norm_backward", "1e-06", gradients.rms_norm_backward),
-        )
+        for name, eps, centred in (("layer_norm_backward", "1e-05", True), ("rms_norm_backward", "1e-06", False))
     ),
     *(
-        Declaration(name, "Tensor grad_output, Tensor output, int dim", function, gradients.NONE)
-        for name, function in (
-            ("softmax_backward", gradients.softmax_backward),
-            ("log_softmax_backward", gradients.log_softmax_backward),
+        Declaration(
+            name,
+            "Tensor grad_output, Tensor output, int dim",
+            partial(gradients.softmax_backward, name),
+            gradients.NONE,
         )
+        for name in ("softmax_backward", "log_softmax_backward")
     ),
     Declaration("softmax", "Tensor self, int dim", torch.softmax, gradients.SOFTMAX),
     Declaration("log_softmax", "Tensor self, int dim", torch.log_softmax, gradients.LOG_SOFTMAX),
