@@ -38,7 +38,7 @@ def conv(
     """``input`` (n, ci, {space}), ``weight`` (co, ci/groups, {kernel}), ``bias`` (co,): (n, co, {out})."""
     op = f"conv{axes}d"
     lay = Layout.parse(op, layout, axes)
-    check_operands(op, input, weight, axes)
+    check_operands(op, input, weight, axes + 2)
     n, ci, sizes = lay.split(input.shape)
     co, cg, kernel = kernel_parts(lay, weight.shape)
     check_groups(op, groups, ci, co)
@@ -75,10 +75,10 @@ conv1d, conv2d, conv3d = (over_axes(conv, axes) for axes in (1, 2, 3))
 # --------------------------------------------------------------------------- shared with transposed convolutions
 
 
-def check_operands(op: str, input: te.TensorRef, weight: te.TensorRef, spatial: int) -> None:
-    """Raise ``UsageError`` for operands of other ranks, or of two element types."""
-    check_rank(op, "input", input.shape, spatial + 2)
-    check_rank(op, "weight", weight.shape, spatial + 2)
+def check_operands(op: str, input: te.TensorRef, weight: te.TensorRef, rank: int) -> None:
+    """Raise ``UsageError`` for operands of another rank, or of two element types."""
+    check_rank(op, "input", input.shape, rank)
+    check_rank(op, "weight", weight.shape, rank)
     if computed(input.dtype) != computed(weight.dtype):
         raise UsageError(f"{op}: input is {input.dtype} and weight is {weight.dtype}", "Give both one dtype")
 
@@ -129,8 +129,7 @@ def capsule_conv2d(
     matrices.
     """
     op = "capsule_conv2d"
-    check_rank(op, "input", input.shape, 6)
-    check_rank(op, "weight", weight.shape, 6)
+    check_operands(op, input, weight, 6)
     n, h, w, cap_h, cap_k, ci = input.shape
     kh, kw, cap_kw, cap_w, cw, co = weight.shape
     if (cap_k, ci) != (cap_kw, cw):
@@ -138,8 +137,6 @@ def capsule_conv2d(
             f"{op}: input holds {cap_h}x{cap_k} matrices in {ci} channels, and weight {cap_kw}x{cap_w} in {cw}",
             "The columns of the input's matrices are the rows of the weight's, and the input channels agree",
         )
-    if computed(input.dtype) != computed(weight.dtype):
-        raise UsageError(f"{op}: input is {input.dtype} and weight is {weight.dtype}", "Give both one dtype")
     steps, pads = per_axis(op, "stride", stride, 2, 1), per_axis(op, "padding", padding, 2, 0)
     ho, wo = windows(op, (h, w), (kh, kw), steps, pads, (1, 1))
 

@@ -18,7 +18,7 @@ from tilewright.extent import least
 from tilewright.kernels import te
 from tilewright.kernels.nn.conv import biased, channel_of, check_operands, reduce_extents, reduced_parts
 from tilewright.kernels.nn.dims import value
-from tilewright.kernels.nn.sizes import Layout, both, check_groups, check_vector, over_axes, per_axis
+from tilewright.kernels.nn.sizes import Layout, check_groups, check_vector, every, over_axes, per_axis
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def conv_transpose(
     """
     op = f"conv_transpose{axes}d"
     lay = Layout.parse(op, layout, axes)
-    check_operands(op, input, weight, axes)
+    check_operands(op, input, weight, axes + 2)
     n, ci, sizes = lay.split(input.shape)
     if lay.last:
         *kernel, cw, og = weight.shape
@@ -131,11 +131,10 @@ def conv_transpose(
             rows = [a.row(i, r) for a, i, r in visited]
             taps = [a.tap(i, r) for a, i, r in visited]
             at = (*taps, channel, within) if lay.last else (channel, within, *taps)
-            reads: te.Expr | None = None
-            exists: te.Expr | None = None
-            for (a, i, r), row in zip(visited, rows, strict=True):
-                reads = both(both(reads, a.has_tap(i, r)), (row >= 0) & (row < a.size))
-                exists = both(exists, a.has_tap(i, r))
+            present = [a.has_tap(i, r) for a, i, r in visited]
+            inside = [(row >= 0) & (row < a.size) for a, row in zip(met, rows, strict=True)]
+            reads = every(x for pair in zip(present, inside, strict=True) for x in pair)
+            exists = every(present)
             assert reads is not None
             w = value(weight[at])
             x = te.select(reads, value(input[lay.join(b, channel, rows)]), 0.0)
@@ -158,9 +157,7 @@ def _spread(met: te.TensorRef, axes: Sequence[_Axis], lay: Layout) -> te.TensorR
 
     def point(*index: te.Expr) -> te.Expr:
         b, o, place = lay.split(index)
-        exists: te.Expr | None = None
-        for a, i in zip(axes, place, strict=True):
-            exists = both(exists, a.is_met(i))
+        exists = every(a.is_met(i) for a, i in zip(axes, place, strict=True))
         assert exists is not None
         at = [a.place(i) for a, i in zip(axes, place, strict=True)]
         return te.select(exists, met[lay.join(b, o, at)], 0.0)

@@ -11,7 +11,7 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.kernels.nn.dims import one_dim
 from tilewright.kernels.nn.dims import value as element_of
-from tilewright.kernels.nn.sizes import check_rank
+from tilewright.kernels.nn.sizes import check_rank, every
 from tilewright.kernels.parameters import numbers
 
 
@@ -92,11 +92,12 @@ def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
 
     def point(*i: te.Expr) -> te.Expr:
         at = tuple(x - before for x, (before, _) in zip(i, pairs, strict=True))
-        guard = None
-        for x, n, (before, after) in zip(at, input.shape, pairs, strict=True):
-            for needed, condition in ((bounds(before)[1] > 0, x >= 0), (bounds(after)[1] > 0, x < n)):
-                if needed:
-                    guard = condition if guard is None else guard & condition
+        guard = every(
+            condition
+            for x, n, (before, after) in zip(at, input.shape, pairs, strict=True)
+            for needed, condition in ((bounds(before)[1] > 0, x >= 0), (bounds(after)[1] > 0, x < n))
+            if needed
+        )
         element = input[at]
         return element if guard is None else te.select(guard, element, value)
 

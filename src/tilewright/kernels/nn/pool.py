@@ -18,7 +18,7 @@ from tilewright.kernels import te
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.dims import computed, value
-from tilewright.kernels.nn.sizes import Layout, both, check_rank, inside, over_axes, per_axis, windows
+from tilewright.kernels.nn.sizes import Layout, check_rank, every, inside, over_axes, per_axis, windows
 from tilewright.kernels.parameters import numbers
 
 
@@ -235,11 +235,8 @@ def _adaptive(
         place = i[2:]
 
         def tap(*taps: te.Expr) -> Any:
-            guard: te.Expr | None = None
             at = [first(p, n, o) + r for p, r, (n, o) in zip(place, taps, axes, strict=True)]
-            for p, r, (n, o) in zip(place, taps, axes, strict=True):
-                if n % o:
-                    guard = both(guard, r < count(p, n, o))
+            guard = every(r < count(p, n, o) for p, r, (n, o) in zip(place, taps, axes, strict=True) if n % o)
             return element(value(input[(*i[:2], *at)]), guard, at)
 
         return reduce(kernel, tap)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import reduce, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from tilewright.core import UsageError
@@ -150,11 +150,13 @@ def windows(
 
 def inside(positions: Sequence[te.Expr], sizes: Sequence[int], padding: Sequence[int]) -> te.Expr | None:
     """The condition that positions lie within the input; ``None`` where nothing is padded."""
-    found: te.Expr | None = None
-    for at, size, pad in zip(positions, sizes, padding, strict=True):
-        if pad:
-            found = both(found, both(at >= 0, at < size))
-    return found
+    padded = (x for x in zip(positions, sizes, padding, strict=True) if x[2])
+    return every(both(at >= 0, at < size) for at, size, _ in padded)
+
+
+def every(conditions: Iterable[te.Expr | None]) -> te.Expr | None:
+    """The conjunction of conditions, of which some may be absent; ``None`` where all are."""
+    return reduce(both, conditions, None)
 
 
 def both(a: te.Expr | None, b: te.Expr | None) -> te.Expr | None:
