@@ -15,7 +15,7 @@ from tilewright.backends import get_backend
 from tilewright.kernels import te
 from tilewright.kernels.codegen.emitter import Emitter, Scope
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.codegen.printer import Printer, number, print_expr
+from tilewright.kernels.codegen.printer import Printer, number
 from tilewright.kernels.codegen.ranges import index_range
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import INDEX, Expr, axis, cast, const, load, select
@@ -27,7 +27,7 @@ i, j = axis("i"), axis("j")
 
 
 def text(e: Expr, ranges: Mapping[str, tuple[int, int]] | None = None) -> str:
-    return print_expr(e, axis={"i": "i", "j": "j"}, load=lambda x: f"{x.value}[...]", ranges=ranges)
+    return Printer({"i": "i", "j": "j"}, lambda x, _: f"{x.value}[...]", ranges=ranges or {}).text(e)
 
 
 def build(body: str) -> ctypes.CDLL:
@@ -86,7 +86,7 @@ def test_division_rounds_down() -> None:
     body = "".join(f"EXPORT long q{n}(long i) {{ return {text(e)}; }}\n" for n, e in enumerate(cases))
     lanes = 4
     for n, e in enumerate(cases):
-        printed = print_expr(e, axis={"i": "i"}, load=lambda x: "", lanes=lanes, vector="i", ranges={"i": (0, 40)})
+        printed = Printer({"i": "i"}, lambda *_: "", lanes=lanes, vector="i", ranges={"i": (0, 40)}).text(e)
         body += f"EXPORT void v{n}(long i, long *out) {{ tw::store(out, {printed}); }}\n"
     library = build(body)
     for n, e in enumerate(cases):
@@ -140,9 +140,10 @@ def test_scalars_print_lazily() -> None:
 
 
 def vector(e: Expr, var: Mapping[str, str] | None = None) -> str:
-    return print_expr(
-        e, axis={"i": "i", "j": "j"}, load=lambda x: f"{x.value}[]", var=var, lanes=8, vector="j", ranges={"j": (0, 99)}
-    )
+    names = dict(var or {})
+    return Printer(
+        {"i": "i", "j": "j"}, lambda x, _: f"{x.value}[]", names, 8, "j", frozenset(names), ranges={"j": (0, 99)}
+    ).text(e)
 
 
 def test_vectors_widen_what_is_the_same_in_all_lanes() -> None:

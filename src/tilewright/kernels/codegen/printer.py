@@ -394,18 +394,11 @@ def print_expr(
     load: Callable[[Expr], str],
     var: Mapping[str, str] | None = None,
     lanes: int | None = None,
-    vector: str | None = None,
-    ranges: Mapping[str, Range] | None = None,
 ) -> str:
     """Text of one expression.
 
-    With ``lanes``, the result and every ``var`` are vectors of that many lanes along the axis
-    ``vector``; ``load`` prints a vector for a read that depends on that axis and a scalar for the
-    others. Reads under a varying ``select`` are evaluated in every lane: make them safe, or use
-    :class:`Printer`, which hands out the mask.
+    With ``lanes``, the result and every ``var`` are vectors of that many lanes, and axes the same in all.
     """
     names = dict(var or {})
-    printer = Printer(
-        axis, lambda e, _: load(e), names, lanes, vector, frozenset(names) if lanes else frozenset(), ranges or {}
-    )
-    return printer.text(expr)
+    varying = frozenset(names) if lanes else frozenset[str]()
+    return Printer(axis, lambda e, _: load(e), names, lanes, varying=varying).text(expr)
