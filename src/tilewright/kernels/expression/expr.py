@@ -334,7 +334,7 @@ def resized(e: Expr, other: Callable[[Extent], int]) -> Expr:
             made = const(other(n.value), INDEX)
         elif not any(id(a) in settled for a in n.args):
             return None
-        elif n.op in _FOLDS and n.dtype == INDEX:
+        elif n.op in FOLDS and n.dtype == INDEX:
             made = _index(n.op, *n.args)
         elif n.op == "cast" and n.args[0].op == "const":
             made = const(n.args[0].value, n.dtype)  # type: ignore[arg-type]
@@ -415,7 +415,7 @@ def _index(op: str, x: Expr, y: Expr) -> Expr:
     p = x.value if x.op == "const" and isinstance(x.value, int) else None
     q = y.value if y.op == "const" and isinstance(y.value, int) else None
     if p is not None and q is not None:
-        return const(_FOLDS[op](p, q), INDEX)
+        return const(FOLDS[op](p, q), INDEX)
     if (op in ("add", "sub") and q == 0) or (op in ("mul", "floordiv") and q == 1):
         return x
     if (op == "add" and p == 0) or (op == "mul" and p == 1):
@@ -425,10 +425,11 @@ def _index(op: str, x: Expr, y: Expr) -> Expr:
     return Expr(op, INDEX, (x, y))
 
 
-_FOLDS: dict[str, Callable[[int, int], int]] = {
+FOLDS: Mapping[str, Callable[[int, int], int]] = {
     "add": lambda p, q: p + q, "sub": lambda p, q: p - q, "mul": lambda p, q: p * q,
     "floordiv": lambda p, q: p // q, "mod": lambda p, q: p % q, "min": min, "max": max,
 }  # fmt: skip
+"""Operations of two indices on whole numbers."""
 
 
 def unary(op: str, a: ExprLike) -> Expr:

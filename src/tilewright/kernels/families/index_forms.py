@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import INDEX, Expr, whole
+from tilewright.kernels.expression.expr import FOLDS, INDEX, Expr, whole
 from tilewright.kernels.expression.linear import Linear, linearise
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.reads import one_read
@@ -32,19 +32,14 @@ class Window:
         return total
 
 
-_INDEX: dict[str, Callable[..., int]] = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "neg": lambda x: -x,
-    "floordiv": lambda x, y: x // y, "mod": lambda x, y: x % y, "min": min, "max": max,
-}  # fmt: skip
-
-
 def evaluate_index(e: Expr, at: Mapping[str, int]) -> int:
     """Value of an index expression without reads."""
     if e.op == "const":
         return whole(e)
     if e.op == "axis":
         return at[str(e.value)]
-    return _INDEX[e.op](*(evaluate_index(x, at) for x in e.args))
+    values = [evaluate_index(x, at) for x in e.args]
+    return -values[0] if e.op == "neg" else FOLDS[e.op](*values)
 
 
 class IndexForms:
@@ -64,7 +59,7 @@ class IndexForms:
 
     def _allowed(self, term: Expr) -> bool:
         axes = term.axes()
-        known = all(e.op in ("const", "axis", *_INDEX) for e in term.walk())
+        known = all(e.op in ("const", "axis", "neg", *FOLDS) for e in term.walk())
         return bool(axes) and axes <= self.outer and known and term.op != "mul"
 
     def window(self, value: Expr, program: Program, widened: bool = False) -> Window | None:

@@ -12,8 +12,9 @@ import numpy as np
 from tilewright.core import UsageError, Value
 from tilewright.dtypes import DTYPES as RECORDS
 from tilewright.kernels import te
-from tilewright.kernels.expression.numerics import erf, from_bfloat16, to_bfloat16
-from tilewright.kernels.nn.activation import SQRT_2_OVER_PI, SQRT_HALF, Activation
+from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
+from tilewright.kernels.nn.activation import Activation
+from tilewright.kernels.nn.formula import numpy_value
 from tilewright.kernels.parameters import numbers
 
 Array = np.ndarray[Any, Any]
@@ -88,17 +89,8 @@ def numpy_epilogue(
         shape = [1] * out.ndim
         shape[bias_axis] = -1
         out = out + extra.pop(0).reshape(shape)
-    kind = out.dtype.type
-    with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity pass through
-        if activation == "relu":
-            out = np.maximum(out, 0)
-        elif activation == "gelu":
-            out = out * (0.5 + 0.5 * erf(out * kind(SQRT_HALF))).astype(kind)
-        elif activation == "gelu_tanh":
-            inner = kind(SQRT_2_OVER_PI) * (out + kind(0.044715) * out * out * out)
-            out = kind(0.5) * out * (1 + np.tanh(inner))
-        elif activation == "silu":
-            out = out / (1 + np.exp(-out))
+    if activation != "none":
+        out = numpy_value("activation", f"{activation}(x)", {"x": out})
     return out + extra.pop(0) if residual else out
 
 
