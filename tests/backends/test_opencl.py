@@ -237,5 +237,5 @@ TW_KERNEL(32, 1) void k{n}(const float *__restrict__ x0, float *__restrict__ out
 def test_the_folder_stays_small() -> None:
     folder = Path(build.__file__).parent
     lines = sum(len(p.read_text().splitlines()) for p in folder.iterdir() if p.suffix in (".py", ".cl"))
-    assert lines <= 940
+    assert lines <= 910
     assert backend_for(devices.parse_target("opencl")).name == "opencl"

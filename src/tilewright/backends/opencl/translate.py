@@ -3,12 +3,13 @@
 Templates print few forms (``kernels/codegen/sources.py`` says which), so that no parser is needed: functions of the
 prelude with their types in angle brackets, packs, references to arrays, casts like calls, one namespace a kernel.
 Pointers get address spaces: what stands on shared memory is ``__local``, everything else ``__global``.
+
+Templates print one wording for all GPUs, so that a farm's builders check one language and translate what they checked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from tilewright.dtypes import DTYPES
 
@@ -20,6 +21,8 @@ _OWN = {d.gpu.replace("::", "_"): d.bytes for d in DTYPES.values() if "::" in d.
 _NAME = rf"(?:float|double|short|char|uchar|int|uint|long|ulong|bool|{'|'.join(_OWN)}|tw_u32|tw_pack_\w+)"
 _KERNEL = re.compile(r"TW_KERNEL\((\d+), \d+\) void (\w+)\(")
 _DEVICE = re.compile(r"TW_DEVICE [\w ]+?(\w+)\(")
+_FUNCTION = re.compile(r"^TW_(?:KERNEL|DEVICE)\b.*(?:\}|\n(?:.*\n)*?\})$", re.MULTILINE)
+"""A function, on one line or up to the bracket at the beginning of a line that closes it."""
 _SIZES = {**_OWN, "short": 2, "char": 1, "uchar": 1, "float": 4, "int": 4, "uint": 4, "tw_u32": 4}
 
 
@@ -41,7 +44,7 @@ def translate(source: str, prelude: str) -> str:
     text = re.sub(rf"\b({_NAME})\(", r"(\1)(", text)
     text = re.sub(rf"\b({_NAME})\{{\}}", r"(\1){0}", text)
     text = text.replace("threadIdx.x", "((uint)get_local_id(0))").replace("blockIdx.x", "((uint)get_group_id(0))")
-    body = "".join(_function(part) for part in _functions(_flat(text)))
+    body = _FUNCTION.sub(lambda found: _function(found[0]), _flat(text))
     return f"{prelude}{_pack_functions(packs)}{body}"
 
 
@@ -55,53 +58,18 @@ def _pack_functions(packs: dict[str, tuple[str, str]]) -> str:
 
 
 def _flat(text: str) -> str:
-    """Without namespaces: their functions bear the namespace's name, there and where it is used."""
-    for found in list(re.finditer(r"^namespace (\w+) \{\n", text, re.MULTILINE)):
-        space = found[1]
-        start = text.index(found[0])
-        end = _closing(text, start + len(found[0]) - 2)
-        inside = text[start + len(found[0]) : end]
-        names = set(_DEVICE.findall(inside))
-        text = text[:start] + _renamed(inside, names, space) + text[end + 1 :]
-        use = f"    using namespace {space};\n"
-        while use in text:
-            at = text.index(use)
-            stop = _closing(text, text.rindex("{", 0, at))
-            text = text[:at] + _renamed(text[at + len(use) : stop], names, space) + text[stop:]
-    return text
-
-
-def _renamed(text: str, names: Iterable[str], space: str) -> str:
-    return re.sub(rf"\b({'|'.join(names) or '(?!)'})\(", rf"{space}\1(", text)
-
-
-def _closing(text: str, opening: int) -> int:
-    """Where the bracket that opens at a place is closed."""
-    depth = 0
-    for found in re.finditer(r"[{}]", text[opening:]):
-        depth += 1 if found[0] == "{" else -1
-        if depth == 0:
-            return opening + found.start()
-    raise ValueError("a bracket is never closed")
-
-
-def _functions(text: str) -> Iterable[str]:
-    """The text in pieces: functions, and what stands between them."""
-    at = 0
-    for found in re.finditer(r"^TW_(?:KERNEL|DEVICE)\b", text, re.MULTILINE):
-        if found.start() < at:
-            continue
-        end = _closing(text, text.index("{", found.start())) + 1
-        yield text[at : found.start()]
-        yield text[found.start() : end]
-        at = end
-    yield text[at:]
+    """Without namespaces: their functions bear the namespace's name, there and in the kernels behind them."""
+    head, *spaces = re.split(r"^namespace (\w+) \{\n", text, flags=re.MULTILINE)
+    for space, source in zip(spaces[::2], spaces[1::2], strict=True):
+        functions, closing, kernels = source.partition("\n}\nTW_KERNEL")
+        plain = (functions + closing.replace("}", "") + kernels).replace(f"    using namespace {space};\n", "")
+        names = "|".join(_DEVICE.findall(functions)) or "(?!)"
+        head += re.sub(rf"\b({names})\(", rf"{space}\1(", plain)
+    return head
 
 
 def _function(text: str) -> str:
     kernel = _KERNEL.match(text)
-    if kernel is None and not text.startswith("TW_DEVICE"):
-        return text
     opening = text.index("{")
     head, body = text[:opening], text[opening + 1 :]
     local = {m[1] for m in re.finditer(r"TW_SHARED\((\w+)\)", body)}
