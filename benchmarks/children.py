@@ -20,7 +20,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from rows import Row, Rows
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
+from tilewright.backends.cpu.device import device_model, measure_machine
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.measure.lifetime import die_with_parent
 
 Make = Callable[..., Row]

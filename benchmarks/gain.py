@@ -32,8 +32,9 @@ import numpy as np
 from rows import Rows
 from suite import Case, geomean
 from tilewright import tune
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings, parse_device
+from tilewright.backends.cpu.device import device_model, measure_machine, parse_device
 from tilewright.backends.cpu.loader import load_path, time_rounds
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.core import Artifact, Candidate, Schedule, Task
 from tilewright.database import Database
 from tilewright.dtypes import numpy_dtype

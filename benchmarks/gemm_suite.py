@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import tune
-from tilewright.backends.cpu.device import device_model, noise_warnings, parse_device
+from tilewright.backends.cpu.device import device_model, parse_device
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.baselines.compare import compare
 from tilewright.kernels.operators import get_operator

@@ -17,7 +17,8 @@ from typing import Any
 
 from rows import Rows
 from tilewright import tune
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings, parse_device
+from tilewright.backends.cpu.device import device_model, measure_machine, parse_device
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.baselines.compare import compare
 from tilewright.core import Value, Workload
 from tilewright.kernels.expression.expr import ITEMSIZE

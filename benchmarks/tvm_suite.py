@@ -28,7 +28,8 @@ import numpy as np
 
 from suite import Case, arguments, geomean
 from tilewright import tune
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings, parse_device
+from tilewright.backends.cpu.device import device_model, measure_machine, parse_device
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.core import TrialRecord, Value
 from tilewright.tuner import Observer
 

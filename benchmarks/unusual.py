@@ -28,7 +28,8 @@ import torch.nn.functional as f
 from roofline import roof, seconds_each, work
 from suite import geomean
 from tilewright import Library, tune
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
+from tilewright.backends.cpu.device import device_model, measure_machine
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import Operator
 from tilewright.kernels.operator_file import load_operator

@@ -25,7 +25,8 @@ import recordings
 from report import report, settle
 
 from tilewright import tune
-from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
+from tilewright.backends.cpu.device import device_model, measure_machine
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.core import Artifact, Candidate, Proposal, Task, TrialRecord, Value
 from tilewright.database import Database
 from tilewright.measure.places import find_place

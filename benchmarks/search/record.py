@@ -21,8 +21,10 @@ from typing import Any
 
 import recordings
 
-from tilewright.backends.cpu.device import DeviceLock, device_model, noise_warnings, parse_device
+from tilewright.backends.cpu.device import device_model, parse_device
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.backends.cpu.targets import parse_target
+from tilewright.backends.locks import DeviceLock
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Failure, FailureKind, Measurement, Outcome, Schedule, Task
 from tilewright.kernels.operators import get_operator

@@ -16,16 +16,9 @@ import pytest
 from harness.waiting import until
 from tilewright.backends import cores as cores_module
 from tilewright.backends import locks
-from tilewright.backends.cores import affinity, available_cores, cpu_quota, throttling
+from tilewright.backends.cores import affinity, available_cores, cpu_quota, format_cores, parse_cores, throttling
 from tilewright.backends.cpu import device, noise
-from tilewright.backends.cpu.device import (
-    describe_machine,
-    device_model,
-    format_cores,
-    parse_cores,
-    parse_device,
-    parse_model,
-)
+from tilewright.backends.cpu.device import describe_machine, device_model, parse_device, parse_model
 from tilewright.backends.cpu.noise import governor_warning, load_warnings, noise_warnings, on_battery
 from tilewright.backends.locks import DeviceLock, Holder, lock_folder
 from tilewright.core import Device, TilewrightError, UsageError

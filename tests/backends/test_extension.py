@@ -30,7 +30,7 @@ def test_an_extension_is_compiled_once_for_a_version(tmp_path: Path, monkeypatch
     text = '#include "tw.h"\nextern "C" TW_API int version(void) { return VERSION; }\n'
     paths = [of(tmp_path, text, v).path() for v in ("1", "2")]
     assert [ctypes.CDLL(str(p)).version() for p in paths] == [1, 2]
-    monkeypatch.setattr(extension, "run_compiler", None)  # not called again
+    monkeypatch.setattr(extension, "compiled", None)  # not called again
     assert [of(tmp_path, text, v).path() for v in ("1", "2")] == paths
 
 

@@ -22,7 +22,7 @@ import pytest
 
 from harness.caches import with_support
 from harness.waiting import until
-from tilewright.backends.cpu.device import affinity, available_cores, format_cores
+from tilewright.backends.cores import affinity, available_cores, format_cores
 from tilewright.backends.cpu.targets import detect
 from tilewright.cli.app import run
 from tilewright.farm.pki.certificates import create_authority

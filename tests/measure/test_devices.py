@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted_smi import BUS, H200, ScriptedSmi, ask, stub_driver
-from tilewright.backends.cpu.device import affinity, available_cores, cpu_class, format_cores
+from tilewright.backends.cores import affinity, available_cores, format_cores
+from tilewright.backends.cpu.device import cpu_class
 from tilewright.backends.cuda import device as gpus
 from tilewright.backends.cuda.device import gpu_class
 from tilewright.backends.cuda.health import GpuFacts, Identity

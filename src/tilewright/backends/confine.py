@@ -135,15 +135,14 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[str]:
-    """A temporary folder that nobody else can read. Raises ``TilewrightError`` where nothing can be written."""
+def scratch(what: str = "compiler output") -> Iterator[str]:
+    """A temporary folder for ``what`` that nobody else can read. Raises ``TilewrightError`` where nothing can be
+    written."""
     try:
         with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as folder:
             yield folder
     except OSError as e:
-        raise TilewrightError(
-            f"cannot write compiler output: {one_line(str(e))}", "Free some space, or set TMPDIR"
-        ) from e
+        raise TilewrightError(f"cannot write {what}: {one_line(str(e))}", "Free some space, or set TMPDIR") from e
 
 
 def one_line(text: str, limit: int = 300) -> str:

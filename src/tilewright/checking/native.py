@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import find_compiler, run_compiler
+from tilewright.backends.cpu.compiler import compiled, find_compiler
 from tilewright.backends.cpu.targets import flags
 from tilewright.backends.emulator.build import DEADLINE, EmulatedKernel, missing_sanitizer, sanitizer_flags
 from tilewright.backends.emulator.report import Bug, Report, parse_sanitizers
@@ -49,17 +49,14 @@ def build(
     chosen = tuple(sanitize)
     host = (files(__package__) / "native.cpp").read_text(encoding="utf-8").replace("TW_CHECKED", symbol)
     unit = f"{source}\n{host}"
-    options = [*flags(target, compiler), "-O1", "-g1", "-w", "-fno-omit-frame-pointer", *sanitizer_flags(chosen)]
+    options = [*flags(target, compiler.family), "-O1", "-g1", "-w", "-fno-omit-frame-pointer", *sanitizer_flags(chosen)]
     key = digest(["native", compiler.key, options, unit])
     path = store.get(key)
     if path is None:
         if missing := missing_sanitizer(compiler, chosen):
             return EmulatedKernel("", (symbol,), chosen, False, missing, compiler=compiler.version)
-        with job_folder() as folder:
-            out = str(folder / "kernel")
-            linked = ["-pie", "-x", "c++", "-", "-x", "none", "-lm", "-pthread", "-o"]
-            run_compiler([*compiler.command, *options, *linked, out], unit, DEADLINE)
-            path = store.put(key, Path(out).read_bytes())
+        command = [*compiler.command, *options, "-pie", "-x", "c++", "-", "-x", "none", "-lm", "-pthread"]
+        path = store.put(key, compiled(command, unit, DEADLINE))
     if not os.access(path, os.X_OK):
         os.chmod(path, stat.S_IRWXU)
     return EmulatedKernel(path, (symbol,), chosen, compiler=compiler.version)

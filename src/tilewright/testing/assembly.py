@@ -68,7 +68,7 @@ def assembly(kernel: LoweredKernel, target: Target) -> str:
     syntax = ["-masm=intel"] if target.arch == "x86_64" else []
     with scratch() as folder:
         out = os.path.join(folder, "kernel.s")
-        command = [*compiler.command, "-x", "c++", *flags(target, compiler), *syntax, "-S", "-", "-o", out]
+        command = [*compiler.command, "-x", "c++", *flags(target, compiler.family), *syntax, "-S", "-", "-o", out]
         run_compiler(command, f"{prelude(target)}\n{kernel.source}", DEADLINE)
         return Path(out).read_text()
 

@@ -10,22 +10,15 @@ from typing import Any
 
 from tilewright.backends import NO_PEAKS, Built, Described, Peaks, Report
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cores import affinity, available_cores
+from tilewright.backends.cores import affinity, available_cores, format_cores, parse_cores
 from tilewright.backends.cpu import targets
 from tilewright.backends.cpu.build import CpuToolchain, build_library
 from tilewright.backends.cpu.compiler import find_compiler
-from tilewright.backends.cpu.device import (
-    CpuDevice,
-    DeviceLock,
-    cpu_class,
-    describe_machine,
-    format_cores,
-    noise_warnings,
-    parse_cores,
-    parse_device,
-)
+from tilewright.backends.cpu.device import CpuDevice, cpu_class, describe_machine, parse_device
 from tilewright.backends.cpu.loader import LoadedLibrary, load_bytes
+from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.backends.driver import Context
+from tilewright.backends.locks import DeviceLock
 from tilewright.core import Device, LaunchProgram, Target, Task, TilewrightError, UsageError
 from tilewright.units import counted
 
@@ -72,7 +65,7 @@ class CpuBackend:
     def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
         compiler = find_compiler(target.arch)
         path, sha256, cached = build_library(sources, target, compiler, ArtifactCache(cache))
-        return Built(path, sha256, compiler.version, targets.flags(target, compiler), cached)
+        return Built(path, sha256, compiler.version, targets.flags(target, compiler.family), cached)
 
     def load(self, data: bytes, sha256: str | None = None) -> LoadedLibrary:
         return load_bytes(data, sha256)

@@ -33,7 +33,7 @@ def build_library(
 
 def library_key(unit: str, target: Target, compiler: Compiler) -> str:
     """What a library's bytes depend on, and nothing else: source, flags, compiler, support object."""
-    options = [*flags(target, compiler), *link_flags(compiler)]
+    options = [*flags(target, compiler.family), *link_flags(compiler)]
     return digest(["library", compiler.key, options, support_hash(), sha256(unit.encode()).hexdigest()])
 
 
@@ -47,7 +47,7 @@ class CpuToolchain:
         self.target = target
         self.cache = cache or ArtifactCache()
         self.compiler = compiler or find_compiler(target.arch)
-        self.flags = flags(target, self.compiler)
+        self.flags = flags(target, self.compiler.family)
         self.version = self.compiler.version
 
     def key(self, unit: str) -> str:

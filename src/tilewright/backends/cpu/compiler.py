@@ -21,7 +21,7 @@ from pathlib import Path
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.confine import MEMORY, confined, environment, one_line, scratch
 from tilewright.backends.cpu.structures import SUPPORT
-from tilewright.backends.cpu.targets import COMMON_FLAGS, flags, host_arch
+from tilewright.backends.cpu.targets import flags, host_arch
 from tilewright.backends.toolchain import DEADLINE, CompileError, CompileTimeout, first_error
 from tilewright.caching import cached_property
 from tilewright.core import Target, TilewrightError, digest
@@ -147,11 +147,8 @@ def compile_library(
     ``CompileError`` with the first diagnostic.
     """
     support = support_object(target, compiler, cache or ArtifactCache(), deadline)
-    with scratch() as folder:
-        out = os.path.join(folder, "kernel.so")
-        command = [*compiler.command, "-x", "c++", *flags(target, compiler), "-", "-x", "none", support]
-        run_compiler([*command, *link_flags(compiler), "-o", out], source, deadline)
-        return Path(out).read_bytes()
+    command = [*compiler.command, "-x", "c++", *flags(target, compiler.family), "-", "-x", "none", support]
+    return compiled([*command, *link_flags(compiler)], source, deadline)
 
 
 def link_flags(compiler: Compiler) -> tuple[str, ...]:
@@ -213,7 +210,15 @@ _LANGUAGE = {".c": "c", ".cpp": "c++"}
 def support_flags(target: Target, compiler: Compiler) -> tuple[str, ...]:
     """A target's flags without those that only C++ takes."""
     only_cxx = ("-std=c++17", "-fno-rtti", "-fno-threadsafe-statics")
-    return tuple(f for f in flags(target, compiler) if f not in only_cxx)
+    return tuple(f for f in flags(target, compiler.family) if f not in only_cxx)
+
+
+def compiled(command: Sequence[str], source: str, deadline: float) -> bytes:
+    """The file that a compiler makes of a text, as :func:`run_compiler` runs it."""
+    with scratch() as folder:
+        out = os.path.join(folder, "out")
+        run_compiler([*command, "-o", out], source, deadline)
+        return Path(out).read_bytes()
 
 
 def run_compiler(command: Sequence[str], source: str, deadline: float) -> None:
@@ -229,9 +234,3 @@ def run_compiler(command: Sequence[str], source: str, deadline: float) -> None:
         if any(words in ran.said for words in _OUT_OF_MEMORY):
             raise CompileError(f"the compiler needs more than {MEMORY >> 30} GiB of memory", ran.said)
         raise CompileError(first_error(ran.said, ran.status), ran.said)
-
-
-__all__ = [
-    "COMMON_FLAGS", "CompileError", "CompileTimeout", "Compiler", "compile_library", "find_compiler",
-    "link_flags", "support_flags", "support_object", "support_sources",
-]  # fmt: skip

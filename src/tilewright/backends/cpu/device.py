@@ -16,16 +16,10 @@ from tilewright.backends.classes import slug, words
 from tilewright.backends.cores import affinity, available_cores, cpu_quota, format_cores, parse_cores
 from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.backends.cpu.targets import available, cache_sizes, detect, host_arch, host_isa, sysctl
-from tilewright.backends.locks import DeviceLock, Holder
 from tilewright.core import Device, TilewrightError, UsageError, digest
 from tilewright.units import counted
 
 _VECTOR_FEATURES = ("amx", "avx", "bf16", "f16c", "fma", "fp16", "fphp", "i8mm", "neon", "sse", "sve", "sme")
-
-__all__ = [
-    "CpuDevice", "DeviceLock", "Holder", "affinity", "available_cores", "cpu_class", "cpu_quota", "describe_machine",
-    "device_model", "format_cores", "noise_warnings", "parse_cores", "parse_device",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.confine import scratch
-from tilewright.backends.cpu.compiler import CompileError, Compiler, find_compiler, run_compiler, support_hash
+from tilewright.backends.cpu.compiler import Compiler, compiled, find_compiler, support_hash
 from tilewright.backends.cpu.structures import SUPPORT
-from tilewright.backends.toolchain import CompileTimeout
+from tilewright.backends.toolchain import CompileError, CompileTimeout
 from tilewright.core import digest
 
 _DEADLINE = 300.0  # seconds: PyTorch's headers take ten on an idle machine
@@ -58,13 +57,10 @@ class Extension:
 
     def _compiled(self, compiler: Compiler, command: Sequence[str]) -> bytes:
         """The library's bytes; none where the compiler refuses these headers."""
-        with scratch() as folder:
-            out = os.path.join(folder, "native.so")
-            try:
-                run_compiler([*command, "-o", out, *self.libraries], self.source.read_text(), _DEADLINE)
-            except CompileTimeout:
-                raise
-            except CompileError as e:
-                self.log.warning("calls go through Python, which is slower: %s", e)
-                return b""
-            return Path(out).read_bytes()
+        try:
+            return compiled([*command, *self.libraries], self.source.read_text(), _DEADLINE)
+        except CompileTimeout:
+            raise
+        except CompileError as e:
+            self.log.warning("calls go through Python, which is slower: %s", e)
+            return b""

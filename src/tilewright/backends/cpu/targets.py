@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 from tilewright.core import Target, TargetUnavailable, UsageError
 from tilewright.paths import text_of
@@ -45,13 +44,6 @@ VARIANTS = {
 """Best first: detection takes the first that runs here."""
 
 _BASELINE = {"x86_64": ("sse2",), "aarch64": ("neon",)}
-
-
-class CompilerFamily(Protocol):
-    """What :func:`flags` needs to know of a compiler."""
-
-    @property
-    def family(self) -> str: ...
 
 
 @lru_cache(maxsize=1)
@@ -191,8 +183,8 @@ def missing(isa: Iterable[str]) -> list[str]:
     return sorted(set(isa) - host_isa())
 
 
-def flags(target: Target, compiler: CompilerFamily) -> tuple[str, ...]:
-    """Compiler flags for ``target``: the instruction set spelled out, optimisation, and the language.
+def flags(target: Target, family: str) -> tuple[str, ...]:
+    """Flags of a compiler of a family for ``target``: the instruction set spelled out, optimisation, and the language.
 
     No flag depends on the machine that compiles, and none relaxes floating point: contraction to
     fused multiply-adds is the only liberty.
@@ -206,7 +198,7 @@ def flags(target: Target, compiler: CompilerFamily) -> tuple[str, ...]:
             out.append("-mprefer-vector-width=512")
     elif target.arch == "aarch64":
         out.append("-march=armv8-a")
-    if compiler.family == "gcc":
+    if family == "gcc":
         # Vector arguments wider than the baseline are internal; the note about their ABI is noise.
         out.append("-Wno-psabi")
     return tuple(out)

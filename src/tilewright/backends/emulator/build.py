@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import Compiler, find_compiler, link_flags, run_compiler
+from tilewright.backends.cpu.compiler import Compiler, compiled, find_compiler, link_flags
 from tilewright.backends.toolchain import CompileError, CompileTimeout
 from tilewright.core import UsageError, digest
 
@@ -183,12 +182,9 @@ def compile_unit(
 ) -> bytes:
     """Compile a translation unit and link it with the runtime: the program's or library's bytes."""
     runtime = runtime_object(compiler, sanitize, shared_library, cache)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        out = os.path.join(folder, "kernel")
-        options = [*kernel_flags(sanitize, lines), f"-I{RUNTIME}"]
-        command = [*compiler.command, *options, "-x", "c++", "-", "-x", "none", runtime]
-        run_compiler([*command, *_link_flags(compiler, sanitize, shared_library), "-o", out], unit, deadline)
-        return Path(out).read_bytes()
+    options = [*kernel_flags(sanitize, lines), f"-I{RUNTIME}"]
+    command = [*compiler.command, *options, "-x", "c++", "-", "-x", "none", runtime]
+    return compiled([*command, *_link_flags(compiler, sanitize, shared_library)], unit, deadline)
 
 
 def runtime_object(compiler: Compiler, sanitize: Sequence[str], shared_library: bool, cache: ArtifactCache) -> str:
@@ -204,10 +200,7 @@ def _runtime(command: Sequence[str], unused: Sequence[str]) -> bytes:
     # One translation unit: the C library's headers are read once.
     names = sorted(p.name for p in RUNTIME.glob("*.cpp") if p.name not in unused)
     unit = "".join(f'#include "{name}"\n' for name in names)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        out = os.path.join(folder, "runtime.o")
-        run_compiler([*command, "-c", "-x", "c++", "-", "-o", out], unit, DEADLINE)
-        return Path(out).read_bytes()
+    return compiled([*command, "-c", "-x", "c++", "-"], unit, DEADLINE)
 
 
 _DEFINES = {"address": "ASAN", "undefined": "UBSAN", "thread": "TSAN"}
@@ -218,14 +211,10 @@ def missing_sanitizer(compiler: Compiler, sanitize: tuple[str, ...]) -> str:
     """Why this compiler cannot use these sanitizers; empty when it can."""
     if not sanitize:
         return ""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        out = os.path.join(folder, "probe")
-        try:
-            run_compiler(
-                [*compiler.command, *sanitizer_flags(sanitize), "-x", "c++", "-", "-o", out], "int main() {}", DEADLINE
-            )
-        except CompileTimeout:
-            raise
-        except CompileError as e:
-            return f"{compiler.version.split()[0]} has no {' and '.join(sanitize)} sanitizer here ({e.message})"
+    try:
+        compiled([*compiler.command, *sanitizer_flags(sanitize), "-x", "c++", "-"], "int main() {}", DEADLINE)
+    except CompileTimeout:
+        raise
+    except CompileError as e:
+        return f"{compiler.version.split()[0]} has no {' and '.join(sanitize)} sanitizer here ({e.message})"
     return ""

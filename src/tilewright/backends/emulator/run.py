@@ -7,11 +7,9 @@ import errno
 import os
 import re
 import shutil
-import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.backends.confine import kill_group, scratch
 from tilewright.backends.driver import box_shape
 from tilewright.backends.emulator.build import EmulatedKernel, with_lines
 from tilewright.backends.emulator.report import Bug, Report, line_of_code, parse_runtime, parse_sanitizers
@@ -149,13 +148,10 @@ def poison(dtype: np.dtype[Any]) -> int:
 
 
 @contextlib.contextmanager
-def job_folder() -> Any:
+def job_folder() -> Iterator[Path]:
     """A folder of one run. Raises ``TilewrightError`` where it cannot be written."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as name:
-            yield Path(name)
-    except OSError as e:
-        raise TilewrightError(f"cannot write the job: {e}", "Free some space, or set TMPDIR") from e
+    with scratch("the job") as name:
+        yield Path(name)
 
 
 # --------------------------------------------------------------------------- the process
@@ -179,17 +175,15 @@ def _prefixes() -> tuple[tuple[str, ...], ...]:
 
 
 def _process(command: Sequence[str], folder: Path, timeout: float) -> tuple[int | None, str]:
-    process = _start(command, folder)
-    try:
-        _, err = process.communicate(timeout=timeout)
-        return process.returncode, err.decode(errors="replace")
-    except subprocess.TimeoutExpired:
-        return None, ""
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    with _start(command, folder) as process:
+        try:
+            _, err = process.communicate(timeout=timeout)
+            return process.returncode, err.decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            if process.poll() is None:
+                kill_group(process)
 
 
 def _start(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:

@@ -109,7 +109,7 @@ def _kernels(
                 "Leave it out (--op), or tune it again",
             )
     sources = list(dict.fromkeys(text for _, text in texts))
-    options = flags(target, cxx)
+    options = flags(target, cxx.family)
     cache = ArtifactCache()
     done = 0
 

@@ -37,7 +37,7 @@ def command(
       tilewright bench matmul m=512 n=512 k=512
       tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas,torch --json
     """
-    from tilewright.backends.cpu.device import DeviceLock, noise_warnings, parse_device
+    from tilewright.backends.cpu.device import parse_device
     from tilewright.backends.cpu.targets import parse_target
     from tilewright.baselines.compare import check_baselines, compare
 
@@ -50,9 +50,10 @@ def command(
     baselines = [n.strip() for n in against.split(",") if n.strip()]
     check_baselines(baselines)
     where = parse_device(device, threads)
-    for w in noise_warnings():
+    backend = backend_of(where.name)
+    for w in backend.warnings(where):
         say(f"{w}; the times are noisy")
-    with DeviceLock(where, on_wait=lambda holder: click.echo(f"waiting for {where.name}: {holder}", err=True)):
+    with backend.lock(where, lambda holder: click.echo(f"waiting for {where.name}: {holder}", err=True)):
         result = compare(
             location(db),
             workload,
