@@ -133,7 +133,7 @@ def measure(folder: str, rounds: int, count: int) -> dict[str, Any]:
     a, b = (DeviceArray(device, x) for x in host)
     out = DeviceArray(device, product)
     plan = library.plan_gpu("matmul", a, b)
-    bare = plan.kernel._kernel.bind([a.address, b.address, out.address], 0)
+    bare = plan.kernel.loaded.bind([a.address, b.address, out.address], 0)
     one, two, three = (np.ones(1, np.float32) for _ in range(3))
 
     def timed(call: Callable[[], Callable[[], None]], idle: bool = True, calls: int = count) -> Callable[[], float]:
