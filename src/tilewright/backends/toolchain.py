@@ -57,10 +57,14 @@ class Toolchain(Protocol):
     ``batch``: how many kernels a unit should hold.
     """
 
-    version: str
-    flags: tuple[str, ...]
-    emulated: bool
-    batch: int
+    @property
+    def version(self) -> str: ...
+    @property
+    def flags(self) -> tuple[str, ...]: ...
+    @property
+    def emulated(self) -> bool: ...
+    @property
+    def batch(self) -> int: ...
 
     def key(self, unit: str) -> str:
         """What a unit is cached under: it covers the text and everything else that its bytes depend on."""
