@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.dtypes import C_BYTES
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.program import Monoid, Program
-from tilewright.kernels.templates.cuda.text import bound, computed, printer
+from tilewright.kernels.templates.cuda.text import bound, printer
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Accumulators:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}{n}{self.suffix}" for n in range(self.parts))
+
+    @property
+    def others(self) -> list[str]:
+        """Variables of another partial result."""
+        return [f"{self.name}o{n}" for n in range(self.parts)]
 
     @property
     def slot(self) -> int:
@@ -89,17 +95,13 @@ class Accumulators:
         if lanes == 1:
             return ""
         inner = pad + "    "
-        others = [f"{self.name}o{n}" for n in range(self.parts)]
         text = f"{pad}TW_UNROLL\n{pad}for (int mask = 1; mask < {lanes}; mask *= 2) {{\n"
-        text += "".join(
-            f"{inner}const {t} {o} = tw::exchange({x}, mask);\n"
-            for t, o, x in zip(self.types, others, self.names, strict=True)
-        )
+        text += self.read(lambda n, _: f"tw::exchange({self.names[n]}, mask)", inner)
         if self.ordered:
-            text += f"{inner}if ((int)threadIdx.x & mask) {{\n{self.combine(others, inner + '    ', swap=True)}"
-            text += f"{inner}}} else {{\n{self.combine(others, inner + '    ')}{inner}}}\n"
+            text += f"{inner}if ((int)threadIdx.x & mask) {{\n{self.combine(self.others, inner + '    ', swap=True)}"
+            text += f"{inner}}} else {{\n{self.combine(self.others, inner + '    ')}{inner}}}\n"
         else:
-            text += self.combine(others, inner)
+            text += self.combine(self.others, inner)
         return f"{text}{pad}}}\n"
 
     @property
@@ -114,11 +116,19 @@ class Accumulators:
             for at, t, x in zip(range(0, self.parts * count, count), self.types, self.names, strict=True)
         )
 
-    def get(self, base: str, slot: str, count: int, names: Sequence[str], pad: str) -> str:
-        """Declarations that read slot ``slot``."""
-        return "".join(
-            f"{pad}const {t} {x} = tw::load_shared<{t}>((const {t} *)({base}{_plus(at * self.slot)}) + {slot});\n"
-            for at, t, x in zip(range(0, self.parts * count, count), self.types, names, strict=True)
+    def read(self, value: Callable[[int, str], str], pad: str) -> str:
+        """Declarations of :attr:`others`; ``value`` gives the text of a component, by its number and C type."""
+        parts = enumerate(zip(self.types, self.others, strict=True))
+        return "".join(f"{pad}const {t} {x} = {value(n, t)};\n" for n, (t, x) in parts)
+
+    def take(self, pad: str) -> str:
+        """Statements that put :attr:`others` in the place of this result."""
+        return "".join(f"{pad}{x} = {o};\n" for x, o in zip(self.names, self.others, strict=True))
+
+    def get(self, base: str, slot: str, count: int, pad: str) -> str:
+        """Declarations of :attr:`others`, read from slot ``slot``."""
+        return self.read(
+            lambda n, t: f"tw::load_shared<{t}>((const {t} *)({base}{_plus(n * count * self.slot)}) + {slot})", pad
         )
 
     def gather(self, base: str, slots: int, own: str, only: str, first: str, step: int, count: int, pad: str) -> str:
@@ -129,17 +139,15 @@ class Accumulators:
         slots (``step`` 1; ``count`` then is a power of two, 32 at most) are merged by the lanes of every warp.
         """
         inner = pad + "    "
-        others = [f"{self.name}o{n}" for n in range(self.parts)]
         text = self.put(base, own, slots, inner if only else pad)
         if only:
             text = f"{pad}if ({only}) {{\n{text}{pad}}}\n"
         start = f"{first} + (int)threadIdx.x % {count}" if step == 1 else first
-        text += f"{pad}tw::sync();\n{pad}{{\n{self.get(base, start, slots, others, inner)}"
-        text += "".join(f"{inner}{x} = {o};\n" for x, o in zip(self.names, others, strict=True))
+        text += f"{pad}tw::sync();\n{pad}{{\n{self.get(base, start, slots, inner)}{self.take(inner)}"
         if step == 1:
             return f"{text}{pad}}}\n{self.across(count, pad)}"
         text += f"{pad}}}\n{pad}for (int w = 1; w < {count}; w++) {{\n"
-        text += self.get(base, f"{first} + w * {step}", slots, others, inner) + self.combine(others, inner)
+        text += self.get(base, f"{first} + w * {step}", slots, inner) + self.combine(self.others, inner)
         return f"{text}{pad}}}\n"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tilewright.kernels.codegen import integers
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.expr import SIXTEEN, Expr, cast
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.flatten import unconditional
@@ -21,7 +22,6 @@ from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.text import (
     DevicePrinter,
     Names,
-    computed,
     declarations,
     digits,
     from_storage,
@@ -162,13 +162,10 @@ class Statements:
         """Statements of the second kernel: a warp merges the pieces of a row."""
         p = self.p
         acc = p.accumulators(p.reduction)
-        others = [f"{acc.name}o{n}" for n in range(acc.parts)]
-        reads = "".join(
-            f"        const {t} {o} = tw::load_global<{t}>({self._partial(n)} + {self._use('row')} * {p.pieces} + k);\n"
-            for n, (t, o) in enumerate(zip(acc.types, others, strict=True))
-        )
+        place = f"{self._use('row')} * {p.pieces} + k"
+        reads = acc.read(lambda n, t: f"tw::load_global<{t}>({self._partial(n)} + {place})", "        ")
         text = acc.start("    ") + f"    for (int k = {self._use('lane')}; k < {p.pieces}; k += {WARP}) {{\n{reads}"
-        text += acc.combine(others, "        ") + "    }\n" + acc.across(WARP, "    ")
+        text += acc.combine(acc.others, "        ") + "    }\n" + acc.across(WARP, "    ")
         text += self._final(p.reduction) + self._scalars(1) + self._last(self._first(True))
         grid = p.combining
         places = {
@@ -237,14 +234,13 @@ class Statements:
     def _exchanged(self, s: RowStage) -> str:
         """Statements that merge the results of a cluster's blocks, which every thread of a block has."""
         p, acc = self.p, self.p.accumulators(s)
-        base, others = _base(p.memory.at(s.name) + p.slots * acc.bytes), [f"{acc.name}o{n}" for n in range(acc.parts)]
+        base = _base(p.memory.at(s.name) + p.slots * acc.bytes)
         text = f"    if ((int)threadIdx.x == 0) {{\n{acc.put(base, '0', 1, '        ')}    }}\n"
         text += "    tw::cluster_publish();\n    tw::cluster_wait();\n    {\n"
         block = f"{self._use('lane')} % {p.cluster}"
         text += f"        const tw::u32 there = tw::cluster_address(tw::shared_address({base}), {block});\n"
-        for n, (t, o) in enumerate(zip(acc.types, others, strict=True)):
-            text += f"        const {t} {o} = tw::load_cluster<{t}>(there + {n * acc.slot});\n"
-        text += "".join(f"        {x} = {o};\n" for x, o in zip(acc.names, others, strict=True))
+        text += acc.read(lambda n, t: f"tw::load_cluster<{t}>(there + {n * acc.slot})", "        ")
+        text += acc.take("        ")
         return f"{text}    }}\n{acc.across(p.cluster, '    ')}"
 
     def _final(self, s: RowStage) -> str:
@@ -335,12 +331,10 @@ class Statements:
                 continue
             v.within += lines
             if final:
-                v.store(r.where, s.dtype, texts[0], partial(self.index, r.where.expr()), self._store_guard())
+                guard = f"if ({self._use('place')} < {self.height}) " if p.grid.ragged else ""
+                v.store(r.where, s.dtype, texts[0], partial(self.index, r.where.expr()), guard)
             else:
                 v.line(f"const {self.a.stage_items[s.name].held} {s.name} = {texts[0]};")
-
-    def _store_guard(self) -> str:
-        return f"if ({self._use('place')} < {self.height}) " if self.p.grid.ragged else ""
 
 
 def _base(offset: int) -> str:

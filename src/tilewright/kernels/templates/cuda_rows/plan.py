@@ -9,6 +9,7 @@ from functools import lru_cache
 from tilewright.caching import cached_property
 from tilewright.core import IntExpr, Value
 from tilewright.dtypes import C_BYTES
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowReduction, RowStage
@@ -17,7 +18,7 @@ from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.runs import Run, places
 from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.sizes import expression, times, within
-from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, computed
+from tilewright.kernels.templates.cuda.text import NARROW, STORAGE
 from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -282,16 +283,11 @@ class RowTiling:
         return self.rounds * self.lanes * self.vector * self.pieces
 
     @property
-    def through_shared(self) -> bool:
-        """Whether a row's partial results meet in shared memory."""
-        return self.lanes > WARP or (self.order == "rows" and self.lanes > 1)
-
-    @property
     def slots(self) -> int:
-        """Partial results of one reduction in shared memory."""
-        if not self.through_shared:
-            return 0
-        return self.threads if self.order == "rows" else self.threads // WARP
+        """Partial results of one reduction in shared memory, where those of a row meet there."""
+        if self.order == "rows":
+            return self.threads if self.lanes > 1 else 0
+        return self.threads // WARP if self.lanes > WARP else 0
 
     def accumulators(self, s: RowStage) -> Accumulators:
         """The accumulators of a reduction."""
