@@ -19,11 +19,12 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import templates_for
-from tilewright.kernels.templates.cuda import raster, runs, splitk
+from tilewright.kernels.templates.cuda import runs, splitk
 from tilewright.kernels.templates.cuda.describe import accesses
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction, match
 from tilewright.kernels.templates.cuda.operand import Operand, operand
+from tilewright.kernels.templates.cuda.raster import Raster
 from tilewright.kernels.templates.cuda.scales import alike
 from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
@@ -70,8 +71,8 @@ def test_scales_of_blocks_multiply_their_sums(n: int, by_column: bool) -> None:
     assert all(operand(c, side).plain is not None for side in "ab")
     assert c.scales is not None
     assert c.scales.depth == 128
-    assert [str(x.value) for e in (c.scales.a, c.scales.b) for x in e.loads()] == ["x2", "x3"]  # type: ignore[union-attr]
-    assert alike(c.scales.b, c.n) == (1 if by_column else 128)  # type: ignore[arg-type]
+    assert [str(x.value) for e in c.scales.of.values() for x in e.loads()] == ["x2", "x3"]  # type: ignore[union-attr]
+    assert alike(c.scales.of["b"], c.n) == (1 if by_column else 128)  # type: ignore[arg-type]
     assert {x.tensor for x in accesses(c, split=False)} == {"x0", "x1", "x2", "x3", c.output.name}
 
 
@@ -252,7 +253,7 @@ def test_vectors_are_contiguous_aligned_and_under_one_guard(name: str, monkeypat
         o = Operand(c, side)  # one whose widths nobody has asked for
         plain = o.plain
         assert plain is not None
-        for along in ("k", "mn"):
+        for along in ("k", "row"):
             width = o.width(along)
             for row in fused_points(c, side, along):
                 assert len(row) % width == 0
@@ -269,9 +270,9 @@ def test_vectors_are_contiguous_aligned_and_under_one_guard(name: str, monkeypat
 @pytest.mark.parametrize(
     ("name", "a", "b"),
     [
-        ("aligned", ("k", 4), ("mn", 4)), ("transposed", ("mn", 4), ("k", 4)), ("matmul", ("k", 1), ("mn", 1)),
-        ("halves", ("k", 8), ("mn", 8)), ("doubles", ("k", 2), ("mn", 2)), ("bytes", ("k", 16), ("mn", 16)),
-        ("grouped_conv", ("k", 4), ("mn", 4)), ("gathered", ("k", 1), ("mn", 4)), ("conv2d", ("k", 1), ("mn", 1)),
+        ("aligned", ("k", 4), ("row", 4)), ("transposed", ("row", 4), ("k", 4)), ("matmul", ("k", 1), ("row", 1)),
+        ("halves", ("k", 8), ("row", 8)), ("doubles", ("k", 2), ("row", 2)), ("bytes", ("k", 16), ("row", 16)),
+        ("grouped_conv", ("k", 4), ("row", 4)), ("gathered", ("k", 1), ("row", 4)), ("conv2d", ("k", 1), ("row", 1)),
     ],
 )  # fmt: skip
 def test_directions_and_widths(name: str, a: tuple[str, int], b: tuple[str, int]) -> None:
@@ -289,7 +290,7 @@ def test_copied_sides_are_elements_as_they_lie_in_memory() -> None:
 
 
 def test_widths_of_stores() -> None:
-    widths = {n: Epilogue(found(CONTRACTIONS[n]())).width for n in ("aligned", "matmul", "halves", "bytes", "batch")}
+    widths = {n: found(CONTRACTIONS[n]()).store_width for n in ("aligned", "matmul", "halves", "bytes", "batch")}
     assert widths == {"aligned": 4, "matmul": 1, "halves": 8, "bytes": 4, "batch": 2}
 
 
@@ -320,7 +321,8 @@ SHAPES = [
 def test_every_tile_has_one_block() -> None:
     sources, launches = [], []
     for number, (m, n, batches, split, group) in enumerate(SHAPES):
-        text = raster.raster(m, n, batches, split > 1)
+        tiles = Raster(m, n, batches, split > 1)
+        text = "".join(f"    {line}\n" for line in tiles.declare())
         piece = "piece" if split > 1 else "0"
         sources.append(
             f"TW_KERNEL(32, 1) void tiles{number}(const int *x0, int *out, unsigned char *ws, int GROUP) {{\n{text}"
@@ -328,8 +330,7 @@ def test_every_tile_has_one_block() -> None:
             "        tw::store_global(out + at, (int)blockIdx.x);\n    }\n}\n"
         )
         blocks = m * n * batches * split
-        expected = raster.blocks(m, n, batches, split > 1)
-        assert expected == (["*", "SPLIT", m * n * batches] if split > 1 else blocks)
+        assert tiles.blocks == (["*", "SPLIT", m * n * batches] if split > 1 else blocks)
         launches.append((number, blocks, group))
     unit = prelude(SM80, emulated=True) + '#line 1 "kernel"\n' + "".join(sources)
     kernel = build(unit, [f"tiles{number}" for number, _, _ in launches])

@@ -34,7 +34,8 @@ class TestContract(TemplateContract):
 
 
 def test_every_field_of_static_features_is_one_of_the_numbers_that_cost_models_know():
-    assert {f.name for f in dataclasses.fields(StaticFeatures)} < STATIC.keys()
+    given = {"target", "work"}
+    assert {f.name for f in dataclasses.fields(StaticFeatures)} - given < STATIC.keys()
 
 
 @pytest.mark.nightly

@@ -20,6 +20,11 @@ def fill(text: str, holes: Mapping[str, object]) -> str:
     return "\n".join(_lines(text, holes))
 
 
+def filled(text: str, holes: Mapping[str, object]) -> list[str]:
+    """The lines of :func:`fill`, for a hole of another text."""
+    return fill(text, holes).split("\n")
+
+
 def _lines(text: str, holes: Mapping[str, object]) -> Iterator[str]:
     for line in text.split("\n"):
         condition = _CONDITION.match(line)

@@ -59,8 +59,8 @@ def accesses(
     found: list[Access] = []
     for side, copy in zip(("a", "b"), copied, strict=True):
         found += [copy] if copy is not None else reads(c, side)
-    scales = (c.scales.a, c.scales.b) if c.scales else ()
-    found += c.accesses([x for e in scales if e is not None for x in e.loads()], "z")
+    scales = c.scales.of.values() if c.scales else ()
+    found += c.accesses([x for e in scales for x in e.loads()], "z")
     if split:
         at = axis("m") * c.n.size + axis("n")
         if c.batch.size > 1:

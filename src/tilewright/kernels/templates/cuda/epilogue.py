@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from tilewright.caching import cached_property
 from tilewright.kernels.codegen.integers import text
-from tilewright.kernels.expression.expr import ITEMSIZE, SHORT, SIXTEEN, Expr
+from tilewright.kernels.codegen.printer import computed
+from tilewright.kernels.expression.expr import SHORT, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.operand import vector_width
 from tilewright.kernels.templates.cuda.sizes import divisor, expression
 from tilewright.kernels.templates.cuda.sizes import used as sizes_used
 from tilewright.kernels.templates.cuda.text import (
@@ -22,7 +21,6 @@ from tilewright.kernels.templates.cuda.text import (
     Names,
     affine_text,
     bound,
-    computed,
     from_storage,
     printer,
     stored,
@@ -55,11 +53,6 @@ class Epilogue:
         """C type of the output's elements."""
         return STORAGE[self.c.output.dtype]
 
-    @property
-    def width(self) -> int:
-        """The most elements along N that one store may hold: a power of two, 16 bytes at most."""
-        return _width(self.c)
-
     def offset(self, batch: str, m: str, n: str, used: set[str] | None = None) -> str:
         """Text of an element's position in the output; ``used`` gets the names of the indices in it."""
         fused = Names({"batch": batch, "m": m, "n": n, "k": "0"}, set() if used is None else used)
@@ -69,11 +62,10 @@ class Epilogue:
         """Statements, and then the text of the output's value in its storage type. ``used`` gets what they use."""
         c = self.c
         axes = AxisTexts(c, Names(PLACE, used))
-        chain = [(c.stage.name, c.stage.dtype, c.monoid.finish), *((s.name, s.dtype, s.body[0]) for s in c.epilogue)]
         held: dict[str, str] = {}
         lines: list[str] = []
-        for number, (stage, dtype, e) in enumerate(chain):
-            last = number == len(chain) - 1
+        for number, (stage, dtype, e) in enumerate(c.chain):
+            last = number == len(c.chain) - 1
             if last:
                 e = stored(e, c.output.dtype)
             p = printer(c.program, c.stage.ranges, axes, {"l0": acc}, (e,), lambda x: held.get(str(x.value)), used)
@@ -138,30 +130,45 @@ class Epilogue:
         ``at`` is the first one's position in the output where that is known as such; they lie there in
         order. ``edge``: the array may reach beyond N. ``used`` gets the names that the statements use.
         """
-        w = min(values, self.width)
+        w = min(values, self.c.store_width)
         many = w < values
         n = "n + i" if many else "n"
         place = self.offset("batch", "m", f"({n})", used) if at is None else f"{at} + i" if many else at
-        out = ""
-        if many:
-            out += f"{pad}TW_UNROLL\n{pad}for (int i = 0; i < {values}; i += {w}) {{\n"
-            pad += "    "
-            if edge:
-                out += f"{pad}if (n + i >= {text(expression(self.c.n.size))}) continue;\n"
-                used |= {"n", *sizes_used(self.c.n.size)}
+        skipped = []
+        if many and edge:
+            skipped.append(f"n + i >= {text(expression(self.c.n.size))}")
+            used |= {"n", *sizes_used(self.c.n.size)}
         if self.c.clips:
-            out += f"{pad}if (!({self._exists(f'({n})', used)})) {'continue' if many else 'return'};\n"
+            skipped.append(f"!({self._exists(f'({n})', used)})")
         used |= set(self.finished.taken)
-        if w == 1:
-            value = self.finished.call(v="v[i]" if many else "v[0]", n=n)
-        else:
-            out += (
-                f"{pad}tw::pack<{self.out}, {w}> p;\n{pad}TW_UNROLL\n{pad}for (int j = 0; j < {w}; j++) "
-                f"p.v[j] = {self.finished.call(v='v[i + j]' if many else 'v[j]', n=f'{n} + j')};\n"
-            )
-            value = "p"
-        out += f"{pad}tw::store_global(out + ({place}), {value});\n"
-        return f"{out}{pad[4:]}}}\n" if many else out
+
+        def value(number: str) -> str:
+            return self.finished.call(v=f"v[{number}]", n="n" if number == "0" else f"n + {number}")
+
+        return in_packs(self.out, values, w, f"out + ({place})", value, skipped, pad, w == 1)
+
+
+def in_packs(
+    ctype: str, values: int, width: int, to: str, value: Callable[[str], str], skipped: Sequence[str], pad: str,
+    single: bool,
+) -> str:  # fmt: skip
+    """Statements that store ``values`` neighbours at ``to``, ``width`` at once: from ``i`` on where there are more.
+
+    ``value`` gives the text of one, by that of its number; neighbours for which a condition of ``skipped`` holds are
+    left out. ``single``: one at once is no pack.
+    """
+    many = width < values
+    head = f"{pad}TW_UNROLL\n{pad}for (int i = 0; i < {values}; i += {width}) {{\n" if many else ""
+    inner = pad + "    " if many else pad
+    lines = [f"if ({x}) {'continue' if many else 'return'};" for x in skipped]
+    held = "p"
+    if single:
+        held = value("i" if many else "0")
+    else:
+        each = f"p.v[j] = {value('i + j' if many else 'j')};"
+        lines += [f"tw::pack<{ctype}, {width}> p;", "TW_UNROLL", f"for (int j = 0; j < {width}; j++) {each}"]
+    lines.append(f"tw::store_global({to}, {held});")
+    return head + "".join(f"{inner}{x}\n" for x in lines) + (f"{pad}}}\n" if many else "")
 
 
 def combine(c: CudaContraction, left: str, right: str) -> str:
@@ -179,8 +186,3 @@ def update(c: CudaContraction, left: str, a: str, b: str) -> str:
 def identity(c: CudaContraction) -> str:
     """Text of the reduction's start."""
     return printer(c.program, {}, {}, {}, ()).scalar(c.monoid.identity[0])
-
-
-@lru_cache(maxsize=512)
-def _width(c: CudaContraction) -> int:
-    return vector_width(c, Linear(0, c.out_strides), c.n, ITEMSIZE[c.output.dtype])

@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.core import IntExpr, Launch
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.kernel import Kernel, Workspace
+from tilewright.kernels.kernel.static import Static
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.text import STORAGE
@@ -123,22 +124,12 @@ class DeviceText:
         return f'#line 1 "kernel"\n{namespace}' + "".join(x.define(symbol) for x in functions_of(kernel))
 
 
-@dataclass(frozen=True)
-class OfMain:
-    """Static features ``of`` the main function, which has the resources (:data:`~.static.STATIC`)."""
-
-    of: Callable[[GlobalFunction], Mapping[str, float]]
-
-    def numbers(self, kernel: Kernel) -> Mapping[str, float]:
-        return self.of(main_of(kernel))
-
-
 def gpu_kernel(
-    launches: tuple[GlobalFunction, ...], static: Callable[[GlobalFunction], Mapping[str, float]],
-    device: Callable[[], str] = lambda: "", workspace: IntExpr = 0, align: int = 1, rounding: float = 1.0,
+    launches: tuple[GlobalFunction, ...], static: Static, device: Callable[[], str] = lambda: "",
+    workspace: IntExpr = 0, align: int = 1, rounding: float = 1.0,
 ) -> Kernel:  # fmt: skip
     """A GPU's kernel: ``launches`` in order, of which the one without a symbol is the main one."""
     return Kernel(
-        text=DeviceText(device), static=OfMain(static), launches=launches, workspace=Workspace.of(workspace),
+        text=DeviceText(device), static=static, launches=launches, workspace=Workspace.of(workspace),
         align=align, rounding=rounding,
     )  # fmt: skip

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import gcd
 
 from tilewright.caching import cached_property
-from tilewright.kernels.expression.expr import Expr
-from tilewright.kernels.expression.linear import factors
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.linear import Linear, factors
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.sides import matches
 from tilewright.kernels.templates.cuda.phases import clipped, ragged
+from tilewright.kernels.templates.cuda.runs import Run
 from tilewright.kernels.templates.cuda.scales import BlockScales, after, in_blocks
+from tilewright.kernels.templates.cuda.sizes import divisor
 
 ACCUMULATED = ("float32", "float64", "int32", "int64")
 """What may be accumulated. Sides may hold any dtype."""
@@ -73,6 +76,36 @@ class CudaContraction(family.Contraction):
     def free(self, side: str) -> Group:
         """The output axes of a side that the other one does not read."""
         return self.m if side == "a" else self.n
+
+    def vector_width(
+        self, where: Linear, group: Group, itemsize: int, stop: frozenset[str] = frozenset(),
+        others: tuple[tuple[Expr, int], ...] = (),
+    ) -> int:  # fmt: skip
+        """The most elements (a power of two, at most 16 bytes) that one access along a group may hold.
+
+        ``where``, with ``others``, is the access's position in its tensor; a run ends at an axis in ``stop``.
+        """
+        run, inside = 1, list[tuple[str, int]]()
+        stop = stop.union(*(e.axes() for e, _ in others))
+        for axis, extent in zip(reversed(group.axes), reversed(group.extents), strict=True):
+            if extent == 1:
+                continue
+            if where.of(axis) != run or axis in stop:
+                break
+            run *= divisor(extent)
+            inside.insert(0, (axis, extent))
+        single = frozenset(a for a, e in self.stage.ranges.items() if e == 1)
+        return gcd(Run(tuple(inside), single=single).widest(where, itemsize), *(step for _, step in others))
+
+    @cached_property
+    def store_width(self) -> int:
+        """The most elements of the output along N that one store may hold."""
+        return self.vector_width(Linear(0, self.out_strides), self.n, ITEMSIZE[self.output.dtype])
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of the widest store of the output."""
+        return self.store_width * ITEMSIZE[self.output.dtype]
 
     @cached_property
     def zero_is_neutral(self) -> bool:

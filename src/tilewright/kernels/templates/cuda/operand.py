@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
 
 from tilewright.caching import cached_property
-from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, TF32, Expr
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import position
 from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.reads import one_read
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.runs import Run
-from tilewright.kernels.templates.cuda.sizes import divisor
 from tilewright.kernels.templates.cuda.text import VALUE, AxisTexts, Names, affine_text, printer
 
 FAR = 1 << 40
-CONVERSIONS = ("cast", *TF32)
+WIDENED = 4
+"""Bytes to which narrower elements are widened on their way."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Operand:
-    """Side ``a`` or ``b`` of a contraction: use :func:`operand`. ``along`` is ``"k"`` or ``"mn"`` in what follows."""
+    """Side ``a`` or ``b`` of a contraction: use :func:`operand`. Directions are ``"k"`` and ``"row"``: along M or N."""
 
     c: CudaContraction
     side: str
@@ -78,24 +77,24 @@ class Operand:
     def copied(self) -> bool:
         """Whether the side's value is an element as it lies in memory, or zero: no conversion."""
         p = self.plain
-        return p is not None and not p.chain and p.other == 0 and VALUE[p.tensor.dtype] == _stored(p.tensor.dtype)
+        return p is not None and not p.chain and p.other == 0 and ITEMSIZE[p.tensor.dtype] >= WIDENED
 
     # ------------------------------------------------------------------ order in memory
 
     @cached_property
     def contiguous(self) -> str:
-        """Along which direction, ``"k"`` or ``"mn"``, neighbours lie next to each other in memory.
+        """Along which direction, ``"k"`` or ``"row"``, neighbours lie next to each other in memory.
 
         For a side that is not plain, or is contiguous in neither, the direction with smaller steps.
         """
-        steps = {"k": 1 << 62, "mn": 1 << 62}
+        steps = {"k": 1 << 62, "row": 1 << 62}
         for read in _outer_loads(self.value):
             step = _steps(read, self.c.program.tensors[str(read.value)])
-            for along, group in (("k", self.c.k), ("mn", self.group)):
+            for along, group in (("k", self.c.k), ("row", self.group)):
                 inner = [step.get(a, 0) for a, e in zip(group.axes, group.extents, strict=True) if e > 1][-1:]
                 if inner and inner[0]:
                     steps[along] = min(steps[along], inner[0])
-        return "k" if steps["k"] < steps["mn"] else "mn"
+        return "k" if steps["k"] < steps["row"] else "row"
 
     def width(self, along: str) -> int:
         """The most elements that one access of at most 16 bytes may hold along a direction.
@@ -109,18 +108,18 @@ class Operand:
     def _widths(self) -> dict[str, int]:
         p = self.plain
         if p is None:
-            return {"k": 1, "mn": 1}
+            return {"k": 1, "row": 1}
         guarded = p.guard.axes() if p.guard is not None else frozenset()
-        groups, item = {"k": self.c.k, "mn": self.group}, ITEMSIZE[p.tensor.dtype]
-        return {along: vector_width(self.c, p.where, g, item, guarded, p.others) for along, g in groups.items()}
+        groups, item = {"k": self.c.k, "row": self.group}, ITEMSIZE[p.tensor.dtype]
+        return {along: self.c.vector_width(p.where, g, item, guarded, p.others) for along, g in groups.items()}
 
     # ------------------------------------------------------------------ text
 
-    def _fused(self, batch: str, mn: str, k: str, used: set[str] | None) -> Names:
-        m, n = (mn, "0") if self.side == "a" else ("0", mn)
+    def _fused(self, batch: str, row: str, k: str, used: set[str] | None) -> Names:
+        m, n = (row, "0") if self.side == "a" else ("0", row)
         return Names({"batch": batch, "m": m, "n": n, "k": k}, set() if used is None else used)
 
-    def offset(self, batch: str, mn: str, k: str, beyond: int = 0, used: set[str] | None = None) -> str:
+    def offset(self, batch: str, row: str, k: str, beyond: int = 0, used: set[str] | None = None) -> str:
         """Text of a plain side's position in its tensor (elements).
 
         It is valid within the extents, and can be computed up to ``beyond`` outside of them. ``used``, here and below:
@@ -128,17 +127,17 @@ class Operand:
         """
         p = self.plain
         assert p is not None
-        return affine_text(self.c, p.where, self._fused(batch, mn, k, used), beyond, p.others)
+        return affine_text(self.c, p.where, self._fused(batch, row, k, used), beyond, p.others)
 
-    def guard(self, batch: str, mn: str, k: str, used: set[str] | None = None) -> str | None:
+    def guard(self, batch: str, row: str, k: str, used: set[str] | None = None) -> str | None:
         """Text of a plain side's own condition; ``None`` where there is none. Extents are not checked."""
         assert self.plain is not None
         guard = self.plain.guard
-        return None if guard is None else self._printed(guard, self._fused(batch, mn, k, used))
+        return None if guard is None else self._printed(guard, self._fused(batch, row, k, used))
 
-    def scalar(self, batch: str, mn: str, k: str, used: set[str] | None = None) -> str:
+    def scalar(self, batch: str, row: str, k: str, used: set[str] | None = None) -> str:
         """Text of one value of any side; valid within the extents only."""
-        return self._printed(self.value, self._fused(batch, mn, k, used))
+        return self._printed(self.value, self._fused(batch, row, k, used))
 
     def _printed(self, e: Expr, fused: Names) -> str:
         axes = AxisTexts(self.c, fused)
@@ -171,62 +170,19 @@ def operand(c: CudaContraction, side: str) -> Operand:
     return Operand(c, side)
 
 
-def vector_width(
-    c: CudaContraction, where: Linear, group: Group, itemsize: int, stop: frozenset[str] = frozenset(),
-    others: tuple[tuple[Expr, int], ...] = (),
-) -> int:  # fmt: skip
-    """The most elements (a power of two, at most 16 bytes) that one access along a group may hold.
-
-    ``where``, with ``others``, is the access's position in its tensor; a run ends at an axis in ``stop``.
-    """
-    run, inside = 1, list[tuple[str, int]]()
-    stop = stop.union(*(e.axes() for e, _ in others))
-    for axis, extent in zip(reversed(group.axes), reversed(group.extents), strict=True):
-        if extent == 1:
-            continue
-        if where.of(axis) != run or axis in stop:
-            break
-        run *= divisor(extent)
-        inside.insert(0, (axis, extent))
-    single = frozenset(a for a, e in c.stage.ranges.items() if e == 1)
-    return gcd(Run(tuple(inside), single=single).widest(where, itemsize), *(step for _, step in others))
-
-
-def _stored(dtype: str) -> str:
-    # Only four- and eight-byte elements are copied as they are: narrower ones are widened on the way.
-    return VALUE[dtype] if ITEMSIZE[dtype] >= 4 else ""
-
-
-def _unwrap(e: Expr) -> tuple[list[Expr], Expr]:
-    chain = []
-    while e.op in CONVERSIONS:
-        chain.append(e)
-        e = e.args[0]
-    return chain, e
-
-
 def _plain(value: Expr, c: CudaContraction) -> Plain | None:
-    chain, e = _unwrap(value)
-    guard: Expr | None = None
-    other = 0.0
-    if e.op == "select":
-        guard, inner, outer = e.args
-        if inner.op == "const":
-            guard, inner, outer = Expr("not", "bool", (guard,)), outer, inner
-        rest, filler = _unwrap(outer)
-        if filler.op != "const" or not isinstance(filler.value, (int, float)):
-            return None
-        other = float(filler.value)
-        if (chain or rest) and other != 0:
-            return None
-        if guard.loads() or any(x.op in ("axis", "const") and x.dtype != INDEX for x in guard.walk()):
-            return None
-        more, e = _unwrap(inner)
-        chain += more
-    if e.op != "load":
+    found = one_read(value)
+    if found is None:
         return None
-    tensor = c.program.tensors[str(e.value)]
-    where = position(e, tensor)
+    guard, other = found.guard, 0.0 if found.other is None else found.other.value
+    if not isinstance(other, (int, float)):
+        return None
+    if guard is not None and (
+        guard.loads() or any(x.op in ("axis", "const") and x.dtype != INDEX for x in guard.walk())
+    ):
+        return None
+    tensor = c.program.tensors[str(found.load.value)]
+    where = position(found.load, tensor)
     if any(x.loads() for x, _ in where.rest):
         return None
-    return Plain(tensor, Linear(where.const, where.axes), tuple(chain), guard, other, where.rest)
+    return Plain(tensor, Linear(where.const, where.axes), found.chain, guard, float(other), where.rest)

@@ -7,7 +7,7 @@ float32 holds, so that no sum overflows but for operands near the end of their t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
@@ -19,16 +19,15 @@ from tilewright.kernels.families.group import Group
 
 @dataclass(frozen=True, eq=False)
 class BlockScales:
-    """What multiplies the sum of each block of ``depth`` along K: a factor of each side, ``None`` for 1."""
+    """What multiplies the sum of each block of ``depth`` along K: factors by side, ``a`` before ``b``; others are 1."""
 
     depth: int
-    a: Expr | None
-    b: Expr | None
+    of: Mapping[str, Expr]
 
     @property
     def turned(self) -> BlockScales:
         """Those of the product with its sides exchanged."""
-        return BlockScales(self.depth, self.b, self.a)
+        return BlockScales(self.depth, {x: self.of[y] for x, y in ("ab", "ba") if y in self.of})
 
 
 def after(sides: tuple[Expr, Expr], k: frozenset[str]) -> tuple[tuple[Expr, Expr], Expr] | None:
@@ -41,8 +40,8 @@ def in_blocks(sides: tuple[Expr, Expr], k: Group) -> tuple[tuple[Expr, Expr], Bl
     """The two sides without scales that are the same for blocks of K, and these; ``None`` where there are none."""
     (a, of_a), (b, of_b) = (_apart(value, lambda f: alike(f, k) != 1) for value in sides)
     depth = gcd(*(alike(f, k) for f in (*of_a, *of_b)))
-    scales = BlockScales(depth, _product(of_a) if of_a else None, _product(of_b) if of_b else None)
-    return ((a, b), scales) if depth > 1 else None
+    scales = {side: _product(found) for side, found in (("a", of_a), ("b", of_b)) if found}
+    return ((a, b), BlockScales(depth, scales)) if depth > 1 else None
 
 
 def _apart(value: Expr, is_scale: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:

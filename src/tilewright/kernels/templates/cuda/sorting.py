@@ -18,7 +18,8 @@ from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.sizes import divisor, pieces, total
+from tilewright.kernels.templates.cuda.raster import Raster
+from tilewright.kernels.templates.cuda.sizes import divisor, expression, pieces, total
 from tilewright.kernels.templates.cuda.text import AxisTexts, printer
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -29,9 +30,10 @@ MOST_DENSE = 4096
 """Batches whose rows a block counts in shared memory."""
 
 
-def tiles(c: CudaContraction, bm: int) -> IntExpr:
-    """Tiles along M; where rows choose their batch the most that there may be."""
-    return Sorting(c, bm, 0).tiles if c.is_sorted else pieces(c.m.size, bm)
+def raster(c: CudaContraction, bm: int, bn: int, split: bool) -> Raster:
+    """Tiles of ``bm`` by ``bn``; where rows choose their batch as many along M as there may be."""
+    along_m = Sorting(c, bm, 0).tiles if c.is_sorted else pieces(c.m.size, bm)
+    return Raster(along_m, pieces(c.n.size, bn), expression(c.batches), split)
 
 
 def edges(c: CudaContraction, bm: int, bn: int) -> str:
@@ -102,15 +104,17 @@ class Sorting:
             threads *= 2
         return threads
 
-    def declare(self) -> str:
+    def declare(self) -> list[str]:
         """Statements that wait for the tables, declare ``order`` and the ``batch`` of ``tile_m``, and leave a tile that
         has no rows."""
-        return f"    tw::grid_wait();\n{self.of_tile('tile_m')}    if (batch < 0) return;\n"
+        return ["tw::grid_wait();", *self.of_tile(), "if (batch < 0) return;"]
 
-    def of_tile(self, tile: str) -> str:
-        """Statements that declare ``order`` and a tile's ``batch``, negative where it has no rows."""
-        order = f"    const int *order = (const int *)(ws + {wide(self.at)});\n"
-        return f"{order}    const int batch = {self._of_batches(tile)};\n"
+    def of_tile(self) -> list[str]:
+        """Statements that declare ``order`` and the ``batch`` of ``tile_m``, negative where it has no rows."""
+        return [
+            f"const int *order = (const int *)(ws + {wide(self.at)});",
+            f"const int batch = {self._of_batches('tile_m')};",
+        ]
 
     @property
     def used(self) -> str:

@@ -15,7 +15,7 @@ from tilewright.kernels.expression.expr import axis
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.describe import WORKSPACE
-from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
+from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine, in_packs
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.match import CudaContraction
@@ -79,51 +79,19 @@ def partial(c: CudaContraction, values: int, edges: str) -> Function:
     w = min(values, width(c))
     inner = "n" in edges and divisor(c.n.size) % values != 0
     columns, several = text(expression(c.n.size)), c.outputs > c.n.size
-    holes = {
-        "acc": VALUE[c.acc], "values": values, "w": w, "m": text(expression(c.m.size)), "n": columns,
-        "outputs": wide(expression(c.outputs)), "inner": inner,
-        "edge_m": "m" in edges, "edge_n": "n" in edges and not inner,
-        "place": f"({row}) * {columns} + n" if several else "n",
-    }  # fmt: skip
-    body = fill(PARTIAL + (WHOLE if w == values else SINGLE if w == 1 else PIECES), holes)
+    edges_of = {"m": text(expression(c.m.size)), **({} if inner else {"n": columns})}
+    body = "".join(f"    if ({x} >= {size}) return;\n" for x, size in edges_of.items() if x in edges)
+    place = f"({row}) * {columns} + n" if several else "n"
+    body += f"    {VALUE[c.acc]} *to = ({VALUE[c.acc]} *)ws + piece * {wide(expression(c.outputs))} + {place};\n"
+    body += in_packs(
+        VALUE[c.acc], values, w, "to + i" if w < values else "to", lambda number: f"v[{number}]",
+        [f"n + i >= {columns}"] if inner and w < values else [], "    ", w == 1 < values,
+    )  # fmt: skip
     used = {"ws", "v", "piece", "n", *sizes_used(c.outputs), *(["batch"] if several and c.batches > 1 else [])}
     used |= {"m", *sizes_used(c.m.size)} if several or "m" in edges else set()
     taken = {"ws": "unsigned char *ws", "v": f"const {VALUE[c.acc]} (&v)[{values}]"}
     taken |= {x: f"int {x}" for x in ("piece", "batch", "m", "n", *arguments(c.program))}
     return Function("store_partial", "void", taken, body, used)
-
-
-PARTIAL = """\
-$if edge_m:    if (m >= $m) return;
-$if edge_n:    if (n >= $n) return;
-    $acc *to = ($acc *)ws + piece * $outputs + $place;
-"""
-
-WHOLE = """\
-    tw::pack<$acc, $w> p;
-    TW_UNROLL
-    for (int j = 0; j < $w; j++) p.v[j] = v[j];
-    tw::store_global(to, p);
-"""
-
-SINGLE = """\
-    TW_UNROLL
-    for (int i = 0; i < $values; i += 1) {
-$if inner:        if (n + i >= $n) continue;
-        tw::store_global(to + i, v[i]);
-    }
-"""
-
-PIECES = """\
-    TW_UNROLL
-    for (int i = 0; i < $values; i += $w) {
-$if inner:        if (n + i >= $n) continue;
-        tw::pack<$acc, $w> p;
-        TW_UNROLL
-        for (int j = 0; j < $w; j++) p.v[j] = v[i + j];
-        tw::store_global(to + i, p);
-    }
-"""
 
 
 def results(c: CudaContraction, values: int, edges: str, split: bool) -> tuple[str, Function]:

@@ -5,13 +5,14 @@ Every CUDA template gives the same names (:data:`STATIC`), so that a cost model 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.cuda.launches import GlobalFunction
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.templates.cuda.launches import main_of
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
@@ -89,8 +90,13 @@ def element_bytes(c: CudaContraction, side: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class StaticFeatures:
-    """What a schedule decides beside the launch of its kernel; :data:`STATIC` says what each number means."""
+    """What a schedule decides beside the launch of its kernel; :data:`STATIC` says what each number means.
 
+    ``work``: the blocks, or tiles, of the main kernel, and the bytes that they move.
+    """
+
+    target: Target
+    work: Callable[[StaticFeatures], tuple[int, float]]
     registers: int
     tile_m: int
     tile_n: int
@@ -110,8 +116,9 @@ class StaticFeatures:
     tail_split: int = 1
     fragments: int = 1
 
-    def numbers(self, target: Target, main: GlobalFunction, blocks: int, global_bytes: float) -> dict[str, float]:
-        """All numbers of :data:`STATIC`, in that order, for the kernel ``main`` on ``blocks`` tiles or blocks."""
+    def numbers(self, kernel: Kernel) -> dict[str, float]:
+        """All numbers of :data:`STATIC`, in that order."""
+        target, main, (blocks, global_bytes) = self.target, main_of(kernel), self.work(self)
         resident = max(1, blocks_per_sm(target, main.threads, self.registers, main.shared))
         waves = blocks / (resident * limit(target, "sms"))
         known = {
@@ -127,17 +134,19 @@ class StaticFeatures:
         }
         return {name: float(known[name]) for name in STATIC}
 
-    def of_product(
-        self, target: Target, main: GlobalFunction, c: CudaContraction, tail_tiles: int = 0
-    ) -> dict[str, float]:  # fmt: skip
-        """:meth:`numbers` of a product in tiles. ``tail_tiles``: those of the last round that are divided."""
-        across, down = self.readers_a, self.readers_b  # blocks that share a tile of A are neighbours along n
-        rows, columns = ceildiv(c.m.size, self.tile_m * down), ceildiv(c.n.size, self.tile_n * across)
-        tiles = c.batch.size * rows * columns * across * down
-        a, b = element_bytes(c, "a") / across, element_bytes(c, "b") / down
-        moved = tiles * c.k.size * (self.tile_m * a + self.tile_n * b) + c.outputs * ITEMSIZE[c.output.dtype]
-        if self.split_k > 1:
-            moved += 2 * self.split_k * c.outputs * VALUE_BYTES[c.acc]
-        if self.tail_split > 1:
-            moved += 2 * self.tail_split * tail_tiles * self.tile_m * self.tile_n * VALUE_BYTES[c.acc]
-        return self.numbers(target, main, tiles * self.split_k, moved)
+
+def product_work(c: CudaContraction, f: StaticFeatures, tail_tiles: int = 0) -> tuple[int, float]:
+    """The blocks of a product in tiles, and the bytes that they move.
+
+    ``tail_tiles``: those of the last round that are divided.
+    """
+    across, down = f.readers_a, f.readers_b  # blocks that share a tile of A are neighbours along n
+    rows, columns = ceildiv(c.m.size, f.tile_m * down), ceildiv(c.n.size, f.tile_n * across)
+    tiles = c.batch.size * rows * columns * across * down
+    a, b = element_bytes(c, "a") / across, element_bytes(c, "b") / down
+    moved = tiles * c.k.size * (f.tile_m * a + f.tile_n * b) + c.outputs * ITEMSIZE[c.output.dtype]
+    if f.split_k > 1:
+        moved += 2 * f.split_k * c.outputs * VALUE_BYTES[c.acc]
+    if f.tail_split > 1:
+        moved += 2 * f.tail_split * tail_tiles * f.tile_m * f.tile_n * VALUE_BYTES[c.acc]
+    return tiles * f.split_k, moved

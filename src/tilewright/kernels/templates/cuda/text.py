@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.dtypes import C_BYTES, DTYPES
-from tilewright.kernels.codegen.printer import Printer, computed
+from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import INDEX, SIXTEEN, Expr, holds, whole
 from tilewright.kernels.expression.linear import Linear
@@ -269,10 +269,3 @@ def declarations(
     if of and any(text != "0" for text in found.values()):
         used.add(of)
     return "".join(f"{pad}const {kind} {name} = {text};\n" for name, text in found.items())
-
-
-__all__ = [
-    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "AxisTexts", "DevicePrinter", "Names", "affine_text", "bound",
-    "computed", "declarations", "digits", "from_storage", "load_text", "narrow", "printer", "reach", "read_place",
-    "read_text", "split", "stored", "to_storage",
-]  # fmt: skip

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.templates.cuda.runs import Run
-from tilewright.kernels.templates.cuda.text import STORAGE, computed, from_storage, to_storage
+from tilewright.kernels.templates.cuda.text import STORAGE, from_storage, to_storage
 
 
 def pack(kind: str, width: int) -> str:

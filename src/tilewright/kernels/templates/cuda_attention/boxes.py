@@ -13,7 +13,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.warpgroups import Tile
 from tilewright.kernels.templates.cuda_attention.match import Form, Side
-from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 
 MOST = 1 << 31
 """Matrices of a map, whose number is an ``int``."""

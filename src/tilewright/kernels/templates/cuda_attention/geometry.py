@@ -17,7 +17,7 @@ from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, Tile, most_registers
 from tilewright.kernels.templates.cuda_attention.boxes import matrices
 from tilewright.kernels.templates.cuda_attention.match import Form
-from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 from tilewright.kernels.templates.decisions import decided
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -262,10 +262,6 @@ class AttentionTiling:
     def stage_bytes(self) -> int:
         return self.bytes("k") + self.bytes("v")
 
-    @property
-    def weight_bytes(self) -> int:
-        return 0 if self.cores else self.block_q * self.weight_pitch * 4
-
     @cached_property
     def memory(self) -> Shared:
         """Shared memory: queries, the ring of keys and values, then weights or, with warp groups, barriers.
@@ -275,7 +271,7 @@ class AttentionTiling:
         """
         tiles = {"q": (self.bytes("q"), GAP), "ring": (self.stages * self.stage_bytes, GAP)}
         if not self.groups:
-            return Shared({**tiles, "weights": (self.weight_bytes, GAP)})
+            return Shared({**tiles, "weights": (0 if self.cores else self.block_q * self.weight_pitch * 4, GAP)})
         barriers = {
             "queries": self.groups * (1 + self.persistent), "slots": 4 * self.stages,
             "cut": int(self.f.v.limit is not None), "turns": self.groups * self.ping_pong,

@@ -28,7 +28,8 @@ def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> Kernel
     # Both products read the tile of keys or values once for each warp's, or group's, rows.
     rows = p.unit_rows * p.tiles if p.cores else p.rows
     read_keys, read_values = p.read_bytes
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=lambda _: (p.blocks, _moved(p)),
         registers=p.registers, tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, stages=p.stages, split_k=p.parts,
         shared_bytes_per_flop=p.item / (2.0 * rows), tensor_core=p.cores, read_bytes_a=read_keys,
         read_bytes_b=read_values, asynchronous=2 * p.async_copies, copy_threads=p.threads - 32 * p.warps,
@@ -36,7 +37,7 @@ def kernel(p: AttentionTiling, _: Mapping[str, Value], target: Target) -> Kernel
     )  # fmt: skip
     return gpu_kernel(
         launches=(main, *merge.kernels(p, softmax.weight(p))), device=lambda: softmax.functions(p),
-        static=lambda main: features.numbers(target, main, p.blocks, _moved(p)), workspace=merge.workspace(p).bytes,
+        static=static, workspace=merge.workspace(p).bytes,
         align=p.align,
     )  # fmt: skip
 

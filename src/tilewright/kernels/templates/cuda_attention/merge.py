@@ -6,7 +6,7 @@ tiles behind whole rounds of multiprocessors (Osama and others, "Stream-K", 2023
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import fill, filled
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.kernel import Array, Workspace
@@ -15,7 +15,7 @@ from tilewright.kernels.templates.cuda.describe import WORKSPACE
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling
-from tilewright.kernels.templates.cuda_attention.text import finish, heads, indented, position, tile
+from tilewright.kernels.templates.cuda_attention.text import finish, heads, position, tile
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
@@ -73,7 +73,7 @@ def kernels(p: AttentionTiling, weight: str) -> tuple[GlobalFunction, ...]:
 def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
     rows, width = p.merged_rows, p.a.width
     each, together, used = _each(p), min(_each(p), p.output_vector), set(finish(p).taken)
-    text = fill(MERGED, {
+    lines = filled(MERGED, {
         "parts": p.each, "rows": rows, "results": rows * width, "bases": _first(p, "bases"), "weight": weight,
         "sums": _first(p, "sums") - _first(p, "bases"), "each": each, "together": together,
         "out": STORAGE[p.a.output.dtype], "at": position(p, "i", "e + n", used),
@@ -89,8 +89,7 @@ def _body(p: AttentionTiling, symbol: str, weight: str) -> str:
     else:
         of_row = f"block = int(unsigned(row) / {p.a.queries}u)"
         places.append(f"const int i = int(unsigned(row) % {p.a.queries}u), {of_row};")
-    lines = text.split("\n")
-    body = indented([*places, "(void)i; (void)e; (void)block;", *heads(p, used), *lines])
+    body = [*places, "(void)i; (void)e; (void)block;", *heads(p, used), *lines]
     return fill(MERGE, {
         "threads": THREADS, "symbol": symbol,
         "of_each": f" * {each}" if each > 1 else "", "spare": rows * width % (THREADS * each),
@@ -104,7 +103,7 @@ MERGE = """\
     tw::grid_wait();
     const int at = (int)(blockIdx.x * $threads + threadIdx.x)$of_each;
 $if spare:    if (at >= $results) return;
-$body
+    $body
 """
 
 MERGED = """\

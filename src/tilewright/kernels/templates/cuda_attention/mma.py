@@ -9,10 +9,10 @@ multiplied, and a block's values while its keys are: half the shared memory, for
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.templates.cuda_attention import softmax
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, AttentionTiling
-from tilewright.kernels.templates.cuda_attention.text import Body, copied, indented, next_block
+from tilewright.kernels.templates.cuda_attention.text import Body, copied, next_block
 
 BODY = """\
 const tw::u32 sq = tw::shared_address(smem), ring = sq + $q_bytes;
@@ -21,10 +21,10 @@ const tw::u32 at_k = ring + ((lane % 8 + lane / 16 * 8) * $k_pitch + lane / 8 % 
 at_v = ring + $k_bytes + ((lane % 16) * $v_pitch + lane / 16 * 8) * 2;
 // Block t of the keys, or of their values, to a slot of the ring, which is named by its distance from the first.
 const auto copy_keys = [&](tw::u32 slot, int t) {
-$copy_keys
+    $copy_keys
 };
 const auto copy_values = [&](tw::u32 slot, int t) {
-$copy_values
+    $copy_values
 };
 $next
 $queries
@@ -90,8 +90,8 @@ $if alone:    tw::sync();
 $if alone:    now = next(now + 1);
 $if alone:    if (now < $end) copy_keys(slot, now);
 $if alone:    tw::cp_commit();
-$scores
-$most
+    $scores
+    $most
     TW_UNROLL
     for (int k = 0; k < $key_steps; k++)
     {
@@ -146,12 +146,12 @@ def body(p: AttentionTiling) -> Body:
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"),
         "q_warp": ROWS * p.tiles * p.pitch("q"), "q_tile": ROWS * p.pitch("q"), "k_tile": 2 * COLUMNS * p.pitch("k"),
         "v_tile": DEPTH * p.pitch("v"),
-        "copy_keys": indented(copied(p, "k", "ring + slot", f"t * {p.block_k}", used)),
-        "copy_values": indented(copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}", used)),
+        "copy_keys": copied(p, "k", "ring + slot", f"t * {p.block_k}", used),
+        "copy_values": copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}", used),
         "next": next_block(p, used), "queries": copied(p, "q", "sq", "i0", used),
         "alone": p.stages == 1, "groups": max(1, ahead), "older": max(1, ahead) - 1,
         "start": p.start, "end": p.end, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
         "tiles": p.tiles, "scored": scored, "scored_pairs": scored // 2, "result_pairs": p.width // DEPTH,
         "steps": p.steps, "q_registers": p.q_registers, "step": "d" if p.q_registers else "0",
     }  # fmt: skip
-    return fill(BODY, holes).split("\n"), used
+    return filled(BODY, holes), used

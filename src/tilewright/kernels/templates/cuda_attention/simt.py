@@ -7,14 +7,13 @@ neighbours of the result, ``lanes`` groups apart. In between, the weights pass t
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.templates.cuda_attention import merge, softmax
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import (
     Body,
     copied,
     finish,
-    indented,
     next_block,
     position,
     scores,
@@ -27,7 +26,7 @@ float *const weights = (float *)(smem + $before_weights);
 unsigned char *const ring = smem + $q_bytes;
 const auto copy = [&](int slot, int t) {
     (void)slot;
-$copies
+    $copies
 };
 $next
 float o[$rows][$groups][$vector], shift[$rows], sum[$rows];
@@ -82,7 +81,7 @@ $if two_stages:    tw::cp_commit();
                 for (int c = 0; c < 4; c++)
                     s[r][n] = tw::fma(a[r].v[c], b[n].v[c], s[r][n]);
     }
-$scores
+    $scores
     float most[$rows];
     bool above = false;
     TW_UNROLL
@@ -99,7 +98,7 @@ $scores
         for (int r = 0; r < $rows; r++)
         {
             float top = most[r];
-$most
+            $most
             const float raised = power(top, shift[r]) > $room ? -top : shift[r];
             const float scale = tw::exp2_approx($change);
             shift[r] = raised;
@@ -152,10 +151,10 @@ $if async:tw::cp_wait<0>();
 TW_UNROLL
 for (int r = 0; r < $rows; r++)
 {
-$sum
+    $sum
     const int i = i0 + first + r;
     $row_exists{
-$left
+        $left
         TW_UNROLL
         for (int g = 0; g < $groups; g++)
             TW_UNROLL
@@ -185,20 +184,20 @@ def body(p: AttentionTiling) -> Body:
         "q_bytes": p.memory.at("ring"), "before_weights": p.memory.at("weights"),
         "k_elements": p.bytes("k") // 4,
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"), "weight_pitch": p.weight_pitch,
-        "copies": indented([x for n, to in (("k", k), ("v", v)) for x in copied(p, n, to, f"t * {p.block_k}", used)]),
+        "copies": [x for n, to in (("k", k), ("v", v)) for x in copied(p, n, to, f"t * {p.block_k}", used)],
         "next": next_block(p, used),
         "queries": copied(p, "q", "tw::shared_address(q)" if p.async_copies else "q", "i0", used),
         "two_stages": p.stages > 1, "async": p.async_copies, "waits": p.async_copies and p.stages == 1,
         "unread": p.async_copies and p.stages == 1,
         "slot": f" + slot * {p.stage_bytes}" if p.stages > 1 else "",
         "depth_loop": "TW_KEEP_LOOP" if p.rows * p.keys_each * p.depth > 1024 else "TW_UNROLL",
-        "scores": indented(scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k", used)),
-        "most": indented([f"top = tw::max_number(top, tw::shuffle_xor(top, {x}));" for x in masks], 3),
-        "sum": indented([f"sum[r] += tw::shuffle_xor(sum[r], {x});" for x in masks]),
+        "scores": scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k", used),
+        "most": [f"top = tw::max_number(top, tw::shuffle_xor(top, {x}));" for x in masks],
+        "sum": [f"sum[r] += tw::shuffle_xor(sum[r], {x});" for x in masks],
         "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
         "exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
-        "left": indented(merge.left(p, "lane_k == 0", "-shift[r]", "sum[r]"), 2), "to": "partial" if shared else "out",
+        "left": merge.left(p, "lane_k == 0", "-shift[r]", "sum[r]"), "to": "partial" if shared else "out",
         "at": "e" if shared else position(p, "i", "e", used),
         "value": "o[r][g][c]" if shared else finish(p).call(o="o[r][g][c] / sum[r]", e="e"),
     }  # fmt: skip
-    return fill(BODY, holes).split("\n"), used
+    return filled(BODY, holes), used

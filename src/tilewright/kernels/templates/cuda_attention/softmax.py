@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import fill, filled
 from tilewright.kernels.templates.cuda.text import STORAGE
 from tilewright.kernels.templates.cuda_attention import merge
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, ROWS, AttentionTiling
@@ -141,7 +141,7 @@ for (int m = 0; m < $tiles; m++)
 $unless part:        const float share = 1.0f / total;
         const int i = i0 + $row * 16 + h * 8 + lane / 4;
         $row_exists{
-$left
+            $left
             TW_UNROLL
             for (int n = 0; n < $result; n++)
             {
@@ -180,9 +180,9 @@ def statements(p: AttentionTiling, row: str, used: set[str], later: bool = False
     }  # fmt: skip
     query, key = f"i0 + {row} * {ROWS} + c / 2 * 8 + lane / 4", f"j0 + n * {COLUMNS} + lane % 4 * 2 + c % 2"
     return {
-        "initial": fill(INITIAL, holes).split("\n"),
-        "scores": indented(scores(p, loops, "s[m][n][c]", query, key, used)),
-        "most": indented(fill(MOST, holes).split("\n")), "store": _store(p, holes, used),
+        "initial": filled(INITIAL, holes),
+        "scores": scores(p, loops, "s[m][n][c]", query, key, used),
+        "most": filled(MOST, holes), "store": _store(p, holes, used),
     }  # fmt: skip
 
 
@@ -190,11 +190,11 @@ def _store(p: AttentionTiling, holes: Mapping[str, object], used: set[str]) -> l
     """Statements that store a tile's result, or a part of it."""
 
     def text(part: bool, left: list[str]) -> list[str]:
-        return fill(STORE, {**holes, "part": part, **_stored(p, part, used), "left": left}).split("\n")
+        return filled(STORE, {**holes, "part": part, **_stored(p, part, used), "left": left})
 
     if not p.divided:
         return text(False, [])
-    part = text(True, indented(merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"), 3))
+    part = text(True, merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"))
     if p.parts > 1:
         return part
     return [f"if (work < {p.query_tiles - p.left}) {{", *indented(text(False, [])), "} else {", *indented(part), "}"]

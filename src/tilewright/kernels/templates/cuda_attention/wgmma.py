@@ -10,7 +10,7 @@ Where a sequence ends within a block, that warp waits for the block's values, an
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.launches import Parameter, tensor_maps
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, REGISTERS, WARPS
@@ -62,12 +62,12 @@ if (tw::shuffle(tid / 128, 0) == $groups) {  // the same for a warp, which the c
 $if fewer:    tw::fewer_registers<$fewer>();
     if (tid == $asker) {
         tw::tma_prefetch(map_q);
-$asks
+        $asks
     } else if ($copier) {
         tw::tma_prefetch(map_k);
         tw::tma_prefetch(map_v);
 $if ends:        tw::u32 cuts = 0;  // parity of how many were cut
-$copies
+        $copies
     }
     return;
 }
@@ -79,8 +79,8 @@ $computes"""
 WALK = """\
 TW_KEEP_LOOP
 for (int number = (int)blockIdx.x; number < $blocks; number += (int)gridDim.x, walked ^= 1) {
-$place
-$body
+    $place
+    $body
 }"""
 
 ASKS = """\
@@ -89,7 +89,7 @@ if (next($start) < $end) {
         const tw::u32 bar = queries + $group_bars * g;
 $if walks:        tw::mbarrier_wait(bar + $barrier, walked ^ 1);
         tw::mbarrier_expect(bar, $q_group_bytes);
-$load_queries
+        $load_queries
     }
 }"""
 
@@ -102,15 +102,15 @@ for (int now = next($start); now < $end; now = next(now + 1)) {
         const tw::u32 bar = bars_of;
         tw::mbarrier_wait(bars_of + 2 * $barrier, turn ^ 1);
         ${one}tw::mbarrier_expect(bar, $k_bytes);
-$load_keys
+        $load_keys
     }
     {
 $unless ends:        const tw::u32 bar = bars_of + $barrier;
 $if ends:        const tw::u32 bar = j0 + $block_k > known ? cut : bars_of + $barrier;
         tw::mbarrier_wait(bars_of + 3 * $barrier, turn ^ 1);
         ${one}tw::mbarrier_expect(bar, $v_bytes);
-$load_values
-$zeros
+        $load_values
+        $zeros
     }
     turned();
 }"""
@@ -176,8 +176,8 @@ $if kept:                tw::wgmma_${t}_rs<1>(flat(o[m]), low[m][k], b + k * $v_
     // Products of the block that begins at key j0, to weights in their place.
     const auto weigh = [&](int j0) {
         (void)j0;
-$scores
-$most
+        $scores
+        $most
         TW_UNROLL
         for (int m = 0; m < $tiles; m++)
             TW_UNROLL
@@ -285,7 +285,7 @@ def body(p: AttentionTiling) -> Body:
     used: dict[str, set[str]] = {"asks": set(), "copies": set(), "computes": set()}
     texts = softmax.statements(p, f"(m * {p.warps} + warp)", used["computes"], later=True)
     holes: dict[str, object] = {
-        **texts, "scores": indented(texts["scores"]), "most": indented(texts["most"]), "rounded": p.one_rounding,
+        **texts, "rounded": p.one_rounding,
         "kept": not p.one_rounding, "t": softmax.short(p), "less": EIGHT - 1, "eight": EIGHT, "barrier": BARRIER,
         "slot_bars": p.memory.size("slots") // p.stages, "q_bytes": p.memory.at("ring"), "k_bytes": p.bytes("k"),
         "v_bytes": p.bytes("v"),
@@ -303,28 +303,25 @@ def body(p: AttentionTiling) -> Body:
         "scored": p.block_k // COLUMNS, "result": p.width // COLUMNS, "tile_bytes": tiles["q"].bytes,
         "tile_units": p.groups * tiles["q"].bytes // 16, "q_line": ROWS * LINE // 16,
         "k_line": p.block_k * LINE // 16, "across": tiles["v"].across, "v_step": tiles["v"].step(1) // 16,
-        "load_queries": indented(_queries(p, used["asks"]), 2),
-        "load_keys": indented(_load(p, "k", "to", "j0", used["copies"]), 2),
-        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0", used["copies"]), 2),
+        "load_queries": _queries(p, used["asks"]),
+        "load_keys": _load(p, "k", "to", "j0", used["copies"]),
+        "load_values": _load(p, "v", f"to + {p.bytes('k')}", "j0", used["copies"]),
         "columns": p.width * p.item // LINE, "column_bytes": p.block_k * LINE,
     }  # fmt: skip
-    holes["zeros"] = indented(fill(ZEROS, holes).split("\n"), 2) if holes["ends"] else []
+    holes["zeros"] = filled(ZEROS, holes) if holes["ends"] else []
     steps = {"asks": ASKS, "copies": COPIES, "computes": COMPUTES}
-    parts = {name: fill(text, holes).split("\n") for name, text in steps.items()}
+    parts = {name: filled(text, holes) for name, text in steps.items()}
     if p.persistent:
         parts = {name: _walk(p, lines, used[name]) for name, lines in parts.items()}
-    for name in ("asks", "copies"):
-        parts[name] = indented(parts[name], 2)
     every = set[str]().union(*used.values())
     following = [] if p.persistent else next_block(p, every)
-    return fill(BODY, {**holes, "place": following, **parts}).split("\n"), every
+    return filled(BODY, {**holes, "place": following, **parts}), every
 
 
 def _walk(p: AttentionTiling, body: list[str], used: set[str]) -> list[str]:
     """A walk over tiles of queries, each of which ``body`` computes."""
     following = next_block(p, used)
-    lines = [*place(p, used, "number"), *following]
-    return fill(WALK, {"blocks": p.blocks, "place": indented(lines), "body": indented(body)}).split("\n")
+    return filled(WALK, {"blocks": p.blocks, "place": [*place(p, used, "number"), *following], "body": body})
 
 
 def _load(p: AttentionTiling, name: str, to: str, first: str, used: set[str]) -> list[str]:

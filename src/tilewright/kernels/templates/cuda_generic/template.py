@@ -36,14 +36,14 @@ def kernel(found: Plans, _: Mapping[str, Value], target: Target) -> Kernel:
     most = max(plans, key=lambda p: p.part.points)
     where = kernels.intermediates(program, [p.part for p in plans])
     read = read_bytes(most.part)
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=lambda _: (most.grid.blocks, sum(traffic(p.part) for p in plans)),
         registers=REGISTERS, tile_m=1, tile_n=most.grid.per_block, tile_k=IN_FLIGHT * most.lanes, read_bytes_a=read,
         read_bytes_b=read,
     )  # fmt: skip
-    moved = sum(traffic(p.part) for p in plans)
     return gpu_kernel(
         launches=tuple(_part(program, p, "" if p is most else f"_{p.part.target}", where) for p in plans),
-        static=lambda main: features.numbers(target, main, most.grid.blocks, moved), workspace=where.bytes,
+        static=static, workspace=where.bytes,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from tilewright.kernels.families.grouped import Grouped
 from tilewright.kernels.families.sides import matches
 from tilewright.kernels.templates.cuda.match import CudaContraction, computed
 from tilewright.kernels.templates.cuda.operand import operand
-from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 
 GROUP, ROW = "i0", "i1"
 """Axes of a product: the group, and the row."""
@@ -55,7 +55,7 @@ def chosen(g: Grouped, program: Program) -> CudaContraction | None:
     if c is None or c.batch.size > 1 or ROW not in c.m.axes or (g.groups > 1 and GROUP not in c.n.axes):
         return None
     a = operand(c, "a")
-    if a.contiguous != "k" and a.width("mn") > 1:
+    if a.contiguous != "k" and a.width("row") > 1:
         return None  # rows that neighbours in memory belong to are not neighbours once sorted
     outputs = (0, g.row, *g.program.output.strides[len(g.rows.axes) :])
     index = g.index.substitute(g.rows.indices(ROW))

@@ -28,12 +28,13 @@ def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> Kern
         program=p.p.program, body=lambda _: body(p), blocks=p.count, threads=p.threads, shared=p.memory.bytes,
         loops=lambda: (_nest(p),),
     )  # fmt: skip
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=lambda _: (p.blocks, p.p.output.size * sum(ITEMSIZE[a.dtype] for a in _accesses(p.p))),
         registers=p.registers, tile_m=p.tile or 1, tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1,
         read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
     return gpu_kernel(
-        launches=(main,), static=lambda main: features.numbers(target, main, p.blocks, _moved(p.p)), align=p.align
+        launches=(main,), static=static, align=p.align
     )  # fmt: skip
 
 
@@ -41,10 +42,6 @@ def kernel(p: ElementwiseTiling, _: Mapping[str, Value], target: Target) -> Kern
 def _accesses(p: Elementwise) -> tuple[Access, ...]:
     reads = {p.numbers.of(x): Access(str(x.value), x.args, x.dtype) for x in p.value.loads()}
     return (*reads.values(), Access(OUT, (p.where.expr(),), p.program.output.dtype, store=True))
-
-
-def _moved(p: Elementwise) -> float:
-    return float(sum(p.output.size * ITEMSIZE[a.dtype] for a in _accesses(p)))
 
 
 def _nest(p: ElementwiseTiling) -> LoopNest:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import gcd
 
 from tilewright.caching import cached_property
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.codegen.integers import text
 from tilewright.kernels.expression.expr import Expr, whole
 from tilewright.kernels.expression.linear import Linear, linearise
+from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.scales import BlockScales, alike
@@ -71,30 +72,25 @@ class Fold:
     in_shared: bool = False
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
-        """``scale_a(inputs..., batch, m, k)`` and ``scale_b(inputs..., batch, n, k, further)``, of the column ``n +
-        further``, of sides that have scales. If they are copied: ``place_a(inputs..., batch, m, k, further)`` and
+    def functions(self) -> dict[str, Function]:
+        """By side, of those that have scales: ``scale_a(inputs..., batch, m, k)`` and ``scale_b(inputs..., batch, n, k,
+        further)`` of the column ``n + further``. If they are copied: ``place_a(inputs..., batch, m, k, further)`` and
         ``place_b``, where they lie in memory."""
-        return tuple(self._function(side, e) for side, e in self._sides)
-
-    @property
-    def _sides(self) -> list[tuple[str, Expr]]:
-        s = self.scales
-        return [(side, e) for side, e in (("a", s.a), ("b", s.b)) if e is not None]
+        return {side: self._function(side, e) for side, e in self.scales.of.items()}
 
     @property
     def sides(self) -> str:
         """The sides, of ``ab``, that have scales."""
-        return "".join(side for side, _ in self._sides)
+        return "".join(self.scales.of)
 
     @property
     def copied(self) -> bool:
         """Whether scales are copied to shared memory as they lie, not computed."""
-        return self.in_shared and all(e.op == "load" and e.dtype == "float32" for _, e in self._sides)
+        return self.in_shared and all(e.op == "load" and e.dtype == "float32" for e in self.scales.of.values())
 
     def by_fours(self, bk: int) -> bool:
         """Whether scales of a row, or of a column, for :data:`FOUR` steps of ``bk`` along k are copied as 16 bytes."""
-        return self.copied and all(self._by_fours(e, bk) for _, e in self._sides)
+        return self.copied and all(self._by_fours(e, bk) for e in self.scales.of.values())
 
     def _by_fours(self, e: Expr, bk: int) -> bool:
         (axis, *more), tensor, found = self.c.k.axes, self.c.program.tensors[str(e.value)], False
@@ -147,19 +143,18 @@ class Fold:
     @cached_property
     def run(self) -> int:
         """Columns of one scale: whole eights of them, or 1."""
-        assert self.scales.b is not None
-        same = gcd(alike(self.scales.b, self.c.n), self.columns)
+        same = gcd(alike(self.scales.of["b"], self.c.n), self.columns)
         return same if same % EIGHT == 0 else 1
 
     @property
     def runs(self) -> int:
         """Scales of columns: one for each run, or for each column; 0: there are none."""
-        return self.columns // self.run if self.scales.b is not None else 0
+        return self.columns // self.run if "b" in self.sides else 0
 
     @property
     def pairs(self) -> bool:
         """Whether scales of single columns are read from shared memory as they are used."""
-        return self.in_shared and self.scales.b is not None and self.run == 1
+        return self.in_shared and "b" in self.sides and self.run == 1
 
     def place(self, column: str) -> str:
         """Text of where the scale of a column lies in shared memory: a thread's four of 16 columns are neighbours."""
@@ -170,13 +165,13 @@ class Fold:
     @property
     def held(self) -> int:
         """Scales that a thread holds: from shared memory, of one fragment along m at a time."""
-        rows = (2 if self.in_shared else 2 * self.mi) if self.scales.a is not None else 0
-        return rows + (0 if self.scales.b is None else 4 if self.pairs else self._count)
+        rows = (2 if self.in_shared else 2 * self.mi) if "a" in self.sides else 0
+        return rows + (0 if "b" not in self.sides else 4 if self.pairs else self._count)
 
     @property
     def operations(self) -> int:
         """Instructions for each result: one where a scale is that of many columns."""
-        return 2 if self.scales.a is not None and self.scales.b is not None and self.run == 1 else 1
+        return 2 if self.sides == "ab" and self.run == 1 else 1
 
     @property
     def _count(self) -> int:
@@ -189,10 +184,10 @@ class Fold:
         """
         place = {"a": f"{row} + h * 8 + lane / 4", "b": column}
         further = ""
-        if self.scales.b is not None:
+        if "b" in self.sides:
             further = "j / 2 * 8 + j % 2" if self.run == 1 else f"j * {self.run}"
             place["b"] += " + lane % 4 * 2" if self.run == 1 else ""
-        return self._read({side: self.of(side, batch, place[side], k, further) for side, _ in self._sides}, 0, self.mi)
+        return self._read({side: self.of(side, batch, place[side], k, further) for side in self.sides}, 0, self.mi)
 
     def fetch(self, at: str, row: str, rows: int, i: int) -> list[str]:
         """Statements that read those of fragment ``i`` from shared memory, but for single columns.
@@ -203,21 +198,20 @@ class Fold:
             "a": f"tw::load_shared<float>({at} + {row} + h * 8 + lane / 4)",
             "b": f"tw::load_shared<float>({at} + {rows} + j)",
         }
-        return self._read({side: texts[side] for side, _ in self._sides if side == "a" or not self.pairs}, i, i + 1)
+        return self._read({side: texts[side] for side in self.sides if side == "a" or not self.pairs}, i, i + 1)
 
     def _read(self, texts: Mapping[str, str], first: int, end: int) -> list[str]:
         found = []
         if "a" in texts:
-            found += fill(FOR_ROWS, {"mi": self.mi, "first": first, "end": end, "row": texts["a"]}).split("\n")
+            found += filled(FOR_ROWS, {"mi": self.mi, "first": first, "end": end, "row": texts["a"]})
         if "b" in texts:
-            found += fill(FOR_RUNS, {"count": self._count, "column": texts["b"]}).split("\n")
+            found += filled(FOR_RUNS, {"count": self._count, "column": texts["b"]})
         return found
 
     def of(self, side: str, batch: str, place: str, k: str, further: str) -> str:
         """Text of the scale of a row, or of a column, ``further`` ones behind ``place``. If scales are copied: of where
         it lies, of a row ``further`` ones behind too."""
-        (f,) = (f for f in self.functions if f.name.endswith(f"_{side}"))
-        return f.call(batch=batch, m=place, n=place, k=k, further=further)
+        return self.functions[side].call(batch=batch, m=place, n=place, k=k, further=further)
 
     def add(
         self, at: str, again: bool, part: str = "", pairs: str = "", rows: tuple[int, int] | None = None
@@ -228,18 +222,20 @@ class Fold:
         at zero. ``pairs``: text of where the scales of a thread's columns begin in shared memory, if they are read from
         there. ``rows``: the first fragment and the one behind the last, all if ``None``.
         """
-        run = "2 * j + e % 2" if self.scales.b is None or self.run == 1 else f"j / {self.run // EIGHT}"
+        run = "2 * j + e % 2" if "b" not in self.sides or self.run == 1 else f"j / {self.run // EIGHT}"
         both = {"a": "of_rows[i][e / 2]", "b": "of_four.v[j % 2 * 2 + e % 2]" if pairs else f"of_columns[{run}]"}
         first, end = rows or (0, self.mi)
-        return fill(FOLD, {
+        return filled(FOLD, {
             "first": first, "end": end, "eights": self.columns // EIGHT, "at": at, "again": again,
-            "part": part or f"part[i]{at}", "factor": " * ".join(both[side] for side, _ in self._sides), "pairs": pairs,
-        }).split("\n")  # fmt: skip
+            "part": part or f"part[i]{at}", "factor": " * ".join(both[side] for side in self.sides), "pairs": pairs,
+        })  # fmt: skip
 
 
-def defined(folded: Fold | None) -> str:
-    """Definitions of what gives the scales; empty where there are none."""
-    return "".join(f.define() for f in folded.functions) if folded is not None else ""
+def results(c: CudaContraction, values: int, edges: str, split: bool, folded: Fold | None) -> tuple[str, Function]:
+    """:func:`.splitk.results`, with the functions that give the scales where there are some."""
+    text, stored = splitk.results(c, values, edges, split)
+    scales = folded.functions.values() if folded is not None else ()
+    return text + "".join(f.define() for f in scales), stored
 
 
 def cycles(c: CudaContraction, bm: int, bn: int) -> float:

@@ -113,9 +113,10 @@ def rounded(p: MmaTiling) -> list[str]:
 
 def multiply(p: MmaTiling) -> list[str]:
     """Statements that multiply the fragments ``fa`` and ``fb`` of one step."""
+    sums = "acc" if p.fold is None else "part"
 
     def row(i: str, header: str) -> list[str]:
-        return ["TW_UNROLL", f"for ({header}) tw::{p.instruction.function}({p.summed}[{i}][j], fa[{i}], fb[j]);"]
+        return ["TW_UNROLL", f"for ({header}) tw::{p.instruction.function}({sums}[{i}][j], fa[{i}], fb[j]);"]
 
     forth, back = f"int j = 0; j < {p.ni}; j++", f"int j = {p.ni - 1}; j >= 0; j--"
     if p.mi == 1:

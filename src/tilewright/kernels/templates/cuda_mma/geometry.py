@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.caching import cached_property
-from tilewright.core import IntExpr
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda import sorting
+from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda.raster import Raster
 from tilewright.kernels.templates.cuda.shared import Shared
-from tilewright.kernels.templates.cuda.sizes import pieces
-from tilewright.kernels.templates.cuda_mma.fold import Fold, fold
+from tilewright.kernels.templates.cuda_mma.fold import Fold, fold, results
 from tilewright.kernels.templates.cuda_mma.instruction import (
     A_REGISTERS,
     B_REGISTERS,
@@ -78,7 +78,6 @@ class Side:
     source: Source
     extent: int  # rows in all
     rows: int
-    warp_rows: int
     depth: int
     item: int
     copy: int
@@ -106,12 +105,8 @@ class Side:
     @property
     def step(self) -> int:
         """Elements of one copy, or of one word that passes through registers."""
-        return (self.copy or self.gather_bytes) // self.item
-
-    @property
-    def gather_bytes(self) -> int:
-        """Bytes that a thread collects before it writes them: few where lanes already walk k."""
-        return CHUNK if self.source.contiguous == "row" else 4
+        # A thread collects few bytes before it writes them where lanes already walk k.
+        return (self.copy or (CHUNK if self.source.contiguous == "row" else 4)) // self.item
 
     @property
     def read_bytes(self) -> int:
@@ -132,39 +127,8 @@ class Side:
         return 0 if self.direct else self.rounds(threads) * ceildiv(self.step * self.item, 4)
 
 
-class Tiles:
-    """A product in tiles of ``bm`` by ``bn``, and ``bk`` of k: what follows from these alone."""
-
-    p: Product
-    bm: int
-    bn: int
-    bk: int
-
-    @property
-    def instruction(self) -> Instruction:
-        return self.p.instruction
-
-    @property
-    def edges(self) -> str:
-        """The axes, of ``mn``, along which tiles may reach beyond the output."""
-        return sorting.edges(self.p.c, self.bm, self.bn)
-
-    @property
-    def tiles_m(self) -> IntExpr:
-        """Tiles along M, as an expression of the size that calls choose."""
-        return sorting.tiles(self.p.c, self.bm)
-
-    @property
-    def tiles_n(self) -> IntExpr:
-        return pieces(self.p.n, self.bn)
-
-    @property
-    def tiles_k(self) -> int:
-        return ceildiv(self.p.k, self.bk)
-
-
 @dataclass(frozen=True)
-class MmaTiling(Tiles):
+class MmaTiling:
     """Everything that the printed source depends on."""
 
     p: Product
@@ -181,6 +145,24 @@ class MmaTiling(Tiles):
     copy_a: str
     copy_b: str
     store_shared: bool
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.p.instruction
+
+    @property
+    def edges(self) -> str:
+        """The axes, of ``mn``, along which tiles may reach beyond the output."""
+        return sorting.edges(self.p.c, self.bm, self.bn)
+
+    @property
+    def raster(self) -> Raster:
+        """Tiles and pieces of k, as blocks walk them."""
+        return sorting.raster(self.p.c, self.bm, self.bn, self.split_k)
+
+    @property
+    def tiles_k(self) -> int:
+        return ceildiv(self.p.k, self.bk)
 
     @property
     def threads(self) -> int:
@@ -211,17 +193,17 @@ class MmaTiling(Tiles):
 
     @cached_property
     def a(self) -> Side:
-        return self._side("a", self.p.a, self.p.m, self.bm, self.wm, self.copy_a)
+        return self._side("a", self.p.a, self.p.m, self.bm, self.copy_a)
 
     @cached_property
     def b(self) -> Side:
-        return self._side("b", self.p.b, self.p.n, self.bn, self.wn, self.copy_b)
+        return self._side("b", self.p.b, self.p.n, self.bn, self.copy_b)
 
-    def _side(self, name: str, source: Source, extent: int, rows: int, warp_rows: int, copy: str) -> Side:
+    def _side(self, name: str, source: Source, extent: int, rows: int, copy: str) -> Side:
         source = source.packed if copy == "pack" else source
         width = copy_bytes(copy)
         order = "row" if width and source.contiguous == "row" else "k"
-        return Side(name, source, extent, rows, warp_rows, self.bk, self.instruction.item, width, order)
+        return Side(name, source, extent, rows, self.bk, self.instruction.item, width, order)
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -266,9 +248,19 @@ class MmaTiling(Tiles):
         return fold(self.p.c, self.mi, self.wn, self.edges)
 
     @property
-    def summed(self) -> str:
-        """Name of what products add to."""
-        return "acc" if self.fold is None else "part"
+    def width(self) -> int:
+        """Elements along n that a lane stores at once."""
+        if not self.store_shared:
+            return 2
+        v = max(4, 16 // (4 if self.split_k else ITEMSIZE[self.p.c.output.dtype]))
+        while self.wn % v:
+            v //= 2
+        return v
+
+    @cached_property
+    def results(self) -> tuple[str, Function]:
+        """Functions by which a thread scales sums of blocks, finishes values, and stores :attr:`width` of them."""
+        return results(self.p.c, self.width, self.edges, self.split_k, self.fold)
 
     @cached_property
     def ring(self) -> Shared:
@@ -288,8 +280,14 @@ class MmaTiling(Tiles):
 
     @property
     def registers(self) -> int:
-        """Estimated registers of a thread in the main loop."""
-        return registers(self)
+        """Estimated registers of a thread in the main loop: accumulators, fragments, elements on their way, and what
+        addresses need."""
+        words = self.instruction.words
+        sums = self.p.sets * self.mi * self.ni * 4 * words + (self.fold.held if self.fold is not None else 0)
+        fragments = (self.mi * A_REGISTERS + self.ni * B_REGISTERS) * words * (2 if self.double_buffer else 1)
+        held = sum(s.held_registers(self.threads) for s in self.sides)
+        copies = sum(s.rounds(self.threads) for s in self.sides if s.direct)
+        return sums + fragments + held + copies + self.instruction.overhead
 
 
 def strip(columns: int) -> int:
@@ -303,13 +301,3 @@ def strip(columns: int) -> int:
 def copy_bytes(copy: str) -> int:
     """Bytes of one asynchronous copy of a ``copy_a``/``copy_b`` value; 0 for ``gather``."""
     return {"async16": 16, "async8": 8, "async4": 4, "pack": 16, "gather": 0}[copy]
-
-
-def registers(p: MmaTiling) -> int:
-    """Accumulators, fragments, elements on their way, and what addresses need."""
-    words = p.instruction.words
-    sums = p.p.sets * p.mi * p.ni * 4 * words + (p.fold.held if p.fold is not None else 0)
-    fragments = (p.mi * A_REGISTERS + p.ni * B_REGISTERS) * words * (2 if p.double_buffer else 1)
-    held = p.a.held_registers(p.threads) + p.b.held_registers(p.threads)
-    copies = sum(s.rounds(p.threads) for s in p.sides if s.direct)
-    return sums + fragments + held + copies + p.instruction.overhead

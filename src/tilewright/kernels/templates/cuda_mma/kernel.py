@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Layout, Loop, LoopNest, Staged
-from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
+from tilewright.kernels.templates.cuda import raster, sorting, splitk
 from tilewright.kernels.templates.cuda.describe import WORKSPACE, blocks, reads, summing
-from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
-from tilewright.kernels.templates.cuda.static import StaticFeatures
+from tilewright.kernels.templates.cuda.static import StaticFeatures, product_work
 from tilewright.kernels.templates.cuda_mma import pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 from tilewright.kernels.templates.cuda_mma.lower import body
 from tilewright.kernels.templates.cuda_mma.match import rounding
-from tilewright.kernels.templates.cuda_mma.store import results
 
 
 def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
@@ -28,11 +27,11 @@ def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
     before = (*(s.kernel for s in sort), *(pack.kernel(p, s) for s in pack.packed(p)))
     main = GlobalFunction(
         program=c.program, body=lambda symbol: body(p, symbol, sort), arguments=raster.arguments(p.split_k),
-        blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
-        threads=p.threads, min_blocks=p.min_blocks, shared=p.shared, early=bool(sort) and len(before) == 1,
-        loops=lambda: (_nest(p, int(values["GROUP"]), split),),
+        blocks=p.raster.blocks, threads=p.threads, min_blocks=p.min_blocks, shared=p.shared,
+        early=bool(sort) and len(before) == 1, loops=lambda: (_nest(p, int(values["GROUP"]), split),),
     )  # fmt: skip
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=partial(product_work, c),
         registers=p.registers, tile_m=p.bm, tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=split,
         # A step of one warp reads (WM + WN) rows of 32 bytes for WM * WN * depth multiply-adds.
         shared_bytes_per_flop=(p.wm + p.wn) * p.instruction.item / (2.0 * p.wm * p.wn), tensor_core=True,
@@ -40,8 +39,8 @@ def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
         fragments=2 if p.double_buffer else 1,
     )  # fmt: skip
     return gpu_kernel(
-        launches=(*before, main, *splitk.kernels(c, split)), device=lambda: results(p)[0],
-        static=lambda main: features.of_product(target, main, c), workspace=sort[0].end if sort else workspace,
+        launches=(*before, main, *splitk.kernels(c, split)), device=lambda: p.results[0],
+        static=static, workspace=sort[0].end if sort else workspace,
         align=_alignment(p), rounding=rounding(p.p),
     )  # fmt: skip
 
@@ -49,8 +48,7 @@ def kernel(p: MmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
 def _alignment(p: MmaTiling) -> int:
     """Bytes to which tensors must be aligned: the widest access to any of them."""
     widths = [s.copy for s in p.sides if s.direct and not s.source.is_packed]
-    out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
-    return max(1, out, *(ITEMSIZE[t.dtype] for t in p.p.c.program.inputs), *widths)
+    return max(1, p.p.c.store_bytes, *(ITEMSIZE[t.dtype] for t in p.p.c.program.inputs), *widths)
 
 
 def _nest(p: MmaTiling, group: int, split: int) -> LoopNest:

@@ -96,7 +96,7 @@ class Loader:
 
     @property
     def placed(self) -> bool:
-        """Whether the place of a thread's first copy is declared before the main loop."""
+        """Whether the place of a thread's first copy is declared before the main loop: it is ``even`` then."""
         return self.s.direct and (self.strides is not None or self.fixed)
 
     def _further(self, step: int) -> str:
@@ -177,13 +177,10 @@ class Loader:
     def copies(self) -> list[str]:
         """Statements that start the copies of tile ``t`` into ring slot ``slot``."""
         s, p, name = self.s, self.p, self.s.name
-        r, kk = ("r", "k") if not self.placed else (f"r_{name}", f"k_{name}")
-        if self.placed and self.even:
+        r, kk = (f"r_{name}", f"k_{name}") if self.placed else ("r", "k")
+        if self.placed:
             further = self._further(self.jump)
             r, kk = (r, kk + further) if self.row_is_fast else (r + further, kk)
-        placed = self.placed and self.even
-        if not placed:
-            r, kk = "r", "k"
         (known, row), k = self._row(r), f"(t * {p.bk} + {kk})"
         if self.strides:
             per_tile = p.bk * self.strides[2]
@@ -200,7 +197,7 @@ class Loader:
         valid = f", {' && '.join(inside)} ? {s.copy} : 0" if inside else ""
         spare = self._spare()
         return self._each([
-            *([] if placed else [self._place()]),
+            *([] if self.placed else [self._place()]),
             *known,
             f"{f'if ({spare}) ' if spare else ''}tw::cp_async<{s.copy}>({target}, {source}{valid});",
         ])  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
+from tilewright.kernels.templates.cuda import sizes, sorting, splitk
 from tilewright.kernels.templates.cuda_mma import fragments, pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
 from tilewright.kernels.templates.cuda_mma.loads import Loader
@@ -14,14 +14,14 @@ BODY = """\
     TW_SHARED(smem);
     using namespace ${symbol}_;
 $if split:    tw::grid_launch();
-$raster
+    $raster
     const int m0 = $m0, n0 = $n0;
 $if one_warp:    const int tid = (int)threadIdx.x, lane = tid;
 $unless one_warp:    const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
 $if many_warps:    const int wm = warp / $warps_n, wn = warp % $warps_n;
     const tw::u32 sa = tw::shared_address(smem), sb = sa + $ring_a;
 $if split:    $pieces
-$declared
+    $declared
     $acc acc[$mi][$ni][4];
 $if scaled:    $acc part[$mi][$ni][4];  // of a tile of k
     TW_UNROLL
@@ -32,29 +32,25 @@ $if scaled:    $acc part[$mi][$ni][4];  // of a tile of k
             for (int e = 0; e < 4; e++) $zeroed = 0;
 $if copies:    // Tile t of k, from global memory to slot of the ring.
 $if copies:    const auto copy = [&](int slot, int t) {
-$copy
+        $copy
 $if copies:    };
 $if carries:    // The same through registers, in two steps.
 $if carries:    const auto fetch = [&](int t) {
-$fetch
+        $fetch
 $if carries:    };
 $if carries:    const auto put = [&](int slot) {
-$put
+        $put
 $if carries:    };
     // Step q of the tile in slot, from shared memory to registers.
     const auto read = [&]($register (&fa)[$mi][4], $register (&fb)[$ni][2], int slot, int q) {
-$read
+        $read
     };
     const auto multiply = [&](const $register (&fa)[$mi][4], const $register (&fb)[$ni][2]) {
-$multiply
+        $multiply
     };
-$loop
-$store
+    $loop
+    $store
 """
-
-
-def _indent(lines: list[str], depth: int = 1) -> list[str]:
-    return [" " * 4 * depth + x for x in lines]
 
 
 def body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
@@ -63,22 +59,20 @@ def body(p: MmaTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
     direct, carried = [x for x in loaders if x.s.direct], [x for x in loaders if not x.s.direct]
     declared = [*pack.declare(p), *(line for x in loaders for line in x.declare()), *fragments.declare(p)]
     read = [*(line for x in loaders for line in fragments.read(x.s, p)), *fragments.rounded(p)]
-    tiles = raster.raster(
-        p.tiles_m, p.tiles_n, sizes.expression(p.p.c.batches), p.split_k, reads=("tile_m",) if sort else ()
-    ) + "".join(s.declare() for s in sort)
+    tiles = [*p.raster.declare(("tile_m",) if sort else ()), *(line for x in sort for line in x.declare())]
+    tiles_m, tiles_n = p.raster.tiles_m, p.raster.tiles_n
     return fill(BODY, {
-        "symbol": symbol, "raster": tiles.splitlines(),
-        "m0": f"tile_m * {p.bm}" if sizes.several(p.tiles_m) else "0",
-        "n0": f"tile_n * {p.bn}" if sizes.several(p.tiles_n) or p.tiles_m == 1 else "0",
+        "symbol": symbol, "raster": tiles,
+        "m0": f"tile_m * {p.bm}" if sizes.several(tiles_m) else "0",
+        "n0": f"tile_n * {p.bn}" if sizes.several(tiles_n) or tiles_m == 1 else "0",
         "one_warp": p.threads == 32, "many_warps": p.warps_m > 1 and p.warps_n > 1, "warps_n": p.warps_n,
         "ring_a": p.ring.at("b"), "split": p.split_k,
-        "pieces": splitk.pieces(p.tiles_k, "first_tile", "end_tile"), "declared": _indent(declared),
+        "pieces": splitk.pieces(p.tiles_k, "first_tile", "end_tile"), "declared": declared,
         "acc": p.instruction.acc, "register": p.instruction.register, "mi": p.mi, "ni": p.ni,
         "scaled": p.fold is not None,
         "zeroed": "acc[i][j][e]" if p.fold is None else "acc[i][j][e] = part[i][j][e]",
-        "copies": direct, "copy": _indent([line for x in direct for line in x.copies()], 2),
-        "carries": carried, "fetch": _indent([line for x in carried for line in x.fetch()], 2),
-        "put": _indent([line for x in carried for line in x.put()], 2),
-        "read": _indent(read, 2), "multiply": _indent(fragments.multiply(p), 2),
-        "loop": _indent(ring(p)), "store": _indent(store(p)),
+        "copies": direct, "copy": [line for x in direct for line in x.copies()],
+        "carries": carried, "fetch": [line for x in carried for line in x.fetch()],
+        "put": [line for x in carried for line in x.put()],
+        "read": read, "multiply": fragments.multiply(p), "loop": ring(p), "store": store(p),
     })  # fmt: skip

@@ -75,15 +75,14 @@ def product(program: Program, recognise: Callable[[Program], CudaContraction | N
     if real:
         if any(o.plain is None or o.plain.tensor.dtype != BITS or not _multiplied(o, real) for o in sides):
             return None
-        return _tiled(Product(c, INSTRUCTIONS[real], Source(sides[0], BITS), Source(sides[1], BITS)))
+        return _tiled(Product(c, INSTRUCTIONS[real], Source(c, "a", BITS), Source(c, "b", BITS)))
     types = {o.plain.tensor.dtype for o in sides if o.plain is not None}
     # 8-bit whole numbers beside a 16-bit real are multiplied as such reals, which hold them exactly.
     reals = types - set(BYTES)
     dtype = reals.pop() if len(reals) == 1 and types <= {*SIXTEEN, *BYTES} else next(iter(types), "")
     if (reals and types != {dtype}) or not all(_multiplied(o, dtype) for o in sides):
         return None
-    a, b = (Source(o, dtype) for o in sides)
-    return _tiled(Product(c, INSTRUCTIONS[dtype], a, b))
+    return _tiled(Product(c, INSTRUCTIONS[dtype], Source(c, "a", dtype), Source(c, "b", dtype)))
 
 
 def _tiled(p: Product) -> Product | None:
@@ -102,8 +101,8 @@ def summed(p: Product, precision: str) -> Product:
     tiles of k, which ordinary units add up (blocks whose scale is 1)."""
     if precision != PARTS or p.instruction.dtype != "float32" or p.c.scales is not None:
         return p
-    c = replace(p.c, scales=BlockScales(0, None, const(1.0, "float32")))
-    return replace(p, c=c, a=replace(p.a, operand=Operand(c, "a")), b=replace(p.b, operand=Operand(c, "b")))
+    c = replace(p.c, scales=BlockScales(0, {"b": const(1.0, "float32")}))
+    return replace(p, c=c, a=replace(p.a, c=c), b=replace(p.b, c=c))
 
 
 def rounding(p: Product) -> float:

@@ -21,6 +21,7 @@ from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, times, total
 from tilewright.kernels.templates.cuda.splitk import workspace
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
+from tilewright.kernels.templates.cuda_mma.source import Source
 
 THREADS = 256
 ALIGN = 128
@@ -31,14 +32,14 @@ def packed(p: MmaTiling) -> tuple[Side, ...]:
     return tuple(s for s in p.sides if s.source.is_packed)
 
 
+def _original(p: MmaTiling, s: Side) -> Source:
+    """An operand as it lies in memory."""
+    return p.p.a if s.name == "a" else p.p.b
+
+
 def arguments(p: MmaTiling) -> tuple[str, ...]:
     """Launch arguments that packed operands' places depend on."""
     return ("SPLIT",) if p.split_k else ()
-
-
-def _before(p: MmaTiling, s: Side) -> IntExpr:
-    """Bytes of packed operands in front of this one."""
-    return total(*(_size(x) for x in packed(p)[: packed(p).index(s)]))
 
 
 def _size(s: Side) -> IntExpr:
@@ -48,7 +49,7 @@ def _size(s: Side) -> IntExpr:
 def workspace_bytes(p: MmaTiling) -> IntExpr:
     """Bytes of workspace: partial results, then packed operands."""
     partial = workspace(p.p.c, p.split_k)
-    copies = total(*(_size(s) for s in packed(p)))
+    copies = total(*map(_size, packed(p)))
     if copies == 0:
         return partial
     return ["+", ["*", "SPLIT", _partial(p)], copies] if p.split_k else copies
@@ -64,9 +65,9 @@ def _partial(p: MmaTiling) -> IntExpr:
 def declare(p: MmaTiling) -> list[str]:
     """Statements that declare ``packed_<side>``."""
     out = []
-    storage = p.instruction.storage
-    for s in packed(p):
-        at = wide(_before(p, s))
+    storage, sides = p.instruction.storage, packed(p)
+    for number, s in enumerate(sides):
+        at = wide(total(*map(_size, sides[:number])))
         if p.split_k:
             at = f"{wide(_partial(p))} * SPLIT + {at}"
         out.append(f"{storage} *packed_{s.name} = ({storage} *)(ws + {at});")
@@ -102,16 +103,15 @@ def kernel(p: MmaTiling, s: Side) -> GlobalFunction:
 
 
 def _body(p: MmaTiling, s: Side) -> str:
-    source, step = s.source, p.instruction.chunk
+    source, original, step = s.source, _original(p, s), p.instruction.chunk
     per_row, rows, batches = source.pitch // step, expression(source.rows), source.batches
     batch, where = ("batch", f"((long long)batch * {text(rows)} + row)") if batches > 1 else ("0", "(long long)row")
     # Neighbouring threads read neighbours in memory.
-    fast, slow = (("c", str(per_row)), ("row", text(rows)))[:: 1 if source.operand.contiguous == "k" else -1]
+    fast, slow = (("c", str(per_row)), ("row", text(rows)))[:: 1 if original.contiguous == "k" else -1]
     outer = f"e / {fast[1]} % {slow[1]}" if batches > 1 else f"e / {fast[1]}"
     place = f"{fast[0]} = int(e % {fast[1]}), {slow[0]} = int({outer})"
     if batches > 1:
         place += f", batch = int(e / {wide(times(per_row, rows))})"
-    original = p.p.a if s.name == "a" else p.p.b
     guard = original.guard(batch, "row", "k")
     conditions = ([f"k < {source.depth}"] if source.pitch != source.depth else []) + ([f"({guard})"] if guard else [])
     return fill(BODY, {
@@ -128,7 +128,7 @@ def read(s: Side) -> Access | None:
     source = s.source
     if not source.is_packed:
         return None
-    return _read(source.operand.c, s.name, source.pitch, source.batches, source.dtype)
+    return _read(source.c, s.name, source.pitch, source.batches, source.multiplied)
 
 
 @lru_cache(maxsize=256)
@@ -149,7 +149,7 @@ def _nest(p: MmaTiling, s: Side) -> LoopNest:
     if s.source.batches > 1:
         axes["z"] = s.source.batches
         loops.append(Loop("z", s.source.batches, 1, "parallel", "l2"))
-    if s.source.operand.contiguous == "k":
+    if _original(p, s).contiguous == "k":
         lanes = Loop("k", THREADS * chunk, chunk, "vector", "register")
         loops += [Loop(row, s.extent, 1, "parallel", "l2"), Loop("k", c.k.size, lanes.extent, "parallel", "l2"), lanes]
     else:

@@ -5,7 +5,7 @@ Every piece of k has ``STAGES - 1`` tiles at least, or all of k has fewer (``sho
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
 
 ONE_AHEAD = """\
@@ -102,14 +102,14 @@ def ring(p: MmaTiling) -> list[str]:
     """The statements of the loop, and of what comes before it."""
     copies, carries = any(s.direct for s in p.sides), not all(s.direct for s in p.sides)
     first, end = ("first_tile", "end_tile") if p.split_k else ("0", str(p.tiles_k))
-    filled = "0" if p.ahead == 1 else "s" if p.short else "fill"
+    number = "0" if p.ahead == 1 else "s" if p.short else "fill"
     slot = "t" if p.short else "slot"
     rolled, guarded = p.unrolled == 1, p.unrolled > 1 and (p.split_k or p.tiles_k % p.unrolled > 0)
     holes = {
         "copies": copies, "carries": carries, "short": p.short, "puts": carries and not p.short,
         "asks": copies and not p.short, "more": "more" if carries else f"t + {p.ahead} < {end}",
-        "ahead": p.ahead, "older": p.ahead - 1, "first": first, "end": end, "fill": filled,
-        "tile": f"{first} + {filled}" if p.split_k else filled,
+        "ahead": p.ahead, "older": p.ahead - 1, "first": first, "end": end, "fill": number,
+        "tile": f"{first} + {number}" if p.split_k else number,
         "register": p.instruction.register, "mi": p.mi, "ni": p.ni, "steps": p.steps, "steps_less": p.steps - 1,
         "last": p.steps - 2, "pairs": p.steps not in (2, 4), "pair": p.steps == 4,
         "slot": slot, "following": "t + 1" if p.short else "next",
@@ -122,6 +122,6 @@ def ring(p: MmaTiling) -> list[str]:
             "scales": p.fold.read(p.batch, row, column, f"t * {p.bk}"), "fold": p.fold.add("[j][e]", again=True),
         }  # fmt: skip
     depth = 1 if rolled else 3 if guarded else 2
-    body = [" " * 4 * depth + x for x in fill(BUFFERED if p.double_buffer else PLAIN, holes).split("\n")]
+    body = [" " * 4 * depth + x for x in filled(BUFFERED if p.double_buffer else PLAIN, holes)]
     parts = [ONE_AHEAD if p.ahead == 1 else AHEAD, *([FIRST] if p.double_buffer else []), TILES]
-    return [line for x in parts for line in fill(x, {**holes, "body": body}).split("\n")]
+    return [line for x in parts for line in filled(x, {**holes, "body": body})]

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.caching import cached_property
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.operand import Operand, Plain
 from tilewright.kernels.templates.cuda.text import STORAGE
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 
-CHUNK = 16
 _RAW = {1: "tw::u8", 2: "tw::u16", 4: "tw::u32"}
 
 
 @dataclass(frozen=True)
-class Source:
-    """An operand of a product, as rows (m or n) of k elements.
+class Source(Operand):
+    """An operand of a product, which is one read, as rows (m or n) of k elements.
 
-    ``dtype`` is what is multiplied: the tensor's own, or a 16-bit real to which its 8-bit whole numbers are
-    converted on the way, exactly. ``is_packed``: it is read from a copy in the workspace, whose rows are ``pitch``
-    elements apart, a multiple of 16 bytes, with zeros after the last.
+    ``multiplied`` is the dtype of what is multiplied: the tensor's own, or a 16-bit real to which its 8-bit whole
+    numbers are converted on the way, exactly. ``is_packed``: it is read from a copy in the workspace, whose rows are
+    ``pitch`` elements apart, a multiple of 16 bytes, with zeros after the last.
     """
 
-    operand: Operand
-    dtype: str
+    multiplied: str
     is_packed: bool = False
 
     @cached_property
     def plain(self) -> Plain:
-        assert self.operand.plain is not None
-        return self.operand.plain
+        found = super().plain
+        assert found is not None
+        return found
 
     @property
-    def converted(self) -> bool:
+    def widened(self) -> bool:
         """Whether elements lie in memory in another type than they are multiplied in."""
-        return self.plain.tensor.dtype != self.dtype
+        return self.plain.tensor.dtype != self.multiplied
 
     @property
     def rounds(self) -> bool:
@@ -44,13 +44,13 @@ class Source:
     @property
     def item(self) -> int:
         """Bytes of an element as it is multiplied."""
-        return ITEMSIZE[self.dtype]
+        return ITEMSIZE[self.multiplied]
 
     def bits(self, place: str) -> str:
         """Text of the bits, as ``tw::u32``, of the element that lies ``place`` elements into the input."""
-        if not self.converted:
+        if not self.widened:
             return f"(tw::u32)tw::load_global<{_RAW[self.item]}>({self.tensor} + ({place}))"
-        short = "bf16" if self.dtype == "bfloat16" else "f16"
+        short = "bf16" if self.multiplied == "bfloat16" else "f16"
         value = f"tw::load_global<{STORAGE[self.plain.tensor.dtype]}>({self.tensor} + ({place}))"
         return f"(tw::u32)tw::to_{short}((float){value}).bits"
 
@@ -61,12 +61,12 @@ class Source:
 
     @property
     def rows(self) -> int:
-        return self.operand.group.size
+        return self.group.size
 
     @property
     def depth(self) -> int:
         """Elements of k."""
-        return self.operand.c.k.size
+        return self.c.k.size
 
     @property
     def pitch(self) -> int:
@@ -76,21 +76,26 @@ class Source:
     @cached_property
     def contiguous(self) -> str:
         """Along what neighbours lie next to each other: ``k`` or ``row``."""
-        return "k" if self.is_packed or self.operand.contiguous == "k" else "row"
+        return "k" if self.is_packed else super().contiguous
 
     @cached_property
     def vector(self) -> int:
         """Elements that one access may hold, at most 16 bytes of them."""
         if self.is_packed:
             return CHUNK // self.item
-        if self.converted:
+        if self.widened:
             return 1
-        return self.operand.width("k" if self.contiguous == "k" else "mn")
+        return self.width(self.contiguous)
 
     @property
     def packed(self) -> Source:
         """The same operand, read from a packed copy."""
-        return Source(self.operand, self.dtype, True)
+        return replace(self, is_packed=True)
+
+    @cached_property
+    def in_place(self) -> Source:
+        """The same operand as it lies in memory."""
+        return replace(self, is_packed=False)
 
     @cached_property
     def strides(self) -> tuple[int, int, int] | None:
@@ -99,8 +104,8 @@ class Source:
             return self.rows * self.pitch, self.pitch, 1
         if self.plain.guard is not None or self.plain.others:
             return None
-        c, where = self.operand.c, self.plain.where
-        steps = c.batch.stride(where), self.operand.group.stride(where), c.k.stride(where)
+        c, where = self.c, self.plain.where
+        steps = c.batch.stride(where), self.group.stride(where), c.k.stride(where)
         return None if any(s is None for s in steps) else steps  # type: ignore[return-value]
 
     @property
@@ -111,16 +116,13 @@ class Source:
     @property
     def batches(self) -> int:
         """How often the operand is there: once where its rows choose their batch."""
-        c = self.operand.c
-        return c.batches if self.operand.side == "a" else c.batch.size
+        return self.c.batches if self.side == "a" else self.c.batch.size
 
-    def offset(self, batch: str, row: str, k: str) -> str:
-        """Text of a position (elements), valid within the extents."""
+    def offset(self, batch: str, row: str, k: str, beyond: int = 0, used: set[str] | None = None) -> str:
         if not self.is_packed:
-            return self.operand.offset(batch, row, k)
+            return super().offset(batch, row, k, beyond, used)
         before = f"{batch} * {self.rows * self.pitch}LL + " if self.batches > 1 else ""
         return f"{before}{row} * {self.pitch}LL + {k}"
 
-    def guard(self, batch: str, row: str, k: str) -> str | None:
-        """Text of the read's own condition (padding), ``None`` where there is none."""
-        return None if self.is_packed else self.operand.guard(batch, row, k)
+    def guard(self, batch: str, row: str, k: str, used: set[str] | None = None) -> str | None:
+        return None if self.is_packed else super().guard(batch, row, k, used)

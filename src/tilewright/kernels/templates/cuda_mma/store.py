@@ -6,34 +6,20 @@ each 32-byte sector; rows that pass through shared memory leave in pieces of 16 
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.cuda import sorting, splitk
-from tilewright.kernels.templates.cuda.functions import Function
-from tilewright.kernels.templates.cuda_mma.fold import defined
+from tilewright.kernels.codegen.holes import filled
+from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, MmaTiling
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 
-def results(p: MmaTiling) -> tuple[str, Function]:
-    """Functions by which a thread scales sums of blocks, finishes values, and stores :func:`width` of them."""
-    text, stored = splitk.results(p.p.c, width(p), p.edges, p.split_k)
-    return text + defined(p.fold), stored
+def direct(acc: str, mi: int, eights: int, first: str, second: str, call: str) -> list[str]:
+    """Statements that store accumulators straight from fragments, whose pairs are elements ``first`` and ``second``."""
+    holes = {"acc": acc, "mi": mi, "ni": eights, "first": first, "second": second, "call": call}
+    return filled(DIRECT, holes)
 
 
 def _call(p: MmaTiling, m: str, n: str) -> str:
-    return results(p)[1].call(v="v", batch=p.batch, m=sorting.row(p.p.c, m), n=n) + ";"
-
-
-def width(p: MmaTiling) -> int:
-    """Elements along n that a lane stores at once."""
-    if not p.store_shared:
-        return 2
-    item = 4 if p.split_k else ITEMSIZE[p.p.c.output.dtype]
-    v = max(4, 16 // item)
-    while p.wn % v:
-        v //= 2
-    return v
+    return p.results[1].call(v="v", batch=p.batch, m=sorting.row(p.p.c, m), n=n) + ";"
 
 
 DIRECT = """\
@@ -43,7 +29,7 @@ for (int i = 0; i < $mi; i++) {
     for (int j = 0; j < $ni; j++) {
         TW_UNROLL
         for (int h = 0; h < 2; h++) {
-            const $acc v[2] = {acc[i][j][2 * h], acc[i][j][2 * h + 1]};
+            const $acc v[2] = {acc[i]$first, acc[i]$second};
             $call
         }
     }
@@ -85,16 +71,16 @@ $if again:    tw::sync_warp();
 
 def store(p: MmaTiling) -> list[str]:
     """Statements that store a block's accumulators."""
-    acc, v, m, n = p.instruction.acc, width(p), f"m0 + {p.warp_at('a')}i * 16 + ", f"n0 + {p.warp_at('b')}"
+    acc, v, m, n = p.instruction.acc, p.width, f"m0 + {p.warp_at('a')}i * 16 + ", f"n0 + {p.warp_at('b')}"
     if not p.store_shared:
         call = _call(p, f"{m}h * 8 + lane / 4", f"{n}j * 8 + lane % 4 * 2")
-        return fill(DIRECT, {"mi": p.mi, "ni": p.ni, "acc": acc, "call": call}).split("\n")
+        return direct(acc, p.mi, p.ni, "[j][2 * h]", "[j][2 * h + 1]", call)
     per_row, gaps = p.wn // v, p.wn > STRIP_RUN
     pieces = ROWS * per_row
     e = "e" if pieces > 32 else "lane"
     columns = f"c = {e} % {per_row} * {v}" if per_row > 1 else ""
     loop = f"for (int e = lane; e < {pieces}; e += 32) "
-    return fill(THROUGH_SHARED, {
+    return filled(THROUGH_SHARED, {
         "mi": p.mi, "ni": p.ni, "acc": acc, "v": v, "four": v == 4, "again": p.mi > 1, "strip": p.strip,
         "warp": f" + warp * {ROWS * p.strip}" if p.threads > 32 else "",
         "gaps_j": f" + j / {STRIP_RUN // COLUMNS} * {STRIP_GAP}" if gaps else "",
@@ -102,4 +88,4 @@ def store(p: MmaTiling) -> list[str]:
         "pieces": loop if pieces > 32 else f"if (lane < {pieces}) " if pieces < 32 else "",
         "place": f"r = {e} / {per_row}, {columns}" if columns else f"r = {e}", "column": " + c" if columns else "",
         "call": _call(p, f"{m}r", f"{n}c" if columns else n.removesuffix(" + ")),
-    }).split("\n")  # fmt: skip
+    })  # fmt: skip

@@ -37,13 +37,14 @@ def kernel(p: RowTiling, _: Mapping[str, Value], target: Target) -> Kernel:
         program=program, body=lambda _: Statements(p).combined(), blocks=second.count, threads=second.threads,
         symbol="_combine", loops=lambda: (_combining(p),),
     )  # fmt: skip
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=lambda _: (p.blocks, _moved(p)),
         registers=p.registers, tile_m=p.groups, tile_n=p.r.width if p.r.result.kind == ELEMENT else 1,
         tile_k=max(1, p.lanes * p.vector), split_k=p.pieces, read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
     return gpu_kernel(
         launches=(main, combine) if p.merged else (main,), workspace=p.workspace, align=p.align,
-        static=lambda main: features.numbers(target, main, p.blocks, _moved(p)),
+        static=static,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ traffic of a multiprocessor, how many blocks share one, and the rounds that the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -97,7 +98,7 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
     return values
 
 
-def _candidates(c: CudaContraction, target: Target, options: dict[str, tuple[Any, ...]]) -> Iterator[Tile]:
+def _candidates(c: CudaContraction, target: Target, options: dict[str, tuple[Any, ...]]) -> list[Tile]:
     """Legal tiles worth an estimate; there is always one."""
     # Rows of a side that lies along K fill sectors of memory, if K is long enough.
     pack = word_steps(c)
@@ -107,22 +108,17 @@ def _candidates(c: CudaContraction, target: Target, options: dict[str, tuple[Any
     ]
     if c.outputs <= 4096 or min(c.m.size, c.n.size) <= 8:
         depths = [d for d in options["BK"] if least <= d <= 32 * pack] or depths
-    found = False
+    found: list[Tile] = []
     for strict in (True, False):
-        for bm in options["BM"]:
-            for bn in options["BN"]:
-                for tm in options["TM"]:
-                    for tn in (x for x in options["TN"] if x <= bn):
-                        if tm > bm or tm * tn * words(c)[2] > ACCUMULATORS:
-                            continue
-                        threads = bm // tm * (bn // tn)
-                        if threads % 32 or not threads or threads > (256 if strict else 1024):
-                            continue
-                        for t in _deep(c, target, options, bm, bn, tm, tn, depths if strict else list(options["BK"])):
-                            found = True
-                            yield t
+        for bm, bn, tm, tn in itertools.product(*(options[x] for x in ("BM", "BN", "TM", "TN"))):
+            threads = bm // tm * (bn // tn)
+            if tm > bm or tn > bn or tm * tn * words(c)[2] > ACCUMULATORS:
+                continue
+            if threads % 32 == 0 and threads <= (256 if strict else 1024):
+                found += _deep(c, target, options, bm, bn, tm, tn, depths if strict else list(options["BK"]))
         if found:
-            return
+            break
+    return found
 
 
 def _deep(
@@ -170,7 +166,7 @@ def _waste(c: CudaContraction, t: Tile) -> float:
     worst = 1.0
     for side, extent in (("a", t.bm), ("b", t.bn)):
         along = _along(c, side)
-        size = min(extent, c.free(side).size) if along == "mn" else min(t.bk, c.k.size)
+        size = min(extent, c.free(side).size) if along == "row" else min(t.bk, c.k.size)
         if _in_vectors(c, side):
             worst = max(worst, SECTOR / (size * element_bytes(c, side)))
     return 1 + 0.25 * (worst - 1)

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.caching import cached_property
-from tilewright.core import IntExpr, Value
+from tilewright.core import Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
-from tilewright.kernels.templates.cuda import sorting
-from tilewright.kernels.templates.cuda.epilogue import Epilogue
+from tilewright.kernels.templates.cuda import sorting, splitk
+from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
+from tilewright.kernels.templates.cuda.raster import Raster
 from tilewright.kernels.templates.cuda.shared import Shared
-from tilewright.kernels.templates.cuda.sizes import pieces, within
+from tilewright.kernels.templates.cuda.sizes import within
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.packed import word_steps
 from tilewright.kernels.templates.decisions import decided
@@ -38,7 +39,7 @@ COMPUTED_REGISTERS = 16
 class SideTile:
     """One side's tile of ``extent`` (along M or N) by ``depth`` (along K), in shared memory k by k.
 
-    Every access of global memory holds ``vector`` elements along ``along`` (``"k"`` or ``"mn"``). An element of the
+    Every access of global memory holds ``vector`` elements along ``along`` (``"k"`` or ``"row"``). An element of the
     tile is a word of ``pack`` steps of K, ``depth`` counts words.
     """
 
@@ -80,7 +81,7 @@ class SideTile:
     @property
     def gathered(self) -> bool:
         """Whether the steps of K in a word are read one by one."""
-        return self.pack > 1 and (self.along == "mn" or self.vector < self.pack)
+        return self.pack > 1 and (self.along == "row" or self.vector < self.pack)
 
     @property
     def unit(self) -> int:
@@ -110,7 +111,7 @@ class SideTile:
 
     def place(self, e: str) -> tuple[str, str]:
         """Text of where access number ``e``, below ``vectors``, starts in the tile: along M or N, and along K."""
-        if self.along == "mn":
+        if self.along == "row":
             across = self.extent // self.unit
             return _product(_rest(e, across), self.unit), _quotient(e, across)
         lanes = self.lanes_k
@@ -207,13 +208,14 @@ class SimtTiling:
         return read_width(self.tn, VALUE_BYTES[self.c.rhs.dtype])
 
     @property
-    def tiles_m(self) -> IntExpr:
-        """Tiles along M, as an expression of the size that calls choose."""
-        return sorting.tiles(self.c, self.bm)
+    def raster(self) -> Raster:
+        """Tiles and pieces of K, as blocks walk them."""
+        return sorting.raster(self.c, self.bm, self.bn, self.split_k)
 
-    @property
-    def tiles_n(self) -> IntExpr:
-        return pieces(self.c.n.size, self.bn)
+    @cached_property
+    def results(self) -> tuple[str, Function]:
+        """Functions by which a thread finishes values and stores them, and the one of them that stores."""
+        return splitk.results(self.c, self.vector_n, sorting.edges(self.c, self.bm, self.bn), self.split_k)
 
     @property
     def steps(self) -> int:
@@ -233,8 +235,7 @@ class SimtTiling:
     @property
     def align(self) -> int:
         """Alignment that every tensor must have, bytes: the widest access's."""
-        e = Epilogue(self.c)
-        stored = min(self.vector_n if not self.split_k else 16, e.width) * ITEMSIZE[self.c.output.dtype]
+        stored = min(self.vector_n if not self.split_k else 16, self.c.store_width) * ITEMSIZE[self.c.output.dtype]
         return max(
             stored, *(s.vector * ITEMSIZE[s.operand.plain.tensor.dtype] for s in self.sides if s.operand.plain), 1
         )

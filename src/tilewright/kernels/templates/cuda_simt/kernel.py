@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tilewright.core import Target, Value
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
-from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
+from tilewright.kernels.templates.cuda import raster, sorting, splitk
 from tilewright.kernels.templates.cuda.describe import blocks, staged_names, summing
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, gpu_kernel
-from tilewright.kernels.templates.cuda.static import StaticFeatures
+from tilewright.kernels.templates.cuda.static import StaticFeatures, product_work
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import SimtTiling
 from tilewright.kernels.templates.cuda_simt.lower import body, functions
@@ -18,16 +19,16 @@ from tilewright.kernels.templates.cuda_simt.lower import body, functions
 
 def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> Kernel:
     """One kernel, and others before or after it where rows are sorted or K is split."""
-    c, split, partial = p.c, int(values["SPLIT"]), splitk.workspace(p.c, p.split_k)
-    sort = sorting.sorts(c, p.bm, partial)  # its tables lie behind partial results
+    c, split, workspace = p.c, int(values["SPLIT"]), splitk.workspace(p.c, p.split_k)
+    sort = sorting.sorts(c, p.bm, workspace)  # its tables lie behind partial results
     main = GlobalFunction(
         program=c.program, body=lambda symbol: body(p, symbol, sort), arguments=raster.arguments(p.split_k),
-        blocks=raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k),
-        threads=p.threads, min_blocks=p.min_blocks, shared=p.memory.bytes, early=bool(sort),
+        blocks=p.raster.blocks, threads=p.threads, min_blocks=p.min_blocks, shared=p.memory.bytes, early=bool(sort),
         loops=lambda: (_nest(p, int(values["GROUP"]), split),),
     )  # fmt: skip
     read = p.lanes_m * p.tm * VALUE_BYTES[c.lhs.dtype] + p.lanes_n * p.tn * VALUE_BYTES[c.rhs.dtype]
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=partial(product_work, c),
         registers=p.registers, tile_m=p.bm, tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=split,
         shared_bytes_per_flop=read / (32 * p.tm * p.tn * p.pack * c.flops[0]),
         read_bytes_a=p.a.read_bytes, read_bytes_b=p.b.read_bytes, asynchronous=2 if p.copy == "async" else 0,
@@ -35,7 +36,7 @@ def kernel(p: SimtTiling, values: Mapping[str, Value], target: Target) -> Kernel
     )  # fmt: skip
     return gpu_kernel(
         launches=(*(s.kernel for s in sort), main, *splitk.kernels(c, split)), device=lambda: functions(p),
-        static=lambda main: features.of_product(target, main, c), workspace=sort[0].end if sort else partial,
+        static=static, workspace=sort[0].end if sort else workspace,
         align=p.align,
     )  # fmt: skip
 

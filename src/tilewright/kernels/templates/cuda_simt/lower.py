@@ -16,7 +16,7 @@ from functools import lru_cache
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE, const
-from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
+from tilewright.kernels.templates.cuda import sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import identity, update
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
@@ -31,13 +31,9 @@ from tilewright.kernels.templates.cuda_simt.geometry import SideTile, SimtTiling
 from tilewright.kernels.templates.cuda_simt.packed import gather
 
 
-def _results(p: SimtTiling) -> tuple[str, Function]:
-    return splitk.results(p.c, p.vector_n, sorting.edges(p.c, p.bm, p.bn), p.split_k)
-
-
 def functions(p: SimtTiling) -> str:
     """Functions that bring tiles to shared memory, multiply them, and store results."""
-    parts, holes = [_results(p)[0]], _holes(p)
+    parts, holes = [p.results[0]], _holes(p)
     for s in p.sides:
         stash = "" if p.copy == "async" else fill(STASH, _side_holes(p, s))
         parts.append(_mover(p, s).define() + stash)
@@ -45,10 +41,6 @@ def functions(p: SimtTiling) -> str:
 
 
 # --------------------------------------------------------------------------- global to shared memory
-
-
-def _origin(s: SideTile) -> str:
-    return "m0" if s.name == "a" else "n0"
 
 
 def _inside(p: SimtTiling, s: SideTile, used: set[str], k: str = "k") -> list[str]:
@@ -66,7 +58,7 @@ def _inside(p: SimtTiling, s: SideTile, used: set[str], k: str = "k") -> list[st
 @lru_cache(maxsize=256)
 def _mover(p: SimtTiling, s: SideTile) -> Function:
     """``fetch_<side>`` or ``copy_<side>``: this thread's part of a tile, into registers or shared memory."""
-    t, origin, asynchronous = s.operand.ctype, _origin(s), p.copy == "async"
+    t, origin, asynchronous = s.operand.ctype, "m0" if s.name == "a" else "n0", p.copy == "async"
     own, used = {x: f"int {x}" for x in (origin, "k0", "tid")}, set[str]()
     text = _copy(p, s, used) if asynchronous else _fetch(p, s, used)
     mn, k = s.place("e")
@@ -315,6 +307,12 @@ $copy_next
     }"""
 
 KERNEL = """\
+    using namespace ${symbol}_;
+    TW_SHARED(smem);
+    (void)ws; (void)out; (void)GROUP;
+    $raster
+    $tables
+    $places
     $ta *const sa = ($ta *)(smem + $base_a);
     $tb *const sb = ($tb *)(smem + $base_b);
 $if split:    $pieces
@@ -352,7 +350,7 @@ $if rows:            const int m = $m;
 def _holes(p: SimtTiling) -> dict[str, object]:
     """What the texts of the kernel say of a plan."""
     c, a, b, vm, vn = p.c, p.a, p.b, p.vector_m, p.vector_n
-    store = _results(p)[1]
+    store = p.results[1]
     taken = ("acc[q][i][r][j]", "a[q][i]", "b[r][j]")
     updated = update(c, *taken) if p.pack == 1 else f"tw::dp4a({taken[1]}, {taken[2]}, {taken[0]})"
     ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be left out
@@ -386,15 +384,13 @@ def body(p: SimtTiling, symbol: str, sort: tuple[sorting.Sorting, ...]) -> str:
     c, holes = p.c, _holes(p)
     loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
     places = {"tid": "(int)threadIdx.x", **_lanes(p), "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}
-    declared = declarations(places, set(places))
-    rest = "".join(s.declare() for s in sort) + declared + fill(KERNEL, {**holes, "loop": loop})
-    taken = {*_results(p)[1].taken, *(x for s in p.sides for x in _mover(p, s).taken)}
+    taken = {*p.results[1].taken, *(x for s in p.sides for x in _mover(p, s).taken)}
     reads = {"tile_m", "tile_n", *({"batch"} & taken if not c.is_sorted else ())}
-    return (
-        f"    using namespace {symbol}_;\n"
-        "    TW_SHARED(smem);\n    (void)ws; (void)out; (void)GROUP;\n"
-        f"{raster.raster(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split_k, reads=reads)}{rest}"
-    )
+    return fill(KERNEL, {
+        **holes, "symbol": symbol, "raster": p.raster.declare(reads), "loop": loop,
+        "tables": [line for s in sort for line in s.declare()],
+        "places": [f"const int {name} = {text};" for name, text in places.items()],
+    })  # fmt: skip
 
 
 def _lanes(p: SimtTiling) -> dict[str, str]:

@@ -13,10 +13,7 @@ Knobs passed at each call: ``GROUP`` rows of tiles are walked together, ``SPLIT`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-
-from tilewright.core import Target, Value
+from tilewright.core import Target
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
@@ -168,12 +165,10 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
     ]
     for side, name, extent in (("a", "VA", "BM"), ("b", "VB", "BN")):
         if vectors(c, side) != [1]:
-            size = extent if along[side] == "mn" else "BK"
-            within = Constraint((size, name), _at_most, f"{name} exceeds {size}, along which the reads lie")
-            rules.append(within)
+            size = extent if along[side] == "row" else "BK"
+            rules.append(_at_most(name, size))
             if along[side] == "k":
-                reason = f"an asynchronous copy cannot transpose: {name} must be {pack}"
-                rules.append(Constraint(("copy", name), partial(_untransposed, pack), reason))
+                rules.append(_untransposed(name, pack))
     blocks = batches * ceildiv(c.m.size, bm[0]) * ceildiv(c.n.size, bn[0])
     if blocks * max([1, *every]) > raster.MAX_BLOCKS:
         rules.append(
@@ -187,13 +182,11 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
-def _at_most(values: Mapping[str, Value]) -> bool:
-    """Whether the second value is at most the first."""
-    first, second = map(int, values.values())
-    return second <= first
+def _at_most(vector: str, size: str) -> Constraint:
+    reason = f"{vector} exceeds {size}, along which the reads lie"
+    return Constraint((size, vector), lambda v: int(v[vector]) <= int(v[size]), reason)
 
 
-def _untransposed(pack: int, values: Mapping[str, Value]) -> bool:
-    """Whether the first is no asynchronous copy, or the second one element of a tile."""
-    copy, vector = values.values()
-    return copy == "direct" or vector == pack
+def _untransposed(vector: str, pack: int) -> Constraint:
+    reason = f"an asynchronous copy cannot transpose: {vector} must be {pack}"
+    return Constraint(("copy", vector), lambda v: v["copy"] == "direct" or v[vector] == pack, reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import INDEX, Expr
 from tilewright.kernels.expression.program import Program
@@ -11,15 +12,7 @@ from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.reduce_window import at_offset
 from tilewright.kernels.templates.cuda.kernels import evaluated, names, place, place_text
 from tilewright.kernels.templates.cuda.reduction import Accumulators
-from tilewright.kernels.templates.cuda.text import (
-    DevicePrinter,
-    Names,
-    computed,
-    declarations,
-    digits,
-    printer,
-    stored,
-)
+from tilewright.kernels.templates.cuda.text import DevicePrinter, Names, declarations, digits, printer, stored
 from tilewright.kernels.templates.cuda.vectors import Vector
 from tilewright.kernels.templates.cuda_stencil.plan import WindowTiling
 

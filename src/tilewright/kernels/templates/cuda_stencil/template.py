@@ -24,13 +24,13 @@ def kernel(p: WindowTiling, _: Mapping[str, Value], target: Target) -> Kernel:
         loops=lambda: (nest(p.s.part, p.grid, p.reduce),),
     )  # fmt: skip
     reads = p.outputs * p.taps / len(p.offsets)
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=lambda _: (p.grid.blocks, traffic(p.s.part) / reads),
         registers=p.registers, tile_m=p.outputs, tile_n=p.threads * p.vector, tile_k=len(p.offsets),
         read_bytes_a=p.read_bytes, read_bytes_b=p.read_bytes,
     )  # fmt: skip
     return gpu_kernel(
-        launches=(main,), align=p.align,
-        static=lambda main: features.numbers(target, main, p.grid.blocks, traffic(p.s.part) / reads),
+        launches=(main,), align=p.align, static=static
     )  # fmt: skip
 
 

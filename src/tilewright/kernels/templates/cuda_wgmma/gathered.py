@@ -20,7 +20,8 @@ from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.sizes import roundup, total
 from tilewright.kernels.templates.cuda.sorting import Sorting
 from tilewright.kernels.templates.cuda.warpgroups import Tile
-from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
+from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
@@ -68,7 +69,7 @@ class Gathered:
     def kernel(self) -> GlobalFunction:
         """The kernel ``<symbol>_gather``: a thread copies 16 bytes of a row."""
         return GlobalFunction(
-            program=self.source.operand.c.program, body=lambda _: self._body(),
+            program=self.source.c.program, body=lambda _: self._body(),
             blocks=ceildiv(self.rows * self._per_row, THREADS), threads=THREADS, symbol="_gather",
             arguments=self.sorting.arguments, early=True, loops=lambda: (self._nest(),),
         )  # fmt: skip
@@ -81,7 +82,7 @@ class Gathered:
         return fill(BODY, {
             "threads": THREADS, "chunks": wide(self.rows * self._per_row), "per_row": self._per_row,
             "bm": self.sorting.bm, "order_at": wide(self.sorting.at), "used": self.sorting.used,
-            "m": s.operand.c.m.size, "whole": whole, "tensor": s.tensor, "offset": offset,
+            "m": s.c.m.size, "whole": whole, "tensor": s.tensor, "offset": offset,
             "per_word": 4 // s.item, "step": step,
             "inside": f"if (k < {s.depth}) " if s.pitch != s.depth else "",
             "bits": s.bits(offset), "item_bits": 8 * s.item, "rows_at": wide(self.rows_at), "item": s.item,
@@ -89,7 +90,7 @@ class Gathered:
 
     def _nest(self) -> LoopNest:
         """Its loops, of rows that are there."""
-        c, s = self.source.operand.c, self.source
+        c, s = self.source.c, self.source
         place = (axis("m") * s.pitch + axis("k"),)
         lanes = THREADS * self._step
         loops = (
@@ -100,7 +101,7 @@ class Gathered:
         )
         return LoopNest(
             "gather", {"m": c.m.size, "k": c.k.size}, loops,
-            (*reads(c, "a"), Access("gathered_a", place, s.dtype, store=True)), flops_per_point=0, itemsize=s.item,
+            (*reads(c, "a"), Access("gathered_a", place, s.multiplied, store=True)), flops_per_point=0, itemsize=s.item,
         )  # fmt: skip
 
 

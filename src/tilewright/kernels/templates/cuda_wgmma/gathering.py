@@ -7,11 +7,11 @@ begun. B's tiles come by the engine. A part of a tile that has no rows is not co
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.primitives.wgmma import THREADS
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, LINE
-from tilewright.kernels.templates.cuda_mma.source import CHUNK
-from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling, in_place
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
+from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 
 AHEAD = 2
 """Slots whose copies may be under way while later ones begin; the ring has two more."""
@@ -47,7 +47,7 @@ $walk
         const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
         if (own == 0) {
             tw::mbarrier_expect(bar, $bytes);
-$loads
+            $loads
         }
         TW_UNROLL
         for (int d = 0; d < $lines; d++) {
@@ -76,14 +76,14 @@ for (; begun > 0; begun--) tell();"""
 
 def copier(p: WgmmaTiling, walk: list[str], loads: list[str], first: str, end: str) -> list[str]:
     """Statements of the copying group; ``loads``: the statements that fetch B's tile."""
-    source, ragged = in_place(p.p), p.p.k % p.bk != 0
+    source, ragged = p.p.a.in_place, p.p.k % p.bk != 0
     rows = p.bm // p.sharing
-    return fill(COPIER, {
+    return filled(COPIER, {
         "threads": THREADS, "lanes": LANES, "line": LINE, "barrier": BARRIER, "stages": p.stages, "walk": walk,
         "parts": p.sharing, "part": rows, "rounds": p.bm // ROUND, "round": ROUND, "m": p.p.m,
         "offset": source.offset("0", "row", "0"), "each": CHUNK // source.item, "first": first, "end": end,
-        "stage_bytes": p.stage_bytes, "bytes": p.b.bytes, "loads": [" " * 12 + x for x in loads],
+        "stage_bytes": p.stage_bytes, "bytes": p.b.bytes, "loads": loads,
         "lines": p.bk // p.a.line, "bk": p.bk, "step": p.a.line, "ragged": ragged, "depth": p.p.k,
         "item": source.item, "box": p.bm * LINE, "bytes_of_round": ROUND * LINE, "tensor": source.tensor,
         "valid": ", valid" if ragged else "", "ahead": AHEAD,
-    }).split("\n")  # fmt: skip
+    })  # fmt: skip

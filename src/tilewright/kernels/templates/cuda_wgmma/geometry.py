@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.caching import cached_property
@@ -11,7 +11,8 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda import splitk
-from tilewright.kernels.templates.cuda.epilogue import Epilogue
+from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda.raster import Raster
 from tilewright.kernels.templates.cuda.shared import Shared
 from tilewright.kernels.templates.cuda.sizes import roundup
 from tilewright.kernels.templates.cuda.sorting import Sorting, edges
@@ -24,10 +25,10 @@ from tilewright.kernels.templates.cuda.warpgroups import (
     Tile,
     most_registers,
 )
-from tilewright.kernels.templates.cuda_mma.fold import Fold, fold
-from tilewright.kernels.templates.cuda_mma.geometry import Tiles
+from tilewright.kernels.templates.cuda_mma.fold import Fold, fold, results
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, Instruction
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.cuda_wgmma.gathered import ALIGN, Gathered
 from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
 from tilewright.kernels.templates.cuda_wgmma.window import Depth, Window, depth, window
@@ -37,8 +38,8 @@ GPC = 18
 """Multiprocessors of a whole graphics processing cluster of Hopper."""
 PLACES = 2
 """Boxes of results of a group in shared memory: one is filled while the other is stored."""
-FOUR = 4
-"""Results that a thread stores at once where it exchanges some with another one."""
+PAIR, FOUR = 2, 4
+"""Results that a thread stores at once: as it holds them, and where it exchanges some with another one."""
 WIDTHS = 2
 """Widths of boxes among which the ring's size decides, where sums are scaled."""
 
@@ -67,7 +68,7 @@ def scale_bytes(folded: Fold | None, bm: int) -> int:
     """Bytes of the scales of a tile's ``bm`` rows, and of its columns, in a slot of the ring."""
     if folded is None:
         return 0
-    rows = bm if folded.scales.a is not None else 0
+    rows = bm if "a" in folded.scales.of else 0
     return 4 * (rows + (ceildiv(folded.runs, 16) * 16 if folded.pairs else folded.runs))
 
 
@@ -101,7 +102,7 @@ class Side(Tile):
 
 
 @dataclass(frozen=True)
-class WgmmaTiling(Tiles):
+class WgmmaTiling:
     """Everything that the printed source depends on."""
 
     p: Product
@@ -118,6 +119,10 @@ class WgmmaTiling(Tiles):
     ping_pong: bool  # groups have tiles of their own, and take turns to multiply
     most_shared: int  # bytes of shared memory that a block may have
     gather: bool = False  # rows that choose their batch come to the ring from where they lie, not from a copy in order
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.p.instruction
 
     @property
     def sharing(self) -> int:
@@ -153,6 +158,11 @@ class WgmmaTiling(Tiles):
         along_m = self.sorting.tiles if self.sorting is not None else ceildiv(self.p.m, self.bm * m)
         return along_m, ceildiv(self.p.n, self.bn * n)
 
+    @property
+    def raster(self) -> Raster:
+        """Clusters and pieces of k, as blocks walk them."""
+        return Raster(*self.clusters, self.p.c.batches, self.split_k)
+
     @cached_property
     def sorting(self) -> Sorting | None:
         """The tables of rows, where these choose their batch; partial results lie in front of them."""
@@ -162,7 +172,7 @@ class WgmmaTiling(Tiles):
     @cached_property
     def gathered(self) -> Gathered | None:
         """The copy of A's rows in the order of the batches that they choose."""
-        return Gathered(in_place(self.p), self.sorting) if self.sorting is not None and not self.gather else None
+        return Gathered(self.p.a.in_place, self.sorting) if self.sorting is not None and not self.gather else None
 
     @property
     def ordering(self) -> tuple[Sorting | Gathered, ...]:
@@ -247,6 +257,16 @@ class WgmmaTiling(Tiles):
         return fold(self.p.c, self.mi, self.bn, self.edges, in_shared=True)
 
     @property
+    def neighbours(self) -> int:
+        """Along n, that a thread stores together straight from registers."""
+        return FOUR if by_fours(self.p, self.bn) and not (self.split_k or self.tail) else PAIR
+
+    @cached_property
+    def results(self) -> tuple[str, Function]:
+        """Functions by which a thread scales sums of blocks, finishes values, and stores neighbours."""
+        return results(self.p.c, self.neighbours, self.edges, self.split_k, self.fold)
+
+    @property
     def parts(self) -> int:
         """Sums of 64 rows of single slots that are held."""
         return slot_sums(self.fold, self.groups) if self.fold is not None else 0
@@ -286,15 +306,10 @@ class WgmmaTiling(Tiles):
         """The same where the copy engine stores it: its rows follow each other."""
         return self.box if self.sorting is None else None
 
-    @property
-    def box_bytes(self) -> int:
-        """Of the boxes of results of all groups."""
-        return self.groups * PLACES * self.box.bytes if self.box is not None else 0
-
     @cached_property
     def memory(self) -> Shared:
         """Shared memory of a block."""
-        return self._memory(self.box_bytes)
+        return self._memory(self.groups * PLACES * self.box.bytes if self.box is not None else 0)
 
     def _memory(self, boxes: int) -> Shared:
         turns = self.groups if self.ping_pong else 0
@@ -308,14 +323,9 @@ class WgmmaTiling(Tiles):
         return min(255, (self.mi + self.parts) * self.sums + self.fold.held + FOLD_ROOM)
 
 
-def in_place(p: Product) -> Source:
-    """A's rows as they lie in memory."""
-    return replace(p.a, is_packed=False)
-
-
 def may_gather(p: Product) -> bool:
     """Whether a block can copy A's rows from where they lie: in pieces of 16 bytes, unconditionally."""
-    s = in_place(p)
+    s = p.a.in_place
     return s.contiguous == "k" and s.vector * s.item == CHUNK and s.plain.guard is None
 
 
@@ -368,7 +378,7 @@ def memory(p: Product, bm: int, bn: int, bk: int, stages: int, turns: int, walks
 
 def by_fours(p: Product, bn: int) -> bool:
     """Whether threads may store four results of 16 bits along n at once."""
-    return ITEMSIZE[p.c.output.dtype] == 2 and Epilogue(p.c).width >= FOUR and bn % 16 == 0
+    return ITEMSIZE[p.c.output.dtype] == 2 and p.c.store_width >= FOUR and bn % 16 == 0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -11,30 +12,29 @@ from tilewright.kernels.loopnest import Layout, Loop, LoopNest, Staged
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.describe import blocks, reads, summing
-from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.launches import GlobalFunction, Parameter, gpu_kernel, pointers, tensor_maps
-from tilewright.kernels.templates.cuda.static import StaticFeatures
+from tilewright.kernels.templates.cuda.static import StaticFeatures, product_work
 from tilewright.kernels.templates.cuda.warpgroups import STEP_BYTES
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 from tilewright.kernels.templates.cuda_mma.match import rounding
-from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling, aligned
 from tilewright.kernels.templates.cuda_wgmma.lower import body, place_of
-from tilewright.kernels.templates.cuda_wgmma.store import results
 
 
 def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kernel:
     """Rows in order where they choose their batch, the product, and the merge of partial results."""
     c, parts, ordering = p.p.c, int(values["SPLIT"]), p.ordering
     split = 1 if p.tail else parts
-    tiles = sizes.times(raster.blocks(*p.clusters, c.batches, p.split_k), p.together)
+    tiles = sizes.times(p.raster.blocks, p.together)
     main = GlobalFunction(
         program=c.program, body=lambda symbol: body(p, symbol), arguments=raster.arguments(parts > 1),
         blocks=["min", tiles, p.walkers * p.together] if p.walkers else tiles, threads=p.threads,
         shared=aligned(p.memory), cluster=p.together, own=lambda: (*_maps(p), *pointers(c.program)),
         loops=lambda: (_nest(p, int(values["GROUP"]), split),),
     )  # fmt: skip
-    features = StaticFeatures(
+    static = StaticFeatures(
+        target=target, work=partial(product_work, c, tail_tiles=p.left * p.together if p.tail else 0),
         registers=p.registers, tile_m=p.bm, tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=split,
         # A product of a group reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
         shared_bytes_per_flop=(ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn), tensor_core=True,
@@ -44,12 +44,11 @@ def kernel(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Kerne
     )  # fmt: skip
     after = (tail.kernel(p, place_of(p, f"{p.whole} + tail")),) if p.tail else splitk.kernels(c, split)
     workspace = tail.workspace(p) if p.tail else splitk.workspace(c, p.split_k)
-    out = Epilogue(c).width * ITEMSIZE[c.output.dtype]
     return gpu_kernel(
-        launches=(*(x.kernel for x in ordering), main, *after), device=lambda: results(p)[0],
-        static=lambda main: features.of_product(target, main, c, p.left * p.together if p.tail else 0),
+        launches=(*(x.kernel for x in ordering), main, *after), device=lambda: p.results[0],
+        static=static,
         workspace=ordering[-1].end if ordering else workspace,
-        align=max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in c.program.inputs)), rounding=rounding(p.p),
+        align=max(CHUNK, c.store_bytes, *(ITEMSIZE[t.dtype] for t in c.program.inputs)), rounding=rounding(p.p),
     )  # fmt: skip
 
 

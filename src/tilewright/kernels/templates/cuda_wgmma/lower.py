@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.core import IntExpr
+from dataclasses import replace
+
 from tilewright.kernels.codegen import integers
-from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.cuda import raster, splitk
+from tilewright.kernels.codegen.holes import fill, filled
+from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda.raster import Raster
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, GATHERING, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.gathering import copier
@@ -46,8 +48,8 @@ $if scaled:    const float *const scales = (const float *)(smem + (ring - start 
     };
     if (group == $groups) {
 $if fewer:        tw::fewer_registers<$fewer>();
-$copier
-$scales
+        $copier
+        $scales
     } else {
 $if more:        tw::more_registers<$more>();
         const int warp = tid / 32 % 4;
@@ -64,7 +66,7 @@ $if scaled:        const auto multiply = [&](int s, int i, $acc (&part)[$sums]) 
             const tw::u64 oa = first_a + (tw::u64)(s * $stage_units$of_rows), \
 ob = first_b + (tw::u64)(s * $stage_units);
             tw::wgmma_fence();
-$products
+            $products
             tw::wgmma_commit();
         };
 $if paired:        const tw::u32 other = tw::cluster_address(empty, $peer);  // that block copies to these slots too
@@ -83,12 +85,14 @@ $if turns:            }
 $if turns:        };
 $if turns:        if (group == 1) skip();
 $if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the first one is group 0's
-$walk_groups
+        $walk_groups
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
 $if parted:            if (tw::shuffle(tw::load_written<int>(order + (m0 + group * $part)), 0) < $m) {
-$loop
-$store
+$if parted:                $loop
+$unless parted:            $loop
+$if parted:                $store
+$unless parted:            $store
 $if parted:            } else {
 $if parted:                for (int t = $first; t < $end; t++) {  // another group's rows
 $if parted:                    tw::mbarrier_wait(full + $barrier * slot, turn);
@@ -106,15 +110,16 @@ COPIER = """\
 if (tid == $first_copier) {
     tw::tma_prefetch(map_a);
     tw::tma_prefetch(map_b);
-$walk_copier
-$places
+    $walk_copier
+$if walks:        $places
+$unless walks:    $places
 $if kept:        TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
             tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
             const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
             tw::mbarrier_expect(bar, $stage_bytes);
-$taps
-$loads
+            $taps
+            $loads
             next();
         }
 $if walks:    }
@@ -126,54 +131,37 @@ $if paired:    }
 }"""
 
 
-def _indent(lines: list[str], depth: int) -> list[str]:
-    return [" " * 4 * depth + x if x else x for x in lines]
+def _walked(p: WgmmaTiling) -> Raster:
+    """Tiles of clusters that are walked; where rows choose their batch the first table says how many have rows."""
+    return p.raster if p.sorting is None else replace(p.raster, tiles_m="used")
 
 
-def _walked(p: WgmmaTiling) -> tuple[IntExpr, IntExpr]:
-    """Clusters along m and n that are walked; where rows choose their batch the first table says how many have rows."""
-    rows, columns = p.clusters
-    return (rows if p.sorting is None else "used"), columns
-
-
-def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
+def _walk(p: WgmmaTiling, alone: bool = False) -> list[str]:
     """Statements that begin a walk over tiles, or name the one tile of a block. Clusters are walked as one tile is.
 
     ``alone``: of one of two groups, which has every other tile.
     """
-    tiles = (
-        f"{p.whole} + {p.left} * SPLIT"
-        if p.tail
-        else integers.text(raster.blocks(*_walked(p), p.p.c.batches, p.split_k))
-    )
+    tiles = f"{p.whole} + {p.left} * SPLIT" if p.tail else integers.text(_walked(p).blocks)
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.walkers else f"(int)blockIdx.x{by}" if by else ""
     lines = [*tail.which(p), *place_of(p, "which"), *tail.pieces(p)] if p.tail else place_of(p, start)
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.walkers:
-        return _indent(lines, depth)
+        return lines
     first, step = f"(int)blockIdx.x{by}", f"(int)gridDim.x{by}"
     if alone:
         first, step = f"{first} + group * ({step})", f"2 * ({step})"
-    head = f"for (int work = {first}; work < {tiles}; work += {step}) {{"
-    return _indent([head, *("    " + x for x in lines)], depth)
+    return [f"for (int work = {first}; work < {tiles}; work += {step}) {{", *("    " + x for x in lines)]
 
 
 def place_of(p: WgmmaTiling, number: str) -> list[str]:
     """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
     s, (rows, columns), (m, n), (row, column) = p.sorting, p.clusters, p.cluster, p.place
-    reads = ("tile_m",) if s is not None else ()
-    walked = raster.raster(*_walked(p), p.p.c.batches, p.split_k, reads=reads, start=number)
-    walked += s.of_tile("tile_m") if s is not None else ""
+    walked = _walked(p).declare(("tile_m",) if s is not None else (), number)
     m0 = _place("tile_m", rows > 1, m, row, p.bm) if s is None else f"tile_m * {p.bm}"
     n0 = _place("tile_n", columns > 1 or rows == 1, n, column, p.bn)
-    return [*_lines(walked), f"const int m0 = {m0}, n0 = {n0};"]
-
-
-def _lines(text: str) -> list[str]:
-    """Statements of a kernel's outermost block."""
-    return [line[4:] for line in text.splitlines()]
+    return [*walked, *(s.of_tile() if s is not None else ()), f"const int m0 = {m0}, n0 = {n0};"]
 
 
 def _place(tile: str, several: bool, together: int, own: str, size: int) -> str:
@@ -253,15 +241,15 @@ def _scales(p: WgmmaTiling, first: str, end: str) -> list[str]:
             "scale": "tw::load_shared<float>(own + u * 512 + t % 4 * 4)" if staged else scale, "of_four": scale,
             "valid": f", {place} + {further} < {size} ? {16 if staged else 4} : 0" if along in p.edges else "",
         }  # fmt: skip
-        out += fill(SCALES, {
-            "warp": 4 * p.groups + 1 + number, "walk": _walk(p, 1), "walks": p.walkers > 0, "first": first, "end": end,
-            "barrier": BARRIER, "copies": fill(COPY, holes).split("\n"), "fetches": fill(FETCH, holes).split("\n"),
+        out += filled(SCALES, {
+            "warp": 4 * p.groups + 1 + number, "walk": _walk(p), "walks": p.walkers > 0, "first": first, "end": end,
+            "barrier": BARRIER, "copies": filled(COPY, holes), "fetches": filled(FETCH, holes),
             "staged": staged, "scale_bytes": p.scale_bytes, "scales_at": p.memory.at("scales") + begin,
             "staged_at": p.memory.at("staged") + 4 * begin,
             "arrive": "arrive_copied" if copied else "arrive",
-        }).split("\n")  # fmt: skip
+        })  # fmt: skip
         begin += 4 * count
-    return _indent(out, 2)
+    return out
 
 
 # Each lane says itself that its scales have come, which it does not wait for. Of those that are neighbours along k four
@@ -270,7 +258,7 @@ SCALES = """\
 if (tid / 32 == $warp) {
 $if staged:    const tw::u32 fours = ring + $staged_at + lane * 16;  // this lane's of four steps
 $if staged:    const unsigned char *const own = smem + (fours - start);
-$walk
+    $walk
         TW_KEEP_LOOP  // few registers are left for copying
         for (int t = $first; t < $end; t++) {
 $if staged:            if (t == $first || t % 4 == 0) {
@@ -320,25 +308,24 @@ def body(p: WgmmaTiling, symbol: str) -> str:
     """The kernel's statements."""
     fewer, more = (GATHERING if p.gather or p.fold is not None else REGISTERS)[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
-    filled = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)
-    inside = 4 if p.parted else 3
+    arrivals = 1 + (WARPS if p.gather else 0) + (32 * len(p.fold.sides) if p.fold is not None else 0)
     if p.gather:
-        copies = copier(p, _walk(p, 0), _loads(p, p.b), first, end)
+        copies = copier(p, _walk(p), _loads(p, p.b), first, end)
     else:
         loads = [line for s in p.sides for line in _loads(p, s)]
-        copies = fill(COPIER, {
-            "first_copier": 128 * p.groups, "walk_copier": _walk(p, 1), "first": first, "end": end, "barrier": BARRIER,
-            "places": _indent(_places(p), 2 if p.walkers else 1), "taps": _indent(_taps(p), 3),
-            "stage_bytes": p.stage_bytes, "loads": _indent(loads, 3), "walks": p.walkers > 0, "stages": p.stages,
+        copies = filled(COPIER, {
+            "first_copier": 128 * p.groups, "walk_copier": _walk(p), "first": first, "end": end, "barrier": BARRIER,
+            "places": _places(p), "taps": _taps(p),
+            "stage_bytes": p.stage_bytes, "loads": loads, "walks": p.walkers > 0, "stages": p.stages,
             **_told(p), "paired": p.together > 1, "kept": p.together > 1 or p.fold is not None,
-        }).split("\n")  # fmt: skip
+        })  # fmt: skip
     return fill(BODY, {
         "symbol": symbol, "less": EIGHT - 1, "eight": EIGHT, "barriers": p.memory.at("barriers"),
-        "bytes_of_full": BARRIER * p.stages, "filled": filled, "scales_at": p.memory.at("scales"),
+        "bytes_of_full": BARRIER * p.stages, "filled": arrivals, "scales_at": p.memory.at("scales"),
         "scales": _scales(p, first, end), "parts": p.parts,
         "of_rows": f" + i * {p.a.block(1) // 16}" if p.fold is not None and p.mi > 1 else "",
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
-        "fewer": fewer, "more": more, "copier": _indent(copies, 2), "first": first, "end": end,
+        "fewer": fewer, "more": more, "copier": copies, "first": first, "end": end,
         "stage_units": p.stage_bytes // 16, "walks": p.walkers > 0, "boxes": p.box is not None,
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.memory.at("boxes"),
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
@@ -347,11 +334,11 @@ def body(p: WgmmaTiling, symbol: str) -> str:
         "part": p.bm // p.sharing, "m": p.p.m,
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
         "across_a": p.a.across, "across_b": p.b.across,
-        "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
-        "store": _indent(tail.stored(p, store(p)) if p.tail else store(p), inside),
+        "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _products(p),
+        "store": tail.stored(p, store(p)) if p.tail else store(p),
         "turns": p.ping_pong, "group_warps": WARPS,
         "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
-        "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
-        "loop": _indent(loop(p, BARRIER, first, end), inside), "scaled": p.fold is not None,
+        "walk_groups": _walk(p, p.ping_pong), "alone": p.together == 1,
+        "loop": loop(p, BARRIER, first, end), "scaled": p.fold is not None,
         **_told(p), "paired": p.together > 1, "several": p.peers > 1 or p.fold is not None,
     })  # fmt: skip

@@ -9,11 +9,11 @@ from functools import lru_cache
 from tilewright.dtypes import DTYPES
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.primitives.wgmma import ROWS
-from tilewright.kernels.templates.cuda.operand import Operand
 from tilewright.kernels.templates.cuda.sorting import MOST_DENSE
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.match import match as product
-from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.cuda_wgmma import window
 
 FUNCTIONS = {d.name: f"wgmma_{d.matrix}" for d in DTYPES.values() if d.matrix and d.bits <= 32}
@@ -47,7 +47,7 @@ def turned(p: Product) -> Product:
     """The same product with its sides exchanged, C^T = B^T A^T: what was n is m, and results are stored transposed."""
     scales = p.c.scales.turned if p.c.scales is not None else None
     c = replace(p.c, m=p.c.n, n=p.c.m, lhs=p.c.rhs, rhs=p.c.lhs, scales=scales)
-    return replace(p, c=c, a=Source(Operand(c, "a"), p.b.dtype), b=Source(Operand(c, "b"), p.a.dtype))
+    return replace(p, c=c, a=Source(c, "a", p.b.multiplied), b=Source(c, "b", p.a.multiplied))
 
 
 def views(p: Product) -> Mapping[bool, Product]:

@@ -7,42 +7,14 @@ memory are stored as a whole, while the group goes on.
 
 from __future__ import annotations
 
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import filled
 from tilewright.kernels.primitives.wgmma import ROWS
-from tilewright.kernels.templates.cuda import sorting, splitk
+from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.warpgroups import WARPS
-from tilewright.kernels.templates.cuda_mma.fold import defined
-from tilewright.kernels.templates.cuda_mma.source import CHUNK
-from tilewright.kernels.templates.cuda_wgmma.geometry import FOUR, WgmmaTiling, by_fours
-
-PAIR = 2
-
-
-def neighbours(p: WgmmaTiling) -> int:
-    """Along n, that a thread stores together straight from registers."""
-    return FOUR if by_fours(p.p, p.bn) and not (p.split_k or p.tail) else PAIR
-
-
-def results(p: WgmmaTiling) -> tuple[str, Function]:
-    """Functions by which a thread scales sums of blocks, finishes values, and stores neighbours."""
-    text, stored = splitk.results(p.p.c, neighbours(p), p.edges, p.split_k)
-    return text + defined(p.fold), stored
-
-
-DIRECT = """\
-TW_UNROLL
-for (int i = 0; i < $mi; i++) {
-    TW_UNROLL
-    for (int j = 0; j < $eights; j++) {
-        TW_UNROLL
-        for (int h = 0; h < 2; h++) {
-            const $acc v[2] = {acc[i][4 * j + 2 * h], acc[i][4 * j + 2 * h + 1]};
-            $call
-        }
-    }
-}"""
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
+from tilewright.kernels.templates.cuda_mma.store import direct
+from tilewright.kernels.templates.cuda_wgmma.geometry import FOUR, WgmmaTiling
 
 # A thread of two hands over what it holds of one group of eight columns, for what the other holds of the next group.
 BY_FOURS = """\
@@ -70,7 +42,7 @@ FILLED = """\
             TW_UNROLL
             for (int h = 0; h < 2; h++) {
                 const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * $eights + j) * 4 + 2 * h;
-$places
+                $places
                 tw::pack<$out, 2> two = {};
                 $if_inside{
                     two.v[0] = $finish_0;
@@ -139,14 +111,14 @@ def store(p: WgmmaTiling) -> list[str]:
     batch = "batch" if p.p.batch > 1 else "0"
     first = p.row("i")
     if p.box is None:
-        fours = neighbours(p) == FOUR
-        call = results(p)[1].call(
+        fours = p.neighbours == FOUR
+        call = p.results[1].call(
             v="v", batch=batch, m=sorting.row(p.p.c, f"{first} + warp * 16 + h * 8 + lane / 4"),
             n="n0 + (j + odd) * 8 + lane % 4 / 2 * 4" if fours else "n0 + j * 8 + lane % 4 * 2",
         )  # fmt: skip
-        return fill(BY_FOURS if fours else DIRECT, {
-            "mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";",
-        }).split("\n")  # fmt: skip
+        if not fours:
+            return direct(p.instruction.acc, p.mi, p.bn // 8, "[4 * j + 2 * h]", "[4 * j + 2 * h + 1]", call + ";")
+        return filled(BY_FOURS, {"mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";"})
     e, box, by_rows = Epilogue(p.p.c), p.box, p.store is None
     # What follows the sum may read inputs at the element's place, which edges of the tiles lack.
     reads = [x for x in ("m", "n") if x in e.finished.taken]
@@ -157,13 +129,13 @@ def store(p: WgmmaTiling) -> list[str]:
     )  # fmt: skip
     swizzle = box.swizzle // 16 - 1
     exists = ["m < " + str(p.p.m), *([f"n < {p.p.n}"] if "n" in p.edges else [])]
-    return fill(BY_ROWS if by_rows else BY_ENGINE, {
+    return filled(BY_ROWS if by_rows else BY_ENGINE, {
         "mi": p.mi, "boxes": p.bn // box.columns, "eights": box.columns // 8, "columns": box.columns, "out": e.out,
         "if_inside": f"if ({' && '.join(inside)}) " if inside else "", "finish_0": one, "finish_1": two,
         "row": box.row, "item": box.item, "box_bytes": box.bytes, "rank": box.rank,
-        "places": [" " * 16 + f"const int {x} = {places[x]};" for x in reads],
+        "places": [f"const int {x} = {places[x]};" for x in reads],
         "moved": f"(at ^ ((at >> 7 & {swizzle}) << 4))" if box.swizzle else "at",
         "batch": ", batch" if box.rank == 3 else "", "first": first, "lanes": box.row // CHUNK,
         "rounds": ROWS // WARPS * box.row // CHUNK // 32, "each": CHUNK // box.item, "exists": " && ".join(exists),
         "offset": e.offset(batch, "m", "n"),
-    }).split("\n")  # fmt: skip
+    })  # fmt: skip

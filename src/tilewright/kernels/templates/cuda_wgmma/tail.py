@@ -8,12 +8,11 @@ in that order, whichever block comes first.
 from __future__ import annotations
 
 from tilewright.core import IntExpr
-from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.holes import fill, filled
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.launches import GlobalFunction
 from tilewright.kernels.templates.cuda.text import VALUE, VALUE_BYTES
-from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
-from tilewright.kernels.templates.cuda_wgmma.store import PAIR, results
+from tilewright.kernels.templates.cuda_wgmma.geometry import PAIR, WgmmaTiling
 from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
@@ -28,7 +27,7 @@ const int end_tile = work < $whole ? $steps : (piece + 1) * $steps / SPLIT;"""
 
 STORE = """\
 if (work < $whole) {
-$store
+    $store
 } else {
     $acc *const part = ($acc *)ws + (((which - $whole) * SPLIT + piece)$of_cluster) * $size;
     TW_UNROLL
@@ -54,7 +53,7 @@ MERGE = """\
     const int element = at % $size, number = at / $size;
 $if paired:    const int rank = number % $together;
     const int tail = number$of_tiles;
-$place
+    $place
     const $acc *from = (const $acc *)ws + (tail * SPLIT$of_cluster) * $size + element;
 $merged
     const int m = m0 + element / $bn, n = n0 + element % $bn;
@@ -64,21 +63,21 @@ $merged
 
 def which(p: WgmmaTiling) -> list[str]:
     """Statements that name the tile of a walk's ``work``, and the piece of it."""
-    return fill(WHICH, {"whole": p.whole, "left": p.left}).split("\n")
+    return filled(WHICH, {"whole": p.whole, "left": p.left})
 
 
 def pieces(p: WgmmaTiling) -> list[str]:
     """Statements that declare the steps of k of a piece."""
-    return fill(PIECE, {"whole": p.whole, "steps": p.tiles_k}).split("\n")
+    return filled(PIECE, {"whole": p.whole, "steps": p.tiles_k})
 
 
 def stored(p: WgmmaTiling, whole: list[str]) -> list[str]:
     """Statements that store a tile by those for a ``whole`` one, or a piece."""
-    return fill(STORE, {
-        "whole": p.whole, "store": ["    " + x if x else x for x in whole], "acc": p.instruction.acc,
+    return filled(STORE, {
+        "whole": p.whole, "store": whole, "acc": p.instruction.acc,
         "of_cluster": f" * {p.together} + rank" if p.together > 1 else "", "size": p.bm * p.bn, "mi": p.mi,
         "eights": p.bn // 8, "bn": p.bn,
-    }).split("\n")  # fmt: skip
+    })  # fmt: skip
 
 
 def kernel(p: WgmmaTiling, place: list[str]) -> GlobalFunction:
@@ -95,11 +94,11 @@ def kernel(p: WgmmaTiling, place: list[str]) -> GlobalFunction:
 
 def _body(p: WgmmaTiling, symbol: str, place: list[str]) -> str:
     c, paired = p.p.c, p.together > 1
-    call = results(p)[1].call(v="v", batch="batch" if p.p.batch > 1 else "0", m="m", n="n")
+    call = p.results[1].call(v="v", batch="batch" if p.p.batch > 1 else "0", m="m", n="n")
     return fill(MERGE, {
         "threads": THREADS, "symbol": symbol, "size": p.bm * p.bn,
         "paired": paired, "together": p.together, "of_tiles": f" / {p.together}" if paired else "",
-        "place": ["    " + x for x in place],
+        "place": place,
         "acc": VALUE[c.acc], "of_cluster": f" * {p.together} + rank" if paired else "",
         "merged": splitk.merged(c, PAIR, str(p.together * p.bm * p.bn)), "bn": p.bn, "call": call,
     })  # fmt: skip

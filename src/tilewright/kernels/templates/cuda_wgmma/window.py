@@ -22,8 +22,9 @@ from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, affine
 from tilewright.kernels.templates.cuda.text import digits
 from tilewright.kernels.templates.cuda.warpgroups import LINE, STEP_BYTES, Readers, Tile
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.launch import REACH
 
@@ -139,14 +140,14 @@ def _names(rank: int) -> tuple[str, ...]:
 
 def tiled(s: Source) -> bool:
     """Whether rows and k are steps of one size each from an operand's beginning."""
-    return s.is_packed or (not s.converted and s.strides is not None and not s.plain.where.const)
+    return s.is_packed or (not s.widened and s.strides is not None and not s.plain.where.const)
 
 
 @lru_cache(maxsize=256)
 def window(s: Source) -> Window | None:
     """The windows that an operand's rows are; ``None`` where a tiled tensor map describes it, or it is none."""
-    c, rows = s.operand.c, s.operand.group
-    if tiled(s) or s.converted or s.plain.others or not c.k.axes:
+    c, rows = s.c, s.group
+    if tiled(s) or s.widened or s.plain.others or not c.k.axes:
         return None
     *taps, channel = c.k.axes
     indices, sizes = _indices(s), list(s.plain.tensor.shape)
@@ -191,7 +192,7 @@ def window(s: Source) -> Window | None:
 
 def _indices(s: Source) -> list[Linear] | None:
     """The linear indices of an operand's read, whose condition is about the edges of its tensor alone."""
-    [read] = s.operand.value.loads()
+    [read] = s.value.loads()
     found = [affine(i) for i in read.args]
     dims = [d for d in found if d is not None]
     bounds = [] if s.plain.guard is None else IndexForms().bounds(s.plain.guard)
@@ -287,8 +288,7 @@ class Depth:
 def depth(p: Product) -> Depth:
     """The k of a product."""
     bytes_of = [
-        s.item * (p.batch * s.operand.group.size * p.k if window(s) is None else s.plain.tensor.size)
-        for s in (p.a, p.b)
+        s.item * (p.batch * s.group.size * p.k if window(s) is None else s.plain.tensor.size) for s in (p.a, p.b)
     ]
     return Depth(p.k, LINE // p.instruction.item, window(p.a) or window(p.b), sum(bytes_of))
 
