@@ -109,6 +109,11 @@ def channels_first() -> Program:
     return Program.loads(get_operator("conv2d").workload(**sizes, bias=True).program)
 
 
+def block_scaled() -> Program:
+    operator = get_operator("scaled_mm")
+    return Program.loads(operator.workload(**operator.example).program)
+
+
 DOTS: dict[str, Callable[[], Program]] = {"int8_dot": programs.int8_dot, "bf16_matmul": bf16_matmul}
 """Products that have instructions of their own on ``DOT_TARGET``."""
 DOT_TARGET = "avx512bf16"
@@ -120,8 +125,8 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
         ("cuda_simt", {**CONTRACTIONS, **FORMS},
          ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "bytes", "turned_last_float32")),
         ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16", "doubles")),
-        ("cuda_wgmma", {**PRODUCTS, "tf32": lambda: cut(48, 40, 80)},
-         ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense", "tf32")),
+        ("cuda_wgmma", {**PRODUCTS, "tf32": lambda: cut(48, 40, 80), "block_scaled": block_scaled},
+         ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense", "tf32", "block_scaled")),
         ("cuda_attention", {**ATTENTIONS, **HALVES, "groups": GROUPS["shared"]},
          ("plain", "causal", "half_grouped", "half_rounded_keep", "half_long", "groups")),
         ("cuda_rows", ROWS, ("softmax", "softmax_long", "layer_norm", "row_argmax", "column_sums", "whole_sum")),
