@@ -56,11 +56,11 @@ def given(program: Program, part: Part, used: Collection[str], where: Workspace)
 # --------------------------------------------------------------------------- indices
 
 
-def is_narrow(program: Program, part: Part, beyond: int = ROOM) -> bool:
-    """Whether ``int`` holds every index and position of a part, fused indices ``beyond`` their extents too."""
+def is_narrow(program: Program, part: Part) -> bool:
+    """Whether ``int`` holds every index and position of a part, fused indices beyond their extents too."""
     total = part.outputs
     reduced = part.points // max(1, total)
-    if max(total, reduced) + beyond >= NARROW:
+    if max(total, reduced) + ROOM >= NARROW:
         return False
     return narrow(program, part.expressions, {n: (0, e - 1) for n, e in part.ranges.items()})
 

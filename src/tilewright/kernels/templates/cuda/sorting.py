@@ -51,10 +51,10 @@ def row(c: CudaContraction, m: str) -> str:
     return f"tw::load_written<int>(order + ({m}))" if c.is_sorted else m
 
 
-def batch_of(c: CudaContraction, m: str) -> str:
-    """Text of the batch that a row chooses."""
+def batch_of(c: CudaContraction) -> str:
+    """Text of the batch that row ``m`` chooses."""
     assert c.chosen is not None
-    made = printer(c.program, c.stage.ranges, AxisTexts(c, {"m": m}), {}, (c.chosen,))
+    made = printer(c.program, c.stage.ranges, AxisTexts(c, {"m": "m"}), {}, (c.chosen,))
     return f"(int)({made.scalar(c.chosen)})"
 
 
@@ -140,7 +140,7 @@ class Sorting:
     def _body(self) -> str:
         c = self.c
         return fill(BODY, {
-            "threads": self.threads, "m": c.m.size, "chosen": batch_of(c, "m"), "bm": self.bm,
+            "threads": self.threads, "m": c.m.size, "chosen": batch_of(c), "bm": self.bm,
             "order_at": wide(self.at), "batches_at": wide(self.batches_at), "dense": self.dense,
             "batches": c.batch.size, "tiles": self.tiles,
         })  # fmt: skip

@@ -127,7 +127,7 @@ def _combining(c: CudaContraction, symbol: str) -> str:
     used = set[str]()
     store = epilogue.write(w, used, "e" if in_order else None, "        ")
     places = {
-        "batch": batch_of(c, "m") if c.is_sorted else f"e / {text(times(rows, expression(n)))}",
+        "batch": batch_of(c) if c.is_sorted else f"e / {text(times(rows, expression(n)))}",
         "m": f"e / {columns} % {text(rows)}" if c.batches > 1 else f"e / {columns}",
         "n": f"e % {columns}" if c.outputs > n else "e",
     }  # fmt: skip

@@ -103,15 +103,15 @@ $unless alike:}
 $if turns:if (lane == 0) $turn"""
 
 
-def loop(p: WgmmaTiling, barrier: int, first: str, end: str) -> list[str]:
+def loop(p: WgmmaTiling, first: str, end: str) -> list[str]:
     """Statements that sum a tile of the output, over steps of k from ``first`` up to ``end``."""
     holes: dict[str, object] = {
-        "mi": p.mi, "each": p.sums, "barrier": barrier, "first": first, "end": end,
+        "mi": p.mi, "each": p.sums, "barrier": BARRIER, "first": first, "end": end,
         "turns": p.ping_pong, "alone": p.ping_pong and p.tiles_k == 1,
     }  # fmt: skip
     if p.fold is None:
         return filled(PLAIN, holes)
-    holes |= {"zero": fill(ZERO, holes), "turn": TURN.replace("$barrier", str(barrier))}
+    holes |= {"zero": fill(ZERO, holes), "turn": TURN.replace("$barrier", str(BARRIER))}
     if p.parts == 1:
         parts = []
         for i in range(p.mi):

@@ -339,6 +339,6 @@ def body(p: WgmmaTiling, symbol: str) -> str:
         "turns": p.ping_pong, "group_warps": WARPS,
         "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, p.ping_pong), "alone": p.together == 1,
-        "loop": loop(p, BARRIER, first, end), "scaled": p.fold is not None,
+        "loop": loop(p, first, end), "scaled": p.fold is not None,
         **_told(p), "paired": p.together > 1, "several": p.peers > 1 or p.fold is not None,
     })  # fmt: skip
