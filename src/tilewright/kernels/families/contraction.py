@@ -104,6 +104,11 @@ class Contraction:
         return (finish, *((s.name, s.dtype, s.body[0]) for s in self.epilogue))
 
     @cached_property
+    def updated(self) -> Expr:
+        """A partial result ``l0`` with one more step of K, whose values of the two sides are ``a`` and ``b``."""
+        return self.monoid.combine[0].substitute({"r0": self.body})
+
+    @cached_property
     def flops(self) -> tuple[int, int]:
         """Operations a point, and a finished sum with the stages after it."""
         return flops_per_point(self.stage), sum(count_ops(e) for _, _, e in self.chain)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from tilewright.core import cached_property
 from tilewright.extent import ctext
-from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.templates.cpu_contraction import finite, packing
 from tilewright.kernels.templates.cpu_contraction.geometry import LINE, ContractionTiling
 from tilewright.kernels.templates.cpu_contraction.text import var_text
@@ -65,16 +64,12 @@ class Steps:
     def added(self, i: int, j: int) -> str:
         """C text of a sum with the step of ``x``, an element of A, and a vector of B."""
         names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
-        value = var_text(self._step, names, self.p.lanes)
+        value = var_text(self.p.c.updated, names, self.p.lanes)
         quick = finite.extreme(self.p)
         if not quick:
             return value
         term = var_text(self.p.c.body, names, self.p.lanes)
         return f"finite_?tw::{quick}({names['l0']},{term}):{value}"
-
-    @cached_property
-    def _step(self) -> Expr:
-        return self.p.c.monoid.combine[0].substitute({"r0": self.p.c.body})
 
     def ahead(self, v: int, vectors: int) -> list[int]:
         """Elements from the pointer to B to each line that step ``v`` asks for."""

@@ -179,8 +179,7 @@ def combine(c: CudaContraction, left: str, right: str) -> str:
 
 def update(c: CudaContraction, left: str, a: str, b: str) -> str:
     """Text of a partial result with one more step of K, given the values of the two sides."""
-    e = c.monoid.combine[0].substitute({"r0": c.body})
-    return printer(c.program, {}, {}, {"l0": left, "a": a, "b": b}, (e,)).scalar(e)
+    return printer(c.program, {}, {}, {"l0": left, "a": a, "b": b}, (c.updated,)).scalar(c.updated)
 
 
 def identity(c: CudaContraction) -> str:

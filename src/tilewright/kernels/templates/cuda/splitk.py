@@ -29,6 +29,8 @@ from tilewright.kernels.templates.tiles import ceildiv
 THREADS = 256
 MOST = 128
 """The most pieces."""
+MOST_PARTS = 64
+"""The most of matrix units."""
 WORKSPACE_LIMIT = 256 << 20
 """Bytes of partial results beyond which K is not split."""
 
@@ -42,6 +44,11 @@ def splits(c: CudaContraction, steps: int) -> tuple[int, ...]:
         if s <= steps and fits and whole(steps, s):
             found.append(s)
     return tuple(found)
+
+
+def parts(c: CudaContraction, steps: int, depth: int) -> list[int]:
+    """Those of matrix units, whose pieces have two of the ``steps`` tiles of ``depth`` at least."""
+    return [s for s in splits(c, steps) if s <= MOST_PARTS and s * 2 * depth <= c.k.size]
 
 
 def whole(steps: int, split: int) -> bool:

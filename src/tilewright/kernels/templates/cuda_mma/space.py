@@ -32,8 +32,6 @@ MAX_ROUNDS = 16
 """Copies of one operand that a thread may start for one tile: more make long code for small pieces."""
 MAX_ELEMENTS = 32
 """Elements of one operand that a thread may carry to shared memory for one tile."""
-MAX_PARTS = 64
-"""Pieces of k."""
 
 
 def tiles(extent: int, least: int) -> tuple[int, ...]:
@@ -62,8 +60,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
     item = p.instruction.item
     depths = tuple(d for b in (1, 2, 4) if p.whole(d := b * p.instruction.least_depth))
     bms, bns = tiles(p.m, ROWS), tiles(p.n, ROWS)
-    shortest = depths[0]
-    parts = [s for s in splitk.splits(p.c, ceildiv(p.k, shortest)) if s <= MAX_PARTS and s * 2 * shortest <= p.k]
+    parts = splitk.parts(p.c, ceildiv(p.k, depths[0]), depths[0])
     groups = raster.groups(ceildiv(p.m, bms[0]), ceildiv(p.n, bns[0]))
     # The order keeps preparation cheap: what the register rule reads comes before what it does not.
     knobs = (

@@ -42,8 +42,6 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 MAX_STAGES = 8
 CLUSTERS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2), "4x1": (4, 1), "1x4": (1, 4), "2x2": (2, 2)}
 """Tiles of a cluster along m and n. Pairs leave no multiprocessor of a Hopper idle, clusters of four may leave some."""
-MAX_PARTS = 64
-"""Pieces of k."""
 
 
 def rows(p: Product) -> tuple[int, ...]:
@@ -88,7 +86,7 @@ class View:
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a product on a target."""
     k = depth(p)
-    parts = [s for s in splitk.splits(p.c, k.steps(k.line)) if s <= MAX_PARTS and s * 2 * k.line <= p.k]
+    parts = splitk.parts(p.c, k.steps(k.line), k.line)
     seen = {turned: View.of(x) for turned, x in views(p).items()}
     some = tuple(seen.values())
     groups = [raster.groups(ceildiv(x.p.m, x.rows[0]), ceildiv(x.p.n, x.columns[0])) for x in some]
