@@ -12,6 +12,7 @@ import pytest
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Task, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cpu_contraction import space as contraction
@@ -62,7 +63,7 @@ def task(case: str, threads: int, variant: str = "avx512", **more: Value) -> Tas
 
 
 def shared(t: Task, values: Any) -> tuple[Contraction, int, tuple[Axis, ...]]:
-    found = match_contraction(t.workload.program)
+    found = match_contraction(Program.loads(t.workload.program))
     assert found is not None
     key = tuple(values[n] for n in contraction.WAY)
     form = next(f for f in contraction.forms(found, t.target) if f.key == key)
@@ -165,7 +166,7 @@ def test_products_of_16_bits_are_shared_out(threads: int) -> None:
     t = task("512", threads, dtype="bfloat16")
     template = get_template("cpu_dot")
     v = template.default(t).values
-    found = match_dot(t.workload.program)
+    found = match_dot(Program.loads(t.workload.program))
     assert found is not None
     outer, axes = dot.shared_axes(found, t.target, (int(v["MR"]), int(v["NV"])))
     assert balance(threads, outer, axes, (int(v["TM"]), int(v["TN"]), int(v["TK"]))) >= 0.85
