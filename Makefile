@@ -73,7 +73,7 @@ fuzz: check-tools $(VENV)/.dev
 
 # Mistakes that the tests must notice, planted one by one: before and after tests are made fewer or faster.
 mistakes: check-tools $(VENV)/.dev
-	@$(BIN)/python scripts/plant_mistakes.py
+	@$(BIN)/python scripts/plant_mistakes.py $(CASES)
 
 lint: check-tools $(VENV)/.dev
 	@$(BIN)/ruff check .

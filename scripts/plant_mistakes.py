@@ -3,7 +3,9 @@
 ``tests/mistakes.toml`` lists them: the file, the text and what replaces it, and the tests. A change that makes the test
 suite smaller or faster runs this before and after::
 
-    python scripts/plant_mistakes.py [NUMBER ...]
+    python scripts/plant_mistakes.py [--share=N] [NUMBER ...]
+
+``--share``: as continuous integration runs the tests over kernels, one case in so many.
 
 Exit code: 0 if every mistake was noticed, else 1.
 """
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -28,8 +31,11 @@ def mistakes() -> list[dict[str, object]]:
     return listed
 
 
-def noticed(mistake: dict[str, object], folder: Path) -> bool:
-    """Whether a test fails with the mistake planted. ``folder`` gets the copy of the package."""
+def noticed(mistake: dict[str, object], folder: Path, options: Sequence[str] = ()) -> bool:
+    """Whether a test fails with the mistake planted.
+
+    ``folder`` gets the copy of the package; ``options`` are those of pytest.
+    """
     source = folder / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
     file = source / "tilewright" / str(mistake["file"])
@@ -37,7 +43,8 @@ def noticed(mistake: dict[str, object], folder: Path) -> bool:
     tests = mistake["tests"]
     assert isinstance(tests, list)
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not nightly", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not nightly", "-p", "no:cacheprovider"]
+    command += [*options, *tests]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1, 2):
         sys.exit(f"the tests {tests} do not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -46,12 +53,14 @@ def noticed(mistake: dict[str, object], folder: Path) -> bool:
 
 def main(arguments: list[str]) -> int:
     missed = 0
+    options = [a for a in arguments if a.startswith("--share=")]
+    numbers = [a for a in arguments if a not in options]
     for number, mistake in enumerate(mistakes(), 1):
-        if arguments and str(number) not in arguments:
+        if numbers and str(number) not in numbers:
             continue
         begin = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            found = noticed(mistake, Path(folder))
+            found = noticed(mistake, Path(folder), options)
         missed += not found
         said = "noticed" if found else "NOT NOTICED"
         print(f"{number:2} {said:11} {time.monotonic() - begin:5.1f} s  {mistake['what']}", flush=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -81,8 +81,11 @@ MEASURING = tuple(f"tests/{folder}/" for folder in ("cli", "dashboard", "docs", 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that measure wait for each other's cores: they come first, all in one worker's part of the list."""
-    if config.getoption("--half"):
-        _halve(config, items)
+    share: int = config.getoption("--share")
+    if share > 1:
+        left_out = set(_left_out([item.nodeid for item in items if _of_many_kernels(item)], share))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
     items.sort(key=lambda item: not item.nodeid.startswith(MEASURING))
 
 
@@ -90,23 +93,22 @@ FEW = 8
 """A test of fewer cases runs them all."""
 
 
-def _halve(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test over pairs of a template and a program, or that is marked, half: other ones whenever a source of
-    kernels changes."""
+def _of_many_kernels(item: pytest.Item) -> bool:
+    parameters = getattr(getattr(item, "callspec", None), "params", ())
+    return "pair" in parameters or (bool(parameters) and item.nodeid.startswith("tests/kernels/"))
+
+
+def _left_out(cases: Sequence[str], share: int) -> Iterator[str]:
+    """Of each test's cases all but one in ``share``; other ones stay whenever a source of kernels changes."""
     sources = sorted(p for p in KERNELS.rglob("*") if p.suffix in (".py", ".h"))
     salt = sha256(b"".join(p.read_bytes() for p in sources)).digest()
-    cases = Counter(item.nodeid.partition("[")[0] for item in items)
-
-    def left_out(item: pytest.Item) -> bool:
-        return (
-            ("pair" in getattr(getattr(item, "callspec", None), "params", ()) or item.get_closest_marker("half"))
-            and cases[item.nodeid.partition("[")[0]] >= FEW
-            and bool(sha256(salt + item.nodeid.encode()).digest()[0] & 1)
-        )
-
-    out = [item for item in items if left_out(item)]
-    config.hook.pytest_deselected(items=out)
-    items[:] = [item for item in items if not left_out(item)]
+    tests = defaultdict[str, list[str]](list)
+    for case in cases:
+        tests[case.partition("[")[0]].append(case)
+    for of_test in tests.values():
+        if len(of_test) >= FEW:
+            of_test.sort(key=lambda case: sha256(salt + case.encode()).digest())
+            yield from of_test[-(-len(of_test) // share) :]
 
 
 def pytest_collection() -> None:
@@ -121,7 +123,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--half", action="store_true", help="of tests over templates and programs run half of the cases")
+    parser.addoption("--share", type=int, default=1, help="of tests over kernels run one case in so many")
     parser.addoption(
         "--update-golden", action="store_true", help="write generated sources of new template versions to tests/golden"
     )

@@ -8,7 +8,8 @@ from blocks import ROOT
 
 from tilewright.backends import cache
 from tilewright.dashboard.serving.connections import DEFAULT
-from tilewright.farm import client, keeper, messages
+from tilewright.farm import client, keeper
+from tilewright.farm.budgets import MESSAGE
 from tilewright.kernels import te
 from tilewright.kernels.expression.functions import MAX_DEPTH, MAX_NODES
 from tilewright.kernels.operators import numeric
@@ -21,7 +22,7 @@ NUMBERS = {
     "an expression": f"{MAX_DEPTH} levels, {MAX_NODES:,} operations",
     "results of an operator": f"{te.MAX_OUTPUTS}",
     "inputs of `einsum`, `cat`": f"{len(numeric.NAMES)}",
-    "a message of a farm": f"{round(messages.LIMIT / (1 << 20))} MiB",
+    "a message of a farm": f"{round(MESSAGE.most / (1 << 20))} MiB",
     "a client's absence, until its jobs are dropped": f"{keeper.GRACE / 60:g} minutes",
     "a farm's absence, until a run ends": f"{client.PATIENCE / 60:g} minutes",
     "ONNX operator sets": f"{OPSETS[0]} to {OPSETS[1]}; of older ones, operators that mean the same",
