@@ -56,7 +56,7 @@ $(VENV)/.torch: pyproject.toml | $(VENV)/.dev
 	@touch $@
 
 test-torch: check-tools $(VENV)/.torch
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly" tests/frameworks
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly" $(CASES) tests/frameworks
 	@$(BIN)/python -m pytest -q -m "not nightly" -k "torch or pytorch or network" tests/baselines/test_pytorch.py \
 	  tests/models/test_networks_benchmark.py tests/kernels/test_nn.py
 

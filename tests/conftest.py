@@ -32,7 +32,7 @@ find(strategies.just(0), lambda _: True)
 
 
 FRAMEWORKS = Path(__file__).parent / "frameworks"
-KERNELS = Path(__file__).parents[1] / "src" / "tilewright" / "kernels"
+PACKAGE = Path(__file__).parents[1] / "src" / "tilewright"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -95,12 +95,12 @@ FEW = 8
 
 def _of_many_kernels(item: pytest.Item) -> bool:
     parameters = getattr(getattr(item, "callspec", None), "params", ())
-    return "pair" in parameters or (bool(parameters) and item.nodeid.startswith("tests/kernels/"))
+    return "pair" in parameters or item.get_closest_marker("sampled") is not None
 
 
 def _left_out(cases: Sequence[str], share: int) -> Iterator[str]:
-    """Of each test's cases all but one in ``share``; other ones stay whenever a source of kernels changes."""
-    sources = sorted(p for p in KERNELS.rglob("*") if p.suffix in (".py", ".h"))
+    """Of each test's cases all but one in ``share``; other ones stay whenever a source of the package changes."""
+    sources = sorted(p for p in PACKAGE.rglob("*") if p.suffix in (".py", ".h"))
     salt = sha256(b"".join(p.read_bytes() for p in sources)).digest()
     tests = defaultdict[str, list[str]](list)
     for case in cases:
@@ -123,7 +123,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--share", type=int, default=1, help="of tests over kernels run one case in so many")
+    parser.addoption("--share", type=int, default=1, help="of tests over many kernels run one case in so many")
     parser.addoption(
         "--update-golden", action="store_true", help="write generated sources of new template versions to tests/golden"
     )

@@ -128,6 +128,7 @@ def module_of(name: str) -> Any:
     return made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_small_modules_agree_with_eager(name: str, dtype: str, tmp_path: Path) -> None:
@@ -201,6 +202,7 @@ TRAINED = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_training_step_agrees_with_eager(name: str, tmp_path: Path) -> None:
     reference = Reference(tmp_path / "t.db")

@@ -79,6 +79,7 @@ class Traced:
         return module(kernels.graph, *args)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "kind"), [*((n, k) for n in CLAIMED for k in KINDS), *((n, "float32") for n in CHOSEN)]
 )
@@ -104,6 +105,7 @@ def test_compiled_operators_agree(name: str, kind: str, tmp_path: Path) -> None:
     assert traced.placed > 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [n for n in (*CLAIMED, *TRANSPOSED) if n in OURS])
 def test_custom_operators_agree(name: str, kind: str, tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def program_of(name: str) -> Program:
     return Program.loads(get_operator("attention").workload(**{**SIZES, **more}).program)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_beyond_a_length_shows(name: str) -> None:
     """To the bit: NaN and infinity give what zeros give, in every order of threads."""

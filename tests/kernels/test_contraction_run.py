@@ -129,6 +129,7 @@ def verify(task: Task, program: Program, schedules: list[Any], inputs: list[Any]
             raise AssertionError(f"{dict(c.schedule.values)}: {e}") from None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", list(CASES))
 def test_widest_vectors(case: str) -> None:
     run(CASES[case], TARGETS[VARIANTS[0], 1], 0, 1)
@@ -139,6 +140,7 @@ def test_threads(case: str) -> None:
     run(CASES[case], TARGETS[VARIANTS[0], 3], 1, 2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("variant", VARIANTS[1:])
 @pytest.mark.parametrize("case", ["plain", "row", "transposed b", "float64", "conv strided", "squared distance"])
 def test_narrower_vectors(case: str, variant: str) -> None:

@@ -107,6 +107,7 @@ def computes(name: str, sanitize: tuple[str, ...] = ()) -> None:
         check(program, inputs, got, right)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_schedules_of_groups_compute_the_reference(name: str) -> None:
     computes(name)

@@ -136,6 +136,7 @@ SMALL: dict[str, Value] = {
 IN_PLACE = {**SMALL, "gather": True, "STAGES": 4}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("make", "template", "knobs"),
     [

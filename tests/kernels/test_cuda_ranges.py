@@ -140,6 +140,7 @@ def sizes_of(extent: Extent) -> list[int]:
     return sorted(n for n in wanted if extent.takes(n))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES)
 def test_one_kernel_is_right_at_every_size(case: str) -> None:
     """Schedules of several sizes, each built once for the whole range."""

@@ -492,6 +492,7 @@ def known(kind: str) -> tuple[list[Array], Array]:
     return inputs, reference(program, inputs)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("kind", "what"), [(kind, what) for kind, (some, *_) in MISTAKES.items() for what in some])
 def test_mistakes_are_noticed(kind: str, what: str) -> None:
     candidate, kernel = spoilt(kind)

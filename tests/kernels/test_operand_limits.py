@@ -106,6 +106,7 @@ def stored(program: Program, beyond: float, weight: float) -> list[Array]:
     return [encode(made[n], k) if k != "int32" else made[n].astype(np.int32) for n, k in kinds.items()]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_lies_beyond_is_not_read_and_what_it_meets_counts(name: str) -> None:
     """NaN behind limits never shows; an infinite factor of the zeros there makes its own row NaN, and no other."""

@@ -68,6 +68,7 @@ def in_strips(task: Task) -> list[str]:
     return [str(v) for v in cut.values if "/" in str(v)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", INDEPENDENT)
 def test_every_strip_is_right(name: str, threads: int) -> None:

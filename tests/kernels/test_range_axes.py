@@ -125,6 +125,7 @@ PLACES = (0.0, 0.29, 0.83, 1.0)
 """Shares of the way from the least sizes to the greatest: sizes between are 6 or 7 and 18 of 21."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_one_kernel_of_all_ranges_at_once_is_right(
     operator: str, kernels: dict[str, tuple[Candidate, Artifact]]
@@ -222,6 +223,7 @@ def remainders(workload: Workload) -> Iterator[dict[str, int]]:
         }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", INNER)
 def test_templates_of_fixed_sizes_are_right_at_all_sizes(name: str) -> None:
     """The default schedules of the greatest and of the least sizes, and another one."""

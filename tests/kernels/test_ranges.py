@@ -46,6 +46,7 @@ def kernel_of(built: Artifact | Failure, schedule: Schedule, threads: int) -> Lo
     return library.kernel(built.program, {k: int(v) for k, v in schedule.launch}, threads)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_one_kernel_is_right_at_every_size(case: str, threads: int) -> None:

@@ -90,6 +90,7 @@ def test_moments_take_a_pass_less(name: str) -> None:
     assert sum(map(made.accumulates, made.stages)) == sum(map(found.accumulates, found.stages)) - 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "threads"), [*((n, 1) for n in PAIRED), *((n, 3) for n in SHARED)])
 def test_moments_give_the_reference(name: str, threads: int) -> None:
     program = PAIRED[name]()

@@ -91,6 +91,7 @@ ONE = {n: p for n, p in every_program().items() if not p.results and p.varying i
 """Programs of one result."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ONE)
 def test_templates_of_one_result_leave_a_constant_beside_it_alone(name: str) -> None:
     program = ONE[name]

@@ -73,6 +73,7 @@ def _lower(candidate: Candidate) -> LoweredKernel:
     return get_template(candidate.schedule.template).lower(candidate)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", OPERATORS)
 def test_templates_print_every_operator_with_sizes_of_one(name: str) -> None:
     for workload in _workloads(name):
