@@ -57,7 +57,10 @@ class Deferred(Generic[T]):
 
 
 class Recent(Generic[T]):
-    """Values by key, ``most`` of them: those that were asked for last."""
+    """Cache of at most ``most`` values by key, which drops the least recently used one.
+
+    Threads that share it take turns by a lock of their own.
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most

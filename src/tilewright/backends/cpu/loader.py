@@ -380,7 +380,7 @@ def watch(zones: Sequence[ctypes.Structure]) -> None:
     host = process_host().handle
     if hasattr(host, "tw_watch"):  # libraries built before there was one
         watched = (Zone * len(zones))(*zones)
-        host.tw_watch(watched, ctypes.c_long(len(zones)))
+        host.tw_watch(watched, len(zones))
         _watched = watched
 
 

@@ -157,7 +157,7 @@ def _operand(value: Expr, form: family.Contraction, group: Group, linear: IndexF
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Contraction | None:
-    """The contraction that a program is, or ``None`` where it is none that is computed here."""
+    """The contraction that a program is; ``None`` where this template does not compute the program."""
     return next(matches(family.contractions(program), _computed), None)
 
 

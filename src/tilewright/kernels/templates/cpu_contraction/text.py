@@ -17,7 +17,7 @@ C_TYPES = {d.name: "unsigned char" if d.kind == "bool" else d.cpu for d in DTYPE
 
 
 def var_text(e: Expr, var: Mapping[str, str] | None = None, lanes: int | None = None) -> str:
-    """C text of an expression of named values alone, which are vectors of so many lanes."""
+    """C text of an expression whose leaves are variables, each a vector of ``lanes`` elements."""
     return print_expr(e, axis={}, load=_no_load, var=var, lanes=lanes)
 
 

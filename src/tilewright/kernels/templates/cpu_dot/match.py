@@ -25,7 +25,7 @@ VALUES = ("float32", "int32", "float64", "int64", *SIXTEEN, *BYTES)
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Contraction | None:
-    """The product that a program is, or ``None`` where it is none that is computed here."""
+    """The product that a program is; ``None`` where this template does not compute the program."""
     return next(matches(family.contractions(program), _computed), None)
 
 

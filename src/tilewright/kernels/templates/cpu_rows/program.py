@@ -60,7 +60,7 @@ class RowProgram(RowReduction):
         return self.result if self.result.kind == ELEMENT and self.level[self.result.name] == n else None
 
     def computed(self, n: int, left: Container[str]) -> list[RowStage]:
-        """The stages that pass ``n`` needs, in order; those that are :meth:`known` with ``left`` are not evaluated."""
+        """Stages that pass ``n`` evaluates, in order: a stage that is :meth:`known` with ``left`` is left out."""
         wanted = {s.name for s in (*self.reductions(n), self.final(n)) if s is not None}
         for s in reversed(self.stages):
             if s.name in wanted and not self.known(s.name, n, left):

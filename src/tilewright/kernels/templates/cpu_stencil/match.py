@@ -84,7 +84,7 @@ class Stencil(Flat):
 
 @lru_cache(maxsize=256)
 def match(program: Program) -> Stencil | None:
-    """The windowed reduction that a program is, or ``None`` where it is none that is computed here."""
+    """The windowed reduction that a program is; ``None`` where this template does not compute the program."""
     form = reduce_window(program)
     return next(matches([] if form is None else [form], _computed), None)
 

@@ -31,7 +31,7 @@ MOST_DENSE = 4096
 
 
 def raster(c: CudaContraction, bm: int, bn: int, split: bool) -> Raster:
-    """Tiles of ``bm`` by ``bn``; where rows choose their batch as many along M as there may be."""
+    """Raster of tiles of ``bm`` by ``bn``; where rows choose their batch, with the largest possible number along M."""
     along_m = Sorting(c, bm, 0).tiles if c.is_sorted else pieces(c.m.size, bm)
     return Raster(along_m, pieces(c.n.size, bn), expression(c.batches), split)
 

@@ -73,9 +73,9 @@ class Fold:
 
     @cached_property
     def functions(self) -> dict[str, Function]:
-        """By side, of those that have scales: ``scale_a(inputs..., batch, m, k)`` and ``scale_b(inputs..., batch, n, k,
-        further)`` of the column ``n + further``. If they are copied: ``place_a(inputs..., batch, m, k, further)`` and
-        ``place_b``, where they lie in memory."""
+        """Device functions of the scales, by side: ``scale_a(inputs..., batch, m, k)`` and
+        ``scale_b(inputs..., batch, n, k, further)`` of the column ``n + further``. If scales are copied:
+        ``place_a(inputs..., batch, m, k, further)`` and ``place_b``, where they lie in memory."""
         return {side: self._function(side, e) for side, e in self.scales.of.items()}
 
     @property
