@@ -45,9 +45,10 @@ def test_every_template_takes_its_shapes(template: str) -> None:
     [pytest.param(t, marks=() if t in ("cuda_mma", "cuda_rows") else pytest.mark.nightly) for t in TEMPLATES],
 )
 def test_random_schedules_compile_and_are_right(template: str, tmp_path: Path) -> None:
-    drawn = cuda_schedules.draw(template, "sm_120", 1, seed=11)
+    arch = "sm_90a" if "wgmma" in template else "sm_120"
+    drawn = cuda_schedules.draw(template, arch, 1, seed=11)
     assert len(drawn) == 4
-    compiling = cuda_schedules.compile_cases(template, "sm_120", drawn, 2, tmp_path / "cubins")
+    compiling = cuda_schedules.compile_cases(template, arch, drawn, 2, tmp_path / "cubins")
     assert not compiling.errors, compiling.errors
     assert compiling.compiled == compiling.kernels
     pairs = cuda_schedules.distinct(compiling.passed)

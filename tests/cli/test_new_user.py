@@ -202,7 +202,8 @@ HOUR = [
     # ------------------------------------------------------------------ an operator of one's own
     # 10: what is stored is known by its name.
     Typed(
-        "tilewright tune my_ops.py:sqdist m=8 n=9 k=10 --trials 1 --db t.db", ["sqdist m=8 n=9 k=10", "saved in t.db"]
+        "tilewright tune my_ops.py:sqdist m=8 n=9 k=10 --trials 1 --db t.db",
+        ["sqdist m=8 n=9 k=10", "saved in t.db", "tilewright.Library('t.db').plan('my_ops.py:sqdist', m=8, n=9, k=10)"],
     ),
     Typed("tilewright best sqdist --db t.db", ["sqdist m=8 n=9 k=10", "(verified)"]),
     # 7: commands that read runs and kernels take an operator by its file, as tune does.

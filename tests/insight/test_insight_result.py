@@ -10,6 +10,7 @@ import pytest
 from made_trials import RUN, run_of, trial
 
 from harness.examples import TARGET
+from tilewright.backends import parse_target
 from tilewright.core import Task
 from tilewright.database.records import RunProgress
 from tilewright.insight.advice import resume_command
@@ -81,6 +82,11 @@ def test_the_line_that_calls_the_kernel() -> None:
     assert plan_line(product, "a.db") == "tilewright.Library('a.db').plan('matmul', m=8, n=9, k=10, bias=True)"
     assert plan_line(run, "postgresql+psycopg://host/db") is None
     assert plan_line(replace(run, settings={"own_kernel": {"a": 1}}), "a.db") is None
+    own = replace(run, settings={"operator": "ops.py:soft"})
+    assert plan_line(own, "a.db") == "tilewright.Library('a.db').plan('ops.py:soft', shape='64,1000')"
+    gpu = Task(task.workload, parse_target("cuda:sm_90a", allow_foreign=True))
+    assert plan_line(replace(own, task=gpu), "a.db") is None
+    assert plan_line(replace(run, task=gpu), "a.db") == "tilewright.Library('a.db').softmax(input)"
     assert plan_line(replace(run, task=Task(replace(task.workload, op="mine"), TARGET)), "a.db") is None
 
 
@@ -128,3 +134,6 @@ def test_the_command_that_goes_on() -> None:
     assert command.endswith(f"--db a.db --resume {RUN} --trials 20")
     assert resume_command(replace(run, trials=20), None) is None
     assert resume_command(replace(run, state="done"), None) is None
+    own = resume_command(replace(run, settings={"operator": "ops.py:mine"}), None)
+    assert own is not None
+    assert own.startswith("tilewright tune ops.py:mine m=8 n=8 k=8 ")

@@ -48,8 +48,7 @@ class Step(Json):
 
 
 def tune_command(run: StoredRun, db: str | None) -> str | None:
-    """The command that tunes a run's task again; ``None`` on a farm, and for operators and kernels of one's own, whose
-    files only their owner knows."""
+    """The command that tunes a run's task again; ``None`` on a farm, and where :func:`words_of` knows no words."""
     from tilewright.backends import is_emulated
 
     emulated, words = is_emulated(run.device_model), words_of(run)

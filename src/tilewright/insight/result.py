@@ -112,14 +112,16 @@ def peak_name(run: StoredRun) -> str:
 
 
 def words_of(run: StoredRun) -> list[str] | None:
-    """Operator and parameters as a command takes them, where the operator's name says what was tuned; ``None`` for
-    operators and kernels of one's own, whose files only their owner knows."""
+    """Operator and parameters as a command takes them; ``None`` for kernels of one's own, and for operators of one's
+    own that were not named as ``FILE.py:function``."""
     from tilewright.kernels.operators import get_operator
     from tilewright.tuner.user_kernel import SETTING
 
     words = run.task.workload.label.split(" ")
     if run.settings.get(SETTING):
         return None
+    if file := run.settings.get("operator"):
+        return [str(file), *words[1:]]
     try:
         known = get_operator(words[0]).workload(**dict(w.split("=", 1) for w in words[1:]))
     except (TilewrightError, TypeError, ValueError):
@@ -128,14 +130,16 @@ def words_of(run: StoredRun) -> list[str] | None:
 
 
 def plan_line(run: StoredRun, db: str) -> str | None:
-    """What calls the kernel from Python; ``None`` where only the owner knows the operator's file, on the emulator, and
-    for databases on servers."""
+    """What calls the kernel from Python; ``None`` where no command names the operator, on the emulator, and for
+    databases on servers."""
     from tilewright.backends import backend_for, is_emulated
 
     words = words_of(run)
     if words is None or "://" in db or is_emulated(run.device_model):
         return None
     if not backend_for(run.task.target).in_process:
+        if not words[0].isidentifier():  # a method of a library has the name of a built-in operator
+            return None
         return f"tilewright.Library({db!r}).{words[0]}({', '.join(x.name for x in run.task.workload.inputs)})"
     return call_line(run.task, words, db)
 

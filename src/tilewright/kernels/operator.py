@@ -59,7 +59,7 @@ class Operator:
     defaults, ``dtype`` always among them. ``numpy(*inputs, **params)``: the same computation by
     NumPy, or ``None``. ``infer(shapes, **attributes)``: every parameter from the inputs'
     shapes, or ``None``; ``told``: sizes that no shape shows, which a caller must pass. ``example``:
-    parameters of a small instance.
+    parameters of a small instance. ``file``: the ``FILE.py:function`` that it was loaded from, if any.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Operator:
     doc: str = field(default="", repr=False)
     takes_dtype: bool = False
     told: tuple[str, ...] = ()
+    file: str | None = field(default=None, compare=False)
 
     @property
     def sizes(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -44,12 +45,11 @@ def load_operator(reference: str) -> Operator:
             f"{nearest(name, found)}It has {', '.join(decorated or found) or 'none'}",
         )
     value = found[name]
-    if isinstance(value, Operator):
-        return value
     try:
-        return operator(value)
+        known = value if isinstance(value, Operator) else operator(value)
     except TilewrightError as error:
         raise blame(error, str(path), name) from error
+    return replace(known, file=f"{path}:{name}")
 
 
 def _own(value: object, module: ModuleType) -> bool:

@@ -94,7 +94,7 @@ def tune(
 
             first = shortlist(Path(prepared), task)
         with settings.database() as database:
-            run = begin(database, task, place.device, settings, resume, kernel, take_over)
+            run = begin(database, task, place.device, settings, resume, kernel, take_over, computes.file)
             for w in place.warnings():
                 watcher.warning(w)
             try:
@@ -140,8 +140,12 @@ def begin(
     resume: str | None = None,
     kernel: UserKernel | None = None,
     take_over: bool = False,
+    file: str | None = None,
 ) -> StoredRun:
-    """A new run, or one that goes on. Raises ``UsageError`` where it cannot."""
+    """A new run, or one that goes on. Raises ``UsageError`` where it cannot.
+
+    ``file``: the ``FILE.py:function`` by which the operator was named, for commands that repeat the run.
+    """
     from tilewright.tuner import user_kernel
     from tilewright.tuner.strategies import get_strategy
     from tilewright.tuner.tuning import COST_MODEL
@@ -162,6 +166,8 @@ def begin(
     stored: dict[str, Any] = {"cost_model": cost_model or COST_MODEL}
     if kernel is not None:
         stored[user_kernel.SETTING] = kernel.to_json()
+    if file is not None:
+        stored["operator"] = file
     wanted = TRIALS if settings.trials is None else settings.trials
     run_id = database.add_run(task, device, strategy or STRATEGY, settings.seed or 0, wanted, stored)
     return database.run(run_id)

@@ -312,8 +312,7 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: S
         lines.append(f"next       {program()} show {result.run} --db {database}")
     elif backend_for(task.target).in_process:
         lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {database}")
-        if ":" not in op:
-            lines.append(f"in Python  {call_line(task, (op, *params), database)}")
+        lines.append(f"in Python  {call_line(task, (op, *params), database)}")
     else:
         target = f" --target {task.target.name}"
         lines.append(f"next       {program()} best {op} {' '.join(params)}{target} --source --db {database}")

@@ -12,7 +12,6 @@ CPU_ATTENTION = PlannedTemplate(
     name="cpu_attention",
     family="attention",
     version=3,
-    kinds=("cpu",),
     refusal="is not an attention",
     find=match,
     refuses=lambda a: (

@@ -14,7 +14,6 @@ CPU_CONTRACTION = PlannedTemplate(
     name="cpu_contraction",
     family="contraction",
     version=8,
-    kinds=("cpu",),
     refusal="is not a contraction",
     find=match,
     span=space,

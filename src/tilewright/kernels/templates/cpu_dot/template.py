@@ -13,7 +13,6 @@ CPU_DOT = PlannedTemplate(
     name="cpu_dot",
     family="contraction",
     version=5,
-    kinds=("cpu",),
     refusal="is not a product that this template computes",
     find=match,
     ranges=lambda c: c.m.varying is not None and c.m.axes[0] == c.stage.axes[0],

@@ -15,7 +15,6 @@ CPU_GROUPED = PlannedTemplate(
     name="cpu_grouped",
     family="grouped",
     version=BASE + sum(t.version for t in MEMBERS),
-    kinds=("cpu",),
     refusal="is not a product of rows with matrices that an index chooses",
     find=grouped,
     ranges=lambda g: g.rows.varying is not None,

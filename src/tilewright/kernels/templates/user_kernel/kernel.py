@@ -15,7 +15,6 @@ from tilewright.caching import cached_property
 from tilewright.core import UsageError, Value, digest
 from tilewright.errors import nearest
 from tilewright.kernels.operator import Operator, operator
-from tilewright.kernels.operator_file import load_operator
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.user_kernel import source
 from tilewright.kernels.templates.user_kernel.conditions import conditional_names, view
@@ -93,8 +92,7 @@ class UserKernel(Json):
         """What it must compute. Raises ``UsageError`` or ``OperatorError`` for a reference that is none."""
         if self.given is not None:
             return self.given
-        where = self.reference
-        return load_operator(where) if ":" in where or where.endswith(".py") else get_operator(where)
+        return get_operator(self.reference)
 
     def target(self, asked: str) -> str:
         """The target to tune for where ``asked`` was asked for. Raises ``UsageError`` for one of another kind."""
