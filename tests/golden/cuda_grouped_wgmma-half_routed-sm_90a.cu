@@ -1,4 +1,4 @@
-// cuda_grouped_wgmma version 16, cuda:sm_90a
+// cuda_grouped_wgmma version 17, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const float *x2, const float *x3, float v, int batch, int m, int n) {

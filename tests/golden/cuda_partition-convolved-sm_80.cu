@@ -1,4 +1,4 @@
-// cuda_partition version 78, cuda:sm_80
+// cuda_partition version 80, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE float finish(float v) {

@@ -1,4 +1,4 @@
-// cuda_relaid version 78, cuda:sm_80
+// cuda_relaid version 80, cuda:sm_80
 #line 1 "kernel"
 TW_DEVICE void tw_golden_p0_0(const tw::bf16 *__restrict__ x0, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws, int own_block) {
     (void)ws;

@@ -1,4 +1,4 @@
-// cuda_wgmma version 12, cuda:sm_90a
+// cuda_wgmma version 13, cuda:sm_90a
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE tw::bf16 finish(const tw::bf16 *x2, const tw::bf16 *x3, float v, int m, int n) {

@@ -99,7 +99,7 @@ def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str
     task = task_of(WGMMA[name](), cuda_target("sm_90a"))
     schedule = CUDA_WGMMA.space(task).schedule({
         **CUDA_WGMMA.default(task).values, "BM": 64, "GROUPS": 1, "BN": 64, "STAGES": 2, "persistent": True,
-        "split_k": False, "SPLIT": 1, "CLUSTER": cluster, "ping_pong": False, "tail": False,
+        "split_k": False, "SPLIT": 1, "CLUSTER": cluster, "ping_pong": False, "tail": False, "tail_rows": False,
     })  # fmt: skip
     candidate = Candidate(task, schedule)
     made = CUDA_WGMMA.lower(candidate)
@@ -154,7 +154,7 @@ def small(
     space = CUDA_WGMMA.space(task)
     depth = next(x for x in space.knobs if x.name == "BK").values[0]
     least = {"SWAP": False, "BM": 64, "GROUPS": 1, "BK": depth, "STAGES": 2, "CLUSTER": "1x1", "store_boxes": False,
-             "ping_pong": False, "tail": False}  # fmt: skip
+             "ping_pong": False, "tail": False, "tail_rows": False}  # fmt: skip
     values = {**CUDA_WGMMA.default(task).values, **least, "split_k": False, "SPLIT": 1, **more}
     return Candidate(task, space.schedule(values))
 
@@ -317,6 +317,32 @@ def test_tiles_of_the_last_round_are_divided(name: str) -> None:
         assert merge.symbol == f"{main.symbol}_merge"
         assert CUDA_WGMMA.static(candidate.task, candidate.schedule)["tail_split"] == candidate.schedule.values["SPLIT"]
     computes(candidates, together(divided, tuple(TAILS)))
+
+
+ROWS_OF_TAILS: Mapping[str, tuple[tuple[int, dict[str, object]], ...]] = {  # multiprocessors, decisions
+    "rounds": (
+        (4, {"BN": 64, "BM": 128, "GROUPS": 2, "store_boxes": True}),  # six tiles
+        (4, {"BN": 32, "BM": 128, "GROUPS": 2, "CLUSTER": "2x1"}),
+        (4, {"BN": 32, "BM": 192, "GROUPS": 3}),
+    ),
+    "scaled": ((3, {"BN": 32, "BM": 128, "GROUPS": 2}),),
+}
+
+
+def divided_by_rows(name: str) -> list[Candidate]:
+    return [small(name, {"persistent": True, "tail_rows": True, **more}, sms) for sms, more in ROWS_OF_TAILS[name]]
+
+
+@pytest.mark.parametrize("name", ROWS_OF_TAILS)
+def test_rows_of_the_last_rounds_tiles_have_blocks_of_their_own(name: str) -> None:
+    candidates = divided_by_rows(name)
+    for candidate in candidates:
+        groups = candidate.schedule.values["GROUPS"]
+        lowered = CUDA_WGMMA.lower(candidate)
+        assert len(lowered.program.launches) == 1
+        assert lowered.program.workspace == 0
+        assert f") * {groups}; work +=" in lowered.source or f" * {groups}; work +=" in lowered.source
+    computes(candidates, together(divided_by_rows, tuple(ROWS_OF_TAILS)))
 
 
 # --------------------------------------------------------------------------- scales of blocks of k
@@ -674,6 +700,8 @@ def test_rules_say_why() -> None:
         ({"split_k": True, "store_boxes": False}, "split_k and tail say"),
         ({"SWAP": True}, "not a value of knob 'SWAP'"),
         ({"tail": True, "SPLIT": 2, "persistent": False}, "last round"),
+        ({"tail_rows": True, "persistent": False}, "last round"),
+        ({"tail_rows": True, "GROUPS": 1, "BM": 64, "BN": 128}, "among groups that share a tile"),
         ({"ping_pong": True, "GROUPS": 1, "BM": 64, "BN": 128}, "take turns"),
     ):
         with pytest.raises(IllegalSchedule, match=reason):

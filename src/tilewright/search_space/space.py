@@ -95,9 +95,10 @@ class SearchSpace:
         return known and all(rule.holds({n: values[n] for n in rule.reads}) for rule in told)
 
     def first(self, candidates: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
-        """The first candidate that is legal; whatever schedule is where none of them is."""
-        found = next((values for values in candidates if self.allows(values)), None)
-        return dict(next(iter(self)).values if found is None else found)
+        """The first candidate that is legal, else any schedule. Knobs that a candidate lacks have their first value."""
+        lacking = {k.name: k.values[0] for k in self.knobs}
+        found = next((whole for values in candidates if self.allows(whole := lacking | dict(values))), None)
+        return dict(next(iter(self)).values) if found is None else found
 
     def check(self, schedule: Schedule) -> None:
         """Raises ``IllegalSchedule`` unless ``schedule`` is a member of this space."""

@@ -118,6 +118,7 @@ class WgmmaTiling:
     tail: bool  # tiles of the last round are divided along k
     ping_pong: bool  # groups have tiles of their own, and take turns to multiply
     most_shared: int  # bytes of shared memory that a block may have
+    tail_rows: bool = False  # a block computes the rows of one group in tiles of the last round
     gather: bool = False  # rows that choose their batch come to the ring from where they lie, not from a copy in order
 
     @property
@@ -180,9 +181,9 @@ class WgmmaTiling:
         return tuple(x for x in (self.sorting, self.gathered) if x is not None)
 
     @property
-    def parted(self) -> bool:
-        """Whether some groups that share a tile may have no rows of it."""
-        return self.sorting is not None and self.sharing > 1
+    def pieces(self) -> str:
+        """Text of the number of pieces that a tile of the last round falls into; empty where it is whole."""
+        return "SPLIT" if self.tail else str(self.sharing) if self.tail_rows else ""
 
     @property
     def whole(self) -> int:

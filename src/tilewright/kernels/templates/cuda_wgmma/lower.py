@@ -88,7 +88,7 @@ $if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the
         $walk_groups
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
-$if parted:            if (tw::shuffle(tw::load_written<int>(order + (m0 + group * $part)), 0) < $m) {
+$if parted:            if ($has_rows) {
 $if parted:                $loop
 $unless parted:            $loop
 $if parted:                $store
@@ -141,10 +141,12 @@ def _walk(p: WgmmaTiling, alone: bool = False) -> list[str]:
 
     ``alone``: of one of two groups, which has every other tile.
     """
-    tiles = f"{p.whole} + {p.left} * SPLIT" if p.tail else integers.text(_walked(p).blocks)
+    tiles = f"{p.whole} + {p.left} * {p.pieces}" if p.pieces else integers.text(_walked(p).blocks)
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.walkers else f"(int)blockIdx.x{by}" if by else ""
-    lines = [*tail.which(p), *place_of(p, "which"), *tail.pieces(p)] if p.tail else place_of(p, start)
+    lines = [*tail.which(p), *place_of(p, "which")] if p.pieces else place_of(p, start)
+    if p.tail:
+        lines += tail.pieces(p)
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.walkers:
@@ -304,6 +306,16 @@ def _told(p: WgmmaTiling) -> dict[str, str]:
     }
 
 
+def _has_rows(p: WgmmaTiling) -> str:
+    """The condition that a group computes rows of its block's tile; empty where each does."""
+    if p.tail_rows:
+        return f"work < {p.whole} || group == piece"
+    if p.sorting is None or p.sharing == 1:
+        return ""
+    first = f"order + (m0 + group * {p.bm // p.sharing})"
+    return f"tw::shuffle(tw::load_written<int>({first}), 0) < {p.p.m}"
+
+
 def body(p: WgmmaTiling, symbol: str) -> str:
     """The kernel's statements."""
     fewer, more = (GATHERING if p.gather or p.fold is not None else REGISTERS)[p.groups]
@@ -330,8 +342,7 @@ def body(p: WgmmaTiling, symbol: str) -> str:
         "by_engine": p.store is not None, "acc": p.instruction.acc, "boxes_at": p.memory.at("boxes"),
         "group_boxes": PLACES * p.box.bytes if p.box is not None else 0,
         "merged": p.split_k or p.tail, "sorted": p.sorting is not None,
-        "used": p.sorting.used if p.sorting is not None else "", "parted": p.parted,
-        "part": p.bm // p.sharing, "m": p.p.m,
+        "used": p.sorting.used if p.sorting is not None else "", "parted": _has_rows(p) != "", "has_rows": _has_rows(p),
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
         "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _products(p),

@@ -8,8 +8,9 @@ several share is read once, a part of it by each, and goes to all of them; ``per
 walk over all tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or
 with ``ping_pong`` each of two has tiles of its own, and stores one while the other group multiplies;
 ``store_boxes`` passes the results through shared memory, from which the copy engine stores them; ``split_k`` sums
-pieces of k apart, ``tail`` those of the tiles that a last round of blocks has. Knobs passed at each call: ``GROUP``
-rows of tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
+pieces of k apart, ``tail`` those of the tiles that a last round of blocks has; with ``tail_rows`` a block computes the
+rows of one group of such a tile. Knobs passed at each call: ``GROUP`` rows of tiles (of clusters) are walked together
+(for the L2 cache), ``SPLIT`` is the number of pieces of k.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("store_boxes", (False, True) if any(any(x.places.values()) for x in some) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("tail", (False, True) if parts else (False,)),
+        Choice("tail_rows", (False,) if p.c.is_sorted else (False, True)),
         Choice("SPLIT", (1, *parts), half="launch"),
         Choice("GROUP", _any(groups), half="launch"),
     )
@@ -132,8 +134,10 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         folded = fold(seen[SWAP].p.c, mi, BN, "", in_shared=True)
         return mi * BN // 2 <= most_sums(GROUPS) if folded is None else slot_sums(folded, GROUPS) > 0
 
-    def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool) -> bool:
-        return not tail or (persistent and seen[SWAP].left(CLUSTER, BM, BN, limit(target, "sms")) > 0)
+    def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool, tail_rows: bool) -> bool:
+        if not (tail or tail_rows):
+            return True
+        return persistent and seen[SWAP].left(CLUSTER, BM, BN, limit(target, "sms")) > 0
 
     return [
         rule("a tile has no such number of rows", lambda SWAP, BM: BM in seen[SWAP].rows),
@@ -161,6 +165,12 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         ),
         rule("no tiles are left for a last round of blocks that walk", left),
         rule("groups in turns have whole tiles", lambda tail, ping_pong: not (tail and ping_pong)),
+        rule(
+            "rows of the last round's tiles are divided among groups that share a tile, and k is not",
+            lambda GROUPS, ping_pong, tail_rows, SPLIT: (
+                not tail_rows or (sharing(GROUPS, ping_pong) > 1 and SPLIT == 1)
+            ),
+        ),
         rule(
             "blocks of a cluster have no tile each, or no whole pieces of it to copy",
             lambda SWAP, BM, BN, CLUSTER: seen[SWAP].tiles(CLUSTER, BM, BN),

@@ -28,7 +28,7 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
 CUDA_WGMMA = PlannedTemplate(
     name="cuda_wgmma",
     family="contraction",
-    version=12,
+    version=13,
     kinds=("cuda",),
     refusal="is not a product that warp groups multiply",
     find=match,
