@@ -147,7 +147,7 @@ def problem_at(candidate: Candidate, artifact: Artifact, sizes: dict[str, int], 
     launch = {k: int(v) for k, v in candidate.schedule.at(sizes).launch}
     kernel = library.kernel(artifact.program, launch, candidate.task.target.threads)
     verifier = Verifier(Program.loads(at(candidate.task.workload, sizes).program))
-    problem = verifier.check(kernel.run, [turn % 3], align=kernel.program.align)
+    problem = verifier.check(kernel.run, [turn % 3], kernel.program.align, kernel.program.rounding)
     return None if problem is None else str(problem)
 
 
@@ -164,6 +164,11 @@ INNER: dict[str, tuple[str, str, dict[str, Value]]] = {
     "pictures of a width": ("cpu_contraction", "conv2d",
         {"n": "1..3", "ci": 4, "h": "1..9", "w": 9, "co": 20, "kh": 3, "kw": 3, "padding": 1, "layout": "NHWC",
          "constant": "weight"}),
+    "filtered pictures": ("cpu_winograd", "conv2d",
+        {"n": "1..2", "ci": 18, "h": "1..9", "w": "2..13", "co": 20, "kh": 3, "kw": 3, "padding": 1, "bias": True,
+         "layout": "NHWC", "constant": "weight"}),
+    "filtered pictures of a width": ("cpu_winograd", "conv2d",
+        {"n": 2, "ci": 16, "h": "3..30", "w": 8, "co": 33, "kh": 3, "kw": 3, "layout": "NHWC", "activation": "relu"}),
     "strided points": ("cpu_contraction", "conv2d",
         {"n": "1..2", "ci": 6, "h": "1..9", "w": "9..40", "co": 20, "kh": 1, "kw": 1, "stride": 2, "layout": "NHWC",
          "constant": "weight"}),
@@ -230,7 +235,7 @@ def test_templates_of_fixed_sizes_are_right_at_all_sizes(name: str) -> None:
     template_name, operator, params = INNER[name]
     target = replace(parse_target("cpu"), threads=2)
     task = Task(get_operator(operator).workload(**params), target)
-    assert templates.templates_for(task)[0].name == template_name
+    assert template_name in {t.name for t in templates.templates_for(task)}
     template = templates.get_template(template_name)
     found = []
     for share in (1.0, 0.5, 0.0):

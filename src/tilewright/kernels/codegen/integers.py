@@ -40,16 +40,22 @@ def long_text(e: IntExpr, names: Mapping[str, str]) -> str:
         return names[e]
     op, *rest = e
     texts = [long_text(x, names) for x in rest]
+    if op in ("*", "//"):
+        return ("*" if op == "*" else "/").join(
+            f"({text})" if _apart(op, number, x) else text
+            for number, (text, x) in enumerate(zip(texts, rest, strict=True))
+        )
     if op == "roundup":
         return f"({texts[0]}+{int(rest[1]) - 1})/{rest[1]}*{rest[1]}"
     if op == "ceildiv":
         return f"({texts[0]}+{int(rest[1]) - 1})/{rest[1]}"
-    if op == "//":
-        return "/".join(texts)
-    if op == "*":
-        whole = (isinstance(x, list) and x[0] in ("+", "roundup") for x in rest)
-        return "*".join(f"({t})" if apart else t for t, apart in zip(texts, whole, strict=True))
     return "+".join(texts) if op == "+" else reduce(lambda a, b: f"tw::i{op}({a},{b})", texts)
+
+
+def _apart(op: str, number: int, operand: IntExpr) -> bool:
+    """Whether operand ``number`` of a product or quotient needs parentheses; a quotient that is first needs none."""
+    inner = operand[0] if isinstance(operand, list) else ""
+    return inner == "+" or (op == "*" and (inner == "roundup" or (number > 0 and inner in ("//", "ceildiv"))))
 
 
 def _text(e: IntExpr, kind: str) -> str:

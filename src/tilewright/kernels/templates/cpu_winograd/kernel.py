@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 
 from tilewright.core import IntExpr, Launch, Prepack, Value
+from tilewright.extent import Extent, ctext, divides, intexpr
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import long_text
 from tilewright.kernels.expression.expr import axis, const
@@ -41,7 +42,7 @@ def kernel(p: WinogradPlan, values: Mapping[str, Value]) -> Kernel:
     return Kernel(
         text=Opaque(_nests(p, values), partial(_source, p)),
         static=CpuStatic(prefetch=4 * p.prefetch * p.width),
-        launches=(Launch("", (*BLOCKS, *(SPLITS if p.target.threads > 1 else ()))),),
+        launches=(Launch("", (*BLOCKS, *(SPLITS if p.target.threads > 1 else ()), *p.sizes)),),
         workspace=_workspace(p),
         prepack=(Prepack(number, 4 * p.weights, Launch("_pack")),) if p.constant else (),
         rounding=rounding(p.outputs, p.channels),
@@ -65,7 +66,7 @@ def _workspace(p: WinogradPlan) -> Workspace:
     return Workspace(
         (*arrays, Array("ws", "float", worker, p.target.threads)), 4096,
         {
-            "TB": ["min", "TB", p.tiles], "PB": ["min", "PB", p.panels],
+            "TB": ["min", "TB", intexpr(p.tiles)], "PB": ["min", "PB", p.panels],
             "vs": ["+", ["*", "TB", p.pitch], APART], "ms": ["+", ["*", "TB", p.width], APART],
         },
     )  # fmt: skip
@@ -73,19 +74,20 @@ def _workspace(p: WinogradPlan) -> Workspace:
 
 def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """Transforming the inputs, the products of all points, and transforming back with what follows."""
-    tb, pb = min(int(values["TB"]), p.tiles), min(int(values["PB"]), p.panels)
+    tiles = int(p.tiles)
+    tb, pb = min(int(values["TB"]), tiles), min(int(values["PB"]), p.panels)
     columns = p.panels * p.width
-    divided = (("t", p.tiles, int(values.get("TT", 1))), ("f", columns, int(values.get("TP", 1))))
+    divided = (("t", tiles, int(values.get("TT", 1))), ("f", columns, int(values.get("TP", 1))))
     shared = [Loop(a, n, -(-n // parts), "parallel") for a, n, parts in divided if parts > 1]
     t, q, k, f = axis("t"), axis("q"), axis("k"), axis("f")
-    block = Loop("t", p.tiles, tb, level="l2", argument="TB")
+    block = Loop("t", tiles, tb, level="l2", argument="TB")
     group = Loop("f", columns, pb * p.width, level="l2", argument="PB")
-    one = (Loop("t", p.tiles, 1), Loop("q", p.points, 1, "unroll"))
+    one = (Loop("t", tiles, 1), Loop("q", p.points, 1, "unroll"))
     channels = (Loop("k", p.channels, p.lanes), Loop("k", p.channels, 1, "vector", "register"))
     place, terms = t * (p.outputs**2) + q % (p.outputs**2), p.transforms.points
     inputs = LoopNest(
         "inputs",
-        {"t": p.tiles, "q": p.points, "k": p.channels},
+        {"t": tiles, "q": p.points, "k": p.channels},
         (*(x for x in shared if x.axis == "t"), block, *one, *channels),
         (
             Access(p.found.convolution.image.tensor.name, (place, k), "float32"),
@@ -96,12 +98,12 @@ def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]
     packed = Layout.row_major(p.panels, p.points, p.channels, p.width)
     products = LoopNest(
         PRODUCTS_MADE,
-        {"q": p.points, "t": p.tiles, "f": columns, "k": p.channels},
+        {"q": p.points, "t": tiles, "f": columns, "k": p.channels},
         (
             *shared, block, group, Loop("q", p.points, 1),
-            Loop("f", columns, p.width, level="l1"), Loop("t", p.tiles, p.mr, level="l1"),
+            Loop("f", columns, p.width, level="l1"), Loop("t", tiles, p.mr, level="l1"),
             Loop("k", p.channels, p.unroll, level="register"), Loop("k", p.channels, 1, "unroll", "register"),
-            Loop("t", p.tiles, 1, "unroll", "register"), Loop("f", columns, p.lanes, "unroll", "register"),
+            Loop("t", tiles, 1, "unroll", "register"), Loop("f", columns, p.lanes, "unroll", "register"),
             Loop("f", columns, 1, "vector", "register"),
         ),
         (
@@ -113,7 +115,7 @@ def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]
     after = sum(count_ops(*s.body) for s in p.c.epilogue)
     outputs = LoopNest(
         "outputs",
-        {"t": p.tiles, "q": p.points, "f": columns},
+        {"t": tiles, "q": p.points, "f": columns},
         (*shared, block, group, *one, Loop("f", columns, p.lanes), Loop("f", columns, 1, "vector", "register")),
         (
             Access(PRODUCTS_MADE, (q, t, f), "float32"),
@@ -126,16 +128,16 @@ def _nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]
 
 
 CONTEXT = """struct Ctx {
- void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes; };"""
+ void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes$sizes; };"""
 
 
 def _source(p: WinogradPlan, kernel: Kernel, symbol: str) -> str:
     e = epilogue(p.c, p.lanes)
-    heights = range(min(p.mr, p.tiles), 0, -1)
+    heights = range(min(p.mr, int(p.tiles)), 0, -1)
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef float T; typedef tw::f32v V; enum {{ L={p.lanes} }};",
-        CONTEXT,
+        fill(CONTEXT, {"sizes": "".join(f", {name}" for name in p.sizes)}),
         _weights(p),
         _inputs(p),
         e.table_text(),
@@ -197,13 +199,13 @@ def _prepack(p: WinogradPlan, symbol: str) -> str:
 # --------------------------------------------------------------------------- inputs
 
 INPUTS = """\
-TW_NOINLINE void inputs(const Ctx *x, long first, long count, T *v) {
+TW_NOINLINE void inputs(const Ctx *x, long first, long count, T *v) {$sizes
  for(long t=0;t<count;t++,v+=${pitch}L) {
   const T *s[$points];
   { const T *d=(const T*)x->t[$image]; $place
-   d+=n*${item}L;
+   d+=n*$item;
    for(long i=0;i<$n;i++) for(long j=0;j<$n;j++) { const long a=y+i,b=z+j;
-    s[i*$n+j]=a>=0&&a<${height}L&&b>=0&&b<${width}L?d+a*${row}L+b*${column}L:x->zero; } }
+    s[i*$n+j]=a>=0&&a<$height&&b>=0&&b<$width?d+a*$row+b*$column:x->zero; } }
   T *TW_RESTRICT q=v;
   for(long c=0;c<${whole}L;c+=L,q+=L) {
 $body
@@ -222,12 +224,17 @@ def _inputs(p: WinogradPlan) -> str:
     holes = {
         "pitch": p.pitch, "points": p.points, "n": p.transforms.points, "tail": tail,
         "image": p.number(found.image.tensor.name), "place": _place(p, starts=True),
-        "item": where.of(found.item) if found.item else 0,
-        "row": found.image.tensor.strides[found.rows.dim], "height": found.rows.length,
-        "column": found.image.tensor.strides[found.columns.dim], "width": found.columns.length,
+        "sizes": _sizes(p), "item": ctext(where.of(found.item) if found.item else 0),
+        "row": ctext(found.image.tensor.strides[found.rows.dim]), "height": ctext(found.rows.length),
+        "column": ctext(found.image.tensor.strides[found.columns.dim]), "width": ctext(found.columns.length),
         "whole": p.channels - tail, "body": _input_tile(p, 0), "rest": _input_tile(p, tail) if tail else [],
     }  # fmt: skip
     return fill(INPUTS, holes)
+
+
+def _sizes(p: WinogradPlan) -> str:
+    """Declarations of the sizes that calls choose, which the context has."""
+    return "".join(f" const long {name}=x->{name}; (void){name};" for name in p.sizes)
 
 
 def _place(p: WinogradPlan, starts: bool) -> str:
@@ -236,13 +243,13 @@ def _place(p: WinogradPlan, starts: bool) -> str:
     _, rows, columns = p.found.tiles(p.outputs)
 
     def begin(along: Along) -> str:
-        return f"+({along.start}L)" if starts else ""
+        return f"+({ctext(along.start)})" if starts else ""
 
     found = p.found.convolution
     return (
-        f"const long m=first+t,n=m/{rows * columns}L; (void)n; "
-        f"const long y=m/{columns}L%{rows}L*{p.outputs}L{begin(found.rows)},"
-        f"z=m%{columns}L*{p.outputs}L{begin(found.columns)};"
+        f"const long m=first+t,n=m/{ctext(rows * columns)}; (void)n; "
+        f"const long y=m/{ctext(columns)}%{ctext(rows)}*{p.outputs}L{begin(found.rows)},"
+        f"z=m%{ctext(columns)}*{p.outputs}L{begin(found.columns)};"
     )
 
 
@@ -295,9 +302,9 @@ def _products(p: WinogradPlan, heights: list[int]) -> str:
 # --------------------------------------------------------------------------- outputs
 
 OUTPUTS = """\
-TW_NOINLINE void outputs(const Ctx *x, long first, long count, long q0, long q1, const T *o) {
+TW_NOINLINE void outputs(const Ctx *x, long first, long count, long q0, long q1, const T *o) {$sizes
  for(long t=0;t<count;t++) { $place
-  T *to=(T*)x->t[$out]+n*${item}L+y*${row}L+z*${column}L;
+  T *to=(T*)x->t[$out]+n*$item+y*$row+z*$column;
 $reads
   for(long q=q0;q<q1;q++) { const long end=tw::imin(${features}L,(q+1)*${width}L);
    const T *m=o+(q-q0)*${points}L*x->ms+t*${width}L;
@@ -315,7 +322,7 @@ def _outputs(p: WinogradPlan, e: Epilogue) -> str:
     reads = []
     for r in e.reads:
         steps = ((found.item, "n"), (found.rows.axis, "y"), (found.columns.axis, "z"))
-        at = "".join(f"+{r.where.of(a)}L*{name}" for a, name in steps if a and r.where.of(a))
+        at = "".join(f"+{ctext(r.where.of(a))}*{name}" for a, name in steps if a and r.where.of(a))
         reads.append(f"  const T *{r.name}={e.base(r)}{at};")
     n, m = p.transforms.points, p.outputs
     matrix: Matrix = p.transforms.output
@@ -331,8 +338,9 @@ def _outputs(p: WinogradPlan, e: Epilogue) -> str:
     strides = c.out_strides
     holes = {
         "place": _place(p, starts=False), "out": len(c.program.inputs), "points": p.points,
-        "item": strides[found.item] if found.item else 0, "row": strides[found.rows.axis],
-        "column": strides[found.columns.axis], "features": p.features, "width": p.width, "reads": reads, "tail": tail,
+        "sizes": _sizes(p), "item": ctext(strides[found.item] if found.item else 0),
+        "row": ctext(strides[found.rows.axis]), "column": ctext(strides[found.columns.axis]), "features": p.features,
+        "width": p.width, "reads": reads, "tail": tail,
         "body": body,
     }  # fmt: skip
     return fill(OUTPUTS, holes)
@@ -356,18 +364,20 @@ def _store(p: WinogradPlan, e: Epilogue, i: int, j: int, tail: int) -> str:
     found = p.found.convolution
     guards = []
     for name, along, number in (("y", found.rows, i), ("z", found.columns, j)):
-        if along.size % p.outputs and number >= along.size % p.outputs:
-            guards.append(f"{name}+{number}<{along.size}L")
+        # Where calls choose the size, what is left for the last tile may be anything.
+        left = 1 if isinstance(along.size, Extent) else along.size % p.outputs
+        if not divides(p.outputs, along.size) and number >= left:
+            guards.append(f"{name}+{number}<{ctext(along.size)}")
     lines, names = [], {}
     for r in e.reads:
         name = f"{r.name}_"
         if _moves(p, r):
-            at = f"{i * r.where.of(found.rows.axis) + j * r.where.of(found.columns.axis)}L"
+            at = ctext(i * r.where.of(found.rows.axis) + j * r.where.of(found.columns.axis))
             lines.append(f"const V {r.name}v={_read(r, at, tail)};")
             name = f"{r.name}v"
         names[repr(r.load)] = name
     lines += e.values("v", names)
-    place = f"to+{i * p.c.out_strides[found.rows.axis] + j * p.c.out_strides[found.columns.axis]}L+f"
+    place = f"to+{ctext(i * p.c.out_strides[found.rows.axis] + j * p.c.out_strides[found.columns.axis])}+f"
     lines.append(
         f"if(left>=L) tw::store({place},v); else tw::store_n({place},v,left);" if tail else f"tw::store({place},v);"
     )
@@ -378,9 +388,9 @@ def _store(p: WinogradPlan, e: Epilogue, i: int, j: int, tail: int) -> str:
 # --------------------------------------------------------------------------- tasks
 
 TASK = """\
-TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
+TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;$sizes
  T *v=(T*)(x->ws+w*x->bytes),*o=v+${points}L*x->vs;
- const long i=t%x->TT,j=t/x->TT,t0=i*${tiles}L/x->TT,t1=(i+1)*${tiles}L/x->TT;
+ const long i=t%x->TT,j=t/x->TT,t0=i*$tiles/x->TT,t1=(i+1)*$tiles/x->TT;
  const long q0=j*${panels}L/x->TP,q1=(j+1)*${panels}L/x->TP,blocks=tw::ceildiv(t1-t0,x->TB);
  for(long b=0;b<blocks;b++) {
   const long first=t0+(t1-t0)*b/blocks,count=t0+(t1-t0)*(b+1)/blocks-first;
@@ -391,12 +401,12 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
 
 
 def _task(p: WinogradPlan) -> str:
-    return fill(TASK, {"points": p.points, "tiles": p.tiles, "panels": p.panels})
+    return fill(TASK, {"points": p.points, "tiles": ctext(p.tiles), "panels": p.panels, "sizes": _sizes(p)})
 
 
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_;
- Ctx c{}; Ctx *x=&c; x->t=tensors; $shared
+ Ctx c{}; Ctx *x=&c; x->t=tensors; $told$shared
  x->ws=(char*)(x->made+${made}L); x->TB=$tiles_at_once; x->PB=$panels_at_once; $splits
  x->vs=$vs; x->ms=$ms;
  x->bytes=$bytes;
@@ -412,12 +422,13 @@ def _entry(p: WinogradPlan, e: Epilogue, kernel: Kernel, symbol: str) -> str:
     memory = kernel.workspace
     room = {a.name: memory.elements(a) for a in memory if not a.copies}
     names = {name: f"x->{name}" for name in memory.locals}
-    given = {name: kernel.argument(name) for name in BLOCKS}
+    given = {name: kernel.argument(name) for name in (*BLOCKS, *p.sizes)}
     own = {n: long_text(x, given if n in BLOCKS else names) for n, x in memory.locals.items()}
     threads = p.target.threads > 1
     chain = zip(room, ("(T*)workspace", *(f"x->{name}+{size}L" for name, size in room.items())), strict=False)
     holes = {
-        "symbol": symbol, "shared": " ".join(f"x->{name}={at};" for name, at in chain), "made": room["made"],
+        "symbol": symbol, "told": "".join(f"x->{name}={kernel.argument(name)}; " for name in p.sizes),
+        "shared": " ".join(f"x->{name}={at};" for name, at in chain), "made": room["made"],
         "splits": "".join(f"x->{a}={kernel.argument(a) if threads else 1};" for a in SPLITS),
         "tiles_at_once": own["TB"], "panels_at_once": own["PB"], "vs": own["vs"], "ms": own["ms"],
         "bytes": long_text(memory.each("ws"), names), "zero": room["zero"], "panels": p.panels,

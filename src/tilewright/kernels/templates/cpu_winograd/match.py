@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import Target
+from tilewright.extent import Extent
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.winograd import Convolution, convolution, recognise
 from tilewright.kernels.templates.cpu_contraction.geometry import batch_items
+from tilewright.kernels.templates.cpu_contraction.geometry import takes_ranges as takes_direct
 from tilewright.kernels.templates.cpu_contraction.match import Contraction
 from tilewright.kernels.templates.cpu_contraction.match import match as match_contraction
 from tilewright.kernels.templates.cpu_contraction.space import proto
 from tilewright.kernels.templates.cpu_contraction.store import Epilogue
 from tilewright.kernels.templates.cpu_winograd.rounding import MOST, rounding
 from tilewright.kernels.templates.cpu_winograd.transforms import POINTS, transforms
-from tilewright.kernels.templates.tiles import ceildiv
 
 FEWEST = 16
 """Channels and features from which a product of tiles outweighs their transforms."""
@@ -33,7 +34,7 @@ class Winograd:
     def tiles(self, outputs: int) -> tuple[int, int, int]:
         """Items, and tiles along rows and columns, of ``outputs`` each way."""
         c = self.convolution
-        return c.items, ceildiv(c.rows.size, outputs), ceildiv(c.columns.size, outputs)
+        return c.items, (c.rows.size + outputs - 1) // outputs, (c.columns.size + outputs - 1) // outputs
 
     def count(self, outputs: int) -> int:
         """Tiles in all."""
@@ -81,6 +82,13 @@ def refuses(w: Winograd) -> str:
     if not w.variants:
         return f"rounds more than {MOST:g} times as far as the direct sum when it is computed by tiles"
     return "" if _epilogue(c) else "has later stages that do not lie along its channels"
+
+
+def takes_ranges(w: Winograd) -> bool:
+    """Whether calls may choose the sizes, those of images and of their number, as the direct template takes them."""
+    c, found = w.contraction, w.convolution
+    plain = not any(isinstance(n, Extent) for n in (found.channels, found.features))
+    return c is not None and plain and takes_direct(c)
 
 
 def _epilogue(c: Contraction) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.templates.cpu_winograd.kernel import kernel
-from tilewright.kernels.templates.cpu_winograd.match import match, refuses
+from tilewright.kernels.templates.cpu_winograd.match import match, refuses, takes_ranges
 from tilewright.kernels.templates.cpu_winograd.plan import plan
 from tilewright.kernels.templates.cpu_winograd.space import default, space
 from tilewright.kernels.templates.planned import PlannedTemplate
@@ -19,5 +19,7 @@ CPU_WINOGRAD = PlannedTemplate(
     plan=plan,
     build=lambda p, values, _: kernel(p, values),
     refuses=refuses,
+    ranges=takes_ranges,
+    any_sizes=True,
     exact=lambda _: False,
 )
