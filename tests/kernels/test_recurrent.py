@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from recurrent_programs import GATES, PROGRAMS, layer
+from test_range_axes import problem_at
 
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.core import OperatorError, UsageError
+from tilewright.building.builder import Builder
+from tilewright.core import Artifact, Candidate, OperatorError, Task, UsageError
+from tilewright.extent import Extent
 from tilewright.kernels import te
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.recurrence import recurrent
 from tilewright.kernels.nn import recurrent as nn
+from tilewright.kernels.ranges import at
 from tilewright.kernels.reference import evaluate, evaluate_block
 from tilewright.kernels.templates import TEMPLATES, templates_for
 from tilewright.testing.kernels import random_arrays, task_of
@@ -90,6 +96,42 @@ def test_a_gpu_has_one_clear_error_for_a_layer() -> None:
     with pytest.raises(UsageError, match="no template generates code") as info:
         templates_for(task_of(PROGRAMS["lstm"](), cuda_target("sm_90a")))
     assert info.value.hint == "Kernels compute a recurrent layer on CPUs, without operations around it"
+
+
+STEPS, ROWS = Extent(9, 1, "steps"), Extent(7, 1, "rows")
+OPEN: dict[str, Callable[[], Program]] = {
+    "gru": lambda: layer("gru", STEPS, ROWS, 17),
+    "gru_of_steps": lambda: layer("gru", STEPS, 3, 32, reset_after=False, bias=False, first=False),
+    "lstm_backwards": lambda: layer("lstm", STEPS, ROWS, 20, reverse=True, constant=False),
+    "tanh_of_rows": lambda: layer("rnn", 4, ROWS, 33),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_one_kernel_computes_layers_of_any_number_of_steps_and_rows(name: str) -> None:
+    target = get_backend("cpu").targets(2)[0]
+    task = task_of(OPEN[name](), target)
+    (template,) = templates_for(task)
+    found = []
+    for share in (0.0, 0.5, 1.0):
+        sizes = {n: e.low + round(share * (e.high - e.low)) for n, e in task.workload.ranges.items()}
+        space = template.space(Task(at(task.workload, sizes), target))
+        found.append(Candidate(task, space.sample(random.Random(name)).at(sizes)))
+    with Builder(target) as builder:
+        built = builder.build(found)
+    for candidate, artifact in zip(found, built, strict=True):
+        assert isinstance(artifact, Artifact), artifact
+        for turn, (steps, rows) in enumerate(((1, 1), (2, 7), (9, 4), (5, 5), (8, 6))):
+            sizes = {n: {"steps": steps, "rows": rows}[n] for n in task.workload.ranges}
+            assert problem_at(candidate, artifact, sizes, turn) is None, sizes
+
+
+def test_a_layer_with_an_open_number_of_features_is_refused() -> None:
+    features = Extent(9, 1, "features")
+    weight = te.input("weight", (features, features))
+    program = te.program(nn.rnn(te.input("gates", (3, 2, features)), weight))[0]
+    with pytest.raises(UsageError, match=r"features=1\.\.9"):
+        templates_for(task_of(program, get_backend("cpu").targets(1)[0]))
 
 
 def test_operations_around_a_layer_are_refused() -> None:

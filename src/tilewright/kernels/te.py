@@ -271,7 +271,7 @@ def compute(
         out = dtype or ("int64" if m.finish.dtype == INDEX else m.finish.dtype)
         m = replace(m, finish=cast(m.finish, out))
         body = _own(value.body, (*axes, *value.axes), name)
-        return _defined(name, extents, out, Definition(value.extents, body, m, _scanned(value, axes, name)))
+        return defined(name, extents, out, Definition(value.extents, body, m, _scanned(value, axes, name)))
     if not isinstance(value, (Expr, Real)):
         raise OperatorError(
             f"the body of {name} is {value!r:.60} ({type(value).__name__}), not an expression",
@@ -279,11 +279,11 @@ def compute(
         )
     whole = ex.wrap(value) if isinstance(value, Expr) else ex.const(value, dtype or default_dtype())
     whole = cast(whole, dtype or ("int64" if whole.dtype == INDEX else whole.dtype))
-    return _defined(name, extents, whole.dtype, Definition((), _own((whole,), axes, name), None))
+    return defined(name, extents, whole.dtype, Definition((), _own((whole,), axes, name), None))
 
 
-def _defined(name: str, extents: tuple[int, ...], dtype: str, made: Definition) -> TensorRef:
-    """The tensor, its reads checked while the line that defines it is being run."""
+def defined(name: str, extents: tuple[int, ...], dtype: str, made: Definition) -> TensorRef:
+    """The tensor of a definition, its reads checked while the line that defines it is being run."""
     stage = made.stage(name, extents, dtype)
     reads: dict[object, tuple[int, ...]] = {
         n.value: n.value.shape for n in stage.loads() if isinstance(n.value, TensorRef)

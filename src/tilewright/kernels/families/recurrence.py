@@ -275,7 +275,7 @@ def recurrent(program: Program) -> Recurrent | None:
 
 
 def _layer(program: Program) -> Recurrent:
-    need(program.recurrent and len(program.stages) == 1 and not program.results and program.varying is None)
+    need(program.recurrent and len(program.stages) == 1 and not program.results)
     stage = program.stages[0]
     types = {n.dtype for e in stage.reading for n in e.walk() if n.dtype != "index"} | {t.dtype for t in program.inputs}
     need(types == {stage.dtype} and stage.dtype in REALS)

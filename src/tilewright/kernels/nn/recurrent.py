@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from tilewright.core import OperatorError
 from tilewright.kernels import te
-from tilewright.kernels.expression.bounds import check_reads
 from tilewright.kernels.expression.expr import Expr, axis, const
 from tilewright.kernels.expression.program import Mix, Monoid, Step, left, mixed, right
 
@@ -143,7 +142,4 @@ class _Layer:
         made = te.Definition(
             (self.features,), tuple(self.elements), monoid, 1, Step(start, tuple(self.mixes), self.reverse)
         )
-        shape = (len(first), steps, rows, self.features)
-        stage = made.stage(self.name, shape, dtype)
-        check_reads(stage, {x.value: x.value.shape for x in stage.loads() if isinstance(x.value, te.TensorRef)})
-        return te.TensorRef(self.name, shape, dtype, made)
+        return te.defined(self.name, (len(first), steps, rows, self.features), dtype, made)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from tilewright.core import Launch, Prepack
+from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import Values, stored
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import computed
@@ -21,6 +22,7 @@ from tilewright.kernels.families.recurrence import Pass, Recurrent
 from tilewright.kernels.kernel import Array, CpuStatic, Kernel, Opaque, Workspace, entry
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged, reads
 from tilewright.kernels.templates.cpu_recurrent.space import ALIGN, RecurrentPlan
+from tilewright.kernels.templates.tiles import ChosenBlocks
 
 WEIGHTS, VALUES = "weights", "values"
 """Names, in nests, of the packed weights and of what a pass multiplies."""
@@ -49,7 +51,7 @@ def _source(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
 
 def _nests(p: RecurrentPlan) -> tuple[LoopNest, ...]:
     """The passes of a step, each with the loop over the steps around it."""
-    _, steps, rows, features = p.r.sizes
+    _, steps, rows, features = map(int, p.r.sizes)
     axes = {"i1": steps, "i2": rows, "i3": features, "r0": features}
     span = -(-p.tiles // min(p.tasks, p.tiles)) * p.width
     shared = (Loop("i3", features, span, "parallel", "l2"),) if span < features else ()
@@ -117,13 +119,25 @@ def _workspace(r: Recurrent, packed: int) -> Workspace:
 HEAD = """\
 namespace ${symbol}_ {
 typedef $type T; typedef tw::vec<T, $lanes> V; enum { L=$lanes };
-struct Ctx { void *const *t; const T *w; const T *h[$states]; T $arrays; long i1, tasks; };"""
+struct Ctx { void *const *t; const T *w; const T *h[$states]; T $arrays; long i1, tasks$sizes; };"""
 
 
 def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     arrays = ", ".join(f"*{a.name}" for a in kernel.workspace)
     holes = {"symbol": symbol, "type": computed(p.r.output.dtype), "lanes": p.lanes, "states": p.r.sizes[0]}
-    return fill(HEAD, {**holes, "arrays": arrays})
+    open_rows = ("blocks", "height", "full") if _open_rows(p) else ()
+    sizes = "".join(f", {name}" for name in (*p.sizes, *open_rows))
+    return fill(HEAD, {**holes, "arrays": arrays, "sizes": sizes})
+
+
+def _open_rows(p: RecurrentPlan) -> ChosenBlocks | None:
+    """The blocks of rows whose number each call chooses."""
+    return p.row_blocks if isinstance(p.row_blocks, ChosenBlocks) else None
+
+
+def _sizes(p: RecurrentPlan) -> str:
+    """Declarations of the sizes that calls choose, which the context has."""
+    return "".join(f" const long {name}=x->{name}; (void){name};" for name in p.sizes)
 
 
 def _tensors(p: RecurrentPlan, exprs: Sequence[Expr]) -> list[str]:
@@ -170,15 +184,15 @@ def _start(p: RecurrentPlan) -> str:
     _, _, rows, features = p.r.sizes
     start = p.r.step.start
     printer = Values(p.r.program.tensors, {}).at({"i2": "i2", "i3": "i3"})
-    lines = ["TW_NOINLINE void start(const Ctx *x) {", *_tensors(p, start)]
-    lines.append(f" for(long i2=0;i2<{rows}L;i2++) for(long i3=0;i3<{features}L;i3++) {{")
+    lines = [f"TW_NOINLINE void start(const Ctx *x) {{{_sizes(p)}", *_tensors(p, start)]
+    lines.append(f" for(long i2=0;i2<{ctext(rows)};i2++) for(long i3=0;i3<{features}L;i3++) {{")
     for c, e in enumerate(start):
-        lines.append(f"  x->start[({c * rows}L+i2)*{features}L+i3]={printer.scalar(e)};")
+        lines.append(f"  x->start[({ctext(c * rows)}+i2)*{features}L+i3]={printer.scalar(e)};")
     return "\n".join([*lines, " } }"])
 
 
 FINISH = """\
-TW_NOINLINE void finish$n(const Ctx *x, long b, long count, long q, const V *m) { const long i1=x->i1; (void)i1;
+TW_NOINLINE void finish$n(const Ctx *x, long b, long count, long q, const V *m) { const long i1=x->i1; (void)i1;$sizes
 $tensors
 $output
  for(long r=0;r<count;r++,m+=${step}L) { const long i2=b+r; (void)i2;
@@ -201,8 +215,9 @@ def _finish(p: RecurrentPlan, n: int) -> str:
     whole = features % p.lanes == 0
     out = f" T *out=(T*)x->t[{len(p.r.program.inputs)}];" if n == len(p.r.passes) - 1 else ""
     holes = {
-        "n": n, "tensors": _tensors(p, exprs) or "", "output": out, "step": len(p.r.passes[n].mixes) * p.vectors,
-        "vectors": p.vectors, "width": p.width, "lanes": p.lanes, "features": features, "whole": whole,
+        "n": n, "sizes": _sizes(p), "tensors": _tensors(p, exprs) or "", "output": out,
+        "step": len(p.r.passes[n].mixes) * p.vectors, "vectors": p.vectors, "width": p.width, "lanes": p.lanes,
+        "features": features, "whole": whole,
         "full": _values(p, n, exprs, places, None), "partial": [] if whole else _values(p, n, exprs, places, "left"),
     }  # fmt: skip
     return fill(FINISH, holes)
@@ -213,7 +228,7 @@ def _results(p: RecurrentPlan, n: int) -> tuple[list[Expr], list[str]]:
     _, steps, rows, features = p.r.sizes
     here = f"i2*{features}L+i3"
     if n == len(p.r.passes) - 1:
-        places = [f"out+(({c * steps}L+i1)*{rows}L+i2)*{features}L+i3" for c in range(len(p.r.after))]
+        places = [f"out+(({ctext(c * steps)}+i1)*{ctext(rows)}+i2)*{features}L+i3" for c in range(len(p.r.after))]
         return list(p.r.after), places
     exprs, places = [], []
     following = p.r.passes[n + 1]
@@ -298,9 +313,8 @@ def _value(x: Pass, n: int) -> str:
 PASS = """\
 TW_NOINLINE void pass$n(const Ctx *x, long q0, long q1) {
  for(long q=q0;q<q1;q++) { const T *w=x->w+${offset}L+q*${panel}L;
-  for(long r=0;r<${blocks}L;r++) { const long b=$start;
-$if even:   tile${n}_$height(x,b,q,w);
-$unless even:   if(r<${full}L) tile${n}_$height(x,b,q,w); else tile${n}_$less(x,b,q,w);
+  for(long r=0;r<$blocks;r++) { const long b=$start;
+   $tiles_of
   } } }
 TW_NOINLINE void task$n(void *ctx, long t, long) { const Ctx *x=(const Ctx*)ctx;
  pass$n(x,t*${tiles}L/x->tasks,(t+1)*${tiles}L/x->tasks); }"""
@@ -309,26 +323,40 @@ TW_NOINLINE void task$n(void *ctx, long t, long) { const Ctx *x=(const Ctx*)ctx;
 def _pass(p: RecurrentPlan, n: int) -> str:
     """The functions of some tiles of a pass, all rows, and of a task of them."""
     rows = p.row_blocks
+    calls = {h: f"tile{n}_{h}(x,b,q,w);" for h in rows.sizes}
+    if _open_rows(p):
+        tiles = f"switch({rows.height('r')}) {{ {' '.join(f'case {h}: {x} break;' for h, x in calls.items())} }}"
+    elif rows.even:
+        tiles = calls[rows.size]
+    else:
+        tiles = f"if(r<{rows.full}L) {calls[rows.size]} else {calls[rows.size - 1]}"
     holes = {
-        "n": n, "offset": p.offsets[n], "panel": p.panel(p.r.passes[n]), "blocks": rows.count, "even": rows.even,
-        "start": rows.start("r"), "height": rows.size, "less": rows.size - 1, "full": rows.full, "tiles": p.tiles,
+        "n": n, "offset": p.offsets[n], "panel": p.panel(p.r.passes[n]), "start": rows.start("r"), "tiles": p.tiles,
+        "blocks": "x->blocks" if _open_rows(p) else f"{rows.count}L", "tiles_of": tiles,
     }  # fmt: skip
     return fill(PASS, holes)
 
 
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; (void)args;
- Ctx c{}; Ctx *x=&c; x->t=tensors; x->tasks=$tasks; T *at=(T*)workspace;
+ Ctx c{}; Ctx *x=&c; x->t=tensors; x->tasks=$tasks;$told T *at=(T*)workspace;
 $arrays
 $if packed: x->w=(const T*)tensors[$weights];
 $unless packed: pack(tensors,x->packed); x->w=x->packed;
  start(x);
  const T *out=(const T*)tensors[$out];
- for(long s=0;s<${steps}L;s++) { x->i1=$position;
-  for(long k=0;k<$states;k++) x->h[k]=s?out+(k*${steps}L+x->i1$before)*${size}L:x->start+k*${size}L;
+ for(long s=0;s<$steps;s++) { x->i1=$position;
+  for(long k=0;k<$states;k++) x->h[k]=s?out+(k*$steps+x->i1$before)*$size:x->start+k*$size;
 $passes
  }
  return 0; }"""
+
+
+def _told(p: RecurrentPlan, kernel: Kernel) -> str:
+    """Statements that tell the context the sizes that calls choose."""
+    told = "".join(f" const long {n}={kernel.argument(n)}; x->{n}={n};" for n in p.sizes)
+    rows = _open_rows(p)
+    return told + (f" {rows.set(ctext(p.r.sizes[2]))}" if rows else "")
 
 
 def _entry(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
@@ -336,10 +364,11 @@ def _entry(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     threads, reverse = p.target.threads > 1, p.r.step.reverse
     holes = {
         "symbol": symbol, "tasks": f"tw::imin({kernel.argument('tasks')},{p.tiles}L)" if threads else "1",
-        "arrays": [f" x->{a.name}=at; at+={kernel.workspace.elements(a)}L;" for a in kernel.workspace],
+        "told": _told(p, kernel),
+        "arrays": [f" x->{a.name}=at; at+={ctext(kernel.workspace.elements(a))};" for a in kernel.workspace],
         "packed": p.r.packed is not None, "weights": _number(p, p.r.packed) if p.r.packed else 0,
-        "out": len(p.r.program.inputs), "steps": steps, "states": states, "size": rows * features,
-        "position": f"{steps - 1}L-s" if reverse else "s", "before": "+1" if reverse else "-1",
+        "out": len(p.r.program.inputs), "steps": ctext(steps), "states": states, "size": ctext(rows * features),
+        "position": f"{ctext(steps - 1)}-s" if reverse else "s", "before": "+1" if reverse else "-1",
         "passes": [f"  tw::parallel_for(env,x->tasks,task{n},x);" for n in range(len(p.r.passes))],
     }  # fmt: skip
     return fill(ENTRY, holes)

@@ -13,11 +13,12 @@ from functools import partial
 from itertools import product
 
 from tilewright.core import Target, Value, cached_property
+from tilewright.extent import Extent, least
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.families.recurrence import Pass, Recurrent
 from tilewright.kernels.templates.cpu_contraction.space import core, step_cycles
 from tilewright.kernels.templates.decisions import decided
-from tilewright.kernels.templates.tiles import Blocks, balanced, ceildiv
+from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 VECTORS, TALLEST, UNROLLS = (1, 2, 3, 4, 6, 8), 12, (1, 2, 4)
@@ -61,9 +62,15 @@ class RecurrentPlan:
         """Register tiles side by side."""
         return ceildiv(self.r.sizes[3], self.width)
 
+    @cached_property
+    def sizes(self) -> tuple[str, ...]:
+        """Launch arguments of the sizes that calls choose: steps, rows, or both."""
+        return tuple(size.argument for size in self.r.program.sizes.values())
+
     @property
     def row_blocks(self) -> Blocks:
-        return Blocks(self.r.sizes[2], self.rows)
+        rows = self.r.sizes[2]
+        return ChosenBlocks(int(rows), self.rows, least(rows)) if isinstance(rows, Extent) else Blocks(rows, self.rows)
 
     def panel(self, p: Pass) -> int:
         """Packed weights of a register tile's features, in elements."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.extent import Extent
 from tilewright.kernels.families.recurrence import Recurrent, recurrent
 from tilewright.kernels.templates.cpu_recurrent.kernel import kernel
 from tilewright.kernels.templates.cpu_recurrent.space import default, plan, space
@@ -13,6 +14,12 @@ def refusal(r: Recurrent) -> str:
     return "" if r.passes and r.passes[0].component is not None else "multiplies no state in its first product"
 
 
+def takes_ranges(r: Recurrent) -> bool:
+    """Whether calls choose steps and rows alone."""
+    states, _, _, features = r.sizes
+    return not isinstance(states, Extent) and not isinstance(features, Extent)
+
+
 CPU_RECURRENT = PlannedTemplate(
     name="cpu_recurrent",
     family="recurrent",
@@ -20,6 +27,8 @@ CPU_RECURRENT = PlannedTemplate(
     refusal="is not a recurrent layer",
     find=recurrent,
     refuses=refusal,
+    ranges=takes_ranges,
+    any_sizes=True,
     span=space,
     choose=default,
     plan=plan,
