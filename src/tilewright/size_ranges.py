@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.extent import Extent, Sizes, form_of, replaced
@@ -77,11 +79,16 @@ def sizes_in(params: Mapping[str, Any], given: Mapping[str, object]) -> dict[str
     return found
 
 
-def sizes_of(shapes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]]) -> dict[str, int] | None:
+def sizes_of(shapes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]]) -> Mapping[str, int] | None:
     """The sizes for which shapes are others, from pairs of both; ``None`` where there are none within their ranges.
 
     An extent tells a size that it has a multiple of, apart from sizes that others tell and a constant.
     """
+    return _sizes_of(tuple((tuple(extents), tuple(shape)) for extents, shape in shapes))
+
+
+@lru_cache(maxsize=1024)
+def _sizes_of(shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> Mapping[str, int] | None:
     pairs = []
     for extents, shape in shapes:
         if len(extents) != len(shape):
@@ -102,7 +109,11 @@ def sizes_of(shapes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]]) -> dict[
                     found[name] = answer
     if found.keys() != open_sizes.keys() or not all(open_sizes[n].takes(size) for n, size in found.items()):
         return None
-    return found if all((n.at(found) if isinstance(n, Extent) else n) == size for n, size in pairs) else None
+    return (
+        MappingProxyType(found)
+        if all((n.at(found) if isinstance(n, Extent) else n) == size for n, size in pairs)
+        else None
+    )
 
 
 def _solved(extent: int, value: int, name: str, known: Sizes) -> int | None:

@@ -117,9 +117,11 @@ def passed_on(graph: Graph, passed: Mapping[str, Place], given: Mapping[str, Arr
 
 def check_foreseen(graph: Graph, given: Mapping[str, Array], sizes: Sizes) -> None:
     """Raises :class:`Unforeseen` for a value of another shape than its sizes say."""
+    if not sizes:
+        return
     for n, array in given.items():
         foreseen = shape_at(graph.values[n].shape, sizes) if n in graph.values else array.shape
-        if sizes and array.shape != foreseen:
+        if array.shape != foreseen:
             raise Unforeseen(n, array.shape, foreseen, sizes)
 
 

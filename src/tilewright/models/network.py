@@ -171,7 +171,7 @@ class Network:
         return tensor_value(name, spec.dtype, [None if isinstance(n, Extent) else n for n in spec.shape])
 
 
-def _told(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, Array]) -> dict[str, int]:
+def _told(shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, Array]) -> Sizes:
     """The sizes that inputs of these shapes have."""
     found = sizes_of((s, inputs[n].shape) for n, s in shapes.items())
     if found is None:

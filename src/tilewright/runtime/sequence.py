@@ -83,17 +83,17 @@ class KernelSequence:
         ``LaunchError``."""
         with self._lock:
             bound = self._bound.of(sizes, self._bind)
-            given = {n: self._slots.checked(n, inputs, bound.shapes[n], bound.align) for n in self.inputs}
-            made = {n: empty(bound.shapes[n], self._slots.dtype(n), LINE) for n in self._stored}
+            given = {n: self._slots.checked(n, inputs, shape, bound.align) for n, shape in bound.given.items()}
+            made = {n: empty(shape, dtype, LINE) for n, (shape, dtype) in bound.made.items()}
             for name, array in (*given.items(), *made.items()):
                 plain = array.flags.writeable and array.dtype.isbuiltin == 1
                 at = writable_address(array) if plain else address(array)
                 for tensors, number, offset in bound.open[name]:
                     tensors[number] = at + offset
             for name in self._copied:
-                self._within(name, made, bound)[...] = given[name]
+                bound.views[name].of(made)[...] = given[name]
             run_calls(bound.calls)
-        return {n: made[n] if n in made else self._owned(n, made, bound) for n in self.outputs}
+        return {n: made[n] if n in made else bound.views[n].of(made, own=True) for n in self.outputs}
 
     # ----------------------------------------------------------------- the calls for some sizes
 
@@ -102,9 +102,11 @@ class KernelSequence:
         needed = max((k.workspace_bytes for k in kernels), default=0)
         if needed > self._workspace.size:  # calls that were made before keep theirs
             self._workspace = Memory(needed)
-        names = {*self.inputs, *self._stored, *self.outputs}
+        shape, dtype = self._slots.shape, self._slots.dtype
         bound = _Bound(
-            (Call * len(kernels))(), {n: self._slots.shape(n, sizes) for n in names}, sizes,
+            (Call * len(kernels))(), {n: shape(n, sizes) for n in self.inputs},
+            {n: (shape(n, sizes), dtype(n)) for n in self._stored},
+            {n: self._view(n, sizes) for n in (*self._copied, *self.outputs)},
             max((k.program.align for k in kernels), default=1), [kernels, self._workspace],
             {n: [] for n in (*self.inputs, *self._stored)},
         )  # fmt: skip
@@ -152,32 +154,44 @@ class KernelSequence:
             return address(self._copies[root]) + self._offset(name, sizes)
         return self._memory.address + self._offsets[root] + self._offset(name, sizes) if root in self._offsets else 0
 
-    def _owned(self, name: str, made: Mapping[str, Array], bound: _Bound) -> Array:
-        """An output; one that is a part of memory is copied out of it."""
-        array = self._within(name, made, bound)
-        return array if array.size == made[self._root(name)].size else array.copy()
+    def _view(self, name: str, sizes: Sizes) -> _View:
+        """A value in the memory that it lies in: an output's, or that which kernels share."""
+        root, shape, dtype = self._root(name), self._slots.shape(name, sizes), self._slots.dtype(name)
+        begin, count = self._offset(name, sizes) // dtype.itemsize, math.prod(shape)
+        if root in self._stored:
+            whole = count == math.prod(self._slots.shape(root, sizes))
+            return _View(shape, slice(begin, begin + count), whole, root)
+        held = (ctypes.c_char * (count * dtype.itemsize)).from_address(self._address(name, sizes))
+        return _View(shape, slice(None), False, "", np.frombuffer(memoryview(held).cast("B"), dtype))
 
-    def _within(self, name: str, made: Mapping[str, Array], bound: _Bound) -> Array:
-        """A value as an array: of an output's memory, or of that which kernels share."""
-        shape, place, dtype = bound.shapes[name], self._slots.places.of(name), self._slots.dtype(name)
-        begin = self._offset(name, bound.sizes) // dtype.itemsize
-        if place.value in made:
-            flat: Array = made[place.value].reshape(-1)[begin : begin + math.prod(shape)]
-        else:
-            size = math.prod(shape) * dtype.itemsize
-            held = (ctypes.c_char * size).from_address(self._address(name, bound.sizes))
-            flat = np.frombuffer(memoryview(held).cast("B"), dtype)
-        return flat.reshape(shape)
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """A value that is a part of memory: ``place`` of the output ``root``, ``whole`` or not, or of ``memory``."""
+
+    shape: tuple[int, ...]
+    place: slice
+    whole: bool
+    root: str
+    memory: Array | None = None
+
+    def of(self, made: Mapping[str, Array], own: bool = False) -> Array:
+        """The value as an array; ``own``: a copy, unless it is all of an output."""
+        flat = made[self.root].reshape(-1) if self.memory is None else self.memory
+        found = flat[self.place].reshape(self.shape)
+        return found.copy() if own and not self.whole else found
 
 
 @dataclass(frozen=True, eq=False)
 class _Bound:
-    """The calls for some sizes. ``shapes``: of inputs and outputs; ``open``: where addresses are written in each run,
-    by value; ``keep``: what the calls point to."""
+    """The calls for some sizes. ``given``: shapes of inputs; ``made``: shapes and dtypes of memory that a run makes;
+    ``views``: values that lie in others; ``open``: where addresses are written in each run, by value; ``keep``: what
+    the calls point to."""
 
     calls: ctypes.Array[ctypes.Structure]
-    shapes: Mapping[str, tuple[int, ...]]
-    sizes: Sizes
+    given: Mapping[str, tuple[int, ...]]
+    made: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
+    views: Mapping[str, _View]
     align: int
     keep: list[Any]
     open: dict[str, list[tuple[ctypes.Array[Any], int, int]]]
