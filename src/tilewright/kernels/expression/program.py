@@ -259,6 +259,11 @@ class Program(JsonList, sparse=("results",)):
         lengths = [n for t in self.tensors.values() for n in t.shape]
         return open_sizes((*lengths, *(n for s in self.stages for n in s.reduce), *self._terms))
 
+    @property
+    def size_arguments(self) -> tuple[str, ...]:
+        """What kernels call these sizes among their launch arguments."""
+        return tuple(size.argument for size in self.sizes.values())
+
     @cached_property
     def _terms(self) -> tuple[int, ...]:
         """Extents that stand in expressions."""

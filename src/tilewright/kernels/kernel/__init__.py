@@ -41,8 +41,7 @@ class LoweredKernel:
 
 def entry(program: Program, *arguments: str, tasks: bool = False) -> tuple[Launch]:
     """The launch of a CPU kernel: ``arguments``, the number of ``tasks``, and the sizes that calls choose."""
-    sizes = (size.argument for size in program.sizes.values())
-    return (Launch("", (*arguments, *(("tasks",) if tasks else ()), *sizes)),)
+    return (Launch("", (*arguments, *(("tasks",) if tasks else ()), *program.size_arguments)),)
 
 
 class Built(Protocol):

@@ -16,6 +16,7 @@ from functools import partial
 from tilewright.core import Value
 from tilewright.extent import Extent, ctext
 from tilewright.kernels.codegen.access import Values, flat_index, storage, write
+from tilewright.kernels.codegen.context import context_sizes
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import long_text
 from tilewright.kernels.codegen.printer import Printer
@@ -48,7 +49,7 @@ def _source(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
         f"namespace {symbol}_ {{",
         f"typedef tw::f32v V; enum {{ L={p.lanes}, W={p.strip} }};",
         "struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes;"
-        f"{''.join(f' long {n};' for n in _arguments(p))}"
+        f"{''.join(f' long {n};' for n in p.a.program.size_arguments)}"
         f"{' float *parts; long KP;' if p.split else ''} }};",
         turn(p.lanes),
         *(_convert(p, kernel.workspace, r) for r in p.converted),
@@ -68,17 +69,7 @@ def _source(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
     return "\n".join(x for x in parts if x)
 
 
-def _arguments(p: AttentionTiling) -> list[str]:
-    """Names of the sizes that calls choose."""
-    return [s.argument for s in p.a.program.sizes.values()]
-
-
 # --------------------------------------------------------------------------- names in the printed text
-
-
-def _sizes(p: AttentionTiling) -> list[str]:
-    """Declarations of the sizes that calls choose, which the context has."""
-    return [f" const long {n}=x->{n}; (void){n};" for n in _arguments(p)]
 
 
 def _pointers(p: AttentionTiling, *exprs: Expr) -> list[str]:
@@ -100,7 +91,7 @@ def _outer_arguments(p: AttentionTiling) -> str:
 
 
 def _unused(p: AttentionTiling) -> str:
-    return " (void)x; " + "".join(f"(void)o_{a}; " for a in p.a.outer) + "".join(_sizes(p))
+    return " (void)x; " + "".join(f"(void)o_{a}; " for a in p.a.outer) + context_sizes(p.a.program)
 
 
 def _printer(
@@ -148,7 +139,7 @@ def _convert(p: AttentionTiling, memory: Workspace, rows: Rows) -> str:
             "chunk": CHUNK,
             "offset": ctext(memory.at(converted(rows))),
             "size": ctext(t.size),
-            "sizes": _sizes(p),
+            "sizes": context_sizes(p.a.program, "\n").splitlines(),
         },
     )
 
@@ -540,7 +531,7 @@ def _strip(p: AttentionTiling, memory: Workspace) -> dict[str, str | int | list[
     """What every task over strips says of them."""
     strips = p.counted(p.a.queries, p.strip)
     return {
-        "sizes": _sizes(p),
+        "sizes": context_sizes(p.a.program, "\n").splitlines(),
         "strips": strips,
         "last_strip": f"{strips}-1" if isinstance(p.a.queries, Extent) else f"{p.strips - 1}L",
         "queries": ctext(p.a.queries),
@@ -589,7 +580,7 @@ def _entry(p: AttentionTiling, kernel: Kernel, symbol: str) -> str:
                 f" tw::parallel_for(env,{p.counted(r.tensor.size, CHUNK)},convert_{r.tensor.name},&x);"
                 for r in p.converted
             ],
-            "sizes": [f" const long {s}=x.{s}={kernel.argument(s)}; (void){s};" for s in _arguments(p)],
+            "sizes": [f" const long {s}=x.{s}={kernel.argument(s)}; (void){s};" for s in p.a.program.size_arguments],
             "tasks": f"{p.a.group.size_text}*{p.counted(p.a.queries, p.strip)}"
             if p.a.program.sizes
             else f"{p.a.group.size * p.strips}L",

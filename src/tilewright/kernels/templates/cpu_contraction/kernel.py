@@ -256,7 +256,7 @@ def _entry(p: ContractionTiling, e: Epilogue, kernel: Kernel, symbol: str) -> st
             "symbol": symbol,
             "varying": p.varying,
             "context": "" if p.varying else "Ctx c{}; Ctx *x=&c; ",
-            "told": " ".join(f"x->{a}={kernel.argument(a)};" for a in (s.argument for s in c.program.sizes.values())),
+            "told": " ".join(f"x->{a}={kernel.argument(a)};" for a in c.program.size_arguments),
             "sizes": " ".join(sizes(p).split("\n")),
             "chosen": _chosen(p),
             "units": _units(p, kernel.argument("KC")),

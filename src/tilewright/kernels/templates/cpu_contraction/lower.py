@@ -26,7 +26,7 @@ CONTEXT = """struct Ctx {
 
 def context(p: ContractionTiling) -> str:
     """The structure that tasks are given, with what only some kernels have."""
-    told = "".join(f" long {s.argument};" for s in p.c.program.sizes.values())
+    told = "".join(f" long {name};" for name in p.c.program.size_arguments)
     blocks = " long blocks, height, full;" + (" long nblocks, nheight, nfull;" if p.c.n.varying else "")
     packed = f" {p.b_type} *packed;" if p.b_at_once else ""
     more = packed + (told + blocks if p.varying else " bool finite;" if finite.extreme(p) else "")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.dtypes import DTYPES
 from tilewright.extent import ctext
+from tilewright.kernels.codegen.context import context_sizes
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import Linear
@@ -36,8 +37,7 @@ def combine_text(p: ContractionTiling, left: str, right: str) -> str:
 
 def sizes(p: ContractionTiling) -> str:
     """Declarations of the sizes that calls choose, which the context has."""
-    names = [size.argument for size in p.c.program.sizes.values()]
-    return "".join(f" const long {n}=x->{n}; (void){n};\n" for n in names)
+    return context_sizes(p.c.program, "\n")
 
 
 def outer_names(p: ContractionTiling) -> str:

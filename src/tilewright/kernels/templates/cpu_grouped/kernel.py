@@ -120,7 +120,7 @@ def _source(p: GroupedPlan, kernel: Kernel, symbol: str) -> str:
     g, group = p.g, p.any_rows.lower(f"{symbol}_group")
     emitter = Emitter(symbol)
     emitter.tensors({t.name: storage(t.dtype) for t in (*g.program.inputs, g.program.output)})
-    for size in (s.argument for s in g.program.sizes.values()):
+    for size in g.program.size_arguments:
         emitter.local("long", size, kernel.argument(size))
     for pointer in kernel.workspace.pointers():
         if pointer[1] != "group":

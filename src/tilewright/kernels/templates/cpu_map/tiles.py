@@ -16,8 +16,7 @@ def tile(t: Text, edge: bool) -> str:
     """A function that computes one tile; ``edge``: of ``ni`` by ``no`` elements only."""
     p, m = t.p, t.p.m
     members = [f"const {ctype(m.tensors[x.name].dtype)} *{x.name}" for x in m.program.inputs]
-    sizes = [size.argument for size in m.program.sizes.values()]
-    axes = "".join(f", long {a}" for a in (*p.free, m.across, m.inner, *sizes))
+    axes = "".join(f", long {a}" for a in (*p.free, m.across, m.inner, *m.program.size_arguments))
     more = ", long ni, long no" if edge else ""
     w = Writer()
     kind = "TW_NOINLINE" if edge else "TW_INLINE"
@@ -25,7 +24,7 @@ def tile(t: Text, edge: bool) -> str:
         f"{kind} void {'edge' if edge else 'tile'}({', '.join((*members, f'{ctype(m.output.dtype)} *d_'))}{axes}{more})"
     )
     with w.block(head):
-        for name in (*(x.name for x in m.program.inputs), *p.free, *sizes):
+        for name in (*(x.name for x in m.program.inputs), *p.free, *m.program.size_arguments):
             w.line(f"(void){name};")
         columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.turned)]
         numbers = [t.numbers.of(x) for x in m.turned]
@@ -80,14 +79,18 @@ def tiles(t: Text) -> None:
     for name, text in zip(offsets.values(), _shifts(t), strict=True):
         t.emitter.local("long", name, text)
     walk = {x.axis: x.step for x in t.nest.loops if x.kind == "serial"}
-    sizes_told = [size.argument for size in m.program.sizes.values()]
 
     def block(w: Writer, scope: Scope) -> None:
         here = {a: scope.at(a) for a in p.free} | {a: a for a in walk}
         where = flat_index((m.position,), m.output, t.printer(here, {}, vector=False))
         inputs = ", ".join(x.name for x in m.program.inputs)
         given = ", ".join(
-            (inputs, f"{m.output.name} + ({where})", *(here[a] for a in (*p.free, str(m.across), m.inner)), *sizes_told)
+            (
+                inputs,
+                f"{m.output.name} + ({where})",
+                *(here[a] for a in (*p.free, str(m.across), m.inner)),
+                *m.program.size_arguments,
+            )
         )
         for a, step in walk.items():
             part, size, shift = scope.tiles[a], sizes[a], offsets[a]

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from tilewright.core import Launch, Prepack
 from tilewright.extent import ctext
 from tilewright.kernels.codegen.access import Values, stored
+from tilewright.kernels.codegen.context import context_sizes
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
@@ -126,18 +127,13 @@ def _head(p: RecurrentPlan, kernel: Kernel, symbol: str) -> str:
     arrays = ", ".join(f"*{a.name}" for a in kernel.workspace)
     holes = {"symbol": symbol, "type": computed(p.r.output.dtype), "lanes": p.lanes, "states": p.r.sizes[0]}
     open_rows = ("blocks", "height", "full") if _open_rows(p) else ()
-    sizes = "".join(f", {name}" for name in (*p.sizes, *open_rows))
+    sizes = "".join(f", {name}" for name in (*p.r.program.size_arguments, *open_rows))
     return fill(HEAD, {**holes, "arrays": arrays, "sizes": sizes})
 
 
 def _open_rows(p: RecurrentPlan) -> ChosenBlocks | None:
     """The blocks of rows whose number each call chooses."""
     return p.row_blocks if isinstance(p.row_blocks, ChosenBlocks) else None
-
-
-def _sizes(p: RecurrentPlan) -> str:
-    """Declarations of the sizes that calls choose, which the context has."""
-    return "".join(f" const long {name}=x->{name}; (void){name};" for name in p.sizes)
 
 
 def _tensors(p: RecurrentPlan, exprs: Sequence[Expr]) -> list[str]:
@@ -184,7 +180,7 @@ def _start(p: RecurrentPlan) -> str:
     _, _, rows, features = p.r.sizes
     start = p.r.step.start
     printer = Values(p.r.program.tensors, {}).at({"i2": "i2", "i3": "i3"})
-    lines = [f"TW_NOINLINE void start(const Ctx *x) {{{_sizes(p)}", *_tensors(p, start)]
+    lines = [f"TW_NOINLINE void start(const Ctx *x) {{{''.join(context_sizes(p.r.program))}", *_tensors(p, start)]
     lines.append(f" for(long i2=0;i2<{ctext(rows)};i2++) for(long i3=0;i3<{features}L;i3++) {{")
     for c, e in enumerate(start):
         lines.append(f"  x->start[({ctext(c * rows)}+i2)*{features}L+i3]={printer.scalar(e)};")
@@ -215,7 +211,7 @@ def _finish(p: RecurrentPlan, n: int) -> str:
     whole = features % p.lanes == 0
     out = f" T *out=(T*)x->t[{len(p.r.program.inputs)}];" if n == len(p.r.passes) - 1 else ""
     holes = {
-        "n": n, "sizes": _sizes(p), "tensors": _tensors(p, exprs) or "", "output": out,
+        "n": n, "sizes": context_sizes(p.r.program), "tensors": _tensors(p, exprs) or "", "output": out,
         "step": len(p.r.passes[n].mixes) * p.vectors, "vectors": p.vectors, "width": p.width, "lanes": p.lanes,
         "features": features, "whole": whole,
         "full": _values(p, n, exprs, places, None), "partial": [] if whole else _values(p, n, exprs, places, "left"),
@@ -354,7 +350,7 @@ $passes
 
 def _told(p: RecurrentPlan, kernel: Kernel) -> str:
     """Statements that tell the context the sizes that calls choose."""
-    told = "".join(f" const long {n}={kernel.argument(n)}; x->{n}={n};" for n in p.sizes)
+    told = "".join(f" const long {n}={kernel.argument(n)}; x->{n}={n};" for n in p.r.program.size_arguments)
     rows = _open_rows(p)
     return told + (f" {rows.set(ctext(p.r.sizes[2]))}" if rows else "")
 

@@ -62,11 +62,6 @@ class RecurrentPlan:
         """Register tiles side by side."""
         return ceildiv(self.r.sizes[3], self.width)
 
-    @cached_property
-    def sizes(self) -> tuple[str, ...]:
-        """Launch arguments of the sizes that calls choose: steps, rows, or both."""
-        return tuple(size.argument for size in self.r.program.sizes.values())
-
     @property
     def row_blocks(self) -> Blocks:
         rows = self.r.sizes[2]

@@ -41,7 +41,7 @@ def _memory(p: ScanTiling) -> Workspace:
 def _text(p: ScanTiling, kernel: Kernel, emitter: Emitter, nests: tuple[LoopNest, ...]) -> str:
     r = p.r
     emitter.tensors({x.name: storage(x.dtype) for x in (*r.program.inputs, r.program.output)})
-    told = [s.argument for s in r.program.sizes.values()]
+    told = r.program.size_arguments
     for size in told:
         emitter.local("long", size, kernel.argument(size))
     for pointer in kernel.workspace.pointers():

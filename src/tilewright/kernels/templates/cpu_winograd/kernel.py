@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 
 from tilewright.core import IntExpr, Launch, Prepack, Value
 from tilewright.extent import Extent, ctext, divides, intexpr
+from tilewright.kernels.codegen.context import context_sizes
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.integers import long_text
 from tilewright.kernels.expression.expr import axis, const
@@ -42,7 +43,7 @@ def kernel(p: WinogradPlan, values: Mapping[str, Value]) -> Kernel:
     return Kernel(
         text=Opaque(_nests(p, values), partial(_source, p)),
         static=CpuStatic(prefetch=4 * p.prefetch * p.width),
-        launches=(Launch("", (*BLOCKS, *(SPLITS if p.target.threads > 1 else ()), *p.sizes)),),
+        launches=(Launch("", (*BLOCKS, *(SPLITS if p.target.threads > 1 else ()), *p.c.program.size_arguments)),),
         workspace=_workspace(p),
         prepack=(Prepack(number, 4 * p.weights, Launch("_pack")),) if p.constant else (),
         rounding=rounding(p.outputs, p.channels),
@@ -137,7 +138,7 @@ def _source(p: WinogradPlan, kernel: Kernel, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef float T; typedef tw::f32v V; enum {{ L={p.lanes} }};",
-        fill(CONTEXT, {"sizes": "".join(f", {name}" for name in p.sizes)}),
+        fill(CONTEXT, {"sizes": "".join(f", {name}" for name in p.c.program.size_arguments)}),
         _weights(p),
         _inputs(p),
         e.table_text(),
@@ -224,17 +225,12 @@ def _inputs(p: WinogradPlan) -> str:
     holes = {
         "pitch": p.pitch, "points": p.points, "n": p.transforms.points, "tail": tail,
         "image": p.number(found.image.tensor.name), "place": _place(p, starts=True),
-        "sizes": _sizes(p), "item": ctext(where.of(found.item) if found.item else 0),
+        "sizes": context_sizes(p.c.program), "item": ctext(where.of(found.item) if found.item else 0),
         "row": ctext(found.image.tensor.strides[found.rows.dim]), "height": ctext(found.rows.length),
         "column": ctext(found.image.tensor.strides[found.columns.dim]), "width": ctext(found.columns.length),
         "whole": p.channels - tail, "body": _input_tile(p, 0), "rest": _input_tile(p, tail) if tail else [],
     }  # fmt: skip
     return fill(INPUTS, holes)
-
-
-def _sizes(p: WinogradPlan) -> str:
-    """Declarations of the sizes that calls choose, which the context has."""
-    return "".join(f" const long {name}=x->{name}; (void){name};" for name in p.sizes)
 
 
 def _place(p: WinogradPlan, starts: bool) -> str:
@@ -338,7 +334,7 @@ def _outputs(p: WinogradPlan, e: Epilogue) -> str:
     strides = c.out_strides
     holes = {
         "place": _place(p, starts=False), "out": len(c.program.inputs), "points": p.points,
-        "sizes": _sizes(p), "item": ctext(strides[found.item] if found.item else 0),
+        "sizes": context_sizes(p.c.program), "item": ctext(strides[found.item] if found.item else 0),
         "row": ctext(strides[found.rows.axis]), "column": ctext(strides[found.columns.axis]), "features": p.features,
         "width": p.width, "reads": reads, "tail": tail,
         "body": body,
@@ -401,7 +397,10 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
 
 
 def _task(p: WinogradPlan) -> str:
-    return fill(TASK, {"points": p.points, "tiles": ctext(p.tiles), "panels": p.panels, "sizes": _sizes(p)})
+    return fill(
+        TASK,
+        {"points": p.points, "tiles": ctext(p.tiles), "panels": p.panels, "sizes": context_sizes(p.c.program)},
+    )
 
 
 ENTRY = """\
@@ -422,12 +421,12 @@ def _entry(p: WinogradPlan, e: Epilogue, kernel: Kernel, symbol: str) -> str:
     memory = kernel.workspace
     room = {a.name: memory.elements(a) for a in memory if not a.copies}
     names = {name: f"x->{name}" for name in memory.locals}
-    given = {name: kernel.argument(name) for name in (*BLOCKS, *p.sizes)}
+    given = {name: kernel.argument(name) for name in (*BLOCKS, *p.c.program.size_arguments)}
     own = {n: long_text(x, given if n in BLOCKS else names) for n, x in memory.locals.items()}
     threads = p.target.threads > 1
     chain = zip(room, ("(T*)workspace", *(f"x->{name}+{size}L" for name, size in room.items())), strict=False)
     holes = {
-        "symbol": symbol, "told": "".join(f"x->{name}={kernel.argument(name)}; " for name in p.sizes),
+        "symbol": symbol, "told": "".join(f"x->{a}={kernel.argument(a)}; " for a in p.c.program.size_arguments),
         "shared": " ".join(f"x->{name}={at};" for name, at in chain), "made": room["made"],
         "splits": "".join(f"x->{a}={kernel.argument(a) if threads else 1};" for a in SPLITS),
         "tiles_at_once": own["TB"], "panels_at_once": own["PB"], "vs": own["vs"], "ms": own["ms"],

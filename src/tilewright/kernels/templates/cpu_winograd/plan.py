@@ -76,11 +76,6 @@ class WinogradPlan:
     def tiles(self) -> int:
         return self.found.count(self.outputs)
 
-    @cached_property
-    def sizes(self) -> tuple[str, ...]:
-        """Launch arguments of the sizes that calls choose."""
-        return tuple(size.argument for size in self.c.program.sizes.values())
-
     @property
     def pitch(self) -> int:
         """Elements from one tile's channels to the next one's."""
