@@ -15,7 +15,7 @@ from tilewright.core import TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.tuner import Observer, RangeResult, TunedTask, TuneTask, ranges, tune_many, tune_range, tune_tasks
 from tilewright.tuner.many import FIRST
-from tilewright.tuner.ranges import listed_tasks
+from tilewright.tuner.ranges import LEAST, listed_tasks
 
 RANGE = TuneTask("matmul", {"m": "1..4", "n": 40, "k": 24}, 3.0, portfolio=1)
 WHOLE = TuneTask("matmul", {"m": 4, "n": 40, "k": 24}, 2.0)
@@ -56,6 +56,16 @@ def test_they_share_a_budget(tmp_path: Path) -> None:
     library = tilewright.Library(db)
     assert library.explain("matmul", m=3, n=40, k=24).tier == "range"
     assert library.explain("softmax", shape="8,40").tier == "exact"
+
+
+def test_ranges_whose_time_is_over_compare_the_default_schedule_and_the_fastest(tmp_path: Path) -> None:
+    """All the same each has a kernel: of the first range nothing is known yet of what a comparison takes."""
+    tasks = [TuneTask("matmul", {"m": "1..4", "n": n, "k": 24}, portfolio=1) for n in (40, 48)]
+    first, second = tune_tasks(tasks, time_budget=0.01, cost_model="random", db=tmp_path / "t.db")
+    assert isinstance(first, RangeResult)
+    assert isinstance(second, RangeResult)
+    assert 1 <= second.compared <= LEAST
+    assert [(k.low, k.high) for k in second.kernels] == [(1, 4)]
 
 
 def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:

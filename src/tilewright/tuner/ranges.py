@@ -56,7 +56,11 @@ if TYPE_CHECKING:
 KERNELS = 4
 """Kernels that share a range, unless it is said how many."""
 SHARE = 0.75
-"""Of a time budget, what the search for kernels gets; the rest is for comparing them."""
+"""The most of a time budget that the search for kernels gets; the rest is for comparing them."""
+EACH = 1.0
+"""Seconds that are kept for comparing the kernels of a range, as long as the search has half of the budget."""
+LEAST = 2
+"""Kernels of a range that are compared even if the time is over: the default schedule and the fastest found."""
 PAIRS = 7
 DRAWN = 6
 """Schedules of a template that are compared where no search of a size has tried it."""
@@ -211,13 +215,15 @@ def tune_tasks(
             templates_for(Task(x.workload, places[x.task.threads].target))
         seconds = settings.time_budget
         end = math.inf if seconds is None else time.monotonic() + seconds
-        search = seconds if seconds is None or not ranges else SHARE * seconds
+        kept = 0.0 if seconds is None or not ranges else max((1 - SHARE) * seconds, EACH * len(ranges))
+        search = None if seconds is None else max(seconds - kept, seconds / 2)
         tuned = tune_many(
             list(searching.values()), replace(settings, farm=connection, time_budget=search), resume=resume,
             observer=observer,
         )  # fmt: skip
         by_key = dict(zip(searching, tuned, strict=True))
         results: list[TunedTask | RangeResult] = []
+        spent, kernels = 0.0, 0
         for x in found:
             mine = [by_key[key] for key in x.keys]
             if not x.workload.ranges:
@@ -225,9 +231,12 @@ def tune_tasks(
                 continue
             place = ranges.index(x)
             watcher, now = observer(len(searching) + place), time.monotonic()
-            until = now + (end - now) / (len(ranges) - place)
+            left = max(0.0, end - now) / (len(ranges) - place)
+            most = max(LEAST, int(left * kernels / spent)) if kernels and left < math.inf else None
             try:
-                results.append(_compared(x, mine, places[x.task.threads], settings, watcher, weights, until))
+                result = _compared(x, mine, places[x.task.threads], settings, watcher, weights, now + left, most)
+                results.append(result)
+                spent, kernels = spent + time.monotonic() - now, kernels + result.compared
             except Exception as e:  # the other ranges are compared all the same
                 results.append(TunedTask(x.task, None, told(watcher, e)))
     return results
@@ -235,9 +244,12 @@ def tune_tasks(
 
 def _compared(
     x: _Listed, searched: Sequence[TunedTask], place: Site, settings: TuneSettings, watcher: Observer,
-    weights: Mapping[int, float] | None, until: float,
+    weights: Mapping[int, float] | None, until: float, most: int | None,
 ) -> RangeResult:  # fmt: skip
-    """A range after its sizes have been tuned: kernels compared, and what serves it stored."""
+    """A range after its sizes have been tuned: ``most`` kernels compared, and what serves it stored.
+
+    ``until``: by ``time.monotonic``, when the range's share of a time budget is over.
+    """
     task, places = Task(x.workload, place.target), Places(x.workload.ranges)
     interrupted = any(t.interrupted for t in searched)
     with (
@@ -246,12 +258,11 @@ def _compared(
         place.builder() as builder,
         place.runner() as runner,
     ):
-        comparing = Comparing(task, places, place, database, builder, runner, watcher)
+        comparing = Comparing(task, places, place, database, builder, runner, watcher, until)
         tried = places.anchors if interrupted else places.samples
-        found = comparing.timed(comparing.candidates(searched), tried, until)
+        found = comparing.timed(comparing.candidates(searched)[:most], tried)
         while found:
-            most = x.task.portfolio or KERNELS if places.cuts else 1
-            cut = portfolio([f.seconds for f in found], most, weights)
+            cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS if places.cuts else 1, weights)
             cut = comparing.settled(cut, found, weights)
             try:
                 stored = comparing.stored(cut, found)
@@ -369,7 +380,10 @@ def _covers(extents: Mapping[str, Extent], spans: Mapping[str, tuple[int, int]])
 
 @dataclass(frozen=True)
 class Comparing:
-    """Kernels of one range on one device: built, checked and timed at many sizes, and stored."""
+    """Kernels of one range on one device: built, checked and timed at many sizes, and stored.
+
+    ``until``: by ``time.monotonic``, from when on no more is compared than is needed.
+    """
 
     task: Task
     places: Places
@@ -378,22 +392,23 @@ class Comparing:
     builder: Builder
     runner: Runner
     watcher: Observer
+    until: float = math.inf
 
     def candidates(self, searched: Sequence[TunedTask], each: int = 3) -> list[Found]:
-        """The default schedule, what was fastest at each size, what serves parts of the range, and some drawn."""
+        """The default schedule, what was fastest at each size, what serves parts of the range, what came close at each
+        size, and some drawn."""
         from tilewright.tuner.final import contenders
 
         found = {self._default.key: Found(self._default, None)}
-        for sizes, one in zip(self.places.anchors.values(), searched, strict=True):
-            if one.result is None:
-                continue
-            best = one.result.best
-            known = [(best.schedule, best.run)] if best is not None else []
-            known += [(r.schedule, one.result.run) for r in contenders(self.database.trials(one.result.run), each)]
-            for schedule, run in known:
-                found.setdefault(schedule.key, Found(schedule.at(sizes), run))
+        tuned = [(n, t.result) for n, t in zip(self.places.anchors.values(), searched, strict=True) if t.result]
+        for sizes, result in reversed(tuned):  # those of the greatest sizes first
+            if result.best is not None:
+                found.setdefault(result.best.schedule.key, Found(result.best.schedule.at(sizes), result.best.run))
         for kernel in self._serving():
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
+        for sizes, result in tuned:
+            for trial in contenders(self.database.trials(result.run), each):
+                found.setdefault(trial.schedule.key, Found(trial.schedule.at(sizes), result.run))
         for schedule in self._drawn({f.schedule.template for f in found.values() if f.run is not None}):
             found.setdefault(schedule.key, Found(schedule, None))
         return list(found.values())
@@ -428,19 +443,15 @@ class Comparing:
             return False
         return narrowed(self.task.workload, theirs).program == other.program
 
-    def timed(
-        self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]], until: float = math.inf
-    ) -> list[Found]:
-        """Those that are right at all places, with their seconds at each.
-
-        After ``until``, by ``time.monotonic``, only at those that were tuned by themselves.
-        """
+    def timed(self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]]) -> list[Found]:
+        """Those that are right at all places, with their seconds at each; after ``until`` only at those that were tuned
+        by themselves."""
         self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
         built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
         alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
         seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
         for place, sizes in tried.items():
-            if time.monotonic() > until and place not in self.places.anchors:
+            if time.monotonic() > self.until and place not in self.places.anchors:
                 continue
             label = self.places.label(place)
             self.watcher.stage(f"comparing {len(alive)} kernels at {label}")
@@ -486,7 +497,7 @@ class Comparing:
                 task, (a, b) = at_sizes(self.task, kernels, self.places.at(next(turn)))
                 return self.runner.compare(task, a, b, sessions)
 
-            return decide(compare).challenger_wins
+            return decide(compare, self.until).challenger_wins
 
         return wins
 
