@@ -219,7 +219,8 @@ def test_no_sum_is_touched_before_it_is_there(nvrtc: str) -> None:
     template = get_template("cuda_wgmma")
     turns = {
         "SWAP": True, "BM": 64, "GROUPS": 2, "BN": 16, "BK": 128, "STAGES": 7, "CLUSTER": "1x1", "persistent": True,
-        "ping_pong": True, "store_boxes": False, "split_k": False, "tail": False, "SPLIT": 1, "GROUP": 8,
+        "ping_pong": True, "store_boxes": False, "split_k": False, "tail": False, "tail_rows": False, "SPLIT": 1,
+        "GROUP": 8,
     }  # fmt: skip
     subject = subject_of(Candidate(task, template.space(task).schedule(turns)))
     [cost] = costs(subject)
