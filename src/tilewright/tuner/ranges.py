@@ -260,7 +260,7 @@ def _compared(
     ):
         comparing = Comparing(task, places, place, database, builder, runner, watcher, until)
         tried = places.anchors if interrupted else places.samples
-        found = comparing.timed(comparing.candidates(searched)[:most], tried)
+        found = comparing.timed(comparing.candidates(searched, most), tried)
         while found:
             cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS if places.cuts else 1, weights)
             cut = comparing.settled(cut, found, weights)
@@ -394,24 +394,25 @@ class Comparing:
     watcher: Observer
     until: float = math.inf
 
-    def candidates(self, searched: Sequence[TunedTask], each: int = 3) -> list[Found]:
-        """The default schedule, what was fastest at each size, what serves parts of the range, what came close at each
-        size, and some drawn."""
+    def candidates(self, searched: Sequence[TunedTask], most: int | None = None, each: int = 3) -> list[Found]:
+        """The default schedule, what serves parts of the range, what was fastest at each size, what came close at each
+        size, and some drawn; the first ``most``, but what may stay and the fastest in any case."""
         from tilewright.tuner.final import contenders
 
         found = {self._default.key: Found(self._default, None)}
+        for kernel in self._serving():
+            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
+        least = len(found) + LEAST - 1  # what may stay, and the fastest
         tuned = [(n, t.result) for n, t in zip(self.places.anchors.values(), searched, strict=True) if t.result]
         for sizes, result in reversed(tuned):  # those of the greatest sizes first
             if result.best is not None:
                 found.setdefault(result.best.schedule.key, Found(result.best.schedule.at(sizes), result.best.run))
-        for kernel in self._serving():
-            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
         for sizes, result in tuned:
             for trial in contenders(self.database.trials(result.run), each):
                 found.setdefault(trial.schedule.key, Found(trial.schedule.at(sizes), result.run))
         for schedule in self._drawn({f.schedule.template for f in found.values() if f.run is not None}):
             found.setdefault(schedule.key, Found(schedule, None))
-        return list(found.values())
+        return list(found.values())[: None if most is None else max(most, least)]
 
     def _drawn(self, searched: set[str]) -> Iterator[Schedule]:
         """Schedules of templates that compute the range and none of the sizes that were searched."""
@@ -444,8 +445,8 @@ class Comparing:
         return narrowed(self.task.workload, theirs).program == other.program
 
     def timed(self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]]) -> list[Found]:
-        """Those that are right at all places, with their seconds at each; after ``until`` only at those that were tuned
-        by themselves."""
+        """The kernels that are right at all places, with their seconds at each; after ``until`` at the places that were
+        tuned by themselves alone."""
         self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
         built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
         alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}

@@ -180,7 +180,7 @@ def _start(p: RecurrentPlan) -> str:
     _, _, rows, features = p.r.sizes
     start = p.r.step.start
     printer = Values(p.r.program.tensors, {}).at({"i2": "i2", "i3": "i3"})
-    lines = [f"TW_NOINLINE void start(const Ctx *x) {{{''.join(context_sizes(p.r.program))}", *_tensors(p, start)]
+    lines = [f"TW_NOINLINE void start(const Ctx *x) {{{context_sizes(p.r.program)}", *_tensors(p, start)]
     lines.append(f" for(long i2=0;i2<{ctext(rows)};i2++) for(long i3=0;i3<{features}L;i3++) {{")
     for c, e in enumerate(start):
         lines.append(f"  x->start[({ctext(c * rows)}+i2)*{features}L+i3]={printer.scalar(e)};")
