@@ -44,7 +44,8 @@ def tilewright_ways(given: argparse.Namespace, inputs: Arrays) -> tuple[dict[str
 def session_ways(given: argparse.Namespace, inputs: Arrays) -> tuple[dict[str, Way], dict[str, Any]]:
     from tilewright.models import InferenceSession
 
-    session = InferenceSession(given.model, db=given.db, threads=given.threads)
+    sizes = dict(text.split("=") for text in given.open)
+    session = InferenceSession(given.model, db=given.db, threads=given.threads, sizes=sizes or None)
     names = [o.name for o in session.get_outputs()]
     form = session.network({n: a.shape for n, a in inputs.items()}).form
     return {"tuned": lambda: dict(zip(names, session.run(names, inputs), strict=True))}, {"form": form}
@@ -123,6 +124,9 @@ def main() -> None:
     parser.add_argument("--db")
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="the size of an open axis, for onnxruntime"
+    )
+    parser.add_argument(
+        "--open", action="append", default=[], metavar="NAME=LOW..HIGH", help="an axis that a session keeps open"
     )
     parser.add_argument("--no-compile", action="store_true")
     given = parser.parse_args()

@@ -51,3 +51,25 @@ def test_a_file_is_taken_apart_checked_and_timed_in_turns(file: Path) -> None:
     assert "of 1; " in text
     assert f" | {row['form']} | " in text
     assert "| broken | - | crashed: SIGABRT |" in text
+
+
+def test_an_open_axis_is_timed_beside_a_session_of_one_size(file: Path) -> None:
+    sizes, at = {"rows": (2, 6)}, {"rows": 4}
+    row = onnx_files.measured(file, sizes, threads=1, tune=2.0, check=False, rounds=7, keep=None, at=at)
+    assert (row["right"], row["sizes"], row["ranges"]) == (True, {"rows": 4}, {"rows": (2, 6)})
+    assert set(row["ratios"]) == {"onnxruntime", "fixed"}
+    text = onnx_files.table([{"name": "product", **row}, {"name": "broken", "failed": "crashed: SIGABRT"}])
+    assert "Beside sessions of one size: geometric mean" in text
+    assert " | rows=4 of 2..6 | " in text
+    assert "| broken | - | crashed: SIGABRT | - | - | - | - | - | - |" in text
+
+
+def test_a_size_of_the_file_is_opened_in_a_copy(tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(n, 1, (4, 16)) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, ir_version=9), str(tmp_path / "relu.onnx"))
+    (tmp_path / "copy").mkdir()
+    path = onnx_files.opened(tmp_path / "relu.onnx", {"x.0": (2, 6)}, tmp_path / "copy")
+    assert path.parent == tmp_path / "copy"
+    assert onnx_files.axes_of(path) == {"x.0"}
+    assert onnx_files.opened(path, {"x.0": (2, 6)}, tmp_path) == path

@@ -201,9 +201,12 @@ def test_what_is_undecided_goes_on_until_the_time_is_over(play: Any) -> None:
     assert (bench.seconds, result.default) == (2 * STEP, True)
 
 
-def test_no_time_for_a_final_leaves_what_trials_say_clearly(play: Any) -> None:
-    assert play([1.0], default=1.2, seconds=0.0)[1].default
-    assert not play([1.0], default=1.6, seconds=0.0)[1].default
+def test_without_time_a_final_compares_until_intervals_have_ends(play: Any) -> None:
+    bench, result = play([1.0], default=1.2, seconds=0.0)
+    assert (bench.seconds, result.default) == (4 * STEP, False)  # each of the two builds of a kernel
+    bench, result = play([1.0], width=0.1, default=1.05, seconds=0.0)
+    assert (bench.seconds, result.default) == (2 * STEP, True)
+    assert not play([1.0], width=0.5, default=1.6, seconds=0.0)[1].default  # trials say it clearly
     bench, result = play([1.0, 1.3, 1.2], default=1.6, seconds=0.0)
     assert result.ranked[0] == schedule(0)
     assert {pair for pair in bench.compared if DEFAULT not in pair} == set()

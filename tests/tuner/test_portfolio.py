@@ -61,8 +61,8 @@ def test_sizes_that_are_searched_and_compared() -> None:
 
 def test_sizes_of_two_ranges_grow_together_and_each_alone() -> None:
     places = Places({"m": Extent(64, 1, "m"), "n": Extent(32, 2, "n")})
-    assert next(iter(places.anchors.values())) == {"m": 1, "n": 2}
-    assert list(places.anchors.values())[-1] == {"m": 64, "n": 32}
+    assert list(places.anchors.values()) == [{"m": 2, "n": 3}, {"m": 8, "n": 8}, {"m": 32, "n": 20}]  # middles
+    assert list(places.fewest.values()) == [*places.anchors.values(), {"m": 64, "n": 32}]
     assert list(places.samples.values())[-2:] == [{"m": 64, "n": 2}, {"m": 1, "n": 32}]
     assert places.spans(0, len(places.samples) - 1) == {"m": (1, 64), "n": (2, 32)}
     assert places.label(0) == "m=1 n=2"

@@ -66,3 +66,10 @@ def test_the_interval_of_a_decision_holds_the_true_ratio_in_95_of_100_runs() -> 
         found = decide(equally_fast)
         held += found.low <= 1.0 <= found.high
     assert held >= 0.95 * runs
+
+
+def test_a_kernel_that_is_twice_as_fast_wins_although_the_time_is_over() -> None:
+    def twice_as_fast(sessions: int) -> PairedComparison:
+        return PairedComparison((0.5,) * sessions, (1.0,) * sessions, (1.0, 2.0))
+
+    assert decide(twice_as_fast, until=0.0).challenger_wins

@@ -61,8 +61,8 @@ def test_several_ranges_are_served_by_one_kernel(
         x = np.random.default_rng(0).standard_normal(shape, np.float32)
         e = np.exp(x - x.max(1, keepdims=True))
         np.testing.assert_allclose(library.softmax(x), e / e.sum(1, keepdims=True), rtol=1e-5)
-    assert library.explain("softmax", shape="3,4").tier == "range"
-    assert library.explain("softmax", shape="4,5").tier == "exact"
+    assert {library.explain("softmax", shape=s).tier for s in ("3,4", "4,5")} == {"range"}
+    assert library.explain("softmax", shape="2,3").tier == "exact"
     assert library.explain("softmax", shape="5,5").tier != "range"
 
 

@@ -48,13 +48,14 @@ def race(field: Sequence[T], ratio: Callable[[T, T, int], float]) -> Iterator[li
 def decide(compare: Callable[[int], PairedComparison], until: float = math.inf) -> PairedComparison:
     """Compare for so many more sessions at a time, until they decide, or there is no time for more.
 
-    ``until``: by ``time.monotonic``; one comparison is always made.
+    ``until``: by ``time.monotonic``. As many sessions as an interval needs are always made: with fewer, no kernel could
+    win.
     """
     began = time.monotonic()
     found = compare(STEP)
     while not found.decided and len(found.ratios) < MOST:
         each = (time.monotonic() - began) * STEP / len(found.ratios)
-        if time.monotonic() + each > until:
+        if found.high < math.inf and time.monotonic() + each > until:
             break
         found += compare(STEP)
     return found

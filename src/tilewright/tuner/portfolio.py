@@ -41,8 +41,20 @@ class Places:
 
     @cached_property
     def anchors(self) -> dict[int, dict[str, int]]:
-        """Where kernels are searched for: the ends, and between them evenly spaced by their logarithm."""
+        """Where kernels are searched for, evenly spaced by their logarithm.
+
+        Of one range the ends are among them, as a kernel of one size serves there. Of several ranges one kernel serves
+        all, and each is in the middle of the sizes that it stands for.
+        """
         return {n: sizes for n, sizes in self.samples.items() if n in self._searched}
+
+    @cached_property
+    def fewest(self) -> dict[int, dict[str, int]]:
+        """Where kernels are compared even if there is no time: the anchors, and the greatest sizes."""
+        greatest = BETWEEN * (self._count - 1)
+        return {
+            n: sizes for n, sizes in self.samples.items() if n in self._searched or (not self.cuts and n == greatest)
+        }
 
     @cached_property
     def samples(self) -> dict[int, dict[str, int]]:
@@ -68,7 +80,7 @@ class Places:
         if len(self.extents) == 1:
             (extent,) = self.extents.values()
             return spread(extent.low, extent.high, self._count)
-        return range(0, 1 + BETWEEN * (self._count - 1), BETWEEN)
+        return range(BETWEEN // 2, BETWEEN * (self._count - 1), BETWEEN)
 
     @property
     def cuts(self) -> bool:

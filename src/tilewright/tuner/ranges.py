@@ -259,7 +259,7 @@ def _compared(
         place.runner() as runner,
     ):
         comparing = Comparing(task, places, place, database, builder, runner, watcher, until)
-        tried = places.anchors if interrupted else places.samples
+        tried = places.fewest if interrupted else places.samples
         found = comparing.timed(comparing.candidates(searched, most), tried)
         while found:
             cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS if places.cuts else 1, weights)
@@ -445,14 +445,13 @@ class Comparing:
         return narrowed(self.task.workload, theirs).program == other.program
 
     def timed(self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]]) -> list[Found]:
-        """The kernels that are right at all places, with their seconds at each; after ``until`` at the places that were
-        tuned by themselves alone."""
+        """The kernels that are right at all places, with their seconds at each; after ``until`` at the fewest."""
         self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
         built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
         alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
         seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
         for place, sizes in tried.items():
-            if time.monotonic() > self.until and place not in self.places.anchors:
+            if time.monotonic() > self.until and place not in self.places.fewest:
                 continue
             label = self.places.label(place)
             self.watcher.stage(f"comparing {len(alive)} kernels at {label}")
