@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tilewright.core import TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.tuner import Observer, RangeResult, TunedTask, TuneTask, ranges, tune_many, tune_range, tune_tasks
 from tilewright.tuner.many import FIRST
-from tilewright.tuner.ranges import LEAST, listed_tasks
+from tilewright.tuner.ranges import Comparing, Found, listed_tasks
 
 RANGE = TuneTask("matmul", {"m": "1..4", "n": 40, "k": 24}, 3.0, portfolio=1)
 WHOLE = TuneTask("matmul", {"m": 4, "n": 40, "k": 24}, 2.0)
@@ -64,8 +65,32 @@ def test_ranges_whose_time_is_over_compare_the_default_schedule_and_the_fastest(
     first, second = tune_tasks(tasks, time_budget=0.01, cost_model="random", db=tmp_path / "t.db")
     assert isinstance(first, RangeResult)
     assert isinstance(second, RangeResult)
-    assert 1 <= second.compared <= LEAST
+    assert 1 <= second.compared <= 3
     assert [(k.low, k.high) for k in second.kernels] == [(1, 4)]
+
+
+def test_the_fastest_of_each_template_is_compared_although_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial or two of each template at one size tell less than the templates differ."""
+    compared: list[Found] = []
+    candidates = Comparing.candidates
+
+    def fewest(self: Comparing, searched: Sequence[TunedTask], most: int | None = None) -> list[Found]:
+        compared[:] = candidates(self, searched, 0)
+        return compared
+
+    monkeypatch.setattr(Comparing, "candidates", fewest)
+    window = {"n": 1, "ci": 16, "co": 16, "kh": 3, "kw": 3, "padding": 1, "layout": "NHWC", "constant": "weight"}
+    task = TuneTask("conv2d", window | {"h": "9..12", "w": "9..12"})
+    (result,) = tune_tasks([task], trials=8, cost_model="random", db=tmp_path / "t.db")
+    assert isinstance(result, RangeResult)
+    (searched,) = result.searched
+    assert searched.result is not None
+    with Database.open(tmp_path / "t.db") as database:
+        tried = {t.schedule.template for t in database.trials(searched.result.run) if t.seconds is not None}
+    assert {f.schedule.template for f in compared} == tried >= {"cpu_contraction", "cpu_winograd"}
+    assert len(compared) <= len(tried) + 2
 
 
 def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:

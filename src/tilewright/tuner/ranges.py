@@ -59,8 +59,6 @@ SHARE = 0.75
 """The most of a time budget that the search for kernels gets; the rest is for comparing them."""
 EACH = 1.0
 """Seconds that are kept for comparing the kernels of a range, as long as the search has half of the budget."""
-LEAST = 2
-"""Kernels of a range that are compared even if the time is over: the default schedule and the fastest found."""
 PAIRS = 7
 DRAWN = 6
 """Schedules of a template that are compared where no search of a size has tried it."""
@@ -232,7 +230,7 @@ def tune_tasks(
             place = ranges.index(x)
             watcher, now = observer(len(searching) + place), time.monotonic()
             left = max(0.0, end - now) / (len(ranges) - place)
-            most = max(LEAST, int(left * kernels / spent)) if kernels and left < math.inf else None
+            most = int(left * kernels / spent) if kernels and left < math.inf else None
             try:
                 result = _compared(x, mine, places[x.task.threads], settings, watcher, weights, now + left, most)
                 results.append(result)
@@ -395,20 +393,30 @@ class Comparing:
     until: float = math.inf
 
     def candidates(self, searched: Sequence[TunedTask], most: int | None = None, each: int = 3) -> list[Found]:
-        """The default schedule, what serves parts of the range, what was fastest at each size, what came close at each
-        size, and some drawn; the first ``most``, but what may stay and the fastest in any case."""
+        """The default schedule, what serves parts of the range, the best of each size and of each template there, what
+        came close at each size, and some drawn; the first ``most``, but what may stay and those of the greatest sizes
+        in any case: one trial of each template may tell less than they differ."""
         from tilewright.tuner.final import contenders
 
         found = {self._default.key: Found(self._default, None)}
         for kernel in self._serving():
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
-        least = len(found) + LEAST - 1  # what may stay, and the fastest
-        tuned = [(n, t.result) for n, t in zip(self.places.anchors.values(), searched, strict=True) if t.result]
-        for sizes, result in reversed(tuned):  # those of the greatest sizes first
-            if result.best is not None:
-                found.setdefault(result.best.schedule.key, Found(result.best.schedule.at(sizes), result.best.run))
-        for sizes, result in tuned:
-            for trial in contenders(self.database.trials(result.run), each):
+        least = len(found)
+        tuned = [
+            (sizes, t.result, self.database.trials(t.result.run))
+            for sizes, t in zip(self.places.anchors.values(), searched, strict=True)
+            if t.result
+        ]
+        for place, (sizes, result, trials) in enumerate(reversed(tuned)):
+            best = [] if result.best is None else [(result.best.schedule, result.best.run)]
+            for template in dict.fromkeys(t.schedule.template for t in trials):
+                of_template = [t for t in trials if t.schedule.template == template]
+                best += [(t.schedule, result.run) for t in contenders(of_template, 1)]
+            for schedule, run in best:
+                found.setdefault(schedule.key, Found(schedule.at(sizes), run))
+            least = len(found) if place == 0 else least
+        for sizes, result, trials in tuned:
+            for trial in contenders(trials, each):
                 found.setdefault(trial.schedule.key, Found(trial.schedule.at(sizes), result.run))
         for schedule in self._drawn({f.schedule.template for f in found.values() if f.run is not None}):
             found.setdefault(schedule.key, Found(schedule, None))
