@@ -62,11 +62,12 @@ def measured(
         work = Path(folder)
         path = opened(path, sizes, work)
         known = {name: size for name, size in sizes.items() if name in axes_of(path)}
-        coverage = of_model(extract(path, known))
+        found = extract(path, known)
+        coverage = of_model(found)
         row: Row = {
             "operators": coverage.operators, "taken": coverage.taken, "whole": coverage.taken == coverage.operators,
             "left": {x.what: {"calls": x.calls, "why": x.why} for x in coverage.lines if x.by == RUNTIME},
-            "tasks": len(extract(path, known).tasks),
+            "tasks": len(found.tasks),
         }  # fmt: skip
         if tune or check:
             row |= tuned(path, known, at, threads, tune, rounds, (keep or work) / f"{path.stem}.{threads}")
@@ -127,7 +128,7 @@ def tuned(
     row["not_tuned"] = {n: x["calls"] for n, x in network.left.items() if x["why"] == NOT_TUNED}
     row |= compare(got, theirs, truth.run(inputs), truth.narrow).to_json()
     if tune:
-        ways = {"tilewright": ("session", database, ranges), "onnxruntime": ("onnxruntime", database, ranges)}
+        ways = {"tilewright": ("session", database, ranges), "onnxruntime": ("onnxruntime", database, {})}
         if ranges:
             alone = kept.with_name(f"{kept.name}.db")
             searched(found, threads, tune, alone)

@@ -52,9 +52,7 @@ class Places:
     def fewest(self) -> dict[int, dict[str, int]]:
         """Where kernels are compared even if there is no time: the anchors, and the greatest sizes."""
         greatest = BETWEEN * (self._count - 1)
-        return {
-            n: sizes for n, sizes in self.samples.items() if n in self._searched or (not self.cuts and n == greatest)
-        }
+        return self.anchors if self.cuts else self.anchors | {greatest: self.samples[greatest]}
 
     @cached_property
     def samples(self) -> dict[int, dict[str, int]]:
