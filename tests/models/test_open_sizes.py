@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import open_models  # noqa: E402
 
 from harness.default_kernels import default_kernels  # noqa: E402
 from tilewright.cli import app  # noqa: E402
-from tilewright.core import UsageError  # noqa: E402
+from tilewright.core import UsageError, Workload  # noqa: E402
 from tilewright.models import InferenceSession  # noqa: E402
 from tilewright.models.extract import extract  # noqa: E402
 
@@ -111,6 +112,16 @@ def test_kernels_of_ranges_serve_networks_of_fixed_sizes(folder: Path) -> None:
         assert not ours.network({"x": shape}).left
         x = {"x": inputs(shape, "x")}
         assert error(ours.run(None, x), theirs.run(None, x)) < 2e-6
+
+
+def test_an_open_convolution_is_a_choice_of_two_layouts(folder: Path) -> None:
+    of_choice = defaultdict[str, list[Workload]](list)
+    for task in extract(folder / "convolutions.onnx", MODELS["convolutions"][1]).tasks:
+        if task.choice:
+            of_choice[task.choice].append(task.workload)
+    assert of_choice
+    for first, last in of_choice.values():
+        assert first.ranges == last.ranges != {}
 
 
 def test_memory_and_weights_are_those_of_the_greatest_sizes(folder: Path) -> None:

@@ -31,11 +31,15 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
         results = tune_listed(tasks, settings, resume=going_on, observer=board.rows.__getitem__)
     tuned = [t for t in results if isinstance(t, TunedTask)]
     ranges = [t for t in results if not isinstance(t, TunedTask)]
-    tables = [*([_table(tuned)] if tuned else []), *map(kernels_of_range, ranges)]
+    compared = [r for r in ranges if r.compared]
+    tables = [*([_table(tuned)] if tuned else []), *map(kernels_of_range, compared)]
     report({"tasks": [t.to_json() for t in results]}, *tables)
     if not wants_json():
-        for r in ranges:
+        for r in compared:
             say(summary_of(r))
+        if len(compared) < len(ranges):
+            others = f"{len(ranges) - len(compared)} of {len(ranges)} ranges"
+            say(f"{others} have no kernels: another task of the same choice is faster at every size that was tuned")
     if any(t.interrupted for t in results):
         say("stopped early; all measurements are stored. Continue with --resume last")
         return 130

@@ -56,8 +56,7 @@ def tasks_of(channels: Channels, wanted: Callable[[Group], bool] = lambda group:
 
     def add(group: Group, role: str, choice: str = "") -> None:
         if group.workload is not None and group.family != "view" and wanted(group):
-            own = "" if group.sizes else choice  # a choice is of fixed sizes
-            before = found.get(group.workload.key, GraphTask(group.workload, group.family, 0, own))
+            before = found.get(group.workload.key, GraphTask(group.workload, group.family, 0, choice))
             found[group.workload.key] = replace(before, calls=before.calls + 1)
             roles.setdefault(group.workload.key, set()).add(role)
 

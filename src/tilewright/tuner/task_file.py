@@ -112,8 +112,6 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
         raise UsageError(f"{at(blamed or 'params')}: {e.message}", e.hint) from e
     if portfolio is not None and not workload.ranges:
         raise UsageError(f"{at('portfolio')}: no size of the task is a range", 'Write one as "1..256", or remove it')
-    if choice and workload.ranges:
-        raise UsageError(f"{at('choice')}: a choice needs fixed sizes, but a size is a range", "Remove it")
     return task
 
 

@@ -1,0 +1,280 @@
+"""The kernels of one range of sizes, compared on one device: built, checked and timed at many sizes, and stored."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Extent,
+    Failure,
+    Measurement,
+    Proposal,
+    Schedule,
+    Task,
+    TrialRecord,
+    Workload,
+    cached_property,
+)
+from tilewright.extent import greatest
+from tilewright.kernels.ranges import narrowed
+from tilewright.measure.measuring import at_sizes
+from tilewright.tuner.duel import best_of, decide
+from tilewright.tuner.many import TunedTask
+from tilewright.tuner.observer import Observer
+from tilewright.tuner.portfolio import Interval, Places, served
+
+if TYPE_CHECKING:
+    from tilewright.building.builder import Builder
+    from tilewright.database import Database, StoredKernel
+    from tilewright.measure.measuring import Runner, Site
+    from tilewright.measure.timing import PairedComparison
+
+PAIRS = 7
+DRAWN = 6
+"""Schedules of a template that are compared where no search of a size has tried it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule, the run that it is from, and, once it is built, its kernel with its seconds by place."""
+
+    schedule: Schedule
+    run: str | None
+    artifact: Artifact | None = None
+    seconds: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RangeKernel:
+    """An interval of a range, the schedule that serves it, and its regret against the fastest kernel of each size.
+
+    ``low`` and ``high`` are indices into :class:`~tilewright.tuner.portfolio.Places`; for a single range they are
+    sizes. ``sizes`` names the interval: ``m=17..300``.
+    """
+
+    low: int
+    high: int
+    sizes: str
+    schedule: Schedule
+    run: str | None
+    worst: float
+    mean: float
+    seconds: float  # of one call at the greatest size of it that was timed
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "schedule": dict(self.schedule.values), "template": self.schedule.template}
+
+
+class Unfit(Exception):
+    """A kernel that some check found wrong where it was to serve."""
+
+    def __init__(self, message: str, kernel: Found) -> None:
+        super().__init__(message)
+        self.kernel = kernel
+
+
+def spanned(spans: Mapping[str, tuple[int, int]]) -> str:
+    return " ".join(f"{n}={low}..{high}" if low < high else f"{n}={low}" for n, (low, high) in spans.items())
+
+
+def covers(extents: Mapping[str, Extent], spans: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether ranges have all of others."""
+    return extents.keys() == spans.keys() and all(
+        extents[n].low <= low and high <= extents[n].high for n, (low, high) in spans.items()
+    )
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """Kernels of one range on one device: built, checked and timed at many sizes, and stored.
+
+    ``until``: by ``time.monotonic``, from when on no more is compared than is needed.
+    """
+
+    task: Task
+    places: Places
+    place: Site
+    database: Database
+    builder: Builder
+    runner: Runner
+    watcher: Observer
+    until: float = math.inf
+
+    def candidates(self, searched: Sequence[TunedTask], most: int | None = None, each: int = 3) -> list[Found]:
+        """The default schedule, what serves parts of the range, the best of each size and of each template there, what
+        came close at each size, and some drawn; the first ``most``, but what may stay and those of the greatest sizes
+        in any case: one trial of each template may tell less than they differ."""
+        from tilewright.tuner.final import contenders
+
+        found = {self._default.key: Found(self._default, None)}
+        for kernel in self._serving():
+            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
+        least = len(found)
+        tuned = [
+            (sizes, t.result, self.database.trials(t.result.run))
+            for sizes, t in zip(self.places.anchors.values(), searched, strict=True)
+            if t.result
+        ]
+        for place, (sizes, result, trials) in enumerate(reversed(tuned)):
+            best = [] if result.best is None else [(result.best.schedule, result.best.run)]
+            for template in dict.fromkeys(t.schedule.template for t in trials):
+                of_template = [t for t in trials if t.schedule.template == template]
+                best += [(t.schedule, result.run) for t in contenders(of_template, 1)]
+            for schedule, run in best:
+                found.setdefault(schedule.key, Found(schedule.at(sizes), run))
+            least = len(found) if place == 0 else least
+        for sizes, result, trials in tuned:
+            for trial in contenders(trials, each):
+                found.setdefault(trial.schedule.key, Found(trial.schedule.at(sizes), result.run))
+        for schedule in self._drawn({f.schedule.template for f in found.values() if f.run is not None}):
+            found.setdefault(schedule.key, Found(schedule, None))
+        return list(found.values())[: None if most is None else max(most, least)]
+
+    def _drawn(self, searched: set[str]) -> Iterator[Schedule]:
+        """Schedules of templates that compute the range and none of the sizes that were searched."""
+        from tilewright.kernels.templates import templates_for
+
+        rng, high = random.Random(0), greatest(self.places.extents)
+        for template in templates_for(self.task):
+            if template.name not in searched:
+                yield from (template.space(self.task).sample(rng).at(high) for _ in range(DRAWN))
+
+    @cached_property
+    def _default(self) -> Schedule:
+        from tilewright.kernels.templates import default_schedule
+
+        return default_schedule(self.task).at(greatest(self.places.extents))
+
+    def _serving(self) -> list[StoredKernel]:
+        """Stored kernels of parts of this range."""
+        return [
+            k for k in self.database.kernels(self.task.workload.op)
+            if k.device_model == self.place.device.model and k.task.target.key == self.task.target.key
+            and self._has(k.task.workload)
+        ]  # fmt: skip
+
+    def _has(self, other: Workload) -> bool:
+        """Whether a workload is part of this range."""
+        theirs = {n: (e.low, e.high) for n, e in other.ranges.items()}
+        if not theirs or not covers(self.places.extents, theirs):
+            return False
+        return narrowed(self.task.workload, theirs).program == other.program
+
+    def timed(self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]]) -> list[Found]:
+        """The kernels that are right at all places, with their seconds at each; after ``until`` at the fewest."""
+        self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
+        built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
+        alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
+        seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
+        for place, sizes in tried.items():
+            if time.monotonic() > self.until and place not in self.places.fewest:
+                continue
+            label = self.places.label(place)
+            self.watcher.stage(f"comparing {len(alive)} kernels at {label}")
+            kernels = [(Candidate(self.task, found[n].schedule), b) for n, b in alive.items()]
+            one, items = at_sizes(self.task, kernels, sizes)
+            for (n, _), outcome in zip(list(alive.items()), self.runner.run(one, items, None, PAIRS), strict=True):
+                if isinstance(outcome, Measurement):
+                    seconds[n][place] = outcome.seconds
+                else:
+                    self.watcher.warning(f"a kernel fails at {label}: {outcome.message}")
+                    del alive[n]
+        return [replace(found[n], artifact=b, seconds=seconds[n]) for n, b in alive.items()]
+
+    def settled(
+        self, cut: Sequence[Interval], found: Sequence[Found], weights: Mapping[int, float] | None
+    ) -> list[Interval]:
+        """Each interval with what it is served by: its own choice where that beats the default schedule and the kernel
+        that serves all of it so far, else one of these."""
+        places = {f.schedule.key: n for n, f in enumerate(found)}
+        out = []
+        for i in cut:
+            spans = self.places.spans(i.low, i.high)
+            serving = [k.schedule for k in self._serving() if covers(k.task.workload.ranges, spans)]
+            incumbents = [n for s in (*serving, self._default) if (n := places.get(s.key, i.kernel)) != i.kernel]
+            sizes = [n for n in found[i.kernel].seconds if i.low <= n <= i.high]
+            self.watcher.stage(f"comparing the kernel of {spanned(spans)} with the default schedule")
+            kernel = best_of(i.kernel, list(dict.fromkeys(incumbents)), self._wins(found, sizes))
+            assert kernel is not None
+            out.append(served(i.low, i.high, kernel, [f.seconds for f in found], weights))
+        return out
+
+    def _wins(self, found: Sequence[Found], sizes: Sequence[int]) -> Callable[[int, int], bool]:
+        """Whether the first of two kernels is measured to be faster over these sizes."""
+
+        def wins(one: int, other: int) -> bool:
+            turn = itertools.cycle(reversed(sizes))
+
+            def compare(sessions: int) -> PairedComparison:
+                kernels = []
+                for f in (found[one], found[other]):
+                    assert f.artifact is not None
+                    kernels.append((Candidate(self.task, f.schedule), f.artifact))
+                task, (a, b) = at_sizes(self.task, kernels, self.places.at(next(turn)))
+                return self.runner.compare(task, a, b, sessions)
+
+            return decide(compare, self.until).challenger_wins
+
+        return wins
+
+    def stored(self, cut: Sequence[Interval], found: Sequence[Found]) -> tuple[RangeKernel, ...]:
+        """Build each interval's kernel for it alone, check it, and put it in the place of what served it so far.
+
+        Raises ``Unfit`` before anything is stored, for a kernel that is wrong or fails.
+        """
+        from tilewright.database import StoredArtifact, StoredKernel
+        from tilewright.kernels.templates import full_source
+
+        ready = []
+        for interval in cut:
+            one = found[interval.kernel]
+            if self.places.cuts and interval.low == interval.high and interval.low in self.places.anchors:
+                continue  # it was tuned by itself
+            high = max(interval.high, interval.low + 1)  # one size is no range; the next interval's is as good there
+            workload, schedule = narrowed(self.task.workload, self.places.spans(interval.low, high)), one.schedule
+            task = Task(workload, self.task.target)
+            self.watcher.stage(f"checking the kernel of {workload.label}")
+            candidate = Candidate(task, schedule)
+            built = self.builder.wait(self.builder.submit([candidate], alone=True))[0]
+            problem = built if isinstance(built, Failure) else self.runner.verify(task, (candidate, built))
+            if problem is not None:
+                raise Unfit(f"the kernel of {workload.label} is wrong: {problem.message}", one)
+            assert isinstance(built, Artifact)
+            self.builder.fetch(built)
+            outcome = self.runner.run(task, [(candidate, built)], None)[0]  # at the greatest size
+            if isinstance(outcome, Failure):
+                raise Unfit(f"the kernel of {workload.label} fails: {outcome.message}", one)
+            kernel = StoredKernel(
+                task, self.place.device.model, 1, schedule, built.program, outcome.seconds, built.sha256,
+                trial_number=0, compiler=built.compiler,
+            )  # fmt: skip
+            trial = TrialRecord(
+                0, Proposal(schedule, origin=f"run {one.run}"), outcome, built.build_seconds, time.time()
+            )
+            ready.append((kernel, trial, StoredArtifact.read(built, full_source(candidate))))
+        before = [k.task for k in self._serving()]
+        for kernel, trial, artifact in ready:
+            run = self.database.add_run(kernel.task, self.place.device, "portfolio", 0, 1, {})
+            self.database.add_trials(run, [trial])
+            self.database.set_kernels(kernel.task, self.place.device.model, run, [kernel], [artifact])
+            self.database.finish_run(run, "done", {})
+        kept = {kernel.task.key for kernel, _, _ in ready}
+        for task in before:
+            if task.key not in kept:
+                self.database.set_kernels(task, self.place.device.model, None, [])
+        return tuple(
+            RangeKernel(
+                i.low, i.high, spanned(self.places.spans(i.low, i.high)), found[i.kernel].schedule,
+                found[i.kernel].run, i.worst, i.mean,
+                found[i.kernel].seconds[max(n for n in found[i.kernel].seconds if n <= i.high)],
+            )
+            for i in cut
+        )  # fmt: skip
