@@ -79,7 +79,7 @@ class WinogradPlan:
     @property
     def pitch(self) -> int:
         """Elements from one tile's channels to the next one's."""
-        return ceildiv(self.channels, APART) * APART + APART
+        return channel_pitch(self.channels)
 
     @property
     def weights(self) -> int:
@@ -119,6 +119,11 @@ def _product(rows: int, pitch: int, channels: int, width: int) -> Contraction:
 def plan(w: Winograd, target: Target, values: Mapping[str, Value]) -> WinogradPlan:
     """The decisions of a schedule."""
     return decided(WinogradPlan, values, found=w, target=target)
+
+
+def channel_pitch(channels: int) -> int:
+    """Elements from one tile's channels to the next one's."""
+    return ceildiv(channels, APART) * APART + APART
 
 
 def item_bytes(tiles: int, panels: int, points: int, pitch: int, width: int) -> int:

@@ -12,19 +12,17 @@ from __future__ import annotations
 import itertools
 from functools import lru_cache
 
-from tilewright.core import Target, Value
+from tilewright.core import Target
 from tilewright.kernels.templates.cpu_contraction.space import core, fits, longest, step_cycles
 from tilewright.kernels.templates.cpu_winograd.match import Winograd
-from tilewright.kernels.templates.cpu_winograd.plan import APART, item_bytes
+from tilewright.kernels.templates.cpu_winograd.plan import channel_pitch, item_bytes
 from tilewright.kernels.templates.cpu_winograd.transforms import transforms
 from tilewright.kernels.templates.sharing import (
     FEW_THREADS,
     LINE,
     Axis,
     agreeing,
-    chosen,
     divisions,
-    evenness,
     on_lines,
     useful,
 )
@@ -61,7 +59,7 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
     """Every legal schedule of a convolution on a target."""
     c = w.convolution
     lanes = target.vector_bytes // 4
-    pitch = ceildiv(c.channels, APART) * APART + APART
+    pitch = channel_pitch(c.channels)
     good = {m: tiles(c.features, w.count(m), lanes, target.registers) for m in w.variants}
     sizes = {(m, *t) for m, found in good.items() for t in found}
     limit = CACHED * target.l2_bytes
@@ -122,50 +120,3 @@ def shared_axes(w: Winograd, target: Target, outputs: int, vectors: int) -> tupl
     points = transforms(outputs).points ** 2 * c.channels
     astray = c.features * 4 % LINE != 0
     return Axis(count, in_t, points * c.features), Axis(panels.count, in_p, 2 * points * count, whole=astray)
-
-
-def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A member of the space: the variant with the fewest products, blocks that half of the second-level cache holds."""
-    c = w.convolution
-    lanes = target.vector_bytes // 4
-    pitch = ceildiv(c.channels, APART) * APART + APART
-    item = 4 * c.channels * c.features
-
-    def moved(m: int) -> float:
-        """Cycles, roughly: of products, and of reading weights from beyond the second-level cache."""
-        points = transforms(m).points ** 2
-        return points * (w.count(m) * item / 4 / (2 * lanes) + (item / 8 if points * item > target.l2_bytes else 0))
-
-    def cost(m: int, tile: tuple[int, int], cycles: float) -> float:
-        return cycles * (1 + 1 / (tile[0] * tile[1])) / evenness(target.threads, 1, shared_axes(w, target, m, tile[1]))
-
-    best = {}
-    for m in w.variants:
-        found = tiles(c.features, w.count(m), lanes, target.registers)
-        best[m] = min(found, key=lambda t: cost(m, t, found[t]))
-    m = min(w.variants, key=lambda m: moved(m) / evenness(target.threads, 1, shared_axes(w, target, m, best[m][1])))
-    points = transforms(m).points ** 2
-    rows, vectors = best[m]
-    values: dict[str, Value] = {"outputs": m, "MR": rows, "NV": vectors, "unroll": 1, "prefetch": 0}
-    options = within.options
-    tests = {r.reads: r for r in within.constraints}
-
-    def legal(**more: Value) -> bool:
-        tried = {**values, **more}
-        return all(r.holds({n: tried[n] for n in r.reads}) for r in tests.values() if set(r.reads) <= tried.keys())
-
-    def size(tb: int, pb: int) -> bool:
-        return 2 * item_bytes(tb, pb, points, pitch, vectors * lanes) <= target.l2_bytes
-
-    pairs = [(a, b) for a in options["TB"] for b in options["PB"] if legal(TB=a, PB=b)]
-    values["TB"], values["PB"] = max(pairs, key=lambda t: (size(*t), t if size(*t) else (-t[0], -t[1])))
-    if target.threads > FEW_THREADS:
-        values |= zip(SPLITS, chosen(target.threads, 1, shared_axes(w, target, m, vectors)), strict=True)
-    elif target.threads > 1:
-        shared = [(a, b) for a in options["TT"] for b in options["TP"] if legal(TT=a, TP=b)]
-        # Each part of the tiles reads all weights, each part of the panels transforms all tiles.
-        image, weights = w.count(m) * points * c.channels, points * c.channels * c.features
-        values["TT"], values["TP"] = min(
-            shared, key=lambda t: (t[0] * t[1] < target.threads, t[0] * weights + 2 * t[1] * image, t)
-        )
-    return values
