@@ -11,7 +11,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import at
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.measure.measuring import LARGEST_BLOCK, blocks_of, checked_sizes
+from tilewright.measure.measuring import ENDS, LARGEST_BLOCK, blocks_of, checked_points, checked_sizes
 from tilewright.measure.runner import LocalRunner
 
 
@@ -45,6 +45,18 @@ def test_blocks_are_those_of_the_loops_over_what_calls_choose(target: Target) ->
         schedule = template.default(Task(at(task.workload, {name: extent.high}), target)).at({name: extent.high})
         blocks = blocks_of(Candidate(task, schedule))[name]
         assert schedule.values[knob] in blocks
+
+
+def test_several_ranges_go_through_their_sizes_together(target: Target) -> None:
+    task = Task(get_operator("matmul").workload(m="1..500", n="3..9", k=64), target)
+    (template,) = templates_for(task)
+    candidate = Candidate(task, template.default(Task(at(task.workload, {"m": 500, "n": 9}), target)))
+    corners, others = checked_points(candidate)
+    assert {(c["m"], c["n"]) for c in corners} == {(1, 3), (1, 9), (500, 3), (500, 9)}
+    blocks = blocks_of(candidate)
+    sizes = {name: set(checked_sizes(e.low, e.high, blocks[name])) for name, e in task.workload.ranges.items()}
+    assert all({c[name] for c in others} >= sizes[name] for name in sizes)
+    assert len(others) <= max(map(len, sizes.values())) + ENDS
 
 
 def _lowered(candidate: Candidate) -> LoweredKernel:

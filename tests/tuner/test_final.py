@@ -189,9 +189,10 @@ def test_a_winner_wins_again_as_it_was_built_for_its_trial(play: Any, monkeypatc
         found = compare(self, task, one, other, sessions)
         return found.turned() if one[1].sha256 == "twin" else found
 
-    assert not play([1.0], default=1.2)[1].default
+    assert not play([1.0], default=1.08)[1].default
     monkeypatch.setattr(Bench, "compare", unlucky)
-    assert play([1.0], default=1.2)[1].default
+    assert play([1.0], default=1.08)[1].default
+    assert not play([1.0], default=1.2)[1].default  # the trials said by how much
 
 
 def test_what_is_undecided_goes_on_until_the_time_is_over(play: Any) -> None:
@@ -202,8 +203,10 @@ def test_what_is_undecided_goes_on_until_the_time_is_over(play: Any) -> None:
 
 
 def test_without_time_a_final_compares_until_intervals_have_ends(play: Any) -> None:
-    bench, result = play([1.0], default=1.2, seconds=0.0)
+    bench, result = play([1.0], default=1.08, seconds=0.0)
     assert (bench.seconds, result.default) == (4 * STEP, False)  # each of the two builds of a kernel
+    bench, result = play([1.0], default=1.2, seconds=0.0)
+    assert (bench.seconds, result.default) == (2 * STEP, False)
     bench, result = play([1.0], width=0.1, default=1.05, seconds=0.0)
     assert (bench.seconds, result.default) == (2 * STEP, True)
     assert not play([1.0], width=0.5, default=1.6, seconds=0.0)[1].default  # trials say it clearly

@@ -100,7 +100,8 @@ def checked_points(candidate: Candidate) -> tuple[Sequence[Sizes], Sequence[Size
     """Sizes at which a kernel of ranges is checked: on every input set, and on one.
 
     Of one range the former are its ends and sizes between, the latter its :func:`checked_sizes`. Of several the former
-    are all combinations of their ends, and each range has its checked sizes while the others take turns.
+    are all combinations of their ends. In the latter every range goes through its checked sizes, each from another one
+    on and every second backwards, so that together they cost about as much as the middle of the ranges.
     """
     ranges, blocks = candidate.task.workload.ranges, blocks_of(candidate)
     few = {n: spread(e.low, e.high, ENDS) for n, e in ranges.items()}
@@ -109,10 +110,14 @@ def checked_points(candidate: Candidate) -> tuple[Sequence[Sizes], Sequence[Size
         ((name, known),) = sizes.items()
         return [{name: n} for n in few[name]], [{name: n} for n in known]
     corners = itertools.product(*((e.low, e.high) for e in ranges.values()))
+    walks = []
+    for k, known in enumerate(sizes.values()):
+        start = k // 2 * len(known) // len(sizes)
+        walks.append([*known[start:], *known[:start]][:: -1 if k % 2 else 1])
     others: list[Sizes] = [
-        {**{m: few[m][(turn + k) % len(few[m])] for k, m in enumerate(ranges)}, name: n}
-        for name, known in sizes.items() for turn, n in enumerate(known)
-    ]  # fmt: skip
+        {name: walk[turn % len(walk)] for name, walk in zip(sizes, walks, strict=True)}
+        for turn in range(max(map(len, walks)))
+    ]
     return [dict(zip(ranges, c, strict=True)) for c in corners], others
 
 

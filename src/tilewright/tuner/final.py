@@ -58,6 +58,9 @@ Entry = tuple[Schedule, TrialRecord | None]
 CLEARLY = 1.5
 """Trials whose times are this far apart in one run need no comparison: both were paired with the run's incumbents."""
 
+FAR = 1.1
+"""Trials whose times are this far apart are not compared again in the libraries that were built for trials."""
+
 SLOWEST = 0.1
 """Seconds of a call from which on what is clearly slower is not compared: it would take long."""
 CHALLENGER = "challenger"
@@ -202,11 +205,14 @@ class Final:
 
         def wins(one: str, other: str) -> bool:
             a, b = kernels[one], kernels[other]
-            clear = _by_trials(b, a) > CLEARLY
+            ratio = _by_trials(b, a)
+            clear = ratio > CLEARLY
             if clear and b.record is not None and (b.record.seconds or 0.0) > SLOWEST:
                 return True
-            # Where the compiler put code tells kernels apart too: who wins must win again as it was built for trials.
-            for x, y in ((a, b), (self._twin(a), self._twin(b))):
+            # Where the compiler put code tells kernels apart too: who wins must win again as it was built for trials,
+            # unless it did so there by far.
+            for twins in (False, True)[: 1 if ratio > FAR else 2]:
+                x, y = (self._twin(a), self._twin(b)) if twins else (a, b)
                 found = decide(partial(self._compare, x, y), began + length)
                 duels[one, other] = duels[one, other] + found if (one, other) in duels else found
                 if not found.challenger_wins and not (clear and not found.decided):

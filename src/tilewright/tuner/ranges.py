@@ -39,8 +39,9 @@ SHARE = 0.75
 EACH = 1.0
 """Seconds that are kept for comparing the kernels of a range, as long as the search has half of the budget."""
 BEHIND = 1.25
-"""Times apart from which on at every tuned size a range of the same choice is not compared: moving values into its
-layout and back takes less."""
+"""Times apart from which on at every tuned size a range is not compared beside a later one of its choice: moving values
+into the other's layout and back takes less. Beside an earlier one, whose layout the whole network has, being slower is
+enough."""
 
 Key = tuple[str, int]
 """A workload's key, and threads."""
@@ -204,12 +205,18 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
         best = None if tuned.result is None else tuned.result.best
         return math.inf if best is None else best.seconds
 
-    task, ranges = listed[n].task, listed[n].workload.ranges
-    return bool(task.choice and ranges) and any(
-        all(seconds(own) > BEHIND * seconds(its) for own, its in zip(searched[n], theirs, strict=True))
-        for x, theirs in zip(listed, searched, strict=True)
-        if (x.task.choice, x.task.threads, x.workload.ranges) == (task.choice, task.threads, ranges)
-    )
+    def slower(other: int) -> bool:
+        least = 1 if other < n else BEHIND
+        pairs = zip(searched[n], searched[other], strict=True)
+        return all(seconds(own) > least * seconds(its) for own, its in pairs)
+
+    def choice(x: _Listed) -> tuple[object, ...]:
+        return x.task.choice, x.task.threads, x.workload.ranges
+
+    one = listed[n]
+    if not one.task.choice or not one.workload.ranges:
+        return False
+    return any(slower(other) for other, x in enumerate(listed) if choice(x) == choice(one))
 
 
 def _uncompared(x: _Listed, searched: Sequence[TunedTask], place: Site, settings: TuneSettings) -> RangeResult:
