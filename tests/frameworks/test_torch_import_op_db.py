@@ -56,9 +56,9 @@ def test_every_name_of_the_table_is_an_operator_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize("kind", list(LEAST))
-def test_a_quarter_of_what_is_taken_whole_is_what_pytorch_computes(kind: str) -> None:
-    quarter = Random(sources()).sample(op_db, len(op_db) // 4)
-    assert len(taken_whole(quarter, kind)) >= 0.15 * LEAST[kind]
+def test_an_eighth_of_what_is_taken_whole_is_what_pytorch_computes(kind: str) -> None:
+    eighth = Random(sources()).sample(op_db, len(op_db) // 8)
+    assert len(taken_whole(eighth, kind)) >= 0.06 * LEAST[kind]
 
 
 @pytest.mark.nightly
