@@ -133,6 +133,27 @@ def test_calls_that_take_turns_read_copies_of_constant_inputs(load: Load) -> Non
     assert out[0] == before + 4001
 
 
+def test_calls_that_take_turns_use_copies_and_memory_of_earlier_ones(load: Load) -> None:
+    weight, plain, out = np.array([1, 2, 3, 4]), np.array([7]), np.zeros(1, np.int64)
+    pack = (Prepack(0, 32, Launch("tw_reverse", ())),)
+    kernel = load(WEIGHTED).kernel(LaunchProgram((Launch("tw_add", ()),), prepack=pack), {})
+    how = (tuple(_pointers(weight, plain, out)), 2, {0: 32, 1: 8})
+    first = TurningCall(kernel, *how)
+    weight[:], plain[0] = 0, 0
+    second = TurningCall(kernel, *how, before=first)
+    assert second.memory is first.memory
+    second.run()
+    assert out[0] == 0
+    second.run()
+    assert out[0] == 4701, "the copy of before"
+    third = TurningCall(kernel, *how, memory=first.memory)
+    third.run()
+    third.run()
+    assert out[0] == 4701, "a copy of now"
+    larger = TurningCall(kernel, how[0], 4, how[2], memory=first.memory)
+    assert larger.memory is not first.memory
+
+
 def test_large_workspaces_are_aligned_to_huge_pages(load: Load) -> None:
     load(SAXPY)
     m = Memory(5 << 20)

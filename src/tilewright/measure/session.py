@@ -63,6 +63,7 @@ class Session(TaskSession[Kernel]):
         # A thread's own processor time leaves out interruptions; several threads have only elapsed time.
         self.clock = "cpu" if self.threads == 1 else "monotonic"
         self.flush: Memory | None = None
+        self.spare: Memory | None = None  # of the copies of the last trial's constants: new memory takes as long again
         self.places = 0
 
     def _reset(self, text: str) -> None:
@@ -98,7 +99,7 @@ class Session(TaskSession[Kernel]):
                 copies = [self._load(item, copy=True) for item in turns]
                 for k, copy in zip(known, copies, strict=True):
                     stack.callback(copy.code.close)
-                    copy.call, copy.repeats = self._call(copy.kernel, buffers), k.repeats
+                    copy.call, copy.repeats = self._call(copy.kernel, buffers, k.call), k.repeats
                 self._rounds(copies, warm)
                 self.tell(At(0))
                 return [(c, a, b) for a, c, b in self._rounds(copies, n)]
@@ -172,6 +173,8 @@ class Session(TaskSession[Kernel]):
             incumbent.turn_seconds, pairs, best=incumbent.best,
         )  # fmt: skip
         incumbent.best = min(incumbent.best, paired.ratio)
+        if isinstance(kernel.call, TurningCall):
+            self.spare = kernel.call.memory
         return Measurement(
             incumbent.seconds * paired.ratio, timing.spread(paired.ratios), len(paired.times), paired.ratio,
             paired.dropped, state,
@@ -193,9 +196,11 @@ class Session(TaskSession[Kernel]):
         elif not rough:  # the first call was a warm-up; what an incumbent is worth must be better known
             k.estimate = min(k.estimate, once(k.repeats))
 
-    def _call(self, kernel: LoadedKernel, buffers: Sequence[GuardedArray]) -> PreparedCall:
+    def _call(
+        self, kernel: LoadedKernel, buffers: Sequence[GuardedArray], before: PreparedCall | None = None
+    ) -> PreparedCall:
         """A call on these operands. Where other constants than its own pass through the caches between two calls in a
-        run of its program, calls go through copies of its own in turns."""
+        run of its program, calls go through copies of its own in turns, those of a call ``before`` if there was one."""
         pointers = tuple(g.address for g in buffers)
         constants = {n: buffers[n].data.nbytes for n, t in enumerate(self.program.inputs) if t.constant}
         own = sum(constants.values())
@@ -204,7 +209,9 @@ class Session(TaskSession[Kernel]):
         read = sum({**constants, **{n: size for n, size, *_ in kernel.prepacks}}.values())
         most = math.ceil(min(COPIED_FACTOR * self.last_level, COPIED) / read)
         copies = min(COPIES, most, math.ceil(self.constants_passed / own))
-        return TurningCall(kernel, pointers, copies, constants)
+        spare, self.spare = self.spare, None
+        same = before if isinstance(before, TurningCall) else None
+        return TurningCall(kernel, pointers, copies, constants, spare, same)
 
     def _flush(self) -> Memory | None:
         if self.cold and self.flush is None:

@@ -269,26 +269,34 @@ class PreparedCall:
 
 class TurningCall(PreparedCall):
     """Calls that take turns, one in each run. They differ in where their constant inputs lie: of these there are
-    ``copies``. ``constants``: bytes of each, by the input's number.
+    ``copies``. ``constants``: bytes of each, by the input's number. ``memory``: what the copies may lie in, if it is
+    large enough; :attr:`memory` is what they lie in. ``before``: an earlier call of the same kernel on equal constants,
+    whose copies are used.
 
     Where the host library is older than calls that take turns there is one copy.
     """
 
+    memory: Memory | None = None
+
     def __init__(
-        self, kernel: LoadedKernel, pointers: tuple[int, ...], copies: int, constants: Mapping[int, int]
-    ) -> None:
+        self, kernel: LoadedKernel, pointers: tuple[int, ...], copies: int, constants: Mapping[int, int],
+        memory: Memory | None = None, before: TurningCall | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(kernel, pointers)
         host = process_host().handle
         if copies < 2 or not hasattr(host, "tw_run_next"):
             return
         sizes = {**constants, **{n: size for n, size, _, _ in kernel.prepacks}}
         spans = {n: -(-size // _APART) * _APART for n, size in sizes.items()}
-        self._copies = Memory((copies - 1) * sum(spans.values()))
-        place, tensors = self._copies.address, [self.tensors]
+        whole, held = (copies - 1) * sum(spans.values()), None if before is None else before.memory
+        found = held or memory
+        self.memory = found if found is not None and found.size >= whole else Memory(whole)
+        place, tensors = self.memory.address, [self.tensors]
         for _ in range(copies - 1):
             tensors.append(type(self.tensors)(*self.tensors))
             for n, size in sizes.items():
-                ctypes.memmove(place, self.tensors[n] or 0, size)
+                if held is None:
+                    ctypes.memmove(place, self.tensors[n] or 0, size)
                 tensors[-1][n] = place
                 place += spans[n]
         self._calls = (Call * copies)(*(kernel.call(ctypes.addressof(t), self.workspace.address) for t in tensors))
