@@ -260,6 +260,15 @@ def run(program: Program, inputs: list[Array], threads: int = 1, **values: int) 
     return got, evaluate(program, inputs)
 
 
+@pytest.mark.parametrize("width", [3, 16, 19])
+def test_what_follows_a_head_reaches_lanes_that_fill_no_vector(width: int) -> None:
+    program = attention(
+        dv=width, finish=lambda y, p, g, i, c, x: y + x[p, g, i, c], inputs=lambda: (te.input("x", (1, 2, 21, width)),)
+    )
+    got, expected = run(program, random_arrays(program, 3))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_rows_without_keys_are_nan_and_others_are_not() -> None:
     """The first keys, or all of them, are masked for some rows; no block of keys may leave NaN behind."""
     program = attention(

@@ -135,6 +135,18 @@ def test_widest_vectors(case: str) -> None:
     run(CASES[case], TARGETS[VARIANTS[0], 1], 0, 1)
 
 
+@pytest.mark.parametrize("channels", [4, 7, 9])
+def test_what_remains_of_an_unrolled_sum_is_added(channels: int) -> None:
+    """A window's loops stand in the register tile, and its innermost one is printed out in steps."""
+    program, target = conv(n=1, ci=channels, h=5, w=9, co=20, kh=2, kw=3), TARGETS[VARIANTS[0], 1]
+    task = task_of(program, target)
+    space, rng = TEMPLATE.space(task), random.Random(2)
+    drawn = (space.sample(rng) for _ in range(200))
+    unrolled = {int(s.values["unroll"]): s for s in drawn if s.values["unroll"] != 1}
+    assert len(unrolled) > 1
+    verify(task, program, list(unrolled.values()), random_arrays(program, 5), target)
+
+
 @pytest.mark.parametrize("case", ["plain", "deep", "transposed b", "batch", "conv padded", "chebyshev"])
 def test_threads(case: str) -> None:
     run(CASES[case], TARGETS[VARIANTS[0], 3], 1, 2)
