@@ -120,16 +120,17 @@ def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:
 def test_of_ranges_that_stand_for_each_other_only_what_is_called_is_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A thousandth of the work is faster at both sizes that are tuned; the other range has no kernel then."""
+    """A thousandth of the work is faster at both sizes that are tuned; the later range has no kernel then."""
     path, db = tmp_path / "tasks.toml", tmp_path / "t.db"
     one = FILE.split("[[task]]")[1].replace("weight = 3", 'choice = "a"')
-    path.write_text("[[task]]".join(["", one.replace("k = 24", "k = 2400"), one.replace("k = 24", "k = 2")]))
+    path.write_text("[[task]]".join(["", one.replace("k = 24", "k = 2"), one.replace("k = 24", "k = 2400")]))
     assert [t.choice for t in listed_tasks(read_tasks(path))[:4]] == ["a, size 1", "a, size 2"] * 2
     assert run(["tune", "--tasks", str(path), "--trials", "4", "--cost-model", "random", "--db", str(db)]) == 0
     out, said = (" ".join(text.split()) for text in capsys.readouterr())
     assert "1..4" in out
     assert (
-        "1 of 2 ranges have no kernels: another task of the same choice is faster at every size that was tuned" in said
+        "1 of 2 ranges have no kernels: an earlier task of the same choice is faster at every size that was tuned"
+        in said
     )
     with Database.open(db) as database:
         stored = [dict(k.task.workload.params) for k in database.kernels("matmul") if k.task.workload.ranges]

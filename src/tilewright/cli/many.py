@@ -39,7 +39,7 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
             say(summary_of(r))
         if len(compared) < len(ranges):
             others = f"{len(ranges) - len(compared)} of {len(ranges)} ranges"
-            say(f"{others} have no kernels: another task of the same choice is faster at every size that was tuned")
+            say(f"{others} have no kernels: an earlier task of the same choice is faster at every size that was tuned")
     if any(t.interrupted for t in results):
         say("stopped early; all measurements are stored. Continue with --resume last")
         return 130

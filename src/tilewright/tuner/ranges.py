@@ -38,11 +38,6 @@ SHARE = 0.75
 """The most of a time budget that the search for kernels gets; the rest is for comparing them."""
 EACH = 1.0
 """Seconds that are kept for comparing the kernels of a range, as long as the search has half of the budget."""
-BEHIND = 1.25
-"""Times apart from which on at every tuned size a range is not compared beside a later one of its choice: moving values
-into the other's layout and back takes less. Beside an earlier one, whose layout the whole network has, being slower is
-enough."""
-
 Key = tuple[str, int]
 """A workload's key, and threads."""
 
@@ -52,8 +47,8 @@ class RangeResult:
     """The result of tuning a range. ``searched``: the sizes that were tuned one by one, and have kernels of their own.
 
     ``compared``: number of kernels compared at ``sizes``, which are indices into ``places``; 0, without kernels, where
-    another task of its choice is faster at every size that was tuned. ``worst`` and ``mean``: the largest and the mean
-    regret over the range, as ratios to the fastest known kernel of each size.
+    an earlier task of its choice is faster at every size that was tuned. ``worst`` and ``mean``: the largest and the
+    mean regret over the range, as ratios to the fastest known kernel of each size.
     """
 
     task: Task
@@ -145,10 +140,10 @@ def tune_tasks(
     """:func:`tilewright.tuner.many.tune_many` of tasks of which some have a range of sizes; results in their order.
 
     The sizes of ranges that are tuned by themselves share the budget with the other tasks, and each range is compared
-    and stored after all searches. A range that another one of its ``choice`` clearly beats at every tuned size is
-    neither: its result has no kernels. ``observer`` gives the watcher of each of :func:`listed_tasks`, by its place.
-    ``weights``: how often each size of a range is asked for (alike unless given). A range that an error ended is a
-    :class:`~tilewright.tuner.many.TunedTask` with a ``problem``, as a task of one size is.
+    and stored after all searches. A range that is slower than an earlier one of its ``choice`` at every tuned size
+    is neither: its result has no kernels. ``observer`` gives the watcher of each of :func:`listed_tasks`, by its
+    place. ``weights``: how often each size of a range is asked for (alike unless given). A range that an error
+    ended is a :class:`~tilewright.tuner.many.TunedTask` with a ``problem``, as a task of one size is.
 
     Raises what :func:`~tilewright.tuner.many.tune_many` does, and ``UsageError`` for a range that no template takes.
     """
@@ -183,7 +178,7 @@ def tune_tasks(
                 continue
             watcher, now = observer(len(searching) + ranges.index(x)), time.monotonic()
             if late:
-                watcher.stage("another task of its choice is faster")
+                watcher.stage("an earlier task of its choice is faster")
                 results.append(_uncompared(x, mine, places[x.task.threads], settings))
                 continue
             left = max(0.0, end - now) / waiting
@@ -199,16 +194,12 @@ def tune_tasks(
 
 
 def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[TunedTask]]) -> bool:
-    """Whether at each size of a range that was tuned another range of its choice is clearly faster."""
+    """Whether at each size of a range that was tuned an earlier range of its choice is faster: the earlier ones are
+    those of one layout for a whole network, in which it can run without moves."""
 
     def seconds(tuned: TunedTask) -> float:
         best = None if tuned.result is None else tuned.result.best
         return math.inf if best is None else best.seconds
-
-    def slower(other: int) -> bool:
-        least = 1 if other < n else BEHIND
-        pairs = zip(searched[n], searched[other], strict=True)
-        return all(seconds(own) > least * seconds(its) for own, its in pairs)
 
     def choice(x: _Listed) -> tuple[object, ...]:
         return x.task.choice, x.task.threads, x.workload.ranges
@@ -216,7 +207,11 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
     one = listed[n]
     if not one.task.choice or not one.workload.ranges:
         return False
-    return any(slower(other) for other, x in enumerate(listed) if choice(x) == choice(one))
+    return any(
+        choice(listed[other]) == choice(one)
+        and all(seconds(own) > seconds(its) for own, its in zip(searched[n], searched[other], strict=True))
+        for other in range(n)
+    )
 
 
 def _uncompared(x: _Listed, searched: Sequence[TunedTask], place: Site, settings: TuneSettings) -> RangeResult:
