@@ -10,8 +10,8 @@ import pytest
 
 import tilewright.tuner.final as module
 from tilewright.core import Artifact, Candidate, Failure, FailureKind, Measurement, Proposal, Schedule, TrialRecord
-from tilewright.measure.timing import PairedComparison
-from tilewright.tuner.duel import MOST, STEP
+from tilewright.measure.timing import SESSIONS, PairedComparison
+from tilewright.tuner.duel import MOST
 from tilewright.tuner.final import Final, FinalResult
 from tilewright.tuner.observer import Observer
 
@@ -198,17 +198,17 @@ def test_a_winner_wins_again_as_it_was_built_for_its_trial(play: Any, monkeypatc
 def test_what_is_undecided_goes_on_until_the_time_is_over(play: Any) -> None:
     bench, result = play([1.0], width=0.1, default=1.05)
     assert (bench.seconds, result.default) == (MOST, True)
-    bench, result = play([1.0], width=0.1, default=1.05, seconds=2 * STEP + 1.0)
-    assert (bench.seconds, result.default) == (2 * STEP, True)
+    bench, result = play([1.0], width=0.1, default=1.05, seconds=SESSIONS + 1.0)
+    assert (bench.seconds, result.default) == (SESSIONS, True)
 
 
 def test_without_time_a_final_compares_until_intervals_have_ends(play: Any) -> None:
     bench, result = play([1.0], default=1.08, seconds=0.0)
-    assert (bench.seconds, result.default) == (4 * STEP, False)  # each of the two builds of a kernel
+    assert (bench.seconds, result.default) == (2 * SESSIONS, False)  # each of the two builds of a kernel
     bench, result = play([1.0], default=1.2, seconds=0.0)
-    assert (bench.seconds, result.default) == (2 * STEP, False)
+    assert (bench.seconds, result.default) == (SESSIONS, False)
     bench, result = play([1.0], width=0.1, default=1.05, seconds=0.0)
-    assert (bench.seconds, result.default) == (2 * STEP, True)
+    assert (bench.seconds, result.default) == (SESSIONS, True)
     assert not play([1.0], width=0.5, default=1.6, seconds=0.0)[1].default  # trials say it clearly
     bench, result = play([1.0, 1.3, 1.2], default=1.6, seconds=0.0)
     assert result.ranked[0] == schedule(0)

@@ -15,14 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from tilewright.measure.timing import PairedComparison
+from tilewright.measure.timing import SESSIONS, PairedComparison
 
 T = TypeVar("T")
 
 ROUNDS = (1, 2, 5)
 """Sessions of each round of a race."""
-STEP = 4
-"""Sessions after which it is looked whether they decide."""
 MOST = 32
 """Sessions after which two kernels are taken for equally fast."""
 
@@ -46,18 +44,17 @@ def race(field: Sequence[T], ratio: Callable[[T, T, int], float]) -> Iterator[li
 
 
 def decide(compare: Callable[[int], PairedComparison], until: float = math.inf) -> PairedComparison:
-    """Compare for so many more sessions at a time, until they decide, or there is no time for more.
+    """Compare for as many more sessions as an interval needs, until they decide, or there is no time for more.
 
-    ``until``: by ``time.monotonic``. As many sessions as an interval needs are always made: with fewer, no kernel could
-    win.
+    ``until``: by ``time.monotonic``. The first sessions are always made: without an interval no kernel could win.
     """
     began = time.monotonic()
-    found = compare(STEP)
+    found = compare(SESSIONS)
     while not found.decided and len(found.ratios) < MOST:
-        each = (time.monotonic() - began) * STEP / len(found.ratios)
-        if found.high < math.inf and time.monotonic() + each > until:
+        each = (time.monotonic() - began) * SESSIONS / len(found.ratios)
+        if time.monotonic() + each > until:
             break
-        found += compare(STEP)
+        found += compare(SESSIONS)
     return found
 
 
