@@ -175,14 +175,27 @@ def test_what_is_kept_for_finals_grows_with_the_trials_and_has_a_limit() -> None
     budget = Budget(100.0, 2, machine.now)
     assert budget.left == 100.0
     budget.took("a", 10, 10.0)
-    assert budget.left == 100.0 - FULL * SHORT
+    assert budget.left == 100.0 - min(20.0, FULL * SHORT)
     budget.took("b", 10, 100.0)
     assert budget.left == 100.0 - SHORT * 11.0, "short finals of both are more than the share of full ones"
     assert budget.share("b") == pytest.approx(100.0 * 10 / 11)
     machine.time += 60.0
-    budget.held("b", 120.0, 1)
+    budget.held("b", 20 * SHORT, 1)
     assert budget.short("a") == pytest.approx(SHORT * 2**0.5), "finals take longer here than expected"
     assert budget.share("a") == 40.0
+
+
+def test_a_first_run_unlike_the_others_does_not_tell_their_finals() -> None:
+    """The first trials of all start the processes: 20 times as long as its final takes."""
+    budget = Budget(100.0, 4, Machine().now)
+    budget.took("a", 4, 4.0)
+    budget.rehearsal("a", 0.05 * SHORT * REHEARSED[SHORT])
+    assert budget.rehearsed("a")
+    for run in ("b", "c", "d"):
+        budget.took(run, 4, 4.0)
+        assert not budget.rehearsed(run)
+        budget.rehearsal(run, SHORT * REHEARSED[SHORT])
+    assert budget.short("d") == pytest.approx(SHORT * 3.05 / 4)
 
 
 def test_time_is_kept_to_store_what_is_not_reached() -> None:
@@ -190,6 +203,6 @@ def test_time_is_kept_to_store_what_is_not_reached() -> None:
     budget = Budget(100.0, 51, machine.now)
     budget.stored = 0.5
     budget.took("a", 4, 4.0)
-    assert budget.left == 100.0 - 50 * 0.5 - FULL * SHORT
+    assert budget.left == 100.0 - 50 * 0.5 - min(20.0, FULL * SHORT)
     budget.took("b", 4, 4.0)
     assert budget.left == pytest.approx(100.0 - 49 * 0.5 - max(2 * SHORT, min(20.0, 2 * FULL * SHORT)))

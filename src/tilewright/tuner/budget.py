@@ -1,6 +1,6 @@
 """A time budget of one or several searches: how long they may go on, and the time that is kept for their finals.
 
-A final is expected to take as long as some trials of its run. A kernel that is built alone for the first one corrects
+A final is expected to take as long as some trials of its run. Kernels that are built alone for the first ones correct
 that, and so does every final that is held. Before trials or the final of another run than the last one, operands are
 drawn and computed with again, which the tasks' sizes tell.
 """
@@ -10,12 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SHORT = 6.0
+from tilewright.measure.timing import SESSION_SECONDS, SESSIONS
+
+SHORT = 9.0
 """Duration of the shortest final, in trials: two kernels are built alone, checked and compared."""
 BUILT = 0.9
 """Duration of a final after a single trial, in trials: its kernel is already compiled."""
-REHEARSED = {SHORT: 0.25, BUILT: 0.5}
+REHEARSED = {SHORT: 0.2, BUILT: 0.5}
 """Share of a final's duration that building one kernel alone and checking it takes, for both kinds of final."""
+DECIDED = 1.5 * SESSIONS * SESSION_SECONDS
+"""Seconds that the shortest comparison takes, however fast the kernels: its sessions, and setting them up."""
+REHEARSALS = 8
+"""Runs that show so how long a kind of final takes: the first ones may be unlike the others."""
 FULL = 2.5
 """Duration of a final between eight kernels, in shortest finals."""
 SHARE = 0.2
@@ -44,6 +50,7 @@ class Budget:
         self._last = ""
         self._over: set[str] = set()
         self._pace: dict[float, float] = {}
+        self._shown: dict[float, dict[str, tuple[float, float]]] = {}
 
     def of(self, run: str, elements: int) -> None:
         """Tell how many elements the operands of a run's task have."""
@@ -63,8 +70,12 @@ class Budget:
 
     def _compared(self, run: str, kind: float) -> float:
         """Of a final of that kind, without preparing operands."""
+        return max(self._paced(kind) * kind * self._trial(run), DECIDED if kind == SHORT else 0.0)
+
+    def _trial(self, run: str) -> float:
+        """Seconds of a trial of a run; before its first one, those of other runs in the mean."""
         count, seconds = self._trials.get(run, (0, 0.0))
-        return self._paced(kind) * kind * (seconds / count if count else self._mean)
+        return seconds / count if count else self._mean
 
     def _switch(self, run: str) -> float:
         """Seconds until a run's operands are there for trials."""
@@ -119,22 +130,24 @@ class Budget:
         return max(0.0, self._end - self.now()) * (shorts.get(run, 0.0) / whole if whole else 1.0)
 
     def rehearsed(self, run: str) -> bool:
-        """Whether the duration of the run's kind of final is known."""
-        return self._kind(run) in self._pace
+        """Whether the duration of the run's kind of final is known, or the run showed what it can."""
+        shown = self._shown.get(self._kind(run), {})
+        return run in shown or len(shown) >= REHEARSALS
 
     def rehearsal(self, run: str, seconds: float) -> None:
         """Building a run's kernel alone and checking it took ``seconds``: the shortest final's duration follows."""
-        self._correct(run, seconds / REHEARSED[self._kind(run)], 1.0)
+        kind = self._kind(run)
+        shown = self._shown.setdefault(kind, {})
+        shown[run] = seconds / REHEARSED[kind], kind * self._trial(run)
+        took, expected = (sum(numbers) for numbers in zip(*shown.values(), strict=True))
+        if expected:
+            self._pace[kind] = took / expected
 
     def held(self, run: str, seconds: float, finalists: int) -> None:
         """The final of a run took so long."""
-        if finalists == 1 and self._anew(run) < 0.5 * seconds:
-            self._correct(run, seconds - self._anew(run), 0.5)  # half way, as one final says little of the next
-        self._over.add(run)
-
-    def _correct(self, run: str, seconds: float, by: float) -> None:
-        """Correct the ratio of a final's kind by its duration in ``seconds``. ``by``: its weight, 0 to 1."""
         kind = self._kind(run)
         expected = self._compared(run, kind)
-        if expected:
-            self._pace[kind] = self._paced(kind) * (seconds / expected) ** by
+        if finalists == 1 and self._anew(run) < 0.5 * seconds and expected:
+            # Half way, as one final says little of the next.
+            self._pace[kind] = self._paced(kind) * ((seconds - self._anew(run)) / expected) ** 0.5
+        self._over.add(run)
