@@ -206,7 +206,8 @@ def test_an_address_holds_its_share_of_connections_and_its_requests_are_answered
             raws.append(stack.enter_context(socket.create_connection(("127.0.0.1", found.port))))
             raws[-1].sendall(begin.replace("PORT", str(found.port)).encode())
         assert eventually(lambda: sum(dropped(raw) for raw in raws) == 30 - EIGHT.share)
-        assert found.connections == EIGHT.share == EIGHT.connections // 10
+        assert eventually(lambda: found.connections == EIGHT.share)  # the last one takes the place that was made
+        assert EIGHT.share == EIGHT.connections // 10
         for source in ("127.0.0.1", "127.0.0.2"):
             assert found.get(source=source)[0] == 200
 

@@ -213,13 +213,16 @@ class Comparing:
         def wins(one: int, other: int) -> bool:
             turn = itertools.cycle(reversed(sizes))
 
-            def compare(sessions: int) -> PairedComparison:
+            def at_next(sessions: int) -> PairedComparison:
                 kernels = []
                 for f in (found[one], found[other]):
                     assert f.artifact is not None
                     kernels.append((Candidate(self.task, f.schedule), f.artifact))
                 task, (a, b) = at_sizes(self.task, kernels, self.places.at(next(turn)))
                 return self.runner.compare(task, a, b, sessions)
+
+            def compare(sessions: int) -> PairedComparison:
+                return at_next(sessions - sessions // 2) + at_next(sessions // 2)
 
             return decide(compare, self.until).challenger_wins
 
