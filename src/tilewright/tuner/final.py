@@ -211,8 +211,10 @@ class Final:
                 return True
             # Where the compiler put code tells kernels apart too: who wins must win again as it was built for trials,
             # unless it did so there by far.
-            for twins in (False, True)[: 1 if ratio > FAR else 2]:
-                x, y = (self._twin(a), self._twin(b)) if twins else (a, b)
+            builds = [(a, b)]
+            if ratio <= FAR:
+                builds.append((self._twin(a), self._twin(b)))
+            for x, y in builds:
                 found = decide(partial(self._compare, x, y), began + length)
                 duels[one, other] = duels[one, other] + found if (one, other) in duels else found
                 if not found.challenger_wins and not (clear and not found.decided):

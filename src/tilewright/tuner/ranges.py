@@ -216,10 +216,11 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
 
 def _uncompared(x: _Listed, searched: Sequence[TunedTask], place: Site, settings: TuneSettings) -> RangeResult:
     """A range that nothing is stored for."""
+    from tilewright.database.location import locate
+
     interrupted = any(t.interrupted for t in searched)
     task, places = Task(x.workload, place.target), Places(x.workload.ranges)
-    with settings.database() as database:
-        return RangeResult(task, places, tuple(searched), (), 0, (), database.location, interrupted)
+    return RangeResult(task, places, tuple(searched), (), 0, (), locate(settings.location).text, interrupted)
 
 
 def _compared(
