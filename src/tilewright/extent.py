@@ -294,6 +294,12 @@ def _bounds(form: Form, spans: tuple[tuple[str, tuple[int, int]], ...], exactly:
     return low, high
 
 
+def settled(number: int) -> int:
+    """A number for an extent that bounds show to be the same for every size, such as ``(n + 31) // 32`` of 193..224."""
+    low, high = bounds(number)
+    return low if low == high else number
+
+
 def at_least(extent: Extent, number: int) -> Spans | None:
     """The sizes with which an extent is a number or more, as far as they bound it; ``None`` where it never is."""
     if int(extent) < number:

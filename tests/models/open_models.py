@@ -65,6 +65,23 @@ def convolutions() -> Any:
     return model(nodes, constants, ["batch", 3, "height", "width.0"], {"y": 2, "t": 4})
 
 
+def classifier() -> Any:
+    """Convolutions of stride 2 until every image is 3x3, an average of it and a layer: of heights and widths 9 to 12."""
+    nodes = [
+        NODE("Conv", ["x", "k1", "c1"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        NODE("Relu", ["a"], ["r"]),
+        NODE("Conv", ["r", "k2", "c2"], ["q"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        NODE("AveragePool", ["q"], ["p"], kernel_shape=[3, 3]),
+        NODE("Reshape", ["p", "rows"], ["f"]),
+        NODE("Gemm", ["f", "w", "b"], ["y"], transB=1),
+    ]
+    constants = [
+        weight("k1", 8, 3, 3, 3), weight("c1", 8), weight("k2", 8, 8, 3, 3), weight("c2", 8), weight("w", 10, 8),
+        weight("b", 10), whole("rows", [1, 8]),
+    ]  # fmt: skip
+    return model(nodes, constants, [1, 3, "height", "width"], {"y": 2})
+
+
 def block() -> Any:
     """A block of a transformer: attention of four heads, norm, two layers."""
     nodes = [

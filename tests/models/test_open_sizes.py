@@ -33,6 +33,10 @@ MODELS: dict[str, tuple[Callable[[], Any], Sizes, list[tuple[int, ...]]]] = {
         open_models.convolutions, {"batch": (1, 3), "height": (8, 33), "width.0": (8, 33)},
         [(b, 3, h, w) for b in (1, 3) for h in (8, 9, 15, 33) for w in (8, 22, 31)],
     ),
+    "classifier": (
+        open_models.classifier, {"height": (9, 12), "width": (9, 12)},
+        [(1, 3, h, w) for h in (9, 10, 12) for w in (9, 11, 12)],
+    ),
     "block": (
         open_models.block, {"batch": (1, 3), "seq": (1, 19)}, [(b, s, 32) for b in (1, 2, 3) for s in (1, 2, 7, 18, 19)]
     ),
@@ -263,6 +267,12 @@ def test_an_operator_whose_form_depends_on_the_size_is_left(tmp_path: Path) -> N
     found = left(squeezed, tmp_path / "m.onnx", {"batch": (1, 4)})
     assert found == {"Squeeze": "what is computed depends on how batch=1..4 compares with 1"}
     assert left(squeezed, tmp_path / "m.onnx", {"batch": (2, 4)}) == {}
+
+
+def test_an_axis_of_one_length_for_every_size_is_that_number(tmp_path: Path) -> None:
+    assert left(open_models.classifier(), tmp_path / "m.onnx", {"height": (9, 12), "width": (9, 12)}) == {}
+    found = left(open_models.classifier(), tmp_path / "m.onnx", {"height": (9, 13), "width": (9, 12)})
+    assert found.keys() == {"Reshape"}
 
 
 def test_axes_of_two_names_do_not_stretch_to_each_other(tmp_path: Path) -> None:

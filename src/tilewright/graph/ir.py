@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.core import Extent, TensorSpec, UsageError, cached_property
 from tilewright.errors import nearest
+from tilewright.extent import settled
 from tilewright.graph.operations import OPERATIONS, infer
 
 Array = np.ndarray[Any, Any]
@@ -137,9 +138,8 @@ class GraphBuilder:
     def input(self, name: str, shape: Sequence[int], dtype: str, constant: bool = False) -> str:
         """A value that each call gives; ``constant``: one that seldom differs, such as a weight."""
         lengths = tuple(n if isinstance(n, Extent) else int(n) for n in shape)
-        spec = TensorSpec(name, lengths, dtype, constant)
-        self._define(spec)
-        self._inputs.append(spec)
+        self._define(TensorSpec(name, lengths, dtype, constant))
+        self._inputs.append(self.values[name])
         return name
 
     def constant(self, name: str, array: Array) -> str:
@@ -220,7 +220,7 @@ class GraphBuilder:
     def _define(self, spec: TensorSpec) -> None:
         if not spec.name or spec.name in self.values:
             raise UsageError(f"the value {spec.name!r} is defined twice", "Give every value a name of its own")
-        self.values[spec.name] = spec
+        self.values[spec.name] = replace(spec, shape=tuple(map(settled, spec.shape)))
 
     def _read(self, what: str, names: Sequence[str]) -> list[TensorSpec | None]:
         for n in names:

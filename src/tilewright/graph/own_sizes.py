@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.core import UsageError
-from tilewright.extent import Extent, Form, bounds, divides, extents_among, made, replaced
+from tilewright.extent import Extent, Form, bounds, divides, extents_among, made, replaced, settled
 
 
 class OwnSizes:
@@ -37,7 +37,7 @@ class OwnSizes:
 
     def back(self, length: int) -> int:
         """A length of these sizes in the graph's."""
-        return replaced(length, self.extents)
+        return settled(replaced(length, self.extents))
 
     def _of(self, e: Extent) -> Any:
         product: int = 1

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from tilewright.core import Extent, TensorSpec, TilewrightError
-from tilewright.extent import for_every_size
+from tilewright.extent import for_every_size, settled
 from tilewright.graph import Graph
 from tilewright.graph.importing import Importing
 from tilewright.graph.ir import Array
@@ -68,10 +68,9 @@ def _length(n: Any, extents: Extents) -> int | None:
     if not extents or not isinstance(n, torch.SymInt):
         return _number(n)
     try:
-        found: int = length(n.node.expr, extents)
+        return settled(length(n.node.expr, extents))
     except LookupError:
         return None
-    return found
 
 
 def _dtype_name(dtype: torch.dtype) -> str:
