@@ -44,18 +44,11 @@ def settled(times: list[list[float]], choice: int, serving: int | None = None) -
     seconds = [dict(zip(SIZES, t, strict=True)) for t in times]
     device = Device(seconds, [])
     every = cast(Any, device)
-    comparing = Comparing(
-        TASK,
-        Places(TASK.workload.ranges),
-        cast(Any, SimpleNamespace(device=SimpleNamespace(model="m"))),
-        every,
-        every,
-        every,
-        Observer(),
-    )
-    default = comparing._default
+    tools = SimpleNamespace(place=SimpleNamespace(device=SimpleNamespace(model="m")), builder=every, runner=every)
+    comparing = Comparing(TASK, Places(TASK.workload.ranges), cast(Any, tools), every, Observer())
+    default = comparing.default
     schedules = [replace(default, launch=(*default.launch, ("place", n))) for n in range(len(times))]
-    comparing.__dict__["_default"] = schedules[0]
+    comparing.__dict__["default"] = schedules[0]
     if serving is not None:
         stored = Task(narrowed(TASK.workload, {"m": (1, 64)}), TARGET)
         device.serving = [SimpleNamespace(device_model="m", task=stored, schedule=schedules[serving])]

@@ -32,10 +32,9 @@ from tilewright.tuner.observer import Observer
 from tilewright.tuner.portfolio import Interval, Places, served
 
 if TYPE_CHECKING:
-    from tilewright.building.builder import Builder
     from tilewright.database import Database, StoredKernel
-    from tilewright.measure.measuring import Runner, Site
     from tilewright.measure.timing import PairedComparison
+    from tilewright.tuner.tuning import Tools
 
 PAIRS = 7
 DRAWN = 6
@@ -101,28 +100,31 @@ class Comparing:
 
     task: Task
     places: Places
-    place: Site
+    tools: Tools
     database: Database
-    builder: Builder
-    runner: Runner
     watcher: Observer
     until: float = math.inf
 
     def candidates(self, searched: Sequence[TunedTask], most: int | None = None, each: int = 3) -> list[Found]:
         """The default schedule, what serves parts of the range, the best of each size and of each template there, what
         came close at each size, and some drawn; the first ``most``, but what may stay and those of the greatest sizes
-        in any case: one trial of each template may tell less than they differ."""
+        in any case: one trial of each template may tell less than they differ. After ``until`` a range that nothing
+        serves yet gets the best of each size alone."""
         from tilewright.tuner.final import contenders
 
-        found = {self._default.key: Found(self._default, None)}
-        for kernel in self._serving():
-            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
-        least = len(found)
         tuned = [
             (sizes, t.result, self.database.trials(t.result.run))
             for sizes, t in zip(self.places.anchors.values(), searched, strict=True)
             if t.result
         ]
+        found = {self.default.key: Found(self.default, None)}
+        serving = self._serving()
+        if time.monotonic() > self.until and not serving:
+            bests = [Found(r.best.schedule.at(sizes), r.best.run) for sizes, r, _ in tuned if r.best is not None]
+            return list({f.schedule.key: f for f in bests or found.values()}.values())
+        for kernel in serving:
+            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
+        least = len(found)
         for place, (sizes, result, trials) in enumerate(reversed(tuned)):
             best = [] if result.best is None else [(result.best.schedule, result.best.run)]
             for template in dict.fromkeys(t.schedule.template for t in trials):
@@ -148,7 +150,8 @@ class Comparing:
                 yield from (template.space(self.task).sample(rng).at(high) for _ in range(DRAWN))
 
     @cached_property
-    def _default(self) -> Schedule:
+    def default(self) -> Schedule:
+        """The default schedule at the greatest sizes."""
         from tilewright.kernels.templates import default_schedule
 
         return default_schedule(self.task).at(greatest(self.places.extents))
@@ -157,7 +160,7 @@ class Comparing:
         """Stored kernels of parts of this range."""
         return [
             k for k in self.database.kernels(self.task.workload.op)
-            if k.device_model == self.place.device.model and k.task.target.key == self.task.target.key
+            if k.device_model == self.tools.place.device.model and k.task.target.key == self.task.target.key
             and self._has(k.task.workload)
         ]  # fmt: skip
 
@@ -169,9 +172,13 @@ class Comparing:
         return narrowed(self.task.workload, theirs).program == other.program
 
     def timed(self, found: Sequence[Found], tried: Mapping[int, Mapping[str, int]]) -> list[Found]:
-        """The kernels that are right at all places, with their seconds at each; after ``until`` at the fewest."""
+        """The kernels that are right at all places, with their seconds at each; after ``until`` at the fewest.
+
+        A kernel that has none beside it is built as it will be stored.
+        """
         self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
-        built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
+        candidates, builder = [Candidate(self.task, f.schedule) for f in found], self.tools.builder
+        built = builder.wait(builder.submit(candidates, alone=len(candidates) == 1))
         alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
         seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
         for place, sizes in tried.items():
@@ -181,7 +188,9 @@ class Comparing:
             self.watcher.stage(f"comparing {len(alive)} kernels at {label}")
             kernels = [(Candidate(self.task, found[n].schedule), b) for n, b in alive.items()]
             one, items = at_sizes(self.task, kernels, sizes)
-            for (n, _), outcome in zip(list(alive.items()), self.runner.run(one, items, None, PAIRS), strict=True):
+            for (n, _), outcome in zip(
+                list(alive.items()), self.tools.runner.run(one, items, None, PAIRS), strict=True
+            ):
                 if isinstance(outcome, Measurement):
                     seconds[n][place] = outcome.seconds
                 else:
@@ -199,7 +208,7 @@ class Comparing:
         for i in cut:
             spans = self.places.spans(i.low, i.high)
             serving = [k.schedule for k in self._serving() if covers(k.task.workload.ranges, spans)]
-            incumbents = [n for s in (*serving, self._default) if (n := places.get(s.key, i.kernel)) != i.kernel]
+            incumbents = [n for s in (*serving, self.default) if (n := places.get(s.key, i.kernel)) != i.kernel]
             sizes = [n for n in found[i.kernel].seconds if i.low <= n <= i.high]
             self.watcher.stage(f"comparing the kernel of {spanned(spans)} with the default schedule")
             kernel = best_of(i.kernel, list(dict.fromkeys(incumbents)), self._wins(found, sizes))
@@ -219,7 +228,7 @@ class Comparing:
                     assert f.artifact is not None
                     kernels.append((Candidate(self.task, f.schedule), f.artifact))
                 task, (a, b) = at_sizes(self.task, kernels, self.places.at(next(turn)))
-                return self.runner.compare(task, a, b, sessions)
+                return self.tools.runner.compare(task, a, b, sessions)
 
             def compare(sessions: int) -> PairedComparison:
                 return at_next(sessions - sessions // 2) + at_next(sessions // 2)
@@ -246,17 +255,17 @@ class Comparing:
             task = Task(workload, self.task.target)
             self.watcher.stage(f"checking the kernel of {workload.label}")
             candidate = Candidate(task, schedule)
-            built = self.builder.wait(self.builder.submit([candidate], alone=True))[0]
-            problem = built if isinstance(built, Failure) else self.runner.verify(task, (candidate, built))
+            built = self.tools.builder.wait(self.tools.builder.submit([candidate], alone=True))[0]
+            problem = built if isinstance(built, Failure) else self.tools.runner.verify(task, (candidate, built))
             if problem is not None:
                 raise Unfit(f"the kernel of {workload.label} is wrong: {problem.message}", one)
             assert isinstance(built, Artifact)
-            self.builder.fetch(built)
-            outcome = self.runner.run(task, [(candidate, built)], None)[0]  # at the greatest size
+            self.tools.builder.fetch(built)
+            outcome = self.tools.runner.run(task, [(candidate, built)], None)[0]  # at the greatest size
             if isinstance(outcome, Failure):
                 raise Unfit(f"the kernel of {workload.label} fails: {outcome.message}", one)
             kernel = StoredKernel(
-                task, self.place.device.model, 1, schedule, built.program, outcome.seconds, built.sha256,
+                task, self.tools.place.device.model, 1, schedule, built.program, outcome.seconds, built.sha256,
                 trial_number=0, compiler=built.compiler,
             )  # fmt: skip
             trial = TrialRecord(
@@ -265,14 +274,14 @@ class Comparing:
             ready.append((kernel, trial, StoredArtifact.read(built, full_source(candidate))))
         before = [k.task for k in self._serving()]
         for kernel, trial, artifact in ready:
-            run = self.database.add_run(kernel.task, self.place.device, "portfolio", 0, 1, {})
+            run = self.database.add_run(kernel.task, self.tools.place.device, "portfolio", 0, 1, {})
             self.database.add_trials(run, [trial])
-            self.database.set_kernels(kernel.task, self.place.device.model, run, [kernel], [artifact])
+            self.database.set_kernels(kernel.task, self.tools.place.device.model, run, [kernel], [artifact])
             self.database.finish_run(run, "done", {})
         kept = {kernel.task.key for kernel, _, _ in ready}
         for task in before:
             if task.key not in kept:
-                self.database.set_kernels(task, self.place.device.model, None, [])
+                self.database.set_kernels(task, self.tools.place.device.model, None, [])
         return tuple(
             RangeKernel(
                 i.low, i.high, spanned(self.places.spans(i.low, i.high)), found[i.kernel].schedule,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from tilewright.extent import Sizes, greatest
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.ranges import at
 from tilewright.size_ranges import params_at, ranges_in
-from tilewright.tuner.comparing import Comparing, RangeKernel, Unfit
+from tilewright.tuner.comparing import Comparing, Found, RangeKernel, Unfit
 from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.portfolio import Places, portfolio
@@ -29,8 +30,10 @@ from tilewright.tuner.result import html_table
 from tilewright.tuner.settings import DEFAULTS, TuneSettings
 
 if TYPE_CHECKING:
+    from tilewright.database import Database
     from tilewright.kernels.operator import Operator
     from tilewright.measure.measuring import Site
+    from tilewright.tuner.tuning import Tools
 
 KERNELS = 4
 """Kernels that share a range, unless it is said how many."""
@@ -153,7 +156,8 @@ def tune_tasks(
     found = [_Listed.of(t) for t in tasks]
     ranges = [x for x in found if x.workload.ranges]
     searching = _searching(found)
-    with settings.connected(lambda line: observer(0).warning(line)) as connection:
+    with ExitStack() as stack:
+        connection = stack.enter_context(settings.connected(lambda line: observer(0).warning(line)))
         places = {n: settings.place(connection, n) for n in sorted({x.task.threads for x in ranges})}
         for x in ranges:
             templates_for(Task(x.workload, places[x.task.threads].target))
@@ -172,6 +176,8 @@ def tune_tasks(
         waiting = sum(not late for x, late in zip(found, behind, strict=True) if x.workload.ranges)
         results: list[TunedTask | RangeResult] = []
         spent, kernels = 0.0, 0
+        database = stack.enter_context(settings.database())
+        tools_of: dict[int, Tools] = {}
         for x, mine, late in zip(found, searched, behind, strict=True):
             if not x.workload.ranges:
                 results.append(replace(mine[0], task=x.task))
@@ -185,7 +191,8 @@ def tune_tasks(
             waiting -= 1
             most = int(left * kernels / spent) if kernels and left < math.inf else None
             try:
-                result = _compared(x, mine, places[x.task.threads], settings, watcher, weights, now + left, most)
+                tools = _tools(tools_of, places[x.task.threads], stack)
+                result = _compared(x, mine, tools, database, watcher, weights, now + left, most)
                 results.append(result)
                 spent, kernels = spent + time.monotonic() - now, kernels + result.compared
             except Exception as e:  # the other ranges are compared all the same
@@ -193,9 +200,19 @@ def tune_tasks(
     return results
 
 
+def _tools(known: dict[int, Tools], place: Site, stack: ExitStack) -> Tools:
+    """What builds and measures at a place, the same for all ranges there."""
+    from tilewright.tuner.tuning import Tools
+
+    threads = place.target.threads
+    if threads not in known:
+        known[threads] = Tools(place, stack.enter_context(place.builder()), stack.enter_context(place.runner()))
+    return known[threads]
+
+
 def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[TunedTask]]) -> bool:
-    """Whether at each size of a range that was tuned an earlier range of its choice is faster: the earlier ones are
-    those of one layout for a whole network, in which it can run without moves."""
+    """Whether at no size of a range that was tuned it is faster than an earlier range of its choice: the earlier ones
+    are those of one layout for a whole network, in which it can run without moves."""
 
     def seconds(tuned: TunedTask) -> float:
         best = None if tuned.result is None else tuned.result.best
@@ -209,7 +226,7 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
         return False
     return any(
         choice(listed[other]) == choice(one)
-        and all(seconds(own) > seconds(its) for own, its in zip(searched[n], searched[other], strict=True))
+        and all(seconds(own) >= seconds(its) for own, its in zip(searched[n], searched[other], strict=True))
         for other in range(n)
     )
 
@@ -224,37 +241,36 @@ def _uncompared(x: _Listed, searched: Sequence[TunedTask], place: Site, settings
 
 
 def _compared(
-    x: _Listed, searched: Sequence[TunedTask], place: Site, settings: TuneSettings, watcher: Observer,
+    x: _Listed, searched: Sequence[TunedTask], tools: Tools, database: Database, watcher: Observer,
     weights: Mapping[int, float] | None, until: float, most: int | None,
 ) -> RangeResult:  # fmt: skip
     """A range after its sizes have been tuned: ``most`` kernels compared, and what serves it stored.
 
     ``until``: by ``time.monotonic``, when the range's share of a time budget is over.
     """
+    place = tools.place
     task, places = Task(x.workload, place.target), Places(x.workload.ranges)
     interrupted = any(t.interrupted for t in searched)
-    with (
-        settings.database() as database,
-        place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)),
-        place.builder() as builder,
-        place.runner() as runner,
-    ):
-        comparing = Comparing(task, places, place, database, builder, runner, watcher, until)
+    with place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)):
+        comparing = Comparing(task, places, tools, database, watcher, until)
         tried = places.fewest if interrupted else places.samples
-        found = comparing.timed(comparing.candidates(searched, most), tried)
-        while found:
-            cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS if places.cuts else 1, weights)
-            cut = comparing.settled(cut, found, weights)
-            try:
-                stored = comparing.stored(cut, found)
-            except Unfit as e:
-                watcher.warning(f"{e}. The other kernels serve the range")
-                high = greatest(places.extents)
-                unfit = e.kernel.schedule.at(high)  # found at several sizes, or serving already
-                found = [f for f in found if f.schedule.at(high) != unfit]
-                continue
-            sizes = tuple(found[0].seconds)
-            return RangeResult(task, places, tuple(searched), stored, len(found), sizes, database.location, interrupted)
+        for chosen in (comparing.candidates(searched, most), [Found(comparing.default, None)]):
+            found = comparing.timed(chosen, tried)
+            while found:
+                cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS if places.cuts else 1, weights)
+                cut = comparing.settled(cut, found, weights)
+                try:
+                    stored = comparing.stored(cut, found)
+                except Unfit as e:
+                    watcher.warning(f"{e}. The other kernels serve the range")
+                    high = greatest(places.extents)
+                    unfit = e.kernel.schedule.at(high)  # found at several sizes, or serving already
+                    found = [f for f in found if f.schedule.at(high) != unfit]
+                    continue
+                sizes = tuple(found[0].seconds)
+                return RangeResult(
+                    task, places, tuple(searched), stored, len(found), sizes, database.location, interrupted
+                )
         span = " ".join(map(repr, places.extents.values()))
         raise next(
             (t.problem for t in searched if t.problem is not None),
