@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.testing.catalogue import enter
@@ -267,11 +269,28 @@ def short_softmax(n: int = 300) -> Program:
     return te.program(te.compute((n, 3), lambda i, c: e[i, c] / total[i]))[0]
 
 
+def wrapping(dtype: str = "int32") -> Program:
+    """Whole numbers beyond what their type holds, which wrap around before they are compared and divided."""
+    bits = np.iinfo(dtype).bits
+    x, y = te.input("x", (13, 37), dtype), te.input("y", (13, 37), dtype)
+
+    def point(i: te.Expr, j: te.Expr) -> te.Expr:
+        product = x[i, j] * (3 << bits - 4) + (y[i, j] - (1 << bits - 2))
+        return te.select(product < 0, -(product - x[i, j]) // 5, (product + product) % 7 - abs(-product - 1))
+
+    return _program(te.compute((13, 37), point))
+
+
+def wrapping_long() -> Program:
+    return wrapping("int64")
+
+
 MAPS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         chain, residual_half, whole_tail, quantise, padded, pixels, transposed, transposed_half, transposed_bytes,
-        transposed_doubles, permuted, table_rows, flags, short_softmax,
+        transposed_doubles, permuted, table_rows, flags, short_softmax, wrapping,
+        wrapping_long,
     )
 }  # fmt: skip
 """Builders of elementwise programs by name."""

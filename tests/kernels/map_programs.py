@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from harness.gpu_programs import wrapping
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.testing.catalogue import enter
@@ -155,5 +156,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "quantised": quantised,
     "one_number": one_number,
     "repeated": repeated,
+    "wrapping": wrapping,
+    "wrapping_long": partial(wrapping, "int64"),
+    "wrapping_bytes": partial(wrapping, "int8"),
 }
 enter("map", PROGRAMS)

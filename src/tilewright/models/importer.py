@@ -24,8 +24,8 @@ from tilewright.models.sessions import dtype_kind, dtype_name, reads_of
 NOT_TAKEN = (Left, TilewrightError, ArithmeticError, LookupError, TypeError, ValueError)
 """What handlers raise for nodes that they do not take."""
 
-WRAPPING = ("Abs", "Add", "Gemm", "MatMul", "Mul", "Neg", "Sub", "Sum")
-"""Operators whose whole numbers wrap around; in C++ an overflow of signed numbers means nothing."""
+WRAPPING = ("Gemm", "MatMul")
+"""Operators whose sums of whole numbers wrap around, which kernels of products do not promise."""
 
 
 @dataclass(frozen=True, eq=False)

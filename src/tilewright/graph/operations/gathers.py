@@ -13,7 +13,7 @@ from tilewright.graph.operations.handlers import Build, Call, Left, OnnxBuild, a
 from tilewright.graph.operations.pointwise import broadcast_shape, element
 from tilewright.graph.operations.table import register_all
 from tilewright.kernels import nn, te
-from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, const
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, const
 from tilewright.kernels.nn.dims import one_dim, value
 
 Index = tuple[te.Expr, ...]
@@ -254,10 +254,9 @@ register_all(
 
 
 def _reducible(build: Build, name: str, reduce: str) -> None:
-    """Raises ``Left`` where a scatter's sums are not promised."""
-    dtype = build.spec(name).dtype
-    if reduce and dtype not in FLOATS and (reduce in ("sum", "prod") or dtype == "bool"):
-        raise Left("whole numbers wrap around, which kernels do not promise")
+    """Raises ``Left`` where a scatter cannot combine elements of this type."""
+    if reduce and build.spec(name).dtype == "bool":
+        raise Left("it combines conditions")
 
 
 # --------------------------------------------------------------------------- ATen

@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.dtypes import DTYPES, VALUES
 from tilewright.extent import ctext
-from tilewright.kernels.codegen.ranges import Range, index_range
+from tilewright.kernels.codegen.ranges import Range, index_range, overflows
 from tilewright.kernels.expression.expr import FLOATS, INDEX, NARROW, SHORT, Expr, ValueNumbers, holds, whole
 
 _COMPUTED = {name: VALUES[d.computed].cpu for name, d in VALUES.items()}
@@ -126,6 +126,10 @@ class Printer:
             return self._scalar_cast(a[0], e.dtype)
         if op in ("floordiv", "mod"):
             return self._division(e, self.scalar(a[0]))
+        if overflows(e, self.ranges):
+            t = computed(e.dtype)
+            text = _wrapped(op, t, f"unsigned {t}", [self.scalar(x) for x in a])
+            return f"({DTYPES[e.dtype].cpu}){text}" if e.dtype in SHORT else text
         if op in _INFIX:
             return f"({self.scalar(a[0])} {_INFIX[op]} {self.scalar(a[1])})"
         if op == "not":
@@ -136,7 +140,8 @@ class Printer:
             t = computed(e.dtype)
             return f"tw::{op}<{t}>({self.scalar(a[0])}, {self.scalar(a[1])})"
         t = computed(e.dtype)
-        return f"tw::{op}({', '.join(f'{t}({self.scalar(x)})' for x in a)})"
+        text = f"tw::{op}({', '.join(f'{t}({self.scalar(x)})' for x in a)})"
+        return f"({DTYPES[e.dtype].cpu}){text}" if e.dtype in SHORT else text
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:
         text = self.scalar(a)
@@ -290,13 +295,17 @@ class Printer:
             if a[1].op == "const" and whole(a[1]) & (whole(a[1]) - 1) == 0:
                 return _by_bits(op, text, whole(a[1]))
             return f"tw::{op}<{v}>({text}, tw::splat<{v}>({self.scalar(a[1])}))"
+        if overflows(e, self.ranges):
+            text = _wrapped(op, v, self.vec(f"unsigned {lane}"), [self.vector_text(x, lane) for x in a])
+            return self._shortened(text, e.dtype, v) if e.dtype in SHORT else text
         if op == "neg":
             return _negated(self.vector_text(a[0], lane))
         if op in ("min", "max"):
             return f"tw::{op}<{v}>({self.vector_text(a[0], lane)}, {self.vector_text(a[1], lane)})"
         if op in _INFIX:
             return f"({self._operand(a[0], lane)} {_INFIX[op]} {self._operand(a[1], lane)})"
-        return f"tw::{op}({', '.join(self.vector_text(x, lane) for x in a)})"
+        text = f"tw::{op}({', '.join(self.vector_text(x, lane) for x in a)})"
+        return self._shortened(text, e.dtype, v) if e.dtype in SHORT else text
 
     def _operand(self, e: Expr, lane: str) -> str:
         # A scalar beside a vector is widened by the compiler (a broadcast operand of the multiply-add).
@@ -312,8 +321,12 @@ class Printer:
         if dtype in NARROW and not holds(dtype, a.dtype):
             return f"tw::rounded_lanes<{DTYPES[dtype].cpu}>({self.vector_text(a) if a.dtype == 'float64' else text})"
         if dtype in SHORT:
-            return f"tw::convert<{v}>(tw::convert<{self.vec(DTYPES[dtype].cpu)}>({text}))"
+            return self._shortened(text, dtype, v)
         return text
+
+    def _shortened(self, text: str, dtype: str, v: str) -> str:
+        """Text of a vector of a short type's values, from that of numbers that it may not hold."""
+        return f"tw::convert<{v}>(tw::convert<{self.vec(DTYPES[dtype].cpu)}>({text}))"
 
     # -- repeated values
     def bind(self, exprs: Sequence[Expr], line: Callable[[str], None], fresh: Callable[[str], str]) -> None:
@@ -370,6 +383,12 @@ def _all(conditions: list[Expr]) -> Expr:
     for c in conditions[1:]:
         result = Expr("and", "bool", (result, c))
     return result
+
+
+def _wrapped(op: str, type_: str, unsigned: str, operands: Sequence[str]) -> str:
+    """Text of arithmetic that wraps around: C defines that of unsigned numbers alone."""
+    sign = "" if len(operands) > 1 else "-"
+    return f"({type_})({sign}{f' {_INFIX.get(op)} '.join(f'({unsigned}){x}' for x in operands)})"
 
 
 def _negated(text: str) -> str:

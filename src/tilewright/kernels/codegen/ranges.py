@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.dtypes import DTYPES
-from tilewright.kernels.expression.expr import FLOATS, Expr, whole
+from tilewright.kernels.expression.expr import FLOATS, INTEGERS, Expr, whole
 
 Range = tuple[int | None, int | None]
 """Inclusive bounds; ``None`` where there is none."""
+
+WRAPPING = ("add", "sub", "mul", "neg")
+"""Arithmetic whose whole numbers wrap around, as in NumPy, ONNX and PyTorch."""
 
 _ITEM = {d.name: d.limits for d in DTYPES.values() if d.kind != "float" and d.bits < 64}
 
@@ -29,10 +32,32 @@ def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
     if e.op == "cast":
         source = e.args[0]
         return _wrapped(index_range(source, axes) if source.dtype not in FLOATS else (None, None), e.dtype)
+    found = _unwrapped(e, axes)
+    return _ITEM.get(e.dtype, (None, None)) if e.op in WRAPPING and _beyond(found, e.dtype) else found
+
+
+def overflows(e: Expr, axes: Mapping[str, Range]) -> bool:
+    """Whether a whole number of arithmetic may lie outside of its type, where it wraps around.
+
+    Partial results of a reduction are combined as they are: a compiler knows nothing of them that an overflow would
+    contradict.
+    """
+    if e.op not in WRAPPING or e.dtype not in INTEGERS or all(a.op == "var" for a in e.args):
+        return False
+    return _beyond(_unwrapped(e, axes), e.dtype)
+
+
+def _beyond(found: Range, dtype: str) -> bool:
+    if dtype not in INTEGERS:
+        return False
+    low, high = found
+    least, most = DTYPES[dtype].limits
+    return low is None or high is None or low < least or high > most
+
+
+def _unwrapped(e: Expr, axes: Mapping[str, Range]) -> Range:
     rule = _RULES.get(e.op)
-    if rule is None:
-        return None, None
-    return rule(*(index_range(a, axes) for a in e.args))
+    return (None, None) if rule is None else rule(*(index_range(a, axes) for a in e.args))
 
 
 def _wrapped(given: Range, dtype: str) -> Range:

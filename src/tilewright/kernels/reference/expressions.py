@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.kernels.expression.bounds import WHOLE, Bounds
-from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, holds
+from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, ValueNumbers, holds
 from tilewright.kernels.expression.numerics import decode, erf, round_tf32, rounded, truncate_tf32
 from tilewright.kernels.expression.program import Stage
 
@@ -77,7 +77,7 @@ def applied(e: Expr, args: Sequence[Array]) -> Array:
     if e.op == "cast":
         return convert(args[0], e.dtype, e.args[0].dtype)
     result: Array = np.asarray(_FUNCTIONS[e.op](*args))
-    return result
+    return convert(result, e.dtype, e.dtype) if e.dtype in INTEGERS and e.dtype != "int64" else result
 
 
 class Scope:
