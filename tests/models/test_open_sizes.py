@@ -102,9 +102,24 @@ def test_one_network_is_right_at_every_size(folder: Path, name: str) -> None:
     (network,) = {ours.network({"x": shape}) for shape in shapes}
     assert network.served
     assert network.left.keys() == LEFT.get(name, set())
-    for shape in shapes:
+    for shape in (*shapes, *shapes):  # first calls of sizes, then later ones
         x = {"x": inputs(shape, name)}
         assert error(ours.run(None, x), theirs.run(None, x)) < 2e-6, shape
+
+
+def test_lengths_that_a_model_gives_are_the_callers_own(tmp_path: Path) -> None:
+    nodes = [NODE("Shape", ["x"], ["s"]), NODE("Relu", ["x"], ["y"])]
+    value, kind = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", kind.FLOAT, ["a", 4])], [value("s", kind.INT64, [2]), value("y", kind.FLOAT, ["a", 4])]
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    default_kernels([t.workload for t in extract(tmp_path / "m.onnx", {"a": (1, 9)}).tasks], tmp_path / "t.db")
+    session = InferenceSession(tmp_path / "m.onnx", db=tmp_path / "t.db", sizes={"a": (1, 9)}, compare=False)
+    for rows in (3, 3, 5, 3):
+        (shape,) = session.run(["s"], {"x": np.ones((rows, 4), "f")})
+        assert shape.tolist() == [rows, 4]
+        shape[:] = 0
 
 
 @pytest.mark.usefixtures("nothing_starts")

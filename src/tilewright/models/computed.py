@@ -54,16 +54,20 @@ class InRuntime(Computed):
 
 @dataclass(frozen=True, eq=False)
 class OnProcessor(Computed):
-    """A part of ours: kernels in ``sequence``, if there are any, and what is passed on of other values' memory."""
+    """A part of ours: kernels in ``sequence``, if there are any, and what is passed on of other values' memory.
+
+    ``foreign``: those of its inputs that onnxruntime computes.
+    """
 
     graph: Graph
     inputs: Sequence[str]
+    foreign: Sequence[str]
     passed: Mapping[str, Place]
     sequence: KernelSequence | None
 
     def run(self, values: Mapping[str, Array], sizes: Sizes) -> Values:
         given = {n: values[n] for n in self.inputs}
-        check_foreseen(self.graph, given, sizes)
+        check_foreseen(self.graph, {n: given[n] for n in self.foreign}, sizes)
         out = self.sequence.run(given, sizes) if self.sequence is not None else {}
         return {**out, **passed_on(self.graph, self.passed, given, sizes)}
 
@@ -79,7 +83,9 @@ def on_processor(extracted: Extracted, plan: Parts, part: Part) -> OnProcessor:
     computed = [o for o in part.outputs if places.of(o).value in made]
     passed = {o: places.of(o) for o in part.outputs if o not in computed}
     given_to = (steps, graph.values, graph.constants, part.inputs, computed, places)
-    return OnProcessor(graph, part.inputs, passed, KernelSequence(*given_to) if computed else None)
+    known = {s.name for s in graph.inputs}
+    foreign = [n for n in part.inputs if n not in known]
+    return OnProcessor(graph, part.inputs, foreign, passed, KernelSequence(*given_to) if computed else None)
 
 
 def steps_of(part: Part, plan: Parts, places: Places) -> list[Step[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tilewright.models.model_file import Array, Model, Size, read_model, read_pr
 from tilewright.models.network import Network
 from tilewright.models.parts import place_of
 from tilewright.models.sessions import NAMES, Session, dtype_name, dtype_of, part_of, runtime
+from tilewright.runtime.slots import BOUND
 
 PROVIDERS = ("TilewrightExecutionProvider", "CPUExecutionProvider")
 
@@ -111,6 +113,8 @@ class InferenceSession:
         self._names = [v.name for v in graph.output]
         self._outputs: list[NodeArg] | None = None
         self._networks: OrderedDict[Shapes, Network] = OrderedDict()
+        self._recent: tuple[Shapes, Network] | None = None  # what calls of the same shapes take without the lock
+        self._taken: set[Shapes] = set()  # shapes that the network of open sizes takes
         self._open: Network | None = None
         self._lock = ForkLock()
         smallest = {n: tuple(_size(d) or 1 for d in arg.shape) for n, arg in self._inputs.items()}
@@ -166,7 +170,11 @@ class InferenceSession:
         as_they_are = network is not None and all(
             type(a) is np.ndarray and a.dtype is self._dtypes.get(n) for n, a in input_feed.items()
         )
-        made = network.run(input_feed) if network is not None and as_they_are else self.computed(input_feed)
+        made = None
+        if network is not None and as_they_are:
+            with suppress(Unforeseen):  # of open sizes; then a network for these shapes alone
+                made = network.run(input_feed)
+        made = self.computed(input_feed) if made is None else made
         return [made[n] for n in wanted]
 
     def run_with_ort_values(
@@ -258,18 +266,27 @@ class InferenceSession:
         say why. Raises ``UsageError`` for shapes that do not fit.
         """
         if self._open is not None and self._open.takes(shapes):
+            if len(self._taken) >= BOUND:
+                self._taken.clear()
+            self._taken.add(tuple(shapes.values()))
             return self._open
         return self._of_size(shapes)
 
     def _known(self, feed: dict[str, Any]) -> Network | None:
         """The network that was built for inputs of these shapes, if one was."""
         key: Any = tuple([getattr(feed.get(n), "shape", None) for n in self._inputs])
-        with self._lock:
-            try:
+        recent = self._recent
+        if recent is not None and recent[0] == key:
+            return recent[1]
+        try:
+            if key in self._taken:
+                return self._open
+            with self._lock:
                 self._networks.move_to_end(key)
-            except (KeyError, TypeError):  # no network yet; what has another kind of shape is no array
-                return None
-            return self._networks[key]
+                self._recent = key, self._networks[key]
+                return self._networks[key]
+        except (KeyError, TypeError):  # no network yet; what has another kind of shape is no array
+            return None
 
     def _of_size(self, shapes: Mapping[str, tuple[int, ...]]) -> Network:
         """The network of these shapes alone."""
@@ -283,6 +300,7 @@ class InferenceSession:
                 while len(self._networks) > NETWORKS:
                     self._networks.popitem(last=False)
             self._networks.move_to_end(key)
+            self._recent = key, found
             return found
 
     def _of(self, model: Model) -> Network:

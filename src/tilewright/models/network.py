@@ -20,6 +20,7 @@ from tilewright.models.extract import Extracted
 from tilewright.models.model_file import Array, operator_name
 from tilewright.models.parts import DeviceName, Part, Parts, parts_of, undivided
 from tilewright.models.sessions import Session, part_of, reads_of, tensor_value
+from tilewright.runtime.slots import BOUND, NO_SIZES
 from tilewright.size_ranges import sizes_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Network:
         self.comparison: Comparison | None = None
         self._plan: Parts = undivided(extracted) if library is None else parts_of(extracted, library, without, device)
         self._types: dict[str, Any] = {}
+        self._by_shapes: dict[tuple[tuple[int, ...], ...], tuple[Sizes, Values]] = {}
         self.file = Session.of_file(extracted.imported.model, threads) if library is None else None
         kernels = self._kernels()
         self.parts: list[tuple[Part, Computed]] = [
@@ -70,7 +72,11 @@ class Network:
         if self.file is not None and seconds is None:
             return self.file.run(inputs)
         values, folded = self._values(inputs, seconds), self.extracted.imported.folded
-        return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
+        lengths = self.extracted.imported.lengths
+        return {
+            n: folded[n] if n not in values else values[n].copy() if n in lengths else self._typed_output(n, values[n])
+            for n in self.outputs
+        }
 
     def values(self, inputs: Mapping[str, Array]) -> Values:
         """Everything that passes from part to part, as kernels and onnxruntime store it."""
@@ -78,8 +84,8 @@ class Network:
 
     def _values(self, inputs: Mapping[str, Array], seconds: list[float] | None, every: bool = False) -> Values:
         """What parts give to the host; ``every``: and what stays on a device."""
-        sizes = self.sizes_of(inputs)
-        values: Values = {**inputs, **{n: v.at(sizes) for n, v in self.extracted.imported.lengths.items()}}
+        sizes, lengths = self._sized(inputs)
+        values: Values = {**inputs, **lengths}
         with self._turn:
             for _, part in self.parts:
                 begin = time.perf_counter()
@@ -103,8 +109,22 @@ class Network:
 
     def sizes_of(self, inputs: Mapping[str, Array]) -> Sizes:
         """The sizes of the open axes. Raises ``UsageError`` for inputs that do not fit."""
-        model = self.extracted.imported.model
-        return _told(model.shapes, inputs) if model.open_sizes else {}
+        return self._sized(inputs)[0]
+
+    def _sized(self, inputs: Mapping[str, Array]) -> tuple[Sizes, Values]:
+        """The sizes of the open axes, and the values that follow from them, by the inputs' shapes."""
+        imported = self.extracted.imported
+        if not imported.model.open_sizes:
+            return NO_SIZES, {}
+        shapes = tuple([inputs[n].shape for n in imported.model.shapes])
+        found = self._by_shapes.get(shapes)
+        if found is None:
+            sizes = _told(imported.model.shapes, inputs)
+            found = sizes, {n: v.at(sizes) for n, v in imported.lengths.items()}
+            if len(self._by_shapes) >= BOUND:
+                self._by_shapes.clear()
+            self._by_shapes[shapes] = found
+        return found
 
     def takes(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         """Whether inputs of these shapes, all of them, are of its sizes."""
