@@ -12,7 +12,11 @@ import pytest
 
 
 def session_folder(factory: pytest.TempPathFactory) -> Path:
-    """The temporary folder that all workers of a session have in common."""
+    """The temporary folder that all workers of a session have in common; ``TILEWRIGHT_TEST_SESSION`` names one for
+    several sessions."""
+    if several := os.environ.get("TILEWRIGHT_TEST_SESSION"):
+        Path(several).mkdir(0o700, parents=True, exist_ok=True)
+        return Path(several)
     own = factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 

@@ -43,3 +43,14 @@ def test_shapes_are_computed_behind_operators_that_are_left() -> None:
     assert {n.outputs[0]: imported.graph.values[n.outputs[0]].shape for n in imported.graph.nodes} == {
         "t": (2, 2, 3), "flat": (2, 6), "y": (2, 6), "d": (4,), "e": (4,),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(-3, (1, 30)), (-2, (2, 15)), (-1, (10, 3)), (0, (1, 30)), (2, (10, 3))])
+def test_the_axis_of_a_flatten_counts_from_either_end(axis: int, shape: tuple[int, int]) -> None:
+    x, y = helper.make_tensor_value_info("x", 1, (2, 5, 3)), helper.make_tensor_value_info("y", 1, shape)
+    graph = helper.make_graph([NODE("Flatten", ["x"], ["y"], axis=axis)], "g", [x], [y])
+    imported = Importer(
+        prepared(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    ).run()
+    assert imported.left == {}
+    assert imported.graph.values["y"].shape == shape

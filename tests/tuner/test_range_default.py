@@ -12,9 +12,9 @@ from tilewright.core import Artifact, LaunchProgram, Target, Task
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import narrowed
 from tilewright.measure.timing import PairedComparison
-from tilewright.tuner.comparing import Comparing, Found
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.portfolio import Interval, Places
+from tilewright.tuner.range_kernels import Comparing, Found
 
 TARGET = Target("cpu", "portable", "x86_64", (), 16, 16)
 TASK = Task(get_operator("matmul").workload(m="1..64", n=32, k=32), TARGET)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from tilewright.cli.app import run
 from tilewright.core import TilewrightError, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.tuner import Observer, RangeResult, TunedTask, TuneTask, tune_many, tune_range, tune_tasks
-from tilewright.tuner.comparing import Comparing, Found
 from tilewright.tuner.many import FIRST
+from tilewright.tuner.range_kernels import Comparing, Found
 from tilewright.tuner.ranges import listed_tasks
 from tilewright.tuner.task_file import read_tasks
 
@@ -61,25 +62,27 @@ def test_they_share_a_budget(tmp_path: Path) -> None:
     assert library.explain("softmax", shape="8,40").tier == "exact"
 
 
-def test_ranges_whose_time_is_over_compare_the_default_schedule_and_the_fastest(tmp_path: Path) -> None:
-    """All the same each has a kernel: of the first range nothing is known yet of what a comparison takes."""
+def test_ranges_whose_time_is_over_have_kernels_all_the_same(tmp_path: Path) -> None:
     tasks = [TuneTask("matmul", {"m": "1..4", "n": n, "k": 24}, portfolio=1) for n in (40, 48)]
     first, second = tune_tasks(tasks, time_budget=0.01, cost_model="random", db=tmp_path / "t.db")
     assert isinstance(first, RangeResult)
     assert isinstance(second, RangeResult)
-    assert 1 <= second.compared <= 3
+    assert first.compared == second.compared == 1
     assert [(k.low, k.high) for k in second.kernels] == [(1, 4)]
 
 
 def test_the_fastest_of_each_template_is_compared_although_the_time_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A trial or two of each template at one size tell less than the templates differ."""
+    """A trial or two of each template at one size tell less than the templates differ. The default schedule stays out
+    then, unless it is one of these."""
     compared: list[Found] = []
+    hurried: list[Found] = []
     candidates = Comparing.candidates
 
     def fewest(self: Comparing, searched: Sequence[TunedTask], most: int | None = None) -> list[Found]:
         compared[:] = candidates(self, searched, 0)
+        hurried[:] = candidates(replace(self, until=0.0), searched, 0)
         return compared
 
     monkeypatch.setattr(Comparing, "candidates", fewest)
@@ -93,6 +96,8 @@ def test_the_fastest_of_each_template_is_compared_although_the_time_is_over(
         tried = {t.schedule.template for t in database.trials(searched.result.run) if t.seconds is not None}
     assert {f.schedule.template for f in compared} == tried >= {"cpu_contraction", "cpu_winograd"}
     assert len(compared) <= len(tried) + 2
+    assert sorted(f.schedule.template for f in hurried) == sorted(tried)
+    assert all(f.run is not None for f in hurried)
 
 
 def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:

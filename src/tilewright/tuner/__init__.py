@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tilewright.tuner.api import tune
 from tilewright.tuner.autotuned import Autotuned, autotune
-from tilewright.tuner.comparing import RangeKernel
 from tilewright.tuner.device_classes import tune_all
 from tilewright.tuner.many import TunedTask, TuneTask, tune_many
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.range_kernels import RangeKernel
 from tilewright.tuner.ranges import RangeResult, tune_range, tune_tasks
 from tilewright.tuner.result import BestKernel, TuneResult
 from tilewright.tuner.settings import TuneSettings

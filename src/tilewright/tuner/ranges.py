@@ -21,11 +21,11 @@ from tilewright.extent import Sizes, greatest
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.ranges import at
 from tilewright.size_ranges import params_at, ranges_in
-from tilewright.tuner.comparing import Comparing, Found, RangeKernel, Unfit
 from tilewright.tuner.many import TunedTask, TuneTask, told, tune_many
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.portfolio import Places, portfolio
 from tilewright.tuner.progress import LogProgress
+from tilewright.tuner.range_kernels import Comparing, Found, RangeKernel, Unfit
 from tilewright.tuner.result import html_table
 from tilewright.tuner.settings import DEFAULTS, TuneSettings
 
@@ -73,11 +73,12 @@ class RangeResult:
         return max((k.worst for k in self.kernels), default=0.0)
 
     def __repr__(self) -> str:
-        return f"<RangeResult {self._what()}, {len(self.kernels)} kernels, {_loss(self.worst)}>"
+        served = f"{len(self.kernels)} kernels, {_loss(self.worst)}" if self.kernels else "not compared"
+        return f"<RangeResult {self._what()}, {served}>"
 
     def _repr_html_(self) -> str:
-        served = [(k.sizes, f"{escape(k.schedule.template)}, {_loss(k.worst)}") for k in self.kernels]
-        return html_table([("task", escape(self._what())), *served])
+        kernels = [(k.sizes, f"{escape(k.schedule.template)}, {_loss(k.worst)}") for k in self.kernels]
+        return html_table([("task", escape(self._what())), *kernels])
 
     def _what(self) -> str:
         target = self.task.target

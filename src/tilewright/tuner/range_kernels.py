@@ -34,6 +34,7 @@ from tilewright.tuner.portfolio import Interval, Places, served
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
     from tilewright.measure.timing import PairedComparison
+    from tilewright.tuner.result import TuneResult
     from tilewright.tuner.tuning import Tools
 
 PAIRS = 7
@@ -108,8 +109,8 @@ class Comparing:
     def candidates(self, searched: Sequence[TunedTask], most: int | None = None, each: int = 3) -> list[Found]:
         """The default schedule, what serves parts of the range, the best of each size and of each template there, what
         came close at each size, and some drawn; the first ``most``, but what may stay and those of the greatest sizes
-        in any case: one trial of each template may tell less than they differ. After ``until`` a range that nothing
-        serves yet gets the best of each size alone."""
+        in any case: one trial of each template may tell less than they differ. After ``until`` only these are compared,
+        the default schedule left out, for a range that nothing serves yet."""
         from tilewright.tuner.final import contenders
 
         tuned = [
@@ -117,21 +118,16 @@ class Comparing:
             for sizes, t in zip(self.places.anchors.values(), searched, strict=True)
             if t.result
         ]
-        found = {self.default.key: Found(self.default, None)}
-        serving = self._serving()
+        bests = [self._bests(*one) for one in reversed(tuned)]
+        default, serving = Found(self.default, None), self._serving()
         if time.monotonic() > self.until and not serving:
-            bests = [Found(r.best.schedule.at(sizes), r.best.run) for sizes, r, _ in tuned if r.best is not None]
-            return list({f.schedule.key: f for f in bests or found.values()}.values())
+            return list(next(filter(None, bests), {"": default}).values())
+        found = {default.schedule.key: default}
         for kernel in serving:
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
         least = len(found)
-        for place, (sizes, result, trials) in enumerate(reversed(tuned)):
-            best = [] if result.best is None else [(result.best.schedule, result.best.run)]
-            for template in dict.fromkeys(t.schedule.template for t in trials):
-                of_template = [t for t in trials if t.schedule.template == template]
-                best += [(t.schedule, result.run) for t in contenders(of_template, 1)]
-            for schedule, run in best:
-                found.setdefault(schedule.key, Found(schedule.at(sizes), run))
+        for place, those in enumerate(bests):
+            found = {**found, **those, **found}  # in the order in which they were found
             least = len(found) if place == 0 else least
         for sizes, result, trials in tuned:
             for trial in contenders(trials, each):
@@ -139,6 +135,20 @@ class Comparing:
         for schedule in self._drawn({f.schedule.template for f in found.values() if f.run is not None}):
             found.setdefault(schedule.key, Found(schedule, None))
         return list(found.values())[: None if most is None else max(most, least)]
+
+    @staticmethod
+    def _bests(sizes: Mapping[str, int], result: TuneResult, trials: Sequence[TrialRecord]) -> dict[str, Found]:
+        """The best schedule of one size, and the best of each template there, by what tells schedules apart."""
+        from tilewright.tuner.final import contenders
+
+        best = [] if result.best is None else [(result.best.schedule, result.best.run)]
+        for template in dict.fromkeys(t.schedule.template for t in trials):
+            of_template = [t for t in trials if t.schedule.template == template]
+            best += [(t.schedule, result.run) for t in contenders(of_template, 1)]
+        found: dict[str, Found] = {}
+        for schedule, run in best:
+            found.setdefault(schedule.key, Found(schedule.at(sizes), run))
+        return found
 
     def _drawn(self, searched: set[str]) -> Iterator[Schedule]:
         """Schedules of templates that compute the range and none of the sizes that were searched."""
