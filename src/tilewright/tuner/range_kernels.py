@@ -127,7 +127,8 @@ class Comparing:
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id))
         least = len(found)
         for place, those in enumerate(bests):
-            found = {**found, **those, **found}  # in the order in which they were found
+            for key, one in those.items():
+                found.setdefault(key, one)
             least = len(found) if place == 0 else least
         for sizes, result, trials in tuned:
             for trial in contenders(trials, each):
@@ -198,9 +199,8 @@ class Comparing:
             self.watcher.stage(f"comparing {len(alive)} kernels at {label}")
             kernels = [(Candidate(self.task, found[n].schedule), b) for n, b in alive.items()]
             one, items = at_sizes(self.task, kernels, sizes)
-            for (n, _), outcome in zip(
-                list(alive.items()), self.tools.runner.run(one, items, None, PAIRS), strict=True
-            ):
+            outcomes = self.tools.runner.run(one, items, None, PAIRS)
+            for n, outcome in zip(list(alive), outcomes, strict=True):
                 if isinstance(outcome, Measurement):
                     seconds[n][place] = outcome.seconds
                 else:

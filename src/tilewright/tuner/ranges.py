@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import Task, TilewrightError, UsageError, Value, Workload
+from tilewright.core import Target, Task, TilewrightError, UsageError, Value, Workload
 from tilewright.extent import Sizes, greatest
 from tilewright.kernels.anonymous import from_program
 from tilewright.kernels.ranges import at
@@ -50,8 +50,8 @@ class RangeResult:
     """The result of tuning a range. ``searched``: the sizes that were tuned one by one, and have kernels of their own.
 
     ``compared``: number of kernels compared at ``sizes``, which are indices into ``places``; 0, without kernels, where
-    an earlier task of its choice is faster at every size that was tuned. ``worst`` and ``mean``: the largest and the
-    mean regret over the range, as ratios to the fastest known kernel of each size.
+    it is faster than an earlier task of its choice at no size that was tuned. ``worst`` and ``mean``: the largest
+    and the mean regret over the range, as ratios to the fastest known kernel of each size.
     """
 
     task: Task
@@ -144,8 +144,8 @@ def tune_tasks(
     """:func:`tilewright.tuner.many.tune_many` of tasks of which some have a range of sizes; results in their order.
 
     The sizes of ranges that are tuned by themselves share the budget with the other tasks, and each range is compared
-    and stored after all searches. A range that is slower than an earlier one of its ``choice`` at every tuned size
-    is neither: its result has no kernels. ``observer`` gives the watcher of each of :func:`listed_tasks`, by its
+    and stored after all searches. A range that is faster than an earlier one of its ``choice`` at no tuned size is
+    neither: its result has no kernels. ``observer`` gives the watcher of each of :func:`listed_tasks`, by its
     place. ``weights``: how often each size of a range is asked for (alike unless given). A range that an error
     ended is a :class:`~tilewright.tuner.many.TunedTask` with a ``problem``, as a task of one size is.
 
@@ -185,8 +185,8 @@ def tune_tasks(
                 continue
             watcher, now = observer(len(searching) + ranges.index(x)), time.monotonic()
             if late:
-                watcher.stage("an earlier task of its choice is faster")
-                results.append(_uncompared(x, mine, places[x.task.threads], settings))
+                watcher.stage("an earlier task of its choice is as fast or faster")
+                results.append(_uncompared(x, mine, places[x.task.threads].target, database.location))
                 continue
             left = max(0.0, end - now) / waiting
             waiting -= 1
@@ -232,13 +232,11 @@ def _behind(n: int, listed: Sequence[_Listed], searched: Sequence[Sequence[Tuned
     )
 
 
-def _uncompared(x: _Listed, searched: Sequence[TunedTask], place: Site, settings: TuneSettings) -> RangeResult:
+def _uncompared(x: _Listed, searched: Sequence[TunedTask], target: Target, location: str) -> RangeResult:
     """A range that nothing is stored for."""
-    from tilewright.database.location import locate
-
     interrupted = any(t.interrupted for t in searched)
-    task, places = Task(x.workload, place.target), Places(x.workload.ranges)
-    return RangeResult(task, places, tuple(searched), (), 0, (), locate(settings.location).text, interrupted)
+    task, places = Task(x.workload, target), Places(x.workload.ranges)
+    return RangeResult(task, places, tuple(searched), (), 0, (), location, interrupted)
 
 
 def _compared(
