@@ -86,31 +86,34 @@ def test_readers_of_one_thing_share_one_look() -> None:
     assert all(t == told[0] for t in told)
 
 
-def test_a_slow_reader_is_let_go_and_holds_nobody_up() -> None:
-    async def scenario() -> tuple[int, int]:
+def test_a_slow_reader_holds_nobody_up_and_goes_on_with_what_is_true_now() -> None:
+    async def scenario() -> tuple[int, list[bytes]]:
         stop = threading.Event()
         count = 0
 
         def look() -> Look:
             nonlocal count
             count += 1
-            return Look(count, {"n": "x" * 10}, ended=stop.is_set())
+            return Look(count, {"n": str(count)}, ended=stop.is_set())
 
         hub = Hub()
         slow = hub.stream(Feed("k", look))
         await anext(slow)
-        await anext(slow)  # it has joined, and reads no more
+        await anext(slow)  # it has its first state, and reads no more
         quick = 0
-        async for _ in hub.stream(Feed("k", look)):
-            quick += 1
-            if quick == 3 * live.WAITING:
+        async for data in hub.stream(Feed("k", look)):
+            quick += data.startswith(b"event: state")
+            if quick == 48:
                 stop.set()
         rest = [data async for data in slow]
-        return quick, len(rest)
+        return count, rest
 
-    quick, slow = asyncio.run(scenario())
-    assert quick >= 3 * live.WAITING
-    assert slow <= live.WAITING
+    count, rest = asyncio.run(scenario())
+    assert count >= 48
+    told = events(b"".join(rest).decode().split("\n"))
+    assert len(told) <= 5  # nothing has piled up
+    assert [d for n, d in told if n == "state"][-1] == {"n": str(count)}
+    assert told[-1][0] == "end"
 
 
 def test_trouble_is_told_and_the_next_reader_begins_anew() -> None:

@@ -9,7 +9,6 @@ few seconds shows that the connection stands.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ PERIOD = 1.0
 SLOW_PERIOD = 10.0
 """Seconds between two ``refresh`` of tables, and of the charts that cost more to draw."""
 KEEP_ALIVE = 15.0
-WAITING = 16
-"""The most events that wait for a slow reader. A reader with more is disconnected; its browser connects again."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,6 @@ class Feed:
 
 
 Event = tuple[str, Mapping[str, Any]]
-_Queue = asyncio.Queue[bytes | None]
 
 
 def encode(event: Event) -> bytes:
@@ -57,103 +53,55 @@ def encode(event: Event) -> bytes:
     return f"event: {name}\ndata: {json.dumps(dict(data))}\n\n".encode()
 
 
-class Watch:
-    """One feed's readers, and the task that looks on their behalf."""
-
-    def __init__(self, feed: Feed, done: Callable[[Watch], None]) -> None:
-        self.feed = feed
-        self.queues: set[_Queue] = set()
-        self._last: Look | None = None
-        self._done = done
-        self._task = asyncio.create_task(self._run())
-
-    def join(self) -> _Queue:
-        queue: _Queue = asyncio.Queue(WAITING)
-        if self._last is not None:
-            queue.put_nowait(encode(("state", self._last.texts)))
-        self.queues.add(queue)
-        return queue
-
-    def leave(self, queue: _Queue) -> None:
-        self.queues.discard(queue)
-        if not self.queues:
-            self._task.cancel()
-            self._done(self)
-
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        slow_at = loop.time() + SLOW_PERIOD
-        owed = False
-        try:
-            while True:
-                look = await run_in_threadpool(self.feed.look)
-                changed = self._last is not None and look.mark != self._last.mark
-                if self._last is None or look != self._last:
-                    self._send(("state", look.texts))
-                self._last = look
-                owed |= changed
-                charts = self.feed.charts if changed else ()
-                everything = owed and (look.ended or loop.time() >= slow_at)
-                if everything:
-                    charts += self.feed.slow
-                    slow_at, owed = loop.time() + SLOW_PERIOD, False
-                if charts or everything:
-                    self._send(("refresh", {"charts": list(charts), "parts": everything}))
-                if look.ended:
-                    self._send(("end", {"text": "ended"}))
-                    return
-                await asyncio.sleep(PERIOD)
-        except TilewrightError as e:
-            # The database or the run is gone: the browser asks again later.
-            self._send(("trouble", {"text": e.message}))
-        finally:
-            for queue in self.queues:
-                _put(queue, None)
-            self._done(self)
-
-    def _send(self, event: Event) -> None:
-        data = encode(event)
-        for queue in list(self.queues):
-            if not _put(queue, data):
-                self.queues.discard(queue)
-
-
 class Hub:
-    """All watches of one site, by their feeds' keys."""
+    """The looks of one site, by their feeds' keys: each is taken once, for all who ask for it within a period."""
 
     def __init__(self) -> None:
-        self._watches: dict[str, Watch] = {}
+        self._looks: dict[str, tuple[float, asyncio.Task[Look]]] = {}
 
     async def stream(self, feed: Feed) -> AsyncIterator[bytes]:
-        """A reader's events, until the feed ends or the reader goes away."""
-        watch = self._watches.get(feed.key)
-        if watch is None:
-            watch = self._watches[feed.key] = Watch(feed, self._forget)
-        queue = watch.join()
-        try:
-            yield b"retry: 3000\n\n"
-            while True:
-                try:
-                    data = await asyncio.wait_for(queue.get(), KEEP_ALIVE)
-                except TimeoutError:
-                    yield b": still here\n\n"
-                    continue
-                if data is None:
-                    return
-                yield data
-        finally:
-            watch.leave(queue)
+        """A reader's events, until the feed ends or the reader goes away.
 
-    def _forget(self, watch: Watch) -> None:
-        if self._watches.get(watch.feed.key) is watch:
-            del self._watches[watch.feed.key]
+        The next look waits until the reader has taken the events of the last one: nothing piles up for a slow reader.
+        """
+        loop = asyncio.get_running_loop()
+        last: Look | None = None
+        owed = False
+        told, slow_at = loop.time(), loop.time() + SLOW_PERIOD
+        yield b"retry: 3000\n\n"
+        while last is None or not last.ended:
+            if last is not None:
+                await asyncio.sleep(PERIOD)
+            try:
+                look = await self._look(feed)
+            except TilewrightError as e:
+                # The database or the run is gone: the browser asks again later.
+                self._looks.pop(feed.key, None)
+                yield encode(("trouble", {"text": e.message}))
+                return
+            changed = last is not None and look.mark != last.mark
+            owed |= changed
+            everything = owed and (look.ended or loop.time() >= slow_at)
+            charts = (feed.charts if changed else ()) + (feed.slow if everything else ())
+            events: list[Event] = [] if look == last else [("state", look.texts)]
+            if everything:
+                slow_at, owed = loop.time() + SLOW_PERIOD, False
+            if charts or everything:
+                events.append(("refresh", {"charts": list(charts), "parts": everything}))
+            if look.ended:
+                events.append(("end", {"text": "ended"}))
+            if not events and loop.time() - told >= KEEP_ALIVE:
+                yield b": still here\n\n"
+                told = loop.time()
+            for event in events:
+                yield encode(event)
+                told = loop.time()
+            last = look
 
-
-def _put(queue: _Queue, data: bytes | None) -> bool:
-    """Whether the reader's queue had room. A reader without room is disconnected after the events that it has."""
-    with contextlib.suppress(asyncio.QueueFull):
-        queue.put_nowait(data)
-        return True
-    queue.get_nowait()
-    queue.put_nowait(None)
-    return False
+    async def _look(self, feed: Feed) -> Look:
+        """A look that is a period old at most."""
+        now = asyncio.get_running_loop().time()
+        self._looks = {k: (at, task) for k, (at, task) in self._looks.items() if now - at < PERIOD or not task.done()}
+        if feed.key not in self._looks:
+            self._looks[feed.key] = now, asyncio.create_task(run_in_threadpool(feed.look))
+        return await asyncio.shield(self._looks[feed.key][1])
