@@ -207,32 +207,16 @@ class TuneResult:
         return [*facts, ("trials", f"{self.trials}{failed} in {with_unit(self.seconds, 's')}"), ("run", self.run)]
 
     def to_json(self) -> dict[str, Any]:
+        """Its fields, the task in parts; without ``interrupted``, which a run's state tells."""
+        workload, target = self.task.workload, self.task.target
+        left_out = {"task", "interrupted", "kernel", *(() if self.gate else ("gate",))}
         return {
-            "workload": self.task.workload.label,
-            "workload_key": self.task.workload.key,
-            "target": self.task.target.name,
-            "threads": self.task.target.threads,
-            "device": self.device,
-            "device_model": self.device_model,
-            "run": self.run,
-            "database": self.database,
-            "trials": self.trials,
-            "failed": dict(self.failed),
-            "structures": self.structures,
-            "space_size": self.space_size,
-            "seconds": self.seconds,
-            "search_seconds": self.search_seconds,
-            "time": dict(self.time),
-            "best": self.best.to_json() if self.best else None,
-            "kept": self.kept,
-            "ended": {"why": self.ended},
-            "drift": self.drift,
-            "failure": self.failure,
-            "paired": {name: dict(found) for name, found in self.paired.items()},
-            "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
+            "workload": workload.label, "workload_key": workload.key, "target": target.name, "threads": target.threads,
+            **{name: value for name, value in vars(self).items() if name not in left_out},
+            "search_seconds": self.search_seconds, "best": self.best.to_json() if self.best else None,
+            "ended": {"why": self.ended}, "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
             "peaks": self.peaks.to_json(),
-            **({"gate": dict(self.gate)} if self.gate else {}),
-        }
+        }  # fmt: skip
 
 
 def gain_text(gain: Gain | None, by_search: float | None, short: bool = False) -> str:
