@@ -7,6 +7,8 @@ import os
 import traceback
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 
 class TilewrightError(Exception):
@@ -94,6 +96,14 @@ def of_any(error: BaseException) -> TilewrightError:
     machine = isinstance(error, OSError | MemoryError)
     hint = "Check the free disk space and memory" if machine else "This is an error in Tilewright or in a plugin"
     return TilewrightError(f"{type(error).__name__}{f': {text}' if text else ''}{where}", hint)
+
+
+def needed(package: str, message: str, extra: str, error: type[TilewrightError] = UsageError) -> Any:
+    """The module ``package``. Raises ``error`` with this message, and the extra that brings it, where it is missing."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise error(message, f"Run: pip install 'tilewright[{extra}]'") from None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.core import TilewrightError, UsageError
+from tilewright.errors import needed
 from tilewright.runtime.bundle.trusted import parse_key, write_key
 
 if TYPE_CHECKING:
@@ -78,7 +79,4 @@ def _read(path: Path) -> bytes:
 
 
 def _require_cryptography() -> None:
-    try:
-        import cryptography  # noqa: F401
-    except ImportError:
-        raise TilewrightError("signing needs the package cryptography", "Run: pip install 'tilewright[sign]'") from None
+    needed("cryptography", "signing needs the package cryptography", "sign", TilewrightError)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tilewright.core import Failure, TrialRecord, UsageError
+from tilewright.core import Failure, TrialRecord
+from tilewright.errors import needed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -13,10 +14,7 @@ if TYPE_CHECKING:
 
 def trials_frame(runs: Iterable[tuple[str, Iterable[TrialRecord]]]) -> DataFrame:
     """A row a trial: what :meth:`Database.trials_frame` gives. Raises ``UsageError`` without pandas."""
-    try:
-        import pandas
-    except ImportError:
-        raise UsageError("data frames need the package pandas", "Run: pip install 'tilewright[frame]'") from None
+    pandas = needed("pandas", "data frames need the package pandas", "frame")
     rows = [
         {
             "run": run, "trial": r.number, "template": r.schedule.template, "seconds": r.seconds,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tilewright.errors import needed
 from tilewright.farm.budgets import DEPTH, MESSAGE, Budget, OverBudget
 from tilewright.farm.errors import FarmError
 
@@ -94,8 +95,4 @@ def _measure(data: bytes, budget: Budget) -> None:
 
 def require_msgpack() -> Any:
     """The msgpack package. Raises ``FarmError`` where it is not installed."""
-    try:
-        import msgpack
-    except ImportError:
-        raise FarmError("the farm needs the package msgpack", "Run: pip install 'tilewright[farm]'") from None
-    return msgpack
+    return needed("msgpack", "the farm needs the package msgpack", "farm", FarmError)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import UsageError
+from tilewright.errors import needed
 from tilewright.farm import subjects
 from tilewright.farm.addresses import is_loopback, joined, parse_address
 from tilewright.farm.budgets import MESSAGE, PENDING
@@ -59,7 +60,7 @@ class Endpoint:
     """
 
     def __init__(self, address: str, certs: Path | None, *roles: str, revocations: Revocations | None = None) -> None:
-        require_nats()
+        needed("nats", "the farm needs the package nats-py", "farm", FarmError)
         require_msgpack()
         self.scheme, self.servers = parse_address(address)
         self.credentials: Credentials | None = None
@@ -369,14 +370,6 @@ class Link:
                 closing.exception()
             _hang_up(self.nats)
             self.closed.set()
-
-
-def require_nats() -> None:
-    """Raises ``FarmError`` where the client of the farm's server is not installed."""
-    try:
-        import nats  # noqa: F401
-    except ImportError:
-        raise FarmError("the farm needs the package nats-py", "Run: pip install 'tilewright[farm]'") from None
 
 
 def _hang_up(client: Any) -> None:

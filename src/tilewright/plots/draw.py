@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 from tilewright.core import TilewrightError, UsageError
 from tilewright.database.text import visible_text
+from tilewright.errors import needed
 from tilewright.files import SHARED, replace_file
 from tilewright.insight.chart import XY, Bars, Drawn, Grid, Parallel
 from tilewright.plots.axes import shown
@@ -83,12 +84,7 @@ def picture(chart: Drawn | Sequence[Drawn], suffix: str, dark: bool = False) -> 
 @contextmanager
 def _matplotlib(theme: Theme) -> Iterator[None]:
     """Our settings for the time of one picture. No window system and no state of ``pyplot`` is touched."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise PlotError(
-            "plots need Matplotlib, which is not installed", "Run: pip install 'tilewright[plot]'"
-        ) from None
+    matplotlib = needed("matplotlib", "plots need Matplotlib, which is not installed", "plot", PlotError)
     ours: dict[Any, Any] = {k: v for k, v in matplotlib.rcParamsDefault.items() if k != "backend"}
     with matplotlib.rc_context(ours | settings(theme)):
         yield

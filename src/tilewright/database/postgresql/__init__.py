@@ -19,6 +19,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, sele
 from sqlalchemy.pool import QueuePool
 
 from tilewright.core import DatabaseError
+from tilewright.errors import needed
 
 _CONNECTIONS = 4  # kept open in one process; as many again for a moment
 _RECYCLE_SECONDS = 1800
@@ -41,12 +42,7 @@ def postgresql_engine(url: URL, timeout: float) -> Engine:
 
     Raises ``DatabaseError`` without psycopg.
     """
-    try:
-        import psycopg
-    except ImportError:
-        raise DatabaseError(
-            "PostgreSQL needs the package psycopg", "Install it: pip install 'tilewright[postgresql]'"
-        ) from None
+    psycopg = needed("psycopg", "PostgreSQL needs the package psycopg", "postgresql", DatabaseError)
     engine = create_engine(
         url,
         module=psycopg,
