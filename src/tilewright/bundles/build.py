@@ -16,6 +16,7 @@ from tilewright.core import UsageError
 from tilewright.database import Database
 from tilewright.database.copies import replacing
 from tilewright.database.transfer import export_best
+from tilewright.database.transfer.files import require_replaceable
 from tilewright.files import SHARED
 from tilewright.runtime.bundle.layout import (
     HEADER,
@@ -64,7 +65,7 @@ def build(
     name is replaced. Raises ``UsageError`` for another file of that name and for nothing to write, and
     ``DatabaseError``.
     """
-    _replaceable(destination)
+    require_replaceable(destination, MAGIC, "a bundle")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         file = Path(folder, "best.db")
         export_best(database, file, op, progress)
@@ -93,7 +94,7 @@ def build(
 
 def sign_again(source: Path, destination: Path, key: Ed25519PrivateKey) -> None:
     """Write a bundle anew with another signature, or a first one. Whoever calls it has checked every byte."""
-    _replaceable(destination)
+    require_replaceable(destination, MAGIC, "a bundle")
     data = source.read_bytes()
     old = unpack_header(data[:HEADER], len(data), str(source))
     header = signed(Header(old.size, old.index, old.index_sha256), key)
@@ -184,15 +185,3 @@ def _keys(entry: Entry, own: bool) -> Sequence[bytes]:
     if all(type(n) is int for s in shapes for n in s):
         return [*keys, shapes_key(entry.op, shapes), params_key(entry.op, {**entry.defaults, **entry.params})]
     return [*keys, key_of("any", entry.op)]
-
-
-def _replaceable(destination: Path) -> None:
-    if not destination.parent.is_dir():
-        raise UsageError(f"there is no folder {destination.parent}", "Make it, or name another file")
-    if not destination.exists():
-        return
-    if not destination.is_file():
-        raise UsageError(f"{destination} is not a regular file", "Name another file")
-    with destination.open("rb") as there:
-        if there.read(len(MAGIC)) not in (MAGIC, b""):
-            raise UsageError(f"{destination} exists, and is not a bundle", "Name another file")

@@ -22,16 +22,12 @@ from tilewright.database.transfer.format import FORMAT
 from tilewright.errors import NotFound
 
 _SQLITE = b"SQLite format 3\0"
+_LINES = f'{{"format":"{FORMAT}"'.encode()
 
 
 def write_lines(destination: Path, lines: Iterable[str]) -> None:
     """Write an export. Raises ``UsageError`` where another kind of file has its name, and ``DatabaseError``."""
-    with explained(str(destination)):
-        _plain_file(destination)
-        if destination.exists() and destination.stat().st_size:
-            with destination.open("rb") as there:
-                if FORMAT.encode() not in there.readline(200):
-                    raise UsageError(f"{destination} exists, and is not an export of Tilewright", "Name another file")
+    require_replaceable(destination, _LINES, "an export of Tilewright")
     with replacing(destination) as partial, partial.open("w", encoding="ascii") as out:
         out.writelines(lines)
 
@@ -123,17 +119,23 @@ def _copy_kernel(database: Database, out: Database, workload_key: str, target_ke
 
 def _replaceable(destination: Path) -> None:
     """Raise ``UsageError`` unless the name is free, or that of a file of kernels without a single trial."""
-    with explained(str(destination)):
-        _plain_file(destination)
-        if not destination.exists() or not destination.stat().st_size:
-            return
-        with destination.open("rb") as there:
-            if there.read(len(_SQLITE)) != _SQLITE:
-                raise UsageError(f"{destination} exists, and is not a database", "Name another file")
+    require_replaceable(destination, _SQLITE, "a database")
+    if not destination.exists() or not destination.stat().st_size:
+        return
     _nobody_writes(destination)
     with Database.open(destination, create=False, readonly=True) as old:
         if old._read(lambda c: c.execute(select(schema.trial.c.number).limit(1)).first()) is not None:
             raise UsageError(f"{destination} is a database that holds trials", "Name another file")
+
+
+def require_replaceable(destination: Path, begins: bytes, what: str) -> None:
+    """Raise ``UsageError`` unless the name is free, or that of an empty file or of one that begins as ``what`` does."""
+    with explained(str(destination)):
+        _plain_file(destination)
+        if destination.exists():
+            with destination.open("rb") as there:
+                if there.read(len(begins)) not in (begins, b""):
+                    raise UsageError(f"{destination} exists, and is not {what}", "Name another file")
 
 
 def _new_file(destination: Path, force: bool, source: Path) -> None:
