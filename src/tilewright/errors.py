@@ -6,7 +6,8 @@ import difflib
 import os
 import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -104,6 +105,15 @@ def needed(package: str, message: str, extra: str, error: type[TilewrightError] 
         return import_module(package)
     except ImportError:
         raise error(message, f"Run: pip install 'tilewright[{extra}]'") from None
+
+
+@contextmanager
+def explained_writing(what: object, hint: str, error: type[TilewrightError] = TilewrightError) -> Iterator[None]:
+    """Around writing ``what``: raises ``error`` with the reason where the system refuses that."""
+    try:
+        yield
+    except OSError as e:
+        raise error(f"cannot write {what}: {e.strerror or e}", hint) from e
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from tilewright.backends import EMULATOR, get_backend
 from tilewright.checking.check import Subject
 from tilewright.core import Launch, LaunchProgram, Schedule, Target, TilewrightError, UsageError, Workload, evaluate
+from tilewright.errors import explained_writing
 from tilewright.kernels.expression.program import Program
 
 FORMAT = 1
@@ -44,12 +45,10 @@ def emit(subject: Subject, folder: Path, command: str = "tilewright") -> tuple[P
         "program": subject.program.to_json(),
     }
     paths = folder / KERNEL, folder / LAUNCH
-    try:
+    with explained_writing(f"to {folder}", "Name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         paths[0].write_text("\n".join([*head, subject.source]), encoding="utf-8")
         paths[1].write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    except OSError as e:
-        raise TilewrightError(f"cannot write to {folder}: {e.strerror}", "Name another folder") from e
     return paths
 
 

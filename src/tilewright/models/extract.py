@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.backends import backend_for, parse_target
 from tilewright.core import Target, UsageError, cached_property
+from tilewright.errors import explained_writing
 from tilewright.extent import text_of
 from tilewright.files import SHARED, replace_file
 from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, in_place, refusal, tasks_of
@@ -115,7 +116,5 @@ def write_tasks(
             f"program = {json.dumps(t.workload.program)}",
             "",
         ]
-    try:
+    with explained_writing(path, "Name another file with -o", UsageError):
         replace_file(Path(path), "\n".join(lines).encode(), SHARED)
-    except OSError as e:
-        raise UsageError(f"cannot write {path}: {e.strerror}", "Name another file with -o") from e

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from tilewright.core import TilewrightError, UsageError
 from tilewright.database.text import visible_text
-from tilewright.errors import needed
+from tilewright.errors import explained_writing, needed
 from tilewright.files import SHARED, replace_file
 from tilewright.insight.chart import XY, Bars, Drawn, Grid, Parallel
 from tilewright.plots.axes import shown
@@ -55,10 +55,8 @@ def draw(chart: Drawn | Sequence[Drawn], path: str | Path, dark: bool = False) -
     """
     path = check_path(path)
     data = picture(chart, path.suffix.lower(), dark)
-    try:
+    with explained_writing(path, "Name another file", UsageError):
         replace_file(path, data, SHARED)
-    except OSError as e:
-        raise UsageError(f"cannot write {path}: {e.strerror}", "Name another file") from None
     return path
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import DatabaseError
+from tilewright.errors import explained_writing
 from tilewright.files import SHARED, replace_file
 from tilewright.units import counted
 
@@ -56,10 +57,8 @@ def write_pins(path: str | os.PathLike[str], entries: Iterable[Entry]) -> int:
     )  # fmt: skip
     kernels = [dict(zip(_NAMES, row, strict=True)) for row in rows]
     text = json.dumps({"tilewright_lock": FORMAT, "kernels": kernels}, indent=1) + "\n"
-    try:
+    with explained_writing(os.fspath(path), "Name another file", DatabaseError):
         replace_file(Path(path), text.encode(), SHARED)
-    except OSError as e:
-        raise DatabaseError(f"cannot write {os.fspath(path)}: {e.strerror}", "Name another file") from e
     return len(kernels)
 
 

@@ -14,7 +14,7 @@ import math
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from tilewright.core import (
 from tilewright.cost_model import get_cost_model
 from tilewright.cost_model.features import LEAST, static_of
 from tilewright.cost_model.transfer import shipped
+from tilewright.errors import explained_writing
 from tilewright.files import SHARED, replace_file
 from tilewright.kernels.templates import default_schedule, get_template, templates_for
 from tilewright.tuner.clock import Clock
@@ -154,7 +155,7 @@ def prepare(
     compiler.
     """
     result = Prepared(task, seed, emulated=emulated)
-    with _writing(folder):
+    with explained_writing(f"to {folder}", "Name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         cache = ArtifactCache(folder / CACHE)
     clock = Clock(result.seconds)
@@ -360,18 +361,10 @@ def _decisions(s: Schedule) -> tuple[Any, ...]:
 # --------------------------------------------------------------------------- the folder
 
 
-@contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as e:
-        raise TilewrightError(f"cannot write to {folder}: {e.strerror}", "Name another folder") from e
-
-
 def write(prepared: Prepared, folder: Path) -> Path:
     """Copy the kernels into ``folder`` and write ``prepared.json`` last. Raises ``TilewrightError``."""
     path = folder / FILE
-    with _writing(folder):
+    with explained_writing(f"to {folder}", "Name another folder"):
         (folder / KERNELS).mkdir(parents=True, exist_ok=True)
         for k in prepared.kernels:
             to = folder / KERNELS / f"{k.artifact.sha256}.cubin"

@@ -30,6 +30,7 @@ from tilewright.bundles.contents import source_of
 from tilewright.bundles.export.functions import Function
 from tilewright.bundles.export.texts import header, implementation
 from tilewright.core import Artifact, Target, TilewrightError, UsageError, digest
+from tilewright.errors import explained_writing
 from tilewright.files import SHARED, replace_file
 from tilewright.runtime.bundle.reader import Bundle
 
@@ -88,12 +89,10 @@ def build_c(
 def write_c(library: CLibrary, folder: Path, name: str) -> list[Path]:
     """Write ``NAME.h``, ``libNAME.a`` and ``libNAME.so`` into a folder, which is made. Raises ``TilewrightError``."""
     files = {f"{name}.h": library.header.encode(), f"lib{name}.a": library.archive, f"lib{name}.so": library.shared}
-    try:
+    with explained_writing(f"into {folder}", "Name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for file, data in files.items():
             replace_file(folder / file, data, SHARED)
-    except OSError as e:
-        raise TilewrightError(f"cannot write into {folder}: {e.strerror}", "Name another folder") from e
     return [folder / file for file in files]
 
 

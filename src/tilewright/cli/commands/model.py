@@ -10,6 +10,7 @@ from tilewright.cli.declare import argument, declared, wants_json
 from tilewright.cli.options import DB, TARGET, THREADS, open_database
 from tilewright.cli.output import report, say, table
 from tilewright.core import Target, TilewrightError
+from tilewright.errors import explained_writing
 from tilewright.files import SHARED, replace_file
 
 
@@ -91,10 +92,8 @@ def export(
 
     with open_database(db) as database:
         data = models.stored(database, _target(target, threads)).save()
-    try:
+    with explained_writing(file, "Name another file"):
         replace_file(file, data, SHARED)
-    except OSError as e:
-        raise TilewrightError(f"cannot write {file}: {e.strerror or e}", "Name another file") from e
     report({"file": str(file), "bytes": len(data)}, f"{file}: {len(data)} bytes")
 
 

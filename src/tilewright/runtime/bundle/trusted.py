@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from tilewright.core import DatabaseError, UsageError
+from tilewright.errors import explained_writing
 from tilewright.files import locked, replace_file
 from tilewright.forking import imported
 from tilewright.paths import config_root
@@ -154,7 +155,7 @@ def _changing(path: Path) -> Iterator[tuple[Keys, list[str]]]:
     Raises ``DatabaseError``, ``UsageError``.
     """
     folder = Path(os.path.realpath(path)).parent
-    try:
+    with explained_writing(path, "Check its folder and mode", DatabaseError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(folder):  # what is written follows from what is read
             keys = read_keys(path)
@@ -163,8 +164,6 @@ def _changing(path: Path) -> Iterator[tuple[Keys, list[str]]]:
             yield keys, lines
             if lines != before:
                 replace_file(path, ("\n".join(lines) + "\n").encode())
-    except OSError as e:
-        raise DatabaseError(f"cannot write {path}: {e.strerror}", "Check its folder and mode") from e
 
 
 def given_keys(trust: Trust) -> dict[bytes, str]:
