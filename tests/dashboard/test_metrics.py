@@ -111,7 +111,7 @@ def test_a_scrape_answers_for_a_while(stored: Database) -> None:
     before = metrics.text()
     stored.add_miss("matmul", {"m": 3}, "x")
     assert metrics.text() == before
-    metrics._until = 0.0
+    metrics.answers.forget("text")
     assert value(read(metrics.text()), "tilewright_stored_misses") == 4
 
 
@@ -119,7 +119,7 @@ def test_counters_rise_with_what_is_stored_and_never_fall(stored: Database) -> N
     metrics = Metrics(stored)
 
     def look() -> Samples:
-        metrics._until = 0.0
+        metrics.answers.forget("text")
         return read(metrics.text())
 
     found = look()

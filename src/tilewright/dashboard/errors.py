@@ -28,11 +28,7 @@ def cannot_listen(host: str, port: int, error: OSError) -> DashboardError:
 
 async def refuse(send: Any, status: int, text: str, headers: Iterable[tuple[str, str]] = ()) -> None:
     """A whole ASGI answer: one line of text. ``text`` may hold what the client sent."""
-    body = (visible_text(text) + "\n").encode()
-    own: list[Header] = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-        *((name.lower().encode(), value.encode()) for name, value in headers),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": own})
-    await send({"type": "http.response.body", "body": body})
+    from starlette.responses import PlainTextResponse  # Optuna's dashboard needs no Starlette
+
+    answer = PlainTextResponse(f"{visible_text(text)}\n", status, dict(headers))
+    await answer({"type": "http"}, None, send)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ that cannot be asked takes away its own metrics alone, and ``tilewright_up`` say
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from tilewright import __version__
 from tilewright.core import FailureKind, Pairs, TilewrightError
+from tilewright.dashboard.site import Answers
 from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
 from tilewright.farm.errors import FarmError
@@ -68,10 +68,7 @@ class Metrics:
     def __init__(self, database: Database, farm: FarmSource | None = None) -> None:
         self._database = database
         self._farm = farm
-        self._lock = threading.Lock()
-        self._text = b""
-        self._until = self._size_until = float("-inf")
-        self._sizes = (0, 0)
+        self.answers = Answers()
         self._new_trials = Growth[tuple[str, str]]()
         self._new_misses = Growth[tuple[str, Pairs, str]]()
         self._trials = Counter[str](dict.fromkeys(OUTCOMES, 0))
@@ -79,13 +76,12 @@ class Metrics:
 
     def text(self) -> bytes:
         """The metrics in Prometheus's text format, of type ``CONTENT_TYPE``."""
-        with self._lock:
-            if time.monotonic() >= self._until:
-                registry = CollectorRegistry(auto_describe=False)
-                registry.register(_Snapshot(self._collect()))
-                self._text = generate_latest(registry)
-                self._until = time.monotonic() + FRESH
-            return self._text
+        return self.answers.get("text", FRESH, self._generated)
+
+    def _generated(self) -> bytes:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Snapshot(self._collect()))
+        return generate_latest(registry)
 
     def _collect(self) -> Iterator[Metric]:
         sources: dict[str, Callable[[], list[Metric]]] = {"database": self._of_database}
@@ -114,10 +110,7 @@ class Metrics:
         for (_, status), n in self._new_trials.since(trials).items():
             self._trials[status] += n
         self._misses += sum(self._new_misses.since(misses).values())
-        if time.monotonic() >= self._size_until:
-            stats = database.stats()
-            self._sizes = (stats.bytes, stats.artifact_bytes)
-            self._size_until = time.monotonic() + SIZE_FRESH
+        stats = self.answers.get("stats", SIZE_FRESH, database.stats)
         best = []
         for view in database.best_kernels(TASKS):
             kernel, task = view.kernel, view.kernel.task
@@ -138,8 +131,8 @@ class Metrics:
               for name, also in (("final_seconds", ""), ("best_seconds", "; earlier name"))),
             _counter("misses", "Look-ups that found no tuned kernel, since the dashboard's first look.", self._misses),
             _gauge("stored_misses", "Look-ups for what is still to be tuned.", sum(misses.values())),
-            _gauge("database_bytes", "Size of the database.", self._sizes[0]),
-            _gauge("database_artifact_bytes", "Of that, compiled code.", self._sizes[1]),
+            _gauge("database_bytes", "Size of the database.", stats.bytes),
+            _gauge("database_artifact_bytes", "Of that, compiled code.", stats.artifact_bytes),
         ]  # fmt: skip
 
     def _of_farm(self) -> list[Metric]:

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
@@ -251,12 +250,9 @@ def client_of(scope: Mapping[str, Any]) -> str:
 
 def session_of(scope: Mapping[str, Any], access: Access) -> str:
     """The session cookie's value; empty if there is none."""
-    found: SimpleCookie = SimpleCookie()
-    try:
-        found.load("; ".join(headers_of(scope, b"cookie")))
-    except CookieError:
-        return ""
-    return found[access.cookie].value if access.cookie in found else ""
+    from starlette.requests import HTTPConnection  # Optuna's dashboard needs no Starlette
+
+    return HTTPConnection({**scope}).cookies.get(access.cookie, "")
 
 
 def same_site(scope: Mapping[str, Any]) -> bool:
