@@ -1,21 +1,27 @@
-"""``tilewright tune --tasks``: several tasks under one budget."""
+"""``tilewright tune`` of several tasks or of a range: searching under one budget, the board of their progress, and
+what came of them.
+
+The board is a live table with a row a task on a terminal, plain lines elsewhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.board import Board, label, said_failures
 from tilewright.cli.declare import wants_json
-from tilewright.cli.options import refuse, resumes
-from tilewright.cli.output import report, say, seconds, table
-from tilewright.cli.ranges import kernels_of_range, summary_of
-from tilewright.units import FINAL_TIME
+from tilewright.cli.options import open_database, refuse, resumes
+from tilewright.cli.output import console, report, say, seconds, table
+from tilewright.core import Task, TrialRecord
+from tilewright.tuner.progress import PlainProgress, terminal
+from tilewright.units import FINAL_TIME, SEARCH_TIME
 
 if TYPE_CHECKING:
+    from rich.live import Live
     from rich.table import Table
 
     from tilewright.tuner.many import TunedTask, TuneTask
+    from tilewright.tuner.ranges import RangeResult
     from tilewright.tuner.settings import TuneSettings
 
 
@@ -49,7 +55,6 @@ def tune_tasks(tasks: Sequence[TuneTask], settings: TuneSettings, alone: Mapping
 
 def tune_misses(settings: TuneSettings, alone: Mapping[str, Any]) -> int:
     """Tune the stored misses; a miss that was tuned is removed."""
-    from tilewright.cli.options import open_database
     from tilewright.measure.places import find_place
     from tilewright.tuner.from_misses import missed, tasks_of
 
@@ -83,3 +88,141 @@ def _table(tuned: Sequence[TunedTask]) -> Table:
             gain = t.result.gain_text(short=True) if best else ""
         rows.append((label(t.task), f"{t.task.weight:g}", t.run or "", trials, *found, gain, ended))
     return table("task", "weight", "run", "trials", FINAL_TIME, "", "gain", "ended", rows=rows)
+
+
+# --------------------------------------------------------------------------- a range
+
+
+def tune_for_range(task: TuneTask, settings: TuneSettings, alone: Mapping[str, Any], resume: str | None) -> int:
+    """Tune for a range. ``alone``: options that go with a task of fixed sizes only."""
+    from tilewright.tuner.ranges import KERNELS, listed_tasks, tune_range
+
+    refuse(alone, "does not go with a range of sizes")
+    going_on = resumes(resume, "a range")
+    with Board(listed_tasks([task])) as board:
+        result = tune_range(
+            task.operator, settings, kernels=task.portfolio or KERNELS, threads=task.threads, params=task.params,
+            observer=board.rows.__getitem__, resume=going_on,
+        )  # fmt: skip
+    report(result.to_json(), kernels_of_range(result))
+    if not wants_json():
+        say(summary_of(result))
+    if result.interrupted:
+        say("stopped early; the kernels found so far are compared and stored. Continue with --resume last")
+        return 130
+    return said_failures(result.searched)
+
+
+def kernels_of_range(result: RangeResult) -> Table:
+    """A table of the sizes that each kernel serves."""
+    extents = result.places.extents
+    told = {e.argument for e in extents.values()}
+    rows = []
+    for k in result.kernels:
+        values = " ".join(f"{n}={v}" for n, v in k.schedule.values.items() if n not in told)
+        rows.append((k.sizes, k.schedule.template, values, seconds(k.seconds), f"{k.mean:.1%}", f"{k.worst:.1%}"))
+    greatest = f"time at the largest {' '.join(extents)}"
+    return table("sizes", "template", "schedule", greatest, "average loss", "largest loss", rows=rows, overflow="fold")
+
+
+def summary_of(result: RangeResult) -> str:
+    """What was compared, and where it is stored."""
+    tuned = ", ".join(map(result.places.label, result.tuned))
+    return (
+        f"{result.compared} kernels were compared at {len(result.sizes)} sizes. A loss is against the fastest kernel "
+        f"at that size. Sizes with a kernel of their own: {tuned}. Stored in {result.database}"
+    )
+
+
+# --------------------------------------------------------------------------- progress
+
+
+class Row(PlainProgress):
+    """The progress of one of several tasks."""
+
+    def __init__(self, board: Board, name: str) -> None:
+        super().__init__(prefix=f"{name}: ")
+        self.board = board
+        self.state, self.trials, self.best, self.gain = "waiting", 0, "", ""
+
+    def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
+        self.task, self.total, self.trials = task, total, done
+        say(f"{self.prefix}run {run_id}, {space_size:,} schedules")
+
+    def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+        self.trials += 1
+        self.best = seconds(best.seconds) if best is not None else ""
+        self.board.working(self)
+
+    def outlook(self, gain: float | None, seconds: float | None) -> None:
+        self.gain = "" if gain is None else f"{gain:.1%}"
+
+    def stage(self, text: str) -> None:
+        self.state = text
+        self.board.working(self, text)
+
+    def say(self, text: str) -> None:
+        say(f"{self.prefix}{text}")
+
+
+class Board:
+    """A live table with a row a task on a terminal, plain lines elsewhere. Use it as a context manager."""
+
+    def __init__(self, tasks: Sequence[TuneTask]) -> None:
+        self.rows = [Row(self, label(t)) for t in tasks]
+        self.weights = [t.weight for t in tasks]
+        self._live: Live | None = None
+        self._at: Row | None = None
+
+    def __enter__(self) -> Board:
+        if terminal():
+            from rich.live import Live
+
+            self._live = Live(self._table(), console=console(stderr=True), refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.update(self._table())
+            self._live.stop()
+
+    def working(self, row: Row, stage: str = "") -> None:
+        """This task is at work now; on plain lines it is said when that changes."""
+        changed = row is not self._at
+        if changed and self._at is not None and not stage:
+            self._at.state = "waiting"
+        if not stage:
+            row.state = "searching"
+        self._at = row
+        if self._live is not None:
+            self._live.update(self._table())
+        elif stage:
+            say(f"{row.prefix}{stage}")
+        elif changed:
+            say(f"{row.prefix}continues at trial {row.trials}, least {SEARCH_TIME} {row.best or 'not known yet'}")
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table("task", "weight", "trials", SEARCH_TIME, "expected gain", "")
+        for row, weight in zip(self.rows, self.weights, strict=True):
+            table.add_row(row.prefix[:-2], f"{weight:g}", str(row.trials), row.best, row.gain, row.state)
+        return table
+
+
+def label(task: TuneTask) -> str:
+    """A task in one line."""
+    threads = f" x{task.threads}" if task.threads > 1 else ""
+    return " ".join([task.name, *(f"{k}={v}" for k, v in task.params.items())]) + threads
+
+
+def said_failures(tuned: Sequence[TunedTask]) -> int:
+    """Say which tasks failed and why; the exit code."""
+    missing = [t for t in tuned if not t.succeeded and not t.unreached]
+    unreached = sum(t.unreached for t in tuned)
+    if unreached:
+        say(f"the time was over before {unreached} of {len(tuned)} tasks had a trial. Continue with --resume last")
+    for t in missing:
+        say(f"{label(t.task)}: {t.result.no_success if t.result and not t.problem else f'failed: {t.problem}'}")
+    return 1 if missing else 0

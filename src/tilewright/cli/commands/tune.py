@@ -157,7 +157,7 @@ def command(
     operator = kernel or get_operator(op)
     values = parse_params(params, dtype)
     if portfolio is not None or (kernel is None and get_operator(op).workload(**values).ranges):
-        from tilewright.cli.ranges import tune_for_range
+        from tilewright.cli.many import tune_for_range
         from tilewright.tuner.many import TuneTask
 
         task = TuneTask(get_operator(op), values, threads=threads, portfolio=portfolio)
