@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, Select, case, false, func, or_, select, update
 
 from tilewright.columns import workload_of
-from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
+from tilewright.core import Device, Failure, Task, TrialRecord, UsageError, Workload, canonical_json, digest
 from tilewright.database import rows, schema
 from tilewright.database.errors import already_holds
 from tilewright.database.process import Process
 from tilewright.database.records import RUN_STATES, StoredRun
 from tilewright.database.store import Store, keys_named
-from tilewright.errors import NotFound
+from tilewright.errors import NotFound, needed
 from tilewright.installed import installed_version
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ TRIAL = (
     schema.trial.c.created,
 )
 """What ``rows.trial_of`` reads."""
+FRAME = ["run", "trial", "template", "seconds", "status", "origin", "prediction", "build_seconds", "created"]
+"""Columns of a frame without trials."""
 _OF_AN_END = ("deadline", "ended", "error", "phase")
 """What a summary says that is no longer so once the run goes on."""
 TAGS, LONGEST_NOTE = 20, 4000
@@ -263,10 +265,20 @@ class Runs(Store):
         ``status`` (``ok`` or the kind of failure), ``origin``, ``prediction``, ``build_seconds``, ``created`` (UTC),
         and ``knob.NAME`` for each knob. Raises ``UsageError`` without pandas, or for a run that is not there.
         """
-        from tilewright.database.frame import trials_frame
-
-        ids = [r.id for r in self.runs()] if run_id is None else [self.run(run_id).id]
-        return trials_frame((i, self.trials(i)) for i in ids)
+        pandas = needed("pandas", "data frames need the package pandas", "frame")
+        found = [
+            {
+                "run": run, "trial": r.number, "template": r.schedule.template, "seconds": r.seconds,
+                "status": r.outcome.kind.value if isinstance(r.outcome, Failure) else "ok",
+                "origin": r.proposal.origin, "prediction": r.proposal.prediction, "build_seconds": r.build_seconds,
+                "created": r.created, **{f"knob.{name}": value for name, value in r.schedule.values.items()},
+            }
+            for run in ([r.id for r in self.runs()] if run_id is None else [self.run(run_id).id])
+            for r in self.trials(run)
+        ]  # fmt: skip
+        frame = pandas.DataFrame(found, columns=None if found else FRAME)
+        frame["created"] = pandas.to_datetime(frame["created"], unit="s", utc=True)
+        return frame
 
     def earlier_runs(
         self,
