@@ -11,8 +11,8 @@ from sqlalchemy import Column, Connection, Row, Select, Table, select
 from tilewright.database import rows, schema
 from tilewright.database.database import Database
 from tilewright.database.store import keys_named
-from tilewright.database.transfer.format import Record, columns, record_of
-from tilewright.database.transfer.winners import SUMMARY, stored_winners
+from tilewright.database.transfer.format import Record, columns, fields, record_of
+from tilewright.database.transfer.winners import FIELDS, SUMMARY, stored_winners
 from tilewright.errors import NotFound
 
 _PAGE = 500
@@ -105,21 +105,11 @@ def _run(database: Database, run_id: str) -> Iterator[Record]:
 
 def _won(run_id: str, row: Row[Any], kernels: Sequence[Row[Any]]) -> list[Record]:
     """Kernels that stem from a run: those stored, and those that came from elsewhere and were not built here."""
-    found = [
-        {
-            "rank": x.rank,
-            "trial_number": x.trial_number,
-            "schedule": json.loads(x.schedule),
-            "seconds": x.seconds,
-            "peak_fraction": x.peak_fraction,
-        }
-        for x in kernels
-        if x.state == "verified"
-    ]
+    found = [fields(x, FIELDS) for x in kernels if x.state == "verified"]
     served = [x["schedule"] for x in found]
     for w in stored_winners(row):
         if w["state"] != "rebuilt" and w["schedule"] not in served:
-            found.append({n: w[n] for n in ("rank", "trial_number", "schedule", "seconds", "peak_fraction")})
+            found.append({n: w[n] for n in FIELDS})
     found.sort(key=lambda x: x["rank"])
     return [{"kind": "kernel", "run_id": run_id, **x} for x in found]
 

@@ -20,6 +20,7 @@ from tilewright.core import DatabaseError, Failure, Schedule, canonical_json, di
 from tilewright.database import rows, schema
 from tilewright.database.records import RANKS, RUN_STATES
 from tilewright.database.rows import Values
+from tilewright.database.transfer.winners import FIELDS
 
 FORMAT = "tilewright-export"
 VERSION = 1
@@ -42,7 +43,6 @@ _JSON: dict[str, type] = {
     "data": _OBJECT, "params": _OBJECT, "defaults": _OBJECT, "param_names": _LIST, "inputs": _LIST, "output": _LIST,
     "settings": _OBJECT, "versions": _OBJECT, "summary": _OBJECT, "schedule": _OBJECT, "outcome": _OBJECT,
 }  # fmt: skip
-_KERNEL = {"run_id", "rank", "trial_number", "schedule", "seconds", "peak_fraction"}
 _LINE_BYTES = 64 << 20
 _TYPES: dict[type, str] = {_OBJECT: "an object", _LIST: "a list"}
 
@@ -58,10 +58,13 @@ def columns(kind: str) -> list[str]:
 
 def record_of(kind: str, row: Any) -> Record:
     """A row as a record. Raises like ``json.loads`` where the row holds no JSON."""
+    return {"kind": kind} | fields(row, columns(kind))
+
+
+def fields(row: Any, names: Iterable[str]) -> Record:
+    """These columns of a row, those of JSON as values. Raises like ``json.loads`` where they hold none."""
     values = row._mapping
-    return {"kind": kind} | {
-        name: json.loads(values[name]) if name in _JSON else values[name] for name in columns(kind)
-    }
+    return {name: json.loads(values[name]) if name in _JSON else values[name] for name in names}
 
 
 # --------------------------------------------------------------------------- text
@@ -258,7 +261,7 @@ def check_trial(values: Values, run_id: str, task_key: str, after: int) -> None:
 
 def check_kernel(record: Record, run_id: str) -> Record:
     """A winner of the run, as a run's summary keeps it. Raises ``Damage``."""
-    _check_names(record, _KERNEL | {"kind"})
+    _check_names(record, {"kind", "run_id", *FIELDS})
     if record.get("run_id") != run_id:
         raise Damage(f"a kernel of run {record.get('run_id')!r} stands among those of run {run_id!r}")
     rank = integer("rank", record.get("rank"))

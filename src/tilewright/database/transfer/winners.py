@@ -23,6 +23,8 @@ from tilewright.errors import NotFound
 
 SUMMARY = "winners"
 """Under which name a run's summary holds them."""
+FIELDS = ("rank", "trial_number", "schedule", "seconds", "peak_fraction")
+"""What an export tells of a winner, besides its run."""
 
 
 @dataclass(frozen=True)
